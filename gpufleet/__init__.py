@@ -1,0 +1,3 @@
+"""gpufleet: infrastructure as code for hybrid GPU fleets."""
+
+__version__ = "0.1.0"

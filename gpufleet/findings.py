@@ -1,0 +1,36 @@
+"""A finding: one thing wrong (or doubtful) with the user's input, with its place and its remedy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding of `gpufleet validate`; `to_json` is part of the stable contract.
+
+    `field` is a dotted path with list indices (`cloud[0].node_groups[1].capacity`), `value` what
+    the user wrote, `rule` the identifier of the rule in kebab-case, `message` the rule in words,
+    `remedy` what to write instead.
+    """
+
+    file: str
+    line: int
+    field: str
+    value: Any
+    rule: str
+    message: str
+    remedy: str
+    severity: Severity = "error"
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as plain JSON values; `value` is cut to what a screen can show."""
+        data = asdict(self)
+        if not isinstance(self.value, (str, int, float, bool, type(None))):
+            data["value"] = str(self.value)
+        if isinstance(data["value"], str) and len(data["value"]) > 200:
+            data["value"] = data["value"][:197] + "..."
+        return data
