@@ -1,0 +1,39 @@
+# What people and CI both run. `make help` lists it.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BIN := .venv/bin
+
+.PHONY: help setup up test lint bench lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  \1\t/' | expand -t 12
+
+setup: ## .venv with the locked dependencies
+	@scripts/setup
+
+up: setup ## the sandbox environment of a hybrid fleet, on the embedded engine and an emulated AWS
+	@$(BIN)/gpufleet up sandbox --engine embedded --yes
+
+test: ## set up everything the tests need, and run them all
+	@scripts/setup system
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+lint: setup ## ruff, mypy strict, ansible-lint production, shell syntax
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@cd ansible && ../$(BIN)/ansible-lint --offline -q
+	@bash -n scripts/setup .ci/run
+
+bench: setup ## the figures of docs/performance.md, measured beside their peers in one run
+	@$(BIN)/python -m tests.bench
+
+lock: setup ## requirements/*.txt anew from pyproject.toml
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --extra sandbox --extra dev \
+		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/lock.txt
+	@grep -E '^uv==[^ ]+' -o requirements/lock.txt | $(BIN)/uv pip compile -q --universal --python-version 3.11 - \
+		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/bootstrap.txt
+
+clean: ## forget the sandbox, its state and all caches (keeps .venv)
+	@[ ! -x $(BIN)/gpufleet ] || $(BIN)/gpufleet sandbox stop
+	@rm -rf .gpufleet .mypy_cache .ruff_cache .pytest_cache
