@@ -1,0 +1,154 @@
+"""Where a command runs: the checkout, the environment it names, the cloud it may touch.
+
+A checkout is a folder with `Pulumi.yaml` and `stacks/`. State, caches and the emulated AWS live in
+its `.gpufleet/`, apart for each cloud, so that a trial never mixes with an account.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from gpufleet.engine.api import StackRequest
+from gpufleet.errors import InputError
+
+Cloud = Literal["sandbox", "aws"]
+PROJECT = "gpufleet"
+CLOUD_KEY = "gpufleet:cloud"
+FLEET_FILE_KEY = "gpufleet:fleetFile"
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The checkout that holds `start` (default: the working folder), or the one gpufleet runs from.
+
+    Raises InputError when there is none: gpufleet's programs are run from a checkout.
+    """
+    here = (start or Path.cwd()).resolve()
+    candidates = [here, *here.parents, Path(__file__).resolve().parents[2]]
+    for folder in candidates:
+        if (folder / "Pulumi.yaml").is_file() and (folder / "stacks").is_dir():
+            return folder
+    raise InputError(
+        f"{here} is not inside a gpufleet checkout (a folder with Pulumi.yaml and stacks/)",
+        remedy="change into the checkout, or name a fleet file inside one",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A checkout, and one environment of it. `target` is what the user wrote: a name or a path."""
+
+    root: Path
+    target: str
+
+    @property
+    def local(self) -> Path:
+        """The folder of everything that is this checkout's alone and not under version control."""
+        return self.root / ".gpufleet"
+
+    @property
+    def sandbox_root(self) -> Path:
+        """The folder of the emulated AWS."""
+        return self.local / "sandbox"
+
+    @classmethod
+    def open(cls, target: str) -> Workspace:
+        """The workspace of an environment's name or of a path to a fleet file."""
+        path = Path(target)
+        if path.suffix in {".yaml", ".yml"} or os.sep in target:
+            return cls(find_root(path.parent if path.parent.is_dir() else None), str(path.resolve()))
+        return cls(find_root(), target)
+
+    def stack_config(self, environment: str) -> dict[str, str]:
+        """The configuration in `stacks/Pulumi.<env>.yaml` with full keys; empty without the file.
+
+        Raises InputError for a file that is not a Pulumi stack file, and for encrypted values,
+        which only the Pulumi CLI can open.
+        """
+        path = self.root / "stacks" / f"Pulumi.{environment}.yaml"
+        if not path.is_file():
+            return {}
+        try:
+            data = YAML(typ="safe").load(path.read_text(encoding="utf-8")) or {}
+        except YAMLError as error:
+            raise InputError(f"{path}: not valid YAML: {error}", remedy="mend the file") from None
+        config = data.get("config") or {} if isinstance(data, dict) else None
+        if not isinstance(config, dict):
+            raise InputError(f"{path}: `config` must be a mapping", remedy="see `pulumi config`")
+        values: dict[str, str] = {}
+        for key, value in config.items():
+            if isinstance(value, dict):
+                raise InputError(
+                    f"{path}: {key} is encrypted or structured, which the embedded engine does not read",
+                    remedy="use --engine pulumi, or a plain value",
+                )
+            full = str(key) if ":" in str(key) else f"{PROJECT}:{key}"
+            values[full] = str(value).lower() if isinstance(value, bool) else str(value)
+        return values
+
+    def cloud(self, environment: str, asked: str | None) -> Cloud:
+        """The cloud to use: what was asked for, else the stack's configuration, else a real account."""
+        name = asked or self.stack_config(environment).get(CLOUD_KEY) or "aws"
+        if name not in get_args(Cloud):
+            raise InputError(
+                f"cloud {name!r} is not one of {', '.join(get_args(Cloud))}",
+                remedy=f"set {CLOUD_KEY} in stacks/Pulumi.{environment}.yaml, or pass --cloud sandbox",
+            )
+        return name  # type: ignore[return-value]
+
+    def request(
+        self,
+        environment: str,
+        cloud: Cloud,
+        *,
+        parallel: int = 16,
+        targets: tuple[str, ...] = (),
+        show_secrets: bool = False,
+    ) -> StackRequest:
+        """What an engine needs to run this environment; starts the emulated AWS for the sandbox."""
+        request = self.offline_request(
+            environment, cloud, parallel=parallel, targets=targets, show_secrets=show_secrets
+        )
+        if cloud != "sandbox":
+            return request
+        from gpufleet.sandbox import daemon
+
+        return replace(
+            request,
+            env=daemon.sandbox_env(daemon.ensure(self.sandbox_root)),
+            providers={
+                "aws": (sys.executable, "-m", "gpufleet.sandbox.provider"),
+                "kubernetes": (sys.executable, "-m", "gpufleet.sandbox.kubernetes"),
+            },
+        )
+
+    def offline_request(
+        self,
+        environment: str,
+        cloud: Cloud,
+        *,
+        parallel: int = 16,
+        targets: tuple[str, ...] = (),
+        show_secrets: bool = False,
+    ) -> StackRequest:
+        """The request for what only reads the state: no provider and no cloud behind it."""
+        config = self.stack_config(environment) | {CLOUD_KEY: cloud}
+        if self.target != environment:
+            config[FLEET_FILE_KEY] = self.target
+        return StackRequest(
+            project=PROJECT,
+            stack=environment,
+            project_root=self.root,
+            program_dir=self.root / "stacks",
+            state_file=self.local / "state" / cloud / f"{environment}.json",
+            config=config,
+            parallel=parallel,
+            targets=targets,
+            show_secrets=show_secrets,
+        )

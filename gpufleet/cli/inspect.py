@@ -1,0 +1,77 @@
+"""`gpufleet validate`, `plan` and `schema`: everything that needs no engine and no cloud."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated
+
+import typer
+
+from gpufleet.cli.console import emit_json, err, out, print_findings
+from gpufleet.cli.context import Workspace
+from gpufleet.errors import ExitCode, SpecError
+
+Environment = Annotated[
+    str, typer.Argument(help="An environment (stacks/<env>/fleet.yaml) or the path of a fleet file.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to `app`."""
+    app.command()(validate)
+    app.command()(plan)
+    app.command()(schema)
+
+
+def validate(environment: Environment, json: Json = False) -> int:
+    """Check a fleet file and list every finding with its file, line, value and remedy."""
+    from gpufleet.checks import validate as run_validation
+
+    workspace = Workspace.open(environment)
+    try:
+        validated = run_validation(workspace.target, root=workspace.root)
+    except SpecError as error:
+        if not json:
+            raise
+        findings = [finding.to_json() for finding in error.findings]
+        emit_json({"valid": False, "findings": findings})
+        return int(ExitCode.BAD_INPUT)
+    if json:
+        emit_json({"valid": True, "findings": [finding.to_json() for finding in validated.findings]})
+        return int(ExitCode.DONE)
+    print_findings(validated.findings)
+    warnings = len(validated.findings)
+    out.print(
+        f"{validated.loaded.path}: valid"
+        + (f", with {warnings} warning{'s' if warnings != 1 else ''}" if warnings else "")
+    )
+    return int(ExitCode.DONE)
+
+
+def plan(environment: Environment, json: Json = False) -> int:
+    """Show what the fleet file comes to: sites, nodes, interfaces, hosts, and the monthly cost."""
+    from gpufleet.checks import validate as run_validation
+    from gpufleet.plan import build_plan
+    from gpufleet.plan.json import plan_to_json
+
+    workspace = Workspace.open(environment)
+    validated = run_validation(workspace.target, root=workspace.root)
+    fleet_plan = build_plan(validated.loaded.spec, validated.catalog)
+    if json:
+        document = plan_to_json(fleet_plan)
+        document["findings"] = [finding.to_json() for finding in validated.findings]
+        emit_json(document)
+        return int(ExitCode.DONE)
+    from gpufleet.report.plan_text import print_plan
+
+    print_findings(validated.findings, err)
+    print_plan(fleet_plan, out)
+    return int(ExitCode.DONE)
+
+
+def schema() -> None:
+    """Print the JSON schema of the fleet file, for editors."""
+    from gpufleet.spec.schema import fleet_schema
+
+    typer.echo(json_module.dumps(fleet_schema(), indent=2))

@@ -1,0 +1,77 @@
+"""`gpufleet sandbox`: the emulated AWS that belongs to this checkout."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.context import Workspace, find_root
+
+app = typer.Typer(
+    help="The emulated AWS of this checkout: no account, no network, no cost.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+
+
+def _workspace() -> Workspace:
+    return Workspace(find_root(), "sandbox")
+
+
+@app.command()
+def start(json: Json = False) -> None:
+    """Start the emulated AWS, or find it running, and say where it listens."""
+    from gpufleet.sandbox import daemon
+
+    endpoint = daemon.ensure(_workspace().sandbox_root)
+    if json:
+        emit_json({"running": True, "url": endpoint.url, "pid": endpoint.pid})
+    else:
+        out.print(f"emulated AWS: {endpoint.url} (process {endpoint.pid})")
+
+
+@app.command()
+def status(json: Json = False) -> None:
+    """Say whether the emulated AWS runs, and where."""
+    from gpufleet.sandbox import daemon
+
+    endpoint = daemon.status(_workspace().sandbox_root)
+    if json:
+        emit_json(
+            {"running": endpoint is not None}
+            | ({"url": endpoint.url, "pid": endpoint.pid} if endpoint is not None else {})
+        )
+    elif endpoint is None:
+        out.print("emulated AWS: not running; what it held is kept, and the next command starts it")
+    else:
+        out.print(f"emulated AWS: {endpoint.url} (process {endpoint.pid})")
+
+
+@app.command()
+def stop(json: Json = False) -> None:
+    """Stop the emulated AWS; what it holds is kept for the next command."""
+    from gpufleet.sandbox import daemon
+
+    stopped = daemon.stop(_workspace().sandbox_root)
+    if json:
+        emit_json({"stopped": stopped})
+    else:
+        out.print("emulated AWS: stopped, its state is kept" if stopped else "emulated AWS: was not running")
+
+
+@app.command()
+def reset(json: Json = False) -> None:
+    """Forget everything in the emulated AWS, and the states of the stacks that stood in it."""
+    from gpufleet.engine.embedded.state import forget_states
+    from gpufleet.sandbox import daemon
+
+    workspace = _workspace()
+    daemon.reset(workspace.sandbox_root)
+    forgotten = forget_states(workspace.local / "state" / "sandbox")
+    if json:
+        emit_json({"reset": True, "states_forgotten": forgotten})
+    else:
+        out.print(f"emulated AWS: empty again; {len(forgotten)} stack states forgotten")

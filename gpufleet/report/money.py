@@ -1,0 +1,29 @@
+"""Money as people read it: rounded once, here, and never a 0 for an unknown amount."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from gpufleet.plan.models import CostRange
+
+
+def money(amount: Decimal | None, currency: str = "USD") -> str:
+    """`12,345 USD`, with cents below 100; `unknown` for None."""
+    if amount is None:
+        return "unknown"
+    step = Decimal("0.01") if abs(amount) < 100 else Decimal(1)
+    return f"{amount.quantize(step, ROUND_HALF_EVEN):,} {currency}"
+
+
+def money_range(cost: CostRange, currency: str = "USD") -> str:
+    """`12,345 USD (10,000 to 20,000)`; the range only where it says something."""
+    if cost.expected is None:
+        return "unknown"
+    text = money(cost.expected, currency)
+    if cost.low is None or cost.high is None or cost.low == cost.high:
+        return text
+    return f"{text} ({_plain(cost.low)} to {_plain(cost.high)})"
+
+
+def _plain(amount: Decimal) -> str:
+    return money(amount, "").strip()
