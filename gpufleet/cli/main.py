@@ -9,8 +9,8 @@ import tempfile
 import traceback
 from typing import NoReturn
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 import gpufleet
 from gpufleet.cli import catalog, init, inspect, inventory, run, sandbox, state
@@ -69,10 +69,10 @@ def main(argv: list[str] | None = None) -> int:
         else:
             print_error(error)
         return int(error.exit_code)
-    except click.exceptions.Abort:
+    except typer.Abort:
         err.print("stopped")
         return int(ExitCode.REFUSED)
-    except click.ClickException as error:
+    except TyperException as error:
         err.print(f"error: {error.format_message()}", markup=False, soft_wrap=True)
         err.print("  fix: see `gpufleet --help`", markup=False)
         return int(ExitCode.BAD_INPUT)

@@ -16,8 +16,8 @@ from gpufleet.report.money import money, money_range
 def print_plan(plan: FleetPlan, console: Console) -> None:
     """The whole plan: what `gpufleet plan` shows."""
     console.print(
-        f"[bold]{escape(plan.fleet)}/{escape(plan.environment)}[/bold]: {plan.gpus_at_maximum:,} GPUs at maximum, "
-        f"software channel {plan.software_channel}"
+        f"[bold]{escape(plan.fleet)}/{escape(plan.environment)}[/bold]: "
+        f"{plan.gpus_at_maximum:,} GPUs at maximum, software channel {plan.software_channel}"
     )
     for site in plan.cloud:
         _print_cloud_site(site, plan.cost, console)
@@ -73,7 +73,8 @@ def unknown_lines(cost: CostPlan) -> list[str]:
 
 def _print_cloud_site(site: CloudSitePlan, cost: CostPlan, console: Console) -> None:
     console.print(
-        f"\n[bold]{escape(site.site)}[/bold]  aws {site.region}  {', '.join(site.zones)}  {site.cidr}  {site.scheduler}"
+        f"\n[bold]{escape(site.site)}[/bold]  aws {site.region}  {', '.join(site.zones)}  "
+        f"{site.cidr}  {site.scheduler}"
     )
     table = _table("node group", "type", "nodes", "GPUs", "bought", "network", "USD a month")
     for group in site.node_groups:

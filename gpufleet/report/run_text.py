@@ -111,8 +111,8 @@ def _next_steps(result: RunResult, environment: str, cloud: str) -> list[str]:
     if not result.ok:
         return [
             (
-                "nothing is lost: what exists is in the state. Mend the cause, then run the same command again; "
-                "it goes on from here"
+                "nothing is lost: what exists is in the state. Mend the cause, then run the same "
+                "command again; it goes on from here"
             )
         ]
     if result.verb == "preview":
