@@ -8,10 +8,12 @@ with file, line and a "did you mean".
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from gpufleet.spec.fields import Name, NodeCount, Number, Switch, Whole, Word
 from gpufleet.spec.quantity import (
     Duration,
     EnergyPrice,
@@ -24,14 +26,29 @@ from gpufleet.spec.quantity import (
     When,
 )
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-NodeCount = Annotated[int, Field(ge=0, le=100_000)]
-
 
 class Model(BaseModel):
     """Base of every model of the fleet file: frozen, and unknown fields are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    exactly_one_of: ClassVar[tuple[str, ...]] = ()
+
+    @model_validator(mode="after")
+    def _has_exactly_one(self) -> Self:
+        given = [kind for kind in self.exactly_one_of if getattr(self, kind) is not None]
+        if self.exactly_one_of and len(given) != 1:
+            listed = ", ".join(self.exactly_one_of)
+            raise PydanticCustomError(
+                "gpufleet",
+                "{message}",
+                {
+                    "rule": "exactly-one-of",
+                    "message": f"exactly one of {listed} is needed",
+                    "remedy": "keep one",
+                },
+            )
+        return self
 
 
 class Budget(Model):
@@ -97,12 +114,16 @@ class OnDemandReservation(Model):
 class Reserved(Model):
     """Reserved capacity: exactly one of a Capacity Block and an On-Demand Capacity Reservation."""
 
+    exactly_one_of = ("capacity_block", "odcr")
+
     capacity_block: CapacityBlock | None = None
     odcr: OnDemandReservation | None = None
 
 
 class Capacity(Model):
     """How nodes are bought: exactly one of the three."""
+
+    exactly_one_of = ("on_demand", "spot", "reserved")
 
     on_demand: OnDemand | None = None
     spot: Spot | None = None
@@ -121,8 +142,8 @@ class Volume(Model):
     """The root volume (gp3, encrypted). `throughput` in MB/s, `iops` per second."""
 
     size: Size = Size.of_gib(200)
-    iops: Annotated[int, Field(ge=3000, le=80_000)] = 3000
-    throughput: Annotated[int, Field(ge=125, le=2000)] = 125
+    iops: Annotated[Whole, Field(ge=3000, le=80_000)] = 3000
+    throughput: Annotated[Whole, Field(ge=125, le=2000)] = 125
 
 
 class NodeGroup(Model):
@@ -136,10 +157,10 @@ class NodeGroup(Model):
     workload: Literal["training", "inference", "batch", "interactive"] = "batch"
     zones: tuple[str, ...] = ()
     team: str | None = None
-    labels: dict[str, str] = {}
+    labels: dict[str, Word] = {}
     taints: tuple[Taint, ...] = ()
     volume: Volume = Volume()
-    public_ip: bool = False
+    public_ip: Switch = False
 
 
 class CloudNetwork(Model):
@@ -153,7 +174,7 @@ class Team(Model):
     """A team of a Kubernetes site: its namespace and the GPUs it may hold at once."""
 
     name: Name
-    gpus: Annotated[int, Field(ge=0)]
+    gpus: Annotated[Whole, Field(ge=0)]
     priority: Literal["low", "normal", "high"] = "normal"
 
 
@@ -185,10 +206,10 @@ class Lustre(Model):
     capacity: Size
     deployment: Literal["persistent-2", "persistent-1", "scratch-2"] = "persistent-2"
     throughput: ThroughputPerTiB | None = None
-    efa: bool = False
-    metadata_iops: int | None = None
+    efa: Switch = False
+    metadata_iops: Whole | None = None
     import_from: Annotated[str, Field(pattern=r"^s3://")] | None = None
-    export: bool = False
+    export: Switch = False
     compression: Literal["lz4", "none"] = "lz4"
     backups: Duration | None = None
     zone: str | None = None
@@ -198,12 +219,14 @@ class Bucket(Model):
     """An S3 bucket: private, encrypted, TLS only. `expire_after` deletes objects by age."""
 
     name: str
-    versioning: bool = True
+    versioning: Switch = True
     expire_after: Duration | None = None
 
 
 class Storage(Model):
     """Shared storage of a site: exactly one kind. `mount` is where nodes see it (not for buckets)."""
+
+    exactly_one_of = ("lustre", "bucket")
 
     name: Name
     lustre: Lustre | None = None
@@ -237,7 +260,7 @@ class SitePower(Model):
     """Electricity: capacity of a rack, power usage effectiveness (at least 1), price of energy."""
 
     per_rack: Power
-    pue: Annotated[float, Field(ge=1.0, le=3.0)]
+    pue: Annotated[Number, Field(ge=1.0, le=3.0)]
     price: EnergyPrice
 
 
@@ -252,7 +275,7 @@ class Ssh(Model):
     """How Ansible reaches the hosts."""
 
     user: str = "ubuntu"
-    port: Annotated[int, Field(ge=1, le=65535)] = 22
+    port: Annotated[Whole, Field(ge=1, le=65535)] = 22
     domain: str = ""
 
 
@@ -297,7 +320,7 @@ class FleetSpec(Model):
     fleet: Name
     environment: Name
     budget: Budget
-    tags: dict[str, str]
+    tags: dict[str, Word]
     required_tags: tuple[str, ...] = ("team", "cost-center", "project")
     cloud: tuple[CloudSite, ...] = ()
     onprem: tuple[OnPremSite, ...] = ()

@@ -1,0 +1,200 @@
+"""Pydantic's errors as findings: the words are ours, with place, rule and remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gpufleet.findings import Finding
+from gpufleet.spec.paths import FieldPath, field_path
+from gpufleet.spec.shape import bare, choices, fields_of, is_model, type_at
+from gpufleet.spec.source import SourceMap
+
+_WRONG_KIND = {
+    "model_type",
+    "model_attributes_type",
+    "dict_type",
+    "tuple_type",
+    "list_type",
+    "string_type",
+    "whole_number",
+    "decimal_number",
+    "flag",
+    "not_text",
+    "literal_error",
+}
+
+
+def findings_of(error: ValidationError, source: SourceMap, root: type[BaseModel]) -> Iterator[Finding]:
+    """Every error of a validation as a finding, in pydantic's order."""
+    for detail in error.errors(include_url=False):
+        yield _finding(detail, source, root)
+
+
+def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> Finding:
+    path, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})
+    value = detail["input"]
+    name = str(path[-1]) if path else "the file"
+    expected = type_at(root, path)
+    if kind == "extra_forbidden":
+        return _unknown_field(path, source, root)
+    if kind == "missing":
+        return source.finding(
+            path,
+            rule="missing-field",
+            message=f"'{name}' is missing{_place(path)}",
+            remedy=f"add '{name}: {_example(expected)}'",
+        )
+    if kind == "gpufleet":
+        return source.finding(
+            path,
+            rule=str(context["rule"]),
+            message=str(context["message"]),
+            remedy=str(context["remedy"]),
+            value=None if isinstance(value, (dict, list)) else value,
+        )
+    if value is None and kind in _WRONG_KIND:
+        return source.finding(
+            path,
+            rule="empty-value",
+            message=f"'{name}' has no value",
+            remedy=f"write '{name}: {_example(expected)}', or remove the line",
+        )
+    if kind == "quantity":
+        return source.finding(
+            path, rule="bad-quantity", message=str(context["reason"]), remedy=str(context["remedy"])
+        )
+    if kind == "literal_error" and isinstance(value, str):
+        return _choice(path, value, choices(expected), source)
+    if kind in _WRONG_KIND:
+        alone = get_origin(expected) is tuple and isinstance(value, str) and len(value) < 60
+        return source.finding(
+            path,
+            rule="wrong-type",
+            message=f"'{name}' has to be {_noun(expected)}, and this is {_kind_of(value)}",
+            remedy=f"write '{name}: {f'[{value}]' if alone else _example(expected)}'",
+        )
+    message, remedy = _bound(kind, name, value, context)
+    return source.finding(path, rule=_BOUND_RULES.get(kind, "bad-value"), message=message, remedy=remedy)
+
+
+_BOUND_RULES = {
+    "greater_than_equal": "out-of-bounds",
+    "less_than_equal": "out-of-bounds",
+    "greater_than": "out-of-bounds",
+    "less_than": "out-of-bounds",
+    "string_pattern_mismatch": "bad-text",
+    "string_too_long": "too-long",
+    "string_too_short": "too-short",
+    "too_short": "empty-list",
+}
+
+
+def _respell(value: Any, pattern: str) -> str:
+    """A spelling of `value` that the pattern takes, as a remedy, or nothing."""
+    spelled = re.sub(r"[^a-z0-9]+", "-", str(value).casefold()).strip("-")
+    return f"write '{spelled}'" if spelled and re.fullmatch(pattern, spelled) else ""
+
+
+def _bound(kind: str, name: str, value: Any, context: dict[str, Any]) -> tuple[str, str]:
+    match kind:
+        case "greater_than_equal":
+            return f"'{name}' is below {context['ge']}, the least allowed", f"write {context['ge']} or more"
+        case "less_than_equal":
+            return f"'{name}' is above {context['le']}, the most allowed", f"write {context['le']} or less"
+        case "string_too_long":
+            most = context["max_length"]
+            return f"'{name}' is longer than {most} characters", f"write at most {most} characters"
+        case "string_too_short":
+            return f"'{name}' is empty", "write a value"
+        case "too_short":
+            return f"'{name}' is an empty list", f"name at least {context['min_length']}"
+        case "string_pattern_mismatch":
+            pattern = str(context["pattern"])
+            words = _PATTERNS.get(pattern, f"text that matches {pattern}")
+            return f"'{name}' has to be {words}", _respell(value, pattern) or "write it so"
+        case _:
+            return f"'{name}' is not accepted here", "see `gpufleet schema` for what the field takes"
+
+
+_PATTERNS: dict[str, str] = {}
+
+
+def describe_pattern(pattern: str, words: str) -> str:
+    """Give a pattern of the models words that findings use for it. Returns the pattern."""
+    _PATTERNS[pattern] = words
+    return pattern
+
+
+def _unknown_field(path: FieldPath, source: SourceMap, root: type[BaseModel]) -> Finding:
+    model = type_at(root, path[:-1])
+    known = list(fields_of(model)) if is_model(model) else []
+    name = str(path[-1])
+    near = get_close_matches(name.casefold(), known, n=1, cutoff=0.6)
+    where = _place(path)
+    listed = f"remove it; the fields{where} are {', '.join(known)}"
+    remedy = f"did you mean '{near[0]}'?" if near else listed
+    return source.finding(
+        path,
+        rule="unknown-field",
+        message=f"'{name}' is no field{where or ' of a fleet file'}",
+        remedy=remedy,
+    )
+
+
+def _choice(path: FieldPath, value: str, known: Sequence[str], source: SourceMap) -> Finding:
+    folded = {choice.casefold(): choice for choice in known}
+    near = get_close_matches(value.casefold().replace("_", "-"), folded, n=1, cutoff=0.5)
+    listed = " or ".join([", ".join(known[:-1]), known[-1]]) if len(known) > 1 else "".join(known)
+    remedy = f"did you mean '{folded[near[0]]}'? It takes {listed}" if near else f"write {listed}"
+    name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
+    return source.finding(
+        path, rule="unknown-choice", message=f"'{value[:40]}' is no choice for '{name}'", remedy=remedy
+    )
+
+
+def _place(path: FieldPath) -> str:
+    return f" in {field_path(path[:-1])}" if len(path) > 1 else ""
+
+
+def _noun(kind: Any) -> str:
+    if is_model(kind):
+        return f"a mapping with {', '.join(list(fields_of(kind))[:4])}..."
+    if get_origin(kind) is tuple:
+        return "a list"
+    if get_origin(kind) is dict:
+        return "a mapping of names to values"
+    if known := choices(kind):
+        return f"one of {', '.join(known)}"
+    if noun := getattr(kind, "noun", None):
+        return str(noun)
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(kind, "a value")
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    return f"'{str(value)[:40]}'"
+
+
+def _example(kind: Any) -> str:
+    if examples := getattr(kind, "examples", None):
+        return str(examples[0])
+    if is_model(kind):
+        required = [name for name, info in kind.model_fields.items() if info.is_required()]
+        inner = ", ".join(f"{name}: {_example(fields_of(kind).get(name))}" for name in required)
+        return f"{{{inner or '...'}}}"
+    if get_origin(kind) is tuple:
+        return f"[{_example(bare(kind.__args__[0]))}]"
+    if get_origin(kind) is dict:
+        return "{name: value}"
+    if known := choices(kind):
+        return known[0]
+    return {int: "1", float: "1.0", bool: "true"}.get(kind, "...")
