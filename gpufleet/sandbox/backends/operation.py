@@ -1,0 +1,120 @@
+"""How the sandbox adds an AWS operation to moto: a function from a parsed request to a result.
+
+An operation is a function decorated with `@operation(service, name)`. botocore's own service model
+parses the request into `Call.params` and turns the returned dict into the wire format, so the
+shapes are AWS's and not ours. Where moto has the operation, `Call.original()` runs moto's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from moto.core.exceptions import ServiceException
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.core.request import determine_request_protocol
+from moto.core.responses import ActionResult, BaseResponse
+from moto.core.utils import camelcase_to_underscores, get_service_model
+
+Params = dict[str, Any]
+Handler = Callable[["Call"], "Params | Passthrough"]
+
+REGISTRY: dict[str, dict[str, Handler]] = {}
+"""Service (moto's name) -> operation (AWS's name) -> handler."""
+
+
+class AwsError(ServiceException):  # type: ignore[misc]
+    """An error that the caller sees as botocore's ClientError: `AwsError(code, message)`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+
+
+@dataclass(frozen=True)
+class Passthrough:
+    """moto's own answer, handed on as it is."""
+
+    answer: Any
+
+    @property
+    def result(self) -> Any:
+        """moto's result object, when the operation is one that moto serialises by the model."""
+        return self.answer.result
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request: who asks, where, and the parameters as botocore's model names them.
+
+    Timestamps in `params` are naive datetimes in UTC, as everywhere in moto.
+    """
+
+    account: str
+    region: str
+    partition: str
+    params: Params
+    response: Any
+    moto_method: Callable[[Any], Any] | None
+
+    def original(self) -> Passthrough:
+        """Run the operation as moto has it."""
+        if self.moto_method is None:
+            raise NotImplementedError("moto has no such operation")
+        return Passthrough(self.moto_method(self.response))
+
+
+def operation(service: str, name: str) -> Callable[[Handler], Handler]:
+    """Register a function as the AWS operation `name` of `service` (moto's name of it)."""
+
+    def register(handler: Handler) -> Handler:
+        handlers = REGISTRY.setdefault(service, {})
+        if name in handlers:
+            raise ValueError(f"{service}:{name} is registered twice")
+        handlers[name] = handler
+        return handler
+
+    return register
+
+
+def attach(response_class: type[BaseResponse], service: str) -> None:
+    """Put the registered operations of `service` on moto's response class; twice is harmless."""
+    for name, handler in REGISTRY.get(service, {}).items():
+        method_name = camelcase_to_underscores(name)
+        current = getattr(response_class, method_name, None)
+        if getattr(current, "gpufleet_handler", None) is not handler:
+            setattr(response_class, method_name, _method(name, handler, current))
+
+
+def _method(name: str, handler: Handler, moto_method: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    def method(self: Any) -> Any:
+        call = Call(
+            account=self.current_account,
+            region=self.region,
+            partition=self.partition,
+            params=_parse(self, name),
+            response=self,
+            moto_method=moto_method,
+        )
+        answer = handler(call)
+        return answer.answer if isinstance(answer, Passthrough) else ActionResult(answer)
+
+    method.gpufleet_handler = handler  # type: ignore[attr-defined]
+    return method
+
+
+def _parse(response: Any, name: str) -> Params:
+    request = response.normalized_request
+    model = get_service_model(response.boto3_service_name)
+    parser = PROTOCOL_PARSERS[determine_request_protocol(model, request.content_type)]
+    parsed: Params = parser(model.operation_model(name), map_type=dict).parse(
+        {
+            "method": request.method,
+            "values": request.values,
+            "headers": request.headers,
+            "body": request.data,
+            "url_path": request.path,
+            "url_params": response.uri_match,
+        }
+    )
+    return parsed

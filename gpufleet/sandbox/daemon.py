@@ -1,0 +1,186 @@
+"""Start, find, stop and reset the sandbox's server: one for each checkout, found by its folder.
+
+`ensure` is what every command calls: it returns the address of a running server and starts one
+where none runs. Nothing here imports moto; the server is a process of its own that outlives the
+command, keeps its state in the same folder, and stops by itself after half an hour without work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpufleet.errors import CloudError
+from gpufleet.sandbox.credentials import isolated_environ, sandbox_env
+from gpufleet.sandbox.server.process import Files, Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Endpoint", "Status", "ensure", "reset", "sandbox_env", "status", "stop"]
+
+LOOPBACK = "127.0.0.1"
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the emulated AWS answers, and the process that does."""
+
+    url: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is known of a sandbox. `saved_bytes` is the size of its saved state, 0 when it has none."""
+
+    endpoint: Endpoint | None
+    healthy: bool
+    saved_bytes: int
+
+
+def ensure(root: Path, *, idle_s: float | None = None) -> Endpoint:
+    """The server of `root`, started if need be. Raises CloudError with the reason when it does not start.
+
+    Any number of callers may do so at once: one server comes up and all get its address.
+    """
+    files = Files(root.absolute())
+    running = _healthy(files)
+    if running:
+        return running
+    with _locked(files):
+        running = _healthy(files)
+        if running:
+            return running
+        _stop(files)
+        _start(files, idle_s)
+        running = _healthy(files)
+    if not running:
+        raise CloudError(f"the sandbox's server started and does not answer; its log is {files.log}")
+    return running
+
+
+def status(root: Path) -> Status:
+    """What runs in `root`; starts nothing."""
+    files = Files(root.absolute())
+    runtime = Runtime.read(files.runtime)
+    endpoint = _endpoint(runtime) if runtime and runtime.alive else None
+    saved = files.snapshot.stat().st_size if files.snapshot.exists() else 0
+    return Status(endpoint, endpoint is not None and _healthy(files) is not None, saved)
+
+
+def stop(root: Path) -> bool:
+    """Stop the server of `root`; it saves its state first. False when none ran."""
+    files = Files(root.absolute())
+    if not files.root.exists():
+        return False
+    with _locked(files):
+        return _stop(files)
+
+
+def reset(root: Path) -> None:
+    """Forget every resource of the emulated account. A running server goes on, empty."""
+    files = Files(root.absolute())
+    if not files.root.exists():
+        return
+    with _locked(files):
+        runtime = Runtime.read(files.runtime)
+        if runtime and runtime.alive and _control(runtime, "POST", "reset") is not None:
+            return
+        _stop(files)
+        files.snapshot.unlink(missing_ok=True)
+
+
+def _start(files: Files, idle_s: float | None) -> None:
+    command = [sys.executable, "-m", "gpufleet.sandbox.server", str(files.root), "--daemon"]
+    if idle_s is not None:
+        command += ["--idle", str(idle_s)]
+    nowhere = Endpoint(f"http://{LOOPBACK}:0", 0)
+    environ = {k: v for k, v in isolated_environ(nowhere).items() if not k.startswith("MOTO_")}
+    environ["MOTO_DISABLE_GLOBAL_CORS"] = "true"
+    environ.pop("AWS_ENDPOINT_URL")
+    try:
+        # To a file and not to a pipe: a pipe would stay open as long as the daemon lives.
+        with files.log.open("wb") as log:
+            result = subprocess.run(  # noqa: S603 - our own interpreter and module
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environ,
+                timeout=START_TIMEOUT_S,
+            )
+    except subprocess.TimeoutExpired:
+        message = f"the sandbox's server did not start within {START_TIMEOUT_S:.0f} s; its log is {files.log}"
+        raise CloudError(message) from None
+    if result.returncode:
+        said = files.log.read_text(errors="replace").strip().splitlines()
+        if result.returncode != CloudError.exit_code or len(said) < 2:
+            raise CloudError(f"the sandbox's server did not start: {(said or ['no reason given'])[-1]}")
+        raise CloudError(said[-2], remedy=said[-1])
+
+
+def _stop(files: Files) -> bool:
+    runtime = Runtime.read(files.runtime)
+    if runtime is None or not runtime.alive:
+        files.runtime.unlink(missing_ok=True)
+        return False
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.kill(runtime.pid, signum)
+        except ProcessLookupError:
+            break
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while runtime.alive and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not runtime.alive:
+            break
+    files.runtime.unlink(missing_ok=True)
+    return True
+
+
+def _healthy(files: Files) -> Endpoint | None:
+    runtime = Runtime.read(files.runtime)
+    if runtime is None or not runtime.alive or _control(runtime, "GET", "health") is None:
+        return None
+    return _endpoint(runtime)
+
+
+def _endpoint(runtime: Runtime) -> Endpoint:
+    return Endpoint(f"http://{LOOPBACK}:{runtime.port}", runtime.pid)
+
+
+def _control(runtime: Runtime, method: str, verb: str) -> dict[str, Any] | None:
+    """Ask the server itself; None when it does not answer."""
+    # http.client knows no proxies, so no variable of the user's leads this request elsewhere.
+    connection = http.client.HTTPConnection(LOOPBACK, runtime.port, timeout=10)
+    try:
+        connection.request(method, f"/_gpufleet/{verb}", headers={"X-Gpufleet-Sandbox": "1"})
+        response = connection.getresponse()
+        body = response.read()
+        return json.loads(body) if response.status == 200 else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _locked(files: Files) -> Iterator[None]:
+    files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # An flock ends with its holder, however that ends: no stale lock is ever left behind.
+    with files.lock.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,129 @@
+"""`python -m gpufleet.sandbox.server ROOT`: load the saved state, listen on loopback, serve.
+
+With --daemon the process forks once it listens and its state is loaded, and the parent ends: its
+exit status 0 means that the server answers, anything else comes with the reason on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from gpufleet.errors import ExitCode, GpufleetError
+from gpufleet.sandbox.server.process import Files, Runtime, process_start
+from gpufleet.sandbox.server.saver import Saver, write_private
+
+LOOPBACK = "127.0.0.1"
+IDLE_S = 30 * 60.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a server until SIGTERM, SIGINT or the idle timeout; the state is saved on the way out."""
+    parser = argparse.ArgumentParser(prog="gpufleet.sandbox.server", description=__doc__)
+    parser.add_argument("root", type=Path, help="the folder of the sandbox's files")
+    parser.add_argument("--daemon", action="store_true", help="return once the server answers")
+    parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds without requests until it stops")
+    arguments = parser.parse_args(argv)
+    files = Files(arguments.root)
+    files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        server = _Server(files, arguments.idle)
+    except GpufleetError as error:
+        sys.stderr.write(f"{error.message}\n{error.remedy}\n")
+        return int(error.exit_code)
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"the sandbox needs the package {error.name}\ninstall gpufleet[sandbox]\n")
+        return int(ExitCode.CLOUD_FAILURE)
+    server.serve(_detach(files.log) if arguments.daemon else None)
+    return 0
+
+
+def _detach(log: Path) -> int:
+    """Leave the terminal behind. Returns in the child, with the descriptor to close once it serves.
+
+    The parent waits for that (or for the child's end) and ends without cleaning up: what would be
+    cleaned up is the child's now.
+    """
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(null)
+    os.close(out)
+    os.close(reader)
+    return writer
+
+
+class _Server:
+    """moto's server on a loopback port, with its saver and its idle watch."""
+
+    def __init__(self, files: Files, idle: float) -> None:
+        from gpufleet.sandbox.server import snapshot
+
+        snapshot.check(files.snapshot)
+        from werkzeug.serving import make_server
+
+        from gpufleet.sandbox.server.app import SandboxApp
+        from gpufleet.sandbox.server.handler import QuietHandler
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        snapshot.load(files.snapshot)
+        self._files = files
+        self._idle = idle
+        self._saver = Saver(files.snapshot)
+        self._app = SandboxApp(self._saver.changed)
+        try:
+            port = int(files.port.read_text())
+        except (OSError, ValueError):
+            port = 0
+        options: dict[str, Any] = {"threaded": True, "request_handler": QuietHandler}
+        try:
+            self._server = make_server(LOOPBACK, port, self._app, **options)
+        except (OSError, SystemExit):
+            self._server = make_server(LOOPBACK, 0, self._app, **options)
+
+    def serve(self, ready: int | None) -> None:
+        """Answer requests until told to stop or idle for too long; closes `ready` when it does."""
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, lambda *_: self._shutdown())
+        runtime = Runtime(os.getpid(), self._server.server_port, process_start(os.getpid()))
+        self._saver.start(self._app.lock)
+        threading.Thread(target=self._watch, name="sandbox-idle", daemon=True).start()
+        write_private(self._files.port, str(runtime.port).encode())
+        runtime.write(self._files.runtime)
+        if ready is not None:
+            os.close(ready)
+        try:
+            self._server.serve_forever(poll_interval=0.1)
+        finally:
+            self._saver.close()
+            self._server.server_close()
+            if Runtime.read(self._files.runtime) == runtime:
+                self._files.runtime.unlink()
+
+    def _shutdown(self) -> None:
+        # shutdown() waits for serve_forever, which a signal handler interrupts: hence the thread.
+        threading.Thread(target=self._server.shutdown, daemon=True).start()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._app.last_request < self._idle:
+            time.sleep(min(1.0, self._idle / 4))
+        self._shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
