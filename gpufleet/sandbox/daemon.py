@@ -121,6 +121,7 @@ def _start(files: Files, idle_s: float | None) -> None:
                 stderr=log,
                 env=environ,
                 timeout=START_TIMEOUT_S,
+                check=False,
             )
     except subprocess.TimeoutExpired:
         message = f"the sandbox's server did not start within {START_TIMEOUT_S:.0f} s; its log is {files.log}"

@@ -32,10 +32,9 @@ def tags_from(call: Call, resource_type: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for specification in call.params.get("TagSpecifications") or []:
         if specification.get("ResourceType") != resource_type:
-            raise AwsError(
-                "InvalidParameterValue",
-                f"'{specification.get('ResourceType')}' is not a valid taggable resource type for this operation.",
-            )
+            given = specification.get("ResourceType")
+            message = f"'{given}' is not a valid taggable resource type for this operation."
+            raise AwsError("InvalidParameterValue", message)
         found |= {tag["Key"]: tag.get("Value", "") for tag in specification.get("Tags") or []}
     return found
 

@@ -58,7 +58,8 @@ def create_data_repository_association(call: Call) -> Params:
     if match is None:
         raise AwsError("BadRequest", f"Invalid DataRepositoryPath: {given['DataRepositoryPath']}")
     association_id = f"dra-{secrets.token_hex(9)[:17]}"
-    arn = f"arn:{call.partition}:fsx:{call.region}:{call.account}:association/{file_system.file_system_id}/{association_id}"
+    owner = f"arn:{call.partition}:fsx:{call.region}:{call.account}"
+    arn = f"{owner}:association/{file_system.file_system_id}/{association_id}"
     association: Params = {
         "AssociationId": association_id,
         "ResourceARN": arn,

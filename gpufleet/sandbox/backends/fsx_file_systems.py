@@ -73,8 +73,6 @@ def create_file_system(call: Call) -> Params | Passthrough:
         _check_efa(deployment, lustre, given)
     check_capacity(deployment, storage, given.get("StorageCapacity"), lustre)
     network = _check_network(call, given)
-    for backup in (key for key in given.get("Tags") or [] if key["Key"].startswith("aws:")):
-        raise AwsError("BadRequest", f"Tag keys may not begin with aws: {backup['Key']}")
     file_system = backend_of(call).create_file_system(
         client_request_token=given.get("ClientRequestToken"),
         file_system_type="LUSTRE",
@@ -172,7 +170,8 @@ def answer(call: Call, file_system: Any) -> Params:
     """The file system as FSx describes it."""
     answered: Params = {**file_system.to_dict(), "Lifecycle": "AVAILABLE"}
     answered.pop("SecurityGroupIds", None)  # FSx takes them and never tells them again
-    return answered | vars(file_system).get("gpufleet", {})
+    answered.update(vars(file_system).get("gpufleet", {}))
+    return answered
 
 
 def _configuration(lustre: Params, storage: str) -> Params:

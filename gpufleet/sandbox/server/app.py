@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -27,13 +28,6 @@ CONTROL_HEADER = "HTTP_X_GPUFLEET_SANDBOX"
 """A page in a browser cannot send this header without a preflight, and no preflight is answered."""
 
 _READS = ("Describe", "Get", "List", "Head", "Lookup", "Simulate", "Search", "BatchGet")
-_REASONS = {
-    200: "OK",
-    403: "Forbidden",
-    404: "Not Found",
-    500: "Internal Server Error",
-    501: "Not Implemented",
-}
 
 
 class SandboxApp:
@@ -103,7 +97,7 @@ def _create_app(service: Any) -> Any:
 
 
 def _is_read(environ: dict[str, Any], body: bytes) -> bool:
-    target = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
+    target: str = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
     if target:
         return target.startswith(_READS)
     if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
@@ -149,5 +143,5 @@ def _send(
     extra: list[tuple[str, str]] | None = None,
 ) -> Iterable[bytes]:
     headers = [("Content-Type", content_type), ("Content-Length", str(len(body))), *(extra or [])]
-    start_response(f"{status} {_REASONS[status]}", headers)
+    start_response(f"{status} {HTTPStatus(status).phrase}", headers)
     return [body]

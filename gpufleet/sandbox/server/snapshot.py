@@ -56,9 +56,8 @@ def check(path: Path) -> None:
     except ValueError:
         raise SnapshotError(f"the sandbox's saved state {path} is damaged (no header)") from None
     if written_by != header():
-        raise SnapshotError(
-            f"the sandbox's saved state {path} was written by {_describe(written_by)}, this is {_describe(header())}"
-        )
+        other, this = _describe(written_by), _describe(header())
+        raise SnapshotError(f"the sandbox's saved state {path} was written by {other}, this is {this}")
 
 
 def _describe(written_by: Any) -> str:
