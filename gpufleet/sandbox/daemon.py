@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Endpoint", "Status", "ensure", "reset", "sandbox_env", "status", "stop"]
+__all__ = ["Endpoint", "ensure", "reset", "sandbox_env", "status", "stop"]
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
@@ -40,15 +40,6 @@ class Endpoint:
 
     url: str
     pid: int
-
-
-@dataclass(frozen=True)
-class Status:
-    """What is known of a sandbox. `saved_bytes` is the size of its saved state, 0 when it has none."""
-
-    endpoint: Endpoint | None
-    healthy: bool
-    saved_bytes: int
 
 
 def ensure(root: Path, *, idle_s: float | None = None) -> Endpoint:
@@ -72,13 +63,9 @@ def ensure(root: Path, *, idle_s: float | None = None) -> Endpoint:
     return running
 
 
-def status(root: Path) -> Status:
-    """What runs in `root`; starts nothing."""
-    files = Files(root.absolute())
-    runtime = Runtime.read(files.runtime)
-    endpoint = _endpoint(runtime) if runtime and runtime.alive else None
-    saved = files.snapshot.stat().st_size if files.snapshot.exists() else 0
-    return Status(endpoint, endpoint is not None and _healthy(files) is not None, saved)
+def status(root: Path) -> Endpoint | None:
+    """The server of `root` if one runs and answers; starts nothing."""
+    return _healthy(Files(root.absolute()))
 
 
 def stop(root: Path) -> bool:
