@@ -1,0 +1,1 @@
+"""Figures beside their peers, measured in one run: `make bench`."""

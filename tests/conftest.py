@@ -1,0 +1,68 @@
+"""What all tests share: a checkout of their own, and the command line as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass
+class Checkout:
+    """A checkout in a temporary folder, with its own state and its own emulated AWS."""
+
+    root: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()) -> Any:
+        """`gpufleet <arguments>` as a process; returns it with text output, whatever its exit code."""
+        command = [*prefix, sys.executable, "-m", "gpufleet.cli.main", *arguments]
+        return subprocess.run(
+            command,
+            cwd=self.root,
+            env=os.environ | self.env | (env or {}),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    def json(self, *arguments: str, code: int = 0, **options: Any) -> Any:
+        """The object that the command ends with under --json; asserts its exit code."""
+        done = self.run(*arguments, "--json", **options)
+        assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def make_checkout(folder: Path) -> Checkout:
+    """Copies the program folders of this checkout into `folder`."""
+    shutil.copy(ROOT / "Pulumi.yaml", folder)
+    for name in ("stacks", "ansible"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return Checkout(folder, {"HOME": str(folder / "home"), "GPUFLEET_ROOT": ""})
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Iterator[Checkout]:
+    """A checkout of one test; its emulated AWS is stopped at the end."""
+    made = make_checkout(tmp_path)
+    yield made
+    made.run("sandbox", "stop")
+
+
+@pytest.fixture(scope="module")
+def shared_checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """A checkout that the tests of one module go through in order."""
+    made = make_checkout(tmp_path_factory.mktemp("checkout"))
+    yield made
+    made.run("sandbox", "stop")

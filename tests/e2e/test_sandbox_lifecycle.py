@@ -1,0 +1,82 @@
+"""The main job as a user does it: up, up again, look, destroy, on a sandbox of its own."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from gpufleet.sandbox import daemon
+from gpufleet.sandbox.inventory import list_resources
+from tests.conftest import Checkout
+
+pytestmark = pytest.mark.xdist_group("e2e")
+
+
+def _leftovers(checkout: Checkout) -> list[object]:
+    endpoint = daemon.ensure(checkout.root / ".gpufleet" / "sandbox")
+    return list(list_resources(endpoint, regions=("us-east-1", "us-east-2", "us-west-2")))
+
+
+@pytest.fixture(scope="module")
+def deployed(shared_checkout: Checkout) -> Checkout:
+    result = shared_checkout.json("up", "sandbox", "--engine", "embedded", "--yes")
+    assert result["ok"], result
+    assert result["changes"]["create"] > 100
+    return shared_checkout
+
+
+def test_a_preview_promises_what_up_then_creates(checkout: Checkout) -> None:
+    promised = checkout.json("preview", "sandbox", "--engine", "embedded")
+    assert promised["changes"]["create"] > 100
+    done = checkout.json("up", "sandbox", "--engine", "embedded", "--yes")
+    assert done["changes"] == promised["changes"]
+    assert (done["engine"], done["cloud"]) == ("embedded", "sandbox")
+    assert done["duration_s"] > 0
+
+
+def test_a_second_up_changes_nothing(deployed: Checkout) -> None:
+    again = deployed.json("up", "sandbox", "--engine", "embedded", "--yes")
+    assert {key: again["changes"][key] for key in ("create", "update", "replace", "delete")} == {
+        "create": 0,
+        "update": 0,
+        "replace": 0,
+        "delete": 0,
+    }
+    assert again["changes"]["same"] > 100
+
+
+def test_a_refresh_of_an_untouched_cloud_finds_no_drift(deployed: Checkout) -> None:
+    refreshed = deployed.json("refresh", "sandbox", "--engine", "embedded", "--yes")
+    changes = refreshed["changes"]
+    assert (changes["update"], changes["delete"], changes["create"], changes["replace"]) == (0, 0, 0, 0)
+
+
+def test_two_years_later_nothing_has_changed(deployed: Checkout) -> None:
+    assert shutil.which("faketime"), "faketime is missing; `make test` installs it"
+    deployed.run("sandbox", "stop")
+    later = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", "+730d")
+    again = deployed.json("up", "sandbox", "--engine", "embedded", "--yes", prefix=later)
+    deployed.run("sandbox", "stop")
+    assert again["ok"], again
+    assert {key: again["changes"][key] for key in ("create", "update", "replace", "delete")} == {
+        "create": 0,
+        "update": 0,
+        "replace": 0,
+        "delete": 0,
+    }
+
+
+def test_destroy_leaves_nothing_of_ours_in_the_account(deployed: Checkout) -> None:
+    assert _leftovers(deployed)
+    result = deployed.json("destroy", "sandbox", "--engine", "embedded", "--yes")
+    assert result["ok"], result
+    assert _leftovers(deployed) == []
+    assert deployed.json("outputs", "sandbox", "--engine", "embedded") == {}
+
+
+def test_a_fresh_checkout_comes_up_with_the_clock_two_years_ahead(checkout: Checkout) -> None:
+    later = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", "+730d")
+    result = checkout.json("up", "sandbox", "--engine", "embedded", "--yes", prefix=later)
+    assert result["ok"], result
+    assert result["changes"]["create"] > 100
