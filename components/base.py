@@ -1,0 +1,121 @@
+"""What every component shares: tags on each child, where it runs, and KMS keys with a stated policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+Tags = Mapping[str, pulumi.Input[str]]
+"""Tags that every taggable child carries; a `Name` of its own is added to them."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The account, partition (`aws`, `aws-cn`, ...) and region that a component's provider speaks to."""
+
+    account_id: pulumi.Output[str]
+    partition: pulumi.Output[str]
+    region: pulumi.Output[str]
+
+
+class Component(pulumi.ComponentResource):
+    """A component whose children are parented to it and carry its tags.
+
+    Children are named after the component (`<name>-<part>`), so two of a kind live in one program.
+    """
+
+    def __init__(self, token: str, name: str, tags: Tags, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(token, name, None, opts)
+        self._component_tags = dict(tags)
+
+    def child(self, **options: Any) -> pulumi.ResourceOptions:
+        """Resource options of a child: parented here, and whatever else `options` says."""
+        return pulumi.ResourceOptions(parent=self, **options)
+
+    def tags(self, name: str, **extra: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
+        """The tags of the child called `name`."""
+        return {**self._component_tags, **extra, "Name": name}
+
+    def surroundings(self) -> Surroundings:
+        """Where this component's provider runs, asked of the provider itself."""
+        opts = pulumi.InvokeOutputOptions(parent=self)
+        return Surroundings(
+            account_id=aws.get_caller_identity_output(opts=opts).account_id,
+            partition=aws.get_partition_output(opts=opts).partition,
+            region=aws.get_region_output(opts=opts).region,
+        )
+
+
+def assume_role_policy(*services: str, actions: Sequence[str] = ("sts:AssumeRole",)) -> str:
+    """A trust policy that lets the named AWS services assume a role (`ec2.amazonaws.com`)."""
+    return _document([{"Effect": "Allow", "Principal": {"Service": list(services)}, "Action": list(actions)}])
+
+
+def policy_document(statements: Sequence[Mapping[str, Any]]) -> pulumi.Output[str]:
+    """An IAM policy document as JSON; statements may hold outputs anywhere."""
+    return pulumi.Output.json_dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def _document(statements: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def encryption_key(
+    component: Component,
+    name: str,
+    description: str,
+    around: Surroundings,
+    *,
+    services: Sequence[Mapping[str, Any]] = (),
+    protect: bool = False,
+) -> aws.kms.Key:
+    """A customer-managed KMS key, rotated yearly, kept for 30 days after its deletion is asked for.
+
+    The account's own IAM policies govern the key (AWS's default statement: without it nobody could
+    ever change the key again); `services` are the statements that let AWS services use it.
+    """
+    owner = {
+        "Sid": "AccountGovernsThisKeyThroughIam",
+        "Effect": "Allow",
+        "Principal": {
+            "AWS": pulumi.Output.format("arn:{0}:iam::{1}:root", around.partition, around.account_id)
+        },
+        "Action": "kms:*",
+        "Resource": "*",
+    }
+    return aws.kms.Key(
+        name,
+        description=description,
+        enable_key_rotation=True,
+        deletion_window_in_days=30,
+        policy=policy_document([owner, *services]),
+        tags=component.tags(name),
+        opts=component.child(protect=protect),
+    )
+
+
+def logs_may_use_key(around: Surroundings, log_group_name: pulumi.Input[str]) -> dict[str, Any]:
+    """The key policy statement that lets CloudWatch Logs encrypt the one log group named."""
+    return {
+        "Sid": "LogsEncryptThisGroup",
+        "Effect": "Allow",
+        "Principal": {"Service": pulumi.Output.format("logs.{0}.amazonaws.com", around.region)},
+        "Action": ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"],
+        "Resource": "*",
+        "Condition": {
+            "ArnEquals": {
+                "kms:EncryptionContext:aws:logs:arn": pulumi.Output.format(
+                    "arn:{0}:logs:{1}:{2}:log-group:{3}",
+                    around.partition,
+                    around.region,
+                    around.account_id,
+                    log_group_name,
+                )
+            }
+        },
+    }

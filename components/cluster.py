@@ -1,0 +1,303 @@
+"""EksCluster: a Kubernetes control plane that is private, encrypted and logged, with its system nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components.base import Component, Tags, encryption_key, logs_may_use_key
+from components.identity import PodRole, PodRoleArgs
+from components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs
+
+CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+CLUSTER_ADMIN = "arn:{0}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemNodesArgs:
+    """The nodes without GPUs that carry the cluster's own services."""
+
+    instance_types: Sequence[str] = ("m7i.xlarge",)
+    min_size: int = 2
+    max_size: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class EksClusterArgs:
+    """Inputs of `EksCluster`.
+
+    The endpoint is private; `public_cidrs` opens it to those networks too. `admins` are ARNs of IAM
+    principals that administer the cluster, besides the one that creates it. An add-on that
+    `addon_versions` does not name gets EKS's default for `version` once, and keeps it. System nodes
+    launch once everything in `after` exists (the routes of their subnets).
+    """
+
+    cluster_name: str
+    version: str
+    cluster_role_arn: pulumi.Input[str]
+    node_role_arn: pulumi.Input[str]
+    subnet_ids: Sequence[pulumi.Input[str]]
+    public_cidrs: Sequence[str] = ()
+    admins: Sequence[pulumi.Input[str]] = ()
+    system_nodes: SystemNodesArgs = field(default_factory=SystemNodesArgs)
+    fsx: bool = False
+    addon_versions: Mapping[str, str] = field(default_factory=dict)
+    deletion_protection: bool = True
+    after: Sequence[pulumi.Resource] = ()
+    log_retention_days: int = 365
+    tags: Tags
+
+
+class EksCluster(Component):
+    """An EKS cluster with system nodes and the add-ons that GPU nodes build on.
+
+    Secrets are encrypted with a key of the cluster's own, all control-plane logs are kept, access is
+    granted by access entries alone (authentication mode API), and pods get AWS roles by Pod Identity.
+    """
+
+    cluster_name: pulumi.Output[str]
+    endpoint: pulumi.Output[str]
+    version: pulumi.Output[str]
+    security_group_id: pulumi.Output[str]
+    """EKS's own group: whoever is in it talks to the control plane and to the other nodes."""
+    kubeconfig: pulumi.Output[str]
+    """Secret. JSON, which every YAML reader takes; credentials come from `aws eks get-token`."""
+    ready: Sequence[pulumi.Resource]
+    """What must exist before GPU nodes join: the add-ons without which a node is never ready."""
+    system_ready: Sequence[pulumi.Resource]
+    """What must exist before workloads are applied: system nodes and all add-ons."""
+
+    def __init__(self, name: str, args: EksClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpufleet:cluster:EksCluster", name, args.tags, opts)
+        around = self.surroundings()
+        group_name = f"/aws/eks/{args.cluster_name}/cluster"
+        key = encryption_key(
+            self,
+            name,
+            f"Secrets and control-plane logs of {args.cluster_name}",
+            around,
+            services=[logs_may_use_key(around, group_name)],
+        )
+        logs = aws.cloudwatch.LogGroup(
+            name,
+            # EKS writes to this name; made first, it has a retention and a key from the start.
+            name=group_name,
+            retention_in_days=args.log_retention_days,
+            kms_key_id=key.arn,
+            tags=self.tags(name),
+            opts=self.child(),
+        )
+        self._cluster = aws.eks.Cluster(
+            name,
+            name=args.cluster_name,
+            version=args.version,
+            role_arn=args.cluster_role_arn,
+            # The add-ons below are installed, and updated, as resources of their own.
+            bootstrap_self_managed_addons=False,
+            access_config=aws.eks.ClusterAccessConfigArgs(
+                authentication_mode="API", bootstrap_cluster_creator_admin_permissions=True
+            ),
+            vpc_config=aws.eks.ClusterVpcConfigArgs(
+                subnet_ids=list(args.subnet_ids),
+                endpoint_private_access=True,
+                endpoint_public_access=bool(args.public_cidrs),
+                public_access_cidrs=list(args.public_cidrs) or None,
+            ),
+            encryption_config=aws.eks.ClusterEncryptionConfigArgs(
+                provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key.arn), resources=["secrets"]
+            ),
+            enabled_cluster_log_types=list(CONTROL_PLANE_LOGS),
+            deletion_protection=args.deletion_protection,
+            tags=self.tags(args.cluster_name),
+            opts=self.child(depends_on=[logs]),
+        )
+        self.cluster_name = self._cluster.name
+        self.endpoint = self._cluster.endpoint
+        self.version = self._cluster.version
+        self.security_group_id = self._cluster.vpc_config.apply(_cluster_group)
+        self._admins(name, args.admins, around.partition)
+        self.ready = self._addons_for_nodes(name, args)
+        system = self._system_nodes(name, args)
+        self.system_ready = [*self.ready, system, *self._addons_on_nodes(name, args, system)]
+        self.kubeconfig = pulumi.Output.secret(
+            pulumi.Output.all(
+                self.cluster_name, self.endpoint, self._cluster.certificate_authority, around.region
+            ).apply(lambda parts: kubeconfig(parts[0], parts[1], _field(parts[2], "data"), parts[3]))
+        )
+        self.register_outputs(
+            {
+                "clusterName": self.cluster_name,
+                "endpoint": self.endpoint,
+                "version": self.version,
+                "securityGroupId": self.security_group_id,
+                "kubeconfig": self.kubeconfig,
+            }
+        )
+
+    def _admins(self, name: str, admins: Sequence[pulumi.Input[str]], partition: pulumi.Output[str]) -> None:
+        for number, principal in enumerate(admins):
+            label = f"{name}-admin-{number}"
+            entry = aws.eks.AccessEntry(
+                label,
+                cluster_name=self.cluster_name,
+                principal_arn=principal,
+                type="STANDARD",
+                tags=self.tags(label),
+                opts=self.child(),
+            )
+            aws.eks.AccessPolicyAssociation(
+                label,
+                cluster_name=self.cluster_name,
+                principal_arn=entry.principal_arn,
+                policy_arn=pulumi.Output.format(CLUSTER_ADMIN, partition),
+                access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
+                opts=self.child(),
+            )
+
+    def _addons_for_nodes(self, name: str, args: EksClusterArgs) -> list[pulumi.Resource]:
+        """What a node needs to become ready: Pod Identity first, then the network plugin that uses it."""
+        agent = self._addon(name, "eks-pod-identity-agent", args, [])
+        network = self._pod_role(
+            f"{name}-vpc-cni", args, "aws-node", managed_policies=["AmazonEKS_CNI_Policy"]
+        )
+        return [
+            agent,
+            self._addon(name, "vpc-cni", args, [agent, network]),
+            self._addon(name, "kube-proxy", args, []),
+        ]
+
+    def _system_nodes(self, name: str, args: EksClusterArgs) -> NodeGroup:
+        return NodeGroup(
+            f"{name}-system",
+            NodeGroupArgs(
+                instance_types=args.system_nodes.instance_types,
+                min_size=args.system_nodes.min_size,
+                max_size=args.system_nodes.max_size,
+                subnet_ids=list(args.subnet_ids),
+                security_group_ids=[self.security_group_id],
+                eks=EksNodesArgs(
+                    cluster_name=self.cluster_name,
+                    version=self.version,
+                    node_role_arn=args.node_role_arn,
+                    ami_type="AL2023_x86_64_STANDARD",
+                    labels={"gpufleet.io/node-group": "system"},
+                ),
+                after=[*args.after, *self.ready],
+                tags=args.tags,
+            ),
+            opts=self.child(),
+        )
+
+    def _addons_on_nodes(
+        self, name: str, args: EksClusterArgs, system: pulumi.Resource
+    ) -> list[pulumi.Resource]:
+        """Add-ons that run on the system nodes."""
+        block_storage = self._pod_role(
+            f"{name}-ebs-csi",
+            args,
+            "ebs-csi-controller-sa",
+            managed_policies=["service-role/AmazonEBSCSIDriverPolicy"],
+        )
+        addons: list[pulumi.Resource] = [
+            self._addon(name, "coredns", args, [system]),
+            self._addon(name, "aws-ebs-csi-driver", args, [system, block_storage]),
+        ]
+        if args.fsx:
+            # File systems are made outside Kubernetes and mounted by name: the driver only looks.
+            describe = {
+                "Effect": "Allow",
+                "Action": ["fsx:DescribeFileSystems", "fsx:ListTagsForResource"],
+                "Resource": "*",
+            }
+            lustre = self._pod_role(f"{name}-fsx-csi", args, "fsx-csi-controller-sa", statements=[describe])
+            addons.append(self._addon(name, "aws-fsx-csi-driver", args, [system, lustre]))
+        return addons
+
+    def _pod_role(
+        self,
+        label: str,
+        args: EksClusterArgs,
+        service_account: str,
+        *,
+        managed_policies: Sequence[str] = (),
+        statements: Sequence[Mapping[str, Any]] = (),
+    ) -> PodRole:
+        return PodRole(
+            label,
+            PodRoleArgs(
+                cluster_name=self.cluster_name,
+                namespace="kube-system",
+                service_account=service_account,
+                managed_policies=managed_policies,
+                statements=statements,
+                tags=args.tags,
+            ),
+            opts=self.child(),
+        )
+
+    def _addon(
+        self, name: str, addon: str, args: EksClusterArgs, after: Sequence[pulumi.Resource]
+    ) -> aws.eks.Addon:
+        label = f"{name}-{addon}"
+        return aws.eks.Addon(
+            label,
+            cluster_name=self.cluster_name,
+            addon_name=addon,
+            addon_version=args.addon_versions.get(addon),
+            resolve_conflicts_on_create="OVERWRITE",
+            resolve_conflicts_on_update="PRESERVE",
+            tags=self.tags(label),
+            opts=self.child(depends_on=list(after)),
+        )
+
+
+def kubeconfig(cluster_name: str, endpoint: str, certificate_authority: str, region: str) -> str:
+    """A kubeconfig, as JSON, that asks the AWS CLI for a token at each use and so holds none."""
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": cluster_name,
+                    "cluster": {"server": endpoint, "certificate-authority-data": certificate_authority},
+                }
+            ],
+            "users": [
+                {
+                    "name": cluster_name,
+                    "user": {
+                        "exec": {
+                            "apiVersion": "client.authentication.k8s.io/v1beta1",
+                            "command": "aws",
+                            "args": ["--region", region, "eks", "get-token", "--cluster-name", cluster_name],
+                            "interactiveMode": "Never",
+                        }
+                    },
+                }
+            ],
+            "contexts": [{"name": cluster_name, "context": {"cluster": cluster_name, "user": cluster_name}}],
+            "current-context": cluster_name,
+        }
+    )
+
+
+def _cluster_group(vpc_config: Any) -> Any:
+    return _field(vpc_config, "cluster_security_group_id")
+
+
+def _field(value: Any, name: str) -> Any:
+    """A field of an output type, which arrives as an object or, from another engine, as a dict."""
+    if isinstance(value, Mapping):
+        return value.get(name) if name in value else value.get(_camel(name))
+    return getattr(value, name)
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)

@@ -1,0 +1,186 @@
+"""IAM: roles of a cluster's control plane and of its nodes, and roles that pods take on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pulumi
+import pulumi_aws as aws
+
+from components.base import Component, Tags, assume_role_policy, policy_document
+
+NODE_POLICIES: Mapping[str, tuple[str, ...]] = {
+    "kubernetes": (
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEC2ContainerRegistryPullOnly",
+        "AmazonSSMManagedInstanceCore",
+    ),
+    "slurm": ("AmazonSSMManagedInstanceCore",),
+}
+"""AWS-managed policies of a node's role. On Kubernetes the network plugin has a role of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IamRolesArgs:
+    """Inputs of `IamRoles`. Nodes may read and write the objects of `bucket_arns`, and nothing else in S3."""
+
+    scheduler: Literal["kubernetes", "slurm"]
+    bucket_arns: Sequence[pulumi.Input[str]] = ()
+    tags: Tags
+
+
+class IamRoles(Component):
+    """The roles of a site: nodes always, the EKS control plane on Kubernetes.
+
+    `cluster_role_arn` is None without Kubernetes. Each ARN depends on the policies of its role: a
+    cluster or node that starts without them fails, and one that is deleted after them hangs.
+    """
+
+    node_role_arn: pulumi.Output[str]
+    node_role_name: pulumi.Output[str]
+    instance_profile_arn: pulumi.Output[str]
+    cluster_role_arn: pulumi.Output[str] | None
+
+    def __init__(self, name: str, args: IamRolesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpufleet:identity:IamRoles", name, args.tags, opts)
+        partition = aws.get_partition_output(opts=pulumi.InvokeOutputOptions(parent=self)).partition
+        ready: list[pulumi.Resource] = []
+
+        def attach(label: str, role: aws.iam.Role, policy: str) -> None:
+            ready.append(
+                aws.iam.RolePolicyAttachment(
+                    f"{label}-{policy}",
+                    role=role.name,
+                    policy_arn=pulumi.Output.format("arn:{0}:iam::aws:policy/{1}", partition, policy),
+                    opts=self.child(),
+                )
+            )
+
+        node = self._role(f"{name}-node", "ec2.amazonaws.com", "Nodes")
+        for policy in NODE_POLICIES[args.scheduler]:
+            attach(f"{name}-node", node, policy)
+        if args.bucket_arns:
+            ready.append(
+                aws.iam.RolePolicy(
+                    f"{name}-node-buckets",
+                    role=node.id,
+                    policy=policy_document(bucket_statements(args.bucket_arns)),
+                    opts=self.child(),
+                )
+            )
+        profile = aws.iam.InstanceProfile(
+            f"{name}-node", role=node.name, tags=self.tags(f"{name}-node"), opts=self.child()
+        )
+        self.node_role_name = node.name
+        self.node_role_arn = _once(node.arn, ready)
+        self.instance_profile_arn = _once(profile.arn, ready)
+        self.cluster_role_arn = None
+        if args.scheduler == "kubernetes":
+            cluster = self._role(f"{name}-cluster", "eks.amazonaws.com", "EKS control plane")
+            attach(f"{name}-cluster", cluster, "AmazonEKSClusterPolicy")
+            self.cluster_role_arn = _once(cluster.arn, ready)
+        self.register_outputs(
+            {
+                "nodeRoleArn": self.node_role_arn,
+                "instanceProfileArn": self.instance_profile_arn,
+                "clusterRoleArn": self.cluster_role_arn,
+            }
+        )
+
+    def _role(self, label: str, service: str, description: str) -> aws.iam.Role:
+        return aws.iam.Role(
+            label,
+            description=description,
+            assume_role_policy=assume_role_policy(service),
+            tags=self.tags(label),
+            opts=self.child(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodRoleArgs:
+    """Inputs of `PodRole`: who takes the role on, and what it may do.
+
+    `managed_policies` are names of AWS-managed policies (`service-role/AmazonEBSCSIDriverPolicy`),
+    `statements` IAM statements of the role's own.
+    """
+
+    cluster_name: pulumi.Input[str]
+    namespace: str
+    service_account: str
+    managed_policies: Sequence[str] = ()
+    statements: Sequence[Mapping[str, Any]] = ()
+    tags: Tags
+
+
+class PodRole(Component):
+    """A role for one Kubernetes service account, by EKS Pod Identity.
+
+    Pods get their credentials from the Pod Identity agent, so nodes can keep the instance metadata
+    service out of the reach of pods (hop limit 1).
+    """
+
+    role_arn: pulumi.Output[str]
+    association: aws.eks.PodIdentityAssociation
+
+    def __init__(self, name: str, args: PodRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpufleet:identity:PodRole", name, args.tags, opts)
+        partition = aws.get_partition_output(opts=pulumi.InvokeOutputOptions(parent=self)).partition
+        role = aws.iam.Role(
+            name,
+            description=f"Pods of {args.namespace}/{args.service_account}",
+            assume_role_policy=assume_role_policy(
+                "pods.eks.amazonaws.com", actions=("sts:AssumeRole", "sts:TagSession")
+            ),
+            tags=self.tags(name),
+            opts=self.child(),
+        )
+        policies: list[pulumi.Resource] = [
+            aws.iam.RolePolicyAttachment(
+                f"{name}-{policy.rpartition('/')[2]}",
+                role=role.name,
+                policy_arn=pulumi.Output.format("arn:{0}:iam::aws:policy/{1}", partition, policy),
+                opts=self.child(),
+            )
+            for policy in args.managed_policies
+        ]
+        if args.statements:
+            policies.append(
+                aws.iam.RolePolicy(
+                    name, role=role.id, policy=policy_document(args.statements), opts=self.child()
+                )
+            )
+        self.association = aws.eks.PodIdentityAssociation(
+            name,
+            cluster_name=args.cluster_name,
+            namespace=args.namespace,
+            service_account=args.service_account,
+            role_arn=role.arn,
+            tags=self.tags(name),
+            opts=self.child(depends_on=policies),
+        )
+        self.role_arn = role.arn
+        self.register_outputs({"roleArn": self.role_arn})
+
+
+def _once(arn: pulumi.Output[str], policies: Sequence[pulumi.Resource]) -> pulumi.Output[str]:
+    """The ARN, known only once the policies exist: whoever uses it waits for them."""
+    return pulumi.Output.all(arn, *(policy.urn for policy in policies)).apply(lambda parts: str(parts[0]))
+
+
+def bucket_statements(bucket_arns: Sequence[pulumi.Input[str]]) -> list[dict[str, Any]]:
+    """IAM statements to list the buckets and to read and write their objects."""
+    return [
+        {
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket", "s3:GetBucketLocation"],
+            "Resource": list(bucket_arns),
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],
+            "Resource": [pulumi.Output.format("{0}/*", arn) for arn in bucket_arns],
+        },
+    ]

@@ -1,0 +1,151 @@
+"""The launch template of a node group: interfaces, metadata service, volumes, reservation, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pulumi
+import pulumi_aws as aws
+
+from components.base import Component
+
+TAGGED_AT_LAUNCH = ("instance", "volume", "network-interface")
+"""What a launch creates and a bill or an inventory lists. A node group's own tags do not reach them."""
+
+UBUNTU_GPU_IMAGE = (
+    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
+)
+"""Public SSM parameter: AWS's Deep Learning Base image with open NVIDIA modules, EFA and Ubuntu 22.04."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeInterfaceArgs:
+    """One network interface of a node. The default is an ordinary primary interface."""
+
+    network_card_index: int = 0
+    device_index: int = 0
+    interface_type: Literal["interface", "efa", "efa-only"] = "interface"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeArgs:
+    """The root volume: gp3, always encrypted, with AWS's own EBS key unless another is named."""
+
+    size_gib: int = 200
+    iops: int = 3000
+    throughput: int = 125
+    kms_key_id: pulumi.Input[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchTemplateArgs:
+    """Inputs of `launch_template`. `image` is an AMI id, "ubuntu" for AWS's GPU image, None for EKS's."""
+
+    interfaces: Sequence[NodeInterfaceArgs]
+    security_group_ids: Sequence[pulumi.Input[str]]
+    volume: VolumeArgs
+    instance_type: str | None
+    capacity_block: bool
+    capacity_reservation_id: pulumi.Input[str] | None
+    placement_group_name: pulumi.Input[str] | None
+    public_ip: bool
+    user_data: pulumi.Input[str] | None
+    instance_profile_arn: pulumi.Input[str] | None
+    image: pulumi.Input[str] | None
+
+
+def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -> aws.ec2.LaunchTemplate:
+    """The launch template `name`, its newest version the default.
+
+    An image that is looked up is looked up once: a newer one must not replace running nodes behind
+    anybody's back, so afterwards the template keeps its image until one is named.
+    """
+    looked_up = args.image == "ubuntu"
+    image = _newest_ubuntu(component) if looked_up else args.image
+    return aws.ec2.LaunchTemplate(
+        name,
+        description=f"Nodes of {name}",
+        update_default_version=True,
+        image_id=image,
+        instance_type=args.instance_type,
+        iam_instance_profile=None
+        if args.instance_profile_arn is None
+        else aws.ec2.LaunchTemplateIamInstanceProfileArgs(arn=args.instance_profile_arn),
+        # IMDSv2 alone, one hop: a pod or container cannot reach the node's credentials. Pods that
+        # need AWS get a role of their own (EKS Pod Identity).
+        metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
+            http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
+        ),
+        monitoring=aws.ec2.LaunchTemplateMonitoringArgs(enabled=True),
+        block_device_mappings=[_root_volume(args)],
+        network_interfaces=[_interface(args, interface) for interface in args.interfaces],
+        placement=None
+        if args.placement_group_name is None
+        else aws.ec2.LaunchTemplatePlacementArgs(group_name=args.placement_group_name),
+        capacity_reservation_specification=_reservation(args),
+        instance_market_options=aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block")
+        if args.capacity_block
+        else None,
+        tag_specifications=[
+            aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=component.tags(name))
+            for kind in TAGGED_AT_LAUNCH
+        ],
+        user_data=args.user_data,
+        tags=component.tags(name),
+        opts=component.child(ignore_changes=["imageId"] if looked_up else []),
+    )
+
+
+def _newest_ubuntu(component: Component) -> pulumi.Output[str]:
+    found = aws.ssm.get_parameter_output(
+        name=UBUNTU_GPU_IMAGE, opts=pulumi.InvokeOutputOptions(parent=component)
+    )
+    # Public image ids are no secrets, though SSM parameters are treated as such.
+    return pulumi.Output.unsecret(found.value)
+
+
+def _root_volume(args: LaunchTemplateArgs) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
+    return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
+        # Amazon Linux (EKS) and Ubuntu name their root device differently.
+        device_name="/dev/xvda" if args.image is None else "/dev/sda1",
+        ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+            volume_type="gp3",
+            volume_size=args.volume.size_gib,
+            iops=args.volume.iops,
+            throughput=args.volume.throughput,
+            encrypted="true",
+            kms_key_id=args.volume.kms_key_id,
+            delete_on_termination="true",
+        ),
+    )
+
+
+def _interface(
+    args: LaunchTemplateArgs, interface: NodeInterfaceArgs
+) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
+    alone = len(args.interfaces) == 1
+    return aws.ec2.LaunchTemplateNetworkInterfaceArgs(
+        network_card_index=interface.network_card_index,
+        device_index=interface.device_index,
+        interface_type=interface.interface_type,
+        security_groups=list(args.security_group_ids),
+        delete_on_termination="true",
+        # EC2 refuses the parameter, true or false, on an instance with several interfaces.
+        associate_public_ip_address=str(args.public_ip).lower() if alone else None,
+    )
+
+
+def _reservation(
+    args: LaunchTemplateArgs,
+) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
+    if args.capacity_reservation_id is None:
+        return None
+    return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
+        capacity_reservation_target=(
+            aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
+                capacity_reservation_id=args.capacity_reservation_id
+            )
+        )
+    )

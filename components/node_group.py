@@ -1,0 +1,299 @@
+"""NodeGroup: nodes of one kind that scale together, in an EKS cluster or on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pulumi
+import pulumi_aws as aws
+
+from components.base import Component, Tags
+from components.launch_template import LaunchTemplateArgs, NodeInterfaceArgs, VolumeArgs, launch_template
+from gpufleet.errors import InputError
+
+Capacity = Literal["on-demand", "spot", "odcr", "capacity-block"]
+
+EKS_CAPACITY_TYPE: Mapping[Capacity, str] = {
+    "on-demand": "ON_DEMAND",
+    "odcr": "ON_DEMAND",
+    "spot": "SPOT",
+    "capacity-block": "CAPACITY_BLOCK",
+}
+
+__all__ = [
+    "Capacity",
+    "EksNodesArgs",
+    "NodeGroup",
+    "NodeGroupArgs",
+    "NodeInterfaceArgs",
+    "TaintArgs",
+    "VolumeArgs",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaintArgs:
+    """A Kubernetes taint, with the effect in Kubernetes's words (`NoSchedule`)."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EksNodesArgs:
+    """What makes a group an EKS managed node group. EKS picks the image of `ami_type` that belongs
+    to `version`, and keeps it until `version` or the launch template changes.
+    """
+
+    cluster_name: pulumi.Input[str]
+    version: pulumi.Input[str] | None = None
+    node_role_arn: pulumi.Input[str]
+    ami_type: str = "AL2023_x86_64_NVIDIA"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[TaintArgs] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoScalingNodesArgs:
+    """What makes a group an Auto Scaling group: its nodes' profile and, if wanted, their image."""
+
+    instance_profile_arn: pulumi.Input[str]
+    ami_id: pulumi.Input[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeGroupArgs:
+    """Inputs of `NodeGroup`. Exactly one of `eks` and `auto_scaling` is given.
+
+    `interfaces` is the launch template's exact layout. A `placement_group` is made here when True; a
+    name is one that exists. A group with a `capacity_reservation_id` launches into that reservation
+    and nowhere else, so `subnet_ids` must lie in the reservation's zone. `desired_size` is a start:
+    when `min_size` is below `max_size` an autoscaler or scheduler owns it afterwards. Nodes launch
+    once everything in `after` exists (routes, add-ons).
+    """
+
+    instance_types: Sequence[str]
+    capacity: Capacity = "on-demand"
+    min_size: int
+    max_size: int
+    desired_size: int | None = None
+    subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]]
+    security_group_ids: Sequence[pulumi.Input[str]]
+    interfaces: Sequence[NodeInterfaceArgs] = (NodeInterfaceArgs(),)
+    placement_group: bool | pulumi.Input[str] = False
+    capacity_reservation_id: pulumi.Input[str] | None = None
+    on_demand_fallback: bool = False
+    public_ip: bool = False
+    volume: VolumeArgs = field(default_factory=VolumeArgs)
+    user_data: pulumi.Input[str] | None = None
+    eks: EksNodesArgs | None = None
+    auto_scaling: AutoScalingNodesArgs | None = None
+    after: Sequence[pulumi.Resource] = ()
+    tags: Tags
+
+
+class NodeGroup(Component):
+    """A launch template and what launches from it: an EKS managed node group or an Auto Scaling group.
+
+    A Capacity Block group starts at zero: its nodes can only launch while the block runs, from
+    `start` until 30 minutes before `end`. A spot group with `on_demand_fallback` gets a second group
+    of the same shape that buys on-demand and starts at zero: neither kind of group falls back by
+    itself, and an autoscaler (or Slurm's node weights) prefers the spot one.
+    """
+
+    launch_template_id: pulumi.Output[str]
+    group_names: Sequence[pulumi.Output[str]]
+    """Names of the EKS node groups or the Auto Scaling groups; the main one first."""
+    placement_group_name: pulumi.Output[str] | None
+
+    def __init__(self, name: str, args: NodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        _check(name, args)
+        super().__init__("gpufleet:node_group:NodeGroup", name, args.tags, opts)
+        self.placement_group_name = self._placement(name, args.placement_group)
+        template = launch_template(self, name, self._template_args(args))
+        self.launch_template_id = template.id
+        launch = self._eks_group if args.eks else self._auto_scaling_group
+        names = [launch(name, args, args.capacity, template)]
+        if args.capacity == "spot" and args.on_demand_fallback:
+            names.append(launch(f"{name}-fallback", args, "on-demand", template))
+        self.group_names = names
+        self.register_outputs(
+            {
+                "launchTemplateId": self.launch_template_id,
+                "groupNames": list(names),
+                "placementGroupName": self.placement_group_name,
+            }
+        )
+
+    def _placement(self, name: str, wanted: bool | pulumi.Input[str]) -> pulumi.Output[str] | None:
+        if wanted is False:
+            return None
+        if wanted is True:
+            group = aws.ec2.PlacementGroup(name, strategy="cluster", tags=self.tags(name), opts=self.child())
+            made: pulumi.Output[str] = group.name
+            return made
+        return pulumi.Output.from_input(wanted)
+
+    def _template_args(self, args: NodeGroupArgs) -> LaunchTemplateArgs:
+        block = args.capacity == "capacity-block"
+        return LaunchTemplateArgs(
+            interfaces=args.interfaces,
+            security_group_ids=args.security_group_ids,
+            volume=args.volume,
+            # EKS names the types on the node group, where several are allowed, except for a block:
+            # there it wants the one type in the launch template.
+            instance_type=args.instance_types[0] if block or not args.eks else None,
+            capacity_block=block,
+            capacity_reservation_id=args.capacity_reservation_id,
+            placement_group_name=self.placement_group_name,
+            public_ip=args.public_ip,
+            user_data=args.user_data,
+            instance_profile_arn=args.auto_scaling.instance_profile_arn if args.auto_scaling else None,
+            image=(args.auto_scaling.ami_id or "ubuntu") if args.auto_scaling else None,
+        )
+
+    def _eks_group(
+        self, label: str, args: NodeGroupArgs, capacity: Capacity, template: aws.ec2.LaunchTemplate
+    ) -> pulumi.Output[str]:
+        eks = args.eks
+        assert eks is not None  # noqa: S101 - the caller chose this method by it
+        least, desired = _start(args, capacity)
+        group = aws.eks.NodeGroup(
+            label,
+            cluster_name=eks.cluster_name,
+            version=eks.version,
+            node_role_arn=eks.node_role_arn,
+            ami_type=eks.ami_type,
+            capacity_type=EKS_CAPACITY_TYPE[capacity],
+            instance_types=None if capacity == "capacity-block" else list(args.instance_types),
+            subnet_ids=args.subnet_ids,
+            launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
+                id=template.id, version=template.latest_version.apply(str)
+            ),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(
+                min_size=least, max_size=args.max_size, desired_size=desired
+            ),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            labels={**eks.labels, "gpufleet.io/capacity": capacity},
+            taints=[
+                aws.eks.NodeGroupTaintArgs(key=t.key, value=t.value, effect=_eks_effect(t.effect))
+                for t in eks.taints
+            ],
+            tags=self.tags(label),
+            opts=self.child(
+                ignore_changes=["scalingConfig.desiredSize"] if _scales(args, capacity) else [],
+                depends_on=list(args.after),
+            ),
+        )
+        made: pulumi.Output[str] = group.node_group_name
+        return made
+
+    def _auto_scaling_group(
+        self, label: str, args: NodeGroupArgs, capacity: Capacity, template: aws.ec2.LaunchTemplate
+    ) -> pulumi.Output[str]:
+        least, desired = _start(args, capacity)
+        mixed = capacity == "spot" or len(args.instance_types) > 1
+        version = template.latest_version.apply(str)
+        group = aws.autoscaling.Group(
+            label,
+            vpc_zone_identifiers=args.subnet_ids,
+            min_size=least,
+            max_size=args.max_size,
+            desired_capacity=desired,
+            launch_template=None
+            if mixed
+            else aws.autoscaling.GroupLaunchTemplateArgs(id=template.id, version=version),
+            mixed_instances_policy=_mixed(args, capacity, template, version) if mixed else None,
+            capacity_rebalance=True if capacity == "spot" else None,
+            health_check_type="EC2",
+            # GPU capacity is often short: the group is right as soon as it exists, and a shortage
+            # shows in `gpufleet verify`, not as a failed update ten minutes later.
+            wait_for_capacity_timeout="0",
+            tags=[
+                aws.autoscaling.GroupTagArgs(key=key, value=value, propagate_at_launch=True)
+                for key, value in self.tags(label).items()
+            ],
+            opts=self.child(
+                ignore_changes=["desiredCapacity"] if _scales(args, capacity) else [],
+                depends_on=list(args.after),
+            ),
+        )
+        made: pulumi.Output[str] = group.name
+        return made
+
+
+def _mixed(
+    args: NodeGroupArgs,
+    capacity: Capacity,
+    template: aws.ec2.LaunchTemplate,
+    version: pulumi.Output[str],
+) -> aws.autoscaling.GroupMixedInstancesPolicyArgs:
+    spot = capacity == "spot"
+    return aws.autoscaling.GroupMixedInstancesPolicyArgs(
+        instances_distribution=aws.autoscaling.GroupMixedInstancesPolicyInstancesDistributionArgs(
+            on_demand_base_capacity=0,
+            on_demand_percentage_above_base_capacity=0 if spot else 100,
+            # In the order in which the types are written.
+            on_demand_allocation_strategy="prioritized",
+            spot_allocation_strategy="price-capacity-optimized",
+        ),
+        launch_template=aws.autoscaling.GroupMixedInstancesPolicyLaunchTemplateArgs(
+            launch_template_specification=(
+                aws.autoscaling.GroupMixedInstancesPolicyLaunchTemplateLaunchTemplateSpecificationArgs(
+                    launch_template_id=template.id, version=version
+                )
+            ),
+            overrides=[
+                aws.autoscaling.GroupMixedInstancesPolicyLaunchTemplateOverrideArgs(instance_type=kind)
+                for kind in args.instance_types
+            ],
+        ),
+    )
+
+
+def _start(args: NodeGroupArgs, capacity: Capacity) -> tuple[int, int]:
+    """The minimum and the first desired size; zero where nodes cannot or should not launch yet."""
+    if capacity == "capacity-block" or capacity != args.capacity:
+        return 0, 0
+    return args.min_size, args.min_size if args.desired_size is None else args.desired_size
+
+
+def _scales(args: NodeGroupArgs, capacity: Capacity) -> bool:
+    return args.min_size < args.max_size or _start(args, capacity)[0] < args.max_size
+
+
+def _eks_effect(effect: str) -> str:
+    return {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"}[
+        effect
+    ]
+
+
+def _check(name: str, args: NodeGroupArgs) -> None:
+    if (args.eks is None) == (args.auto_scaling is None):
+        raise InputError(
+            f"node group {name}: needs exactly one of eks and auto_scaling",
+            remedy="give eks=EksNodesArgs(...) in a cluster, else auto_scaling=AutoScalingNodesArgs(...)",
+        )
+    if args.capacity == "capacity-block" and args.placement_group is not False:
+        raise InputError(
+            f"node group {name}: a Capacity Block cannot launch into a placement group",
+            remedy="leave out placement_group: the block's instances are placed close together anyway",
+        )
+    if args.capacity in ("capacity-block", "odcr") and args.capacity_reservation_id is None:
+        raise InputError(
+            f"node group {name}: capacity {args.capacity} without capacity_reservation_id",
+            remedy="pass the reservation's id, or use another capacity",
+        )
+    if args.capacity == "capacity-block" and len(args.instance_types) != 1:
+        raise InputError(
+            f"node group {name}: a Capacity Block holds one instance type, not {len(args.instance_types)}",
+            remedy="name the block's type alone",
+        )
+    if args.public_ip and len(args.interfaces) > 1:
+        raise InputError(
+            f"node group {name}: no public address at launch with {len(args.interfaces)} interfaces",
+            remedy="set public_ip=False: nodes reach the internet through NAT",
+        )

@@ -1,0 +1,157 @@
+"""Runs a Pulumi program on recording mocks: every registration, with its inputs and its options."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks, set_mocks
+
+ACCOUNT = "123456789012"
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A resource as the program registered it. Inputs have pulumi_aws' property names in camel case."""
+
+    type: str
+    name: str
+    urn: str
+    parent: str
+    custom: bool
+    inputs: Mapping[str, Any]
+    provider: str = ""
+    protect: bool = False
+    retain_on_delete: bool = False
+    ignore_changes: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+
+
+@dataclass
+class Recording:
+    """All resources of one run, in the order of registration."""
+
+    resources: list[Registered] = field(default_factory=list)
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def of(self, type_: str) -> list[Registered]:
+        """Resources of a type; the part after the last colon suffices (`LaunchTemplate`)."""
+        return [r for r in self.resources if r.type == type_ or r.type.rpartition(":")[2] == type_]
+
+    def one(self, type_: str, name: str | None = None) -> Registered:
+        """The only resource of the type (and name); fails when there is none or there are more."""
+        found = [r for r in self.of(type_) if name is None or r.name == name]
+        assert len(found) == 1, f"{len(found)} of {type_} {name or ''}: {[r.name for r in found]}"
+        return found[0]
+
+    def __iter__(self) -> Iterator[Registered]:
+        return iter(self.resources)
+
+
+class EchoMocks(Mocks):
+    """Answers with the inputs themselves and the few outputs that our components read."""
+
+    def call(self, args: MockCallArgs) -> Any:
+        answers: dict[str, dict[str, Any]] = {
+            "aws:index/getCallerIdentity:getCallerIdentity": {
+                "accountId": ACCOUNT,
+                "arn": "x",
+                "userId": "x",
+            },
+            "aws:index/getPartition:getPartition": {"partition": "aws"},
+            "aws:index/getRegion:getRegion": {"region": REGION},
+            "aws:ssm/getParameter:getParameter": {"value": "ami-0123456789abcdef0"},
+        }
+        return answers[args.token]
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        state = dict(args.inputs)
+        kind = args.typ.rpartition(":")[2]
+        if args.custom:
+            state.setdefault("arn", f"arn:aws:mock:{REGION}:{ACCOUNT}:{kind}/{args.name}")
+            state.setdefault("name", f"{args.name}-1234567")
+        state.update(_OUTPUTS.get(kind, {}))
+        if kind == "NodeGroup" and args.custom:
+            state.setdefault("nodeGroupName", f"{args.name}-1234567")
+        return (f"{args.name}-id" if args.custom else ""), state
+
+
+_OUTPUTS: dict[str, dict[str, Any]] = {
+    "LaunchTemplate": {"latestVersion": 1},
+    "Cluster": {
+        "endpoint": "https://1234.eks.test",
+        "certificateAuthority": {"data": "Q0E="},
+        "vpcConfig": {"clusterSecurityGroupId": "sg-cluster", "subnetIds": []},
+    },
+    "LustreFileSystem": {"dnsName": "fs-1.fsx.test", "mountName": "abcdefgh"},
+}
+
+
+class RecordingMonitor(MockMonitor):
+    """A mock monitor that also keeps the options of each registration, and its outputs."""
+
+    def __init__(self, mocks: Mocks, recording: Recording) -> None:
+        super().__init__(mocks)
+        self._recording = recording
+        self._lock = threading.Lock()
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        if request.type != "pulumi:pulumi:Stack":
+            inputs = pulumi.runtime.rpc.deserialize_properties(request.object)
+            with self._lock:
+                self._recording.resources.append(
+                    Registered(
+                        type=request.type,
+                        name=request.name,
+                        urn=response.urn,
+                        parent=request.parent,
+                        custom=request.custom,
+                        inputs=unsecret(inputs),
+                        provider=request.provider,
+                        protect=request.protect,
+                        retain_on_delete=request.retainOnDelete,
+                        ignore_changes=tuple(request.ignoreChanges),
+                        dependencies=tuple(request.dependencies),
+                    )
+                )
+        return response
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        self._recording.outputs[request.urn] = pulumi.runtime.rpc.deserialize_properties(request.outputs)
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
+
+
+def unsecret(value: Any) -> Any:
+    """The value with Pulumi's secret wrappers taken off."""
+    if isinstance(value, Mapping):
+        if "4dabf18193072939515e22adb298388d" in value:
+            return unsecret(value["value"])
+        return {key: unsecret(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [unsecret(item) for item in value]
+    return value
+
+
+def record(program: Callable[[], Any], mocks: Mocks | None = None, *, preview: bool = False) -> Recording:
+    """Runs the program to its end and returns what it registered. Raises what the program raises."""
+    recording = Recording()
+    mocks = mocks or EchoMocks()
+    set_mocks(
+        mocks,
+        project="gpufleet",
+        stack="unit",
+        preview=preview,
+        monitor=RecordingMonitor(mocks, recording),
+    )
+
+    @pulumi.runtime.test
+    def run() -> None:
+        program()
+
+    run()  # type: ignore[no-untyped-call]
+    return recording

@@ -1,0 +1,128 @@
+"""Network: what it builds, and what it never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.network import Network, NetworkArgs, SubnetArgs
+from tests.unit.components.recording import Recording, record
+
+TAGS = {"team": "ml", "gpufleet:fleet": "atlas"}
+SUBNETS = [
+    SubnetArgs(zone="us-east-1a", cidr="10.0.0.0/20", public=True),
+    SubnetArgs(zone="us-east-1a", cidr="10.0.16.0/20"),
+    SubnetArgs(zone="us-east-1b", cidr="10.0.32.0/20", public=True),
+    SubnetArgs(zone="us-east-1b", cidr="10.0.48.0/20"),
+]
+
+
+def network(**changes: Any) -> Recording:
+    args = {"cidr": "10.0.0.0/16", "subnets": SUBNETS, "tags": TAGS, **changes}
+    return record(lambda: Network("net", NetworkArgs(**args)))
+
+
+def test_each_zone_gets_a_public_and_a_private_subnet_and_none_gives_public_addresses() -> None:
+    subnets = network().of("Subnet")
+    assert sorted((s.inputs["availabilityZone"], s.inputs["cidrBlock"]) for s in subnets) == sorted(
+        (s.zone, s.cidr) for s in SUBNETS
+    )
+    assert {s.inputs["mapPublicIpOnLaunch"] for s in subnets} == {False}
+
+
+def test_a_single_nat_gateway_serves_every_private_subnet() -> None:
+    built = network(nat="single")
+    assert len(built.of("NatGateway")) == len(built.of("Eip")) == 1
+    routes = [r for r in built.of("Route") if "natGatewayId" in r.inputs]
+    assert len(routes) == 2
+    assert {r.inputs["natGatewayId"] for r in routes} == {"net-nat-us-east-1a-id"}
+
+
+def test_a_gateway_per_zone_keeps_traffic_in_its_zone() -> None:
+    routes = [r for r in network(nat="per-zone").of("Route") if "natGatewayId" in r.inputs]
+    assert {(r.inputs["routeTableId"], r.inputs["natGatewayId"]) for r in routes} == {
+        ("net-private-us-east-1a-id", "net-nat-us-east-1a-id"),
+        ("net-private-us-east-1b-id", "net-nat-us-east-1b-id"),
+    }
+
+
+def test_without_nat_private_subnets_have_no_way_out() -> None:
+    built = network(nat="none")
+    assert built.of("NatGateway") == []
+    assert built.of("Eip") == []
+    assert [r.name for r in built.of("Route")] == ["net-public-internet"]
+
+
+def test_without_public_subnets_there_is_no_internet_gateway() -> None:
+    built = network(subnets=[s for s in SUBNETS if not s.public], nat="none")
+    assert built.of("InternetGateway") == []
+    assert built.of("Route") == []
+
+
+def test_s3_is_reached_through_a_gateway_endpoint_from_every_private_route_table() -> None:
+    endpoint = network().one("VpcEndpoint")
+    assert endpoint.inputs["vpcEndpointType"] == "Gateway"
+    assert endpoint.inputs["serviceName"] == "com.amazonaws.us-east-1.s3"
+    assert endpoint.inputs["routeTableIds"] == ["net-private-us-east-1a-id", "net-private-us-east-1b-id"]
+
+
+def test_interface_endpoints_take_https_from_the_network_alone() -> None:
+    built = network(nat="none", interface_endpoints=["ecr.api", "sts"])
+    services = {e.inputs["serviceName"] for e in built.of("VpcEndpoint")}
+    assert services == {f"com.amazonaws.us-east-1.{s}" for s in ("s3", "ecr.api", "sts")}
+    rule = built.one("SecurityGroupIngressRule", "net-endpoints-https")
+    assert (rule.inputs["fromPort"], rule.inputs["cidrIpv4"]) == (443, "10.0.0.0/16")
+
+
+def test_the_efa_group_refers_to_itself_for_all_traffic_both_ways_and_to_nothing_else() -> None:
+    built = network()
+    rules = [
+        r
+        for kind in ("SecurityGroupIngressRule", "SecurityGroupEgressRule")
+        for r in built.of(kind)
+        if r.inputs["securityGroupId"] == "net-efa-id"
+    ]
+    assert {r.type.rpartition(":")[2] for r in rules} == {
+        "SecurityGroupIngressRule",
+        "SecurityGroupEgressRule",
+    }
+    assert len(rules) == 2
+    for rule in rules:
+        assert rule.inputs["ipProtocol"] == "-1"
+        assert rule.inputs["referencedSecurityGroupId"] == "net-efa-id"
+        assert not {"cidrIpv4", "cidrIpv6", "prefixListId", "fromPort"} & rule.inputs.keys()
+
+
+def test_no_group_lets_the_world_in_and_rules_are_never_inline() -> None:
+    built = network(interface_endpoints=["sts"])
+    for rule in built.of("SecurityGroupIngressRule"):
+        assert rule.inputs.get("cidrIpv4") not in ("0.0.0.0/0",)
+        assert "cidrIpv6" not in rule.inputs
+    for group in built.of("SecurityGroup"):
+        assert not {"ingress", "egress"} & group.inputs.keys()
+
+
+def test_the_default_group_is_closed() -> None:
+    group = network().one("DefaultSecurityGroup")
+    assert not group.inputs.get("ingress")
+    assert not group.inputs.get("egress")
+
+
+def test_flow_logs_are_kept_a_year_in_a_group_encrypted_with_a_rotated_key() -> None:
+    built = network()
+    group, key = built.one("LogGroup"), built.one("Key")
+    assert group.inputs["retentionInDays"] == 365
+    assert group.inputs["kmsKeyId"].endswith("Key/net-flow-logs")
+    assert key.inputs["enableKeyRotation"] is True
+    assert f"log-group:{group.inputs['name']}" in key.inputs["policy"]
+    log = built.one("FlowLog")
+    assert (log.inputs["trafficType"], log.inputs["vpcId"]) == ("ALL", "net-vpc-id")
+
+
+def test_subnets_are_tagged_for_load_balancers_only_where_a_cluster_is_named() -> None:
+    with_cluster = network(cluster_name="atlas").of("Subnet")
+    without = network().of("Subnet")
+    public = next(s for s in with_cluster if "public" in s.name).inputs["tags"]
+    private = next(s for s in with_cluster if "private" in s.name).inputs["tags"]
+    assert public["kubernetes.io/role/elb"] == private["kubernetes.io/role/internal-elb"] == "1"
+    assert public["kubernetes.io/cluster/atlas"] == "shared"
+    assert all(not key.startswith("kubernetes.io/") for s in without for key in s.inputs["tags"])

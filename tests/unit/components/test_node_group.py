@@ -1,0 +1,254 @@
+"""NodeGroup and its launch template: what it launches, into what, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from components.node_group import (
+    AutoScalingNodesArgs,
+    EksNodesArgs,
+    NodeGroup,
+    NodeGroupArgs,
+    NodeInterfaceArgs,
+    TaintArgs,
+)
+from gpufleet.errors import InputError
+from tests.unit.components.recording import Recording, record
+
+P6_B300 = (
+    NodeInterfaceArgs(),
+    *(
+        NodeInterfaceArgs(network_card_index=card, device_index=0, interface_type="efa-only")
+        for card in range(1, 17)
+    ),
+)
+BASE = NodeGroupArgs(
+    instance_types=["p5.48xlarge"],
+    min_size=2,
+    max_size=2,
+    subnet_ids=["subnet-a"],
+    security_group_ids=["sg-efa", "sg-cluster"],
+    tags={"team": "ml"},
+    eks=EksNodesArgs(cluster_name="atlas", version="1.35", node_role_arn="arn:node"),
+)
+BLOCK: dict[str, Any] = {"capacity": "capacity-block", "capacity_reservation_id": "cr-1"}
+SLURM: dict[str, Any] = {
+    "eks": None,
+    "auto_scaling": AutoScalingNodesArgs(instance_profile_arn="arn:profile"),
+}
+
+
+def group(**changes: Any) -> Recording:
+    return record(lambda: NodeGroup("pretrain", dataclasses.replace(BASE, **changes)))
+
+
+def template(**changes: Any) -> Any:
+    return group(**changes).one("LaunchTemplate").inputs
+
+
+def test_imdsv2_is_required_and_pods_cannot_reach_it() -> None:
+    assert template()["metadataOptions"] == {
+        "httpEndpoint": "enabled",
+        "httpTokens": "required",
+        "httpPutResponseHopLimit": 1,
+    }
+
+
+def test_the_root_volume_is_encrypted_gp3_and_goes_with_its_node() -> None:
+    (mapping,) = template()["blockDeviceMappings"]
+    assert mapping["ebs"]["encrypted"] == "true"
+    assert mapping["ebs"]["volumeType"] == "gp3"
+    assert mapping["ebs"]["deleteOnTermination"] == "true"
+
+
+@pytest.mark.parametrize(("changes", "device"), [({}, "/dev/xvda"), (SLURM, "/dev/sda1")])
+def test_the_root_device_is_that_of_the_image(changes: dict[str, Any], device: str) -> None:
+    assert template(**changes)["blockDeviceMappings"][0]["deviceName"] == device
+
+
+def test_interfaces_are_exactly_those_given_and_card_0_of_p6_b300_has_no_efa() -> None:
+    built = template(interfaces=P6_B300)["networkInterfaces"]
+    layout = [(i["networkCardIndex"], i["deviceIndex"], i["interfaceType"]) for i in built]
+    assert layout == [(0, 0, "interface"), *((card, 0, "efa-only") for card in range(1, 17))]
+
+
+def test_every_interface_carries_every_security_group() -> None:
+    for interface in template(interfaces=P6_B300)["networkInterfaces"]:
+        assert interface["securityGroups"] == ["sg-efa", "sg-cluster"]
+
+
+def test_a_single_interface_says_no_to_a_public_address_and_several_do_not_speak_of_it() -> None:
+    (alone,) = template()["networkInterfaces"]
+    assert alone["associatePublicIpAddress"] == "false"
+    for interface in template(interfaces=P6_B300)["networkInterfaces"]:
+        assert "associatePublicIpAddress" not in interface
+
+
+def test_instances_volumes_and_interfaces_are_tagged_at_launch() -> None:
+    specifications = template()["tagSpecifications"]
+    assert {s["resourceType"] for s in specifications} == {"instance", "volume", "network-interface"}
+    assert all(s["tags"] == {"team": "ml", "Name": "pretrain"} for s in specifications)
+
+
+def test_no_placement_group_unless_asked_for() -> None:
+    built = group()
+    assert built.of("PlacementGroup") == []
+    assert "placement" not in built.one("LaunchTemplate").inputs
+
+
+def test_a_cluster_placement_group_is_made_and_launched_into() -> None:
+    built = group(placement_group=True)
+    assert built.one("PlacementGroup").inputs["strategy"] == "cluster"
+    assert built.one("LaunchTemplate").inputs["placement"] == {"groupName": "pretrain-1234567"}
+
+
+def test_an_existing_placement_group_is_used_and_none_is_made() -> None:
+    built = group(placement_group="theirs", capacity="odcr", capacity_reservation_id="cr-1")
+    assert built.of("PlacementGroup") == []
+    assert built.one("LaunchTemplate").inputs["placement"] == {"groupName": "theirs"}
+
+
+def test_a_capacity_block_never_gets_a_placement_group() -> None:
+    assert "placement" not in template(**BLOCK)
+    for placement in (True, "theirs"):
+        with pytest.raises(InputError, match="Capacity Block cannot launch into a placement group"):
+            group(**BLOCK, placement_group=placement)
+
+
+def test_a_capacity_block_is_targeted_with_its_market_type_and_one_type_in_the_template() -> None:
+    built = group(**BLOCK, min_size=8, max_size=8)
+    inputs = built.one("LaunchTemplate").inputs
+    assert inputs["instanceMarketOptions"] == {"marketType": "capacity-block"}
+    assert inputs["capacityReservationSpecification"] == {
+        "capacityReservationTarget": {"capacityReservationId": "cr-1"}
+    }
+    assert inputs["instanceType"] == "p5.48xlarge"
+    nodes = built.one("aws:eks/nodeGroup:NodeGroup").inputs
+    assert nodes["capacityType"] == "CAPACITY_BLOCK"
+    assert "instanceTypes" not in nodes
+
+
+def test_a_capacity_block_group_starts_at_zero_and_leaves_its_size_to_whoever_scales_it() -> None:
+    nodes = group(**BLOCK, min_size=8, max_size=8).one("aws:eks/nodeGroup:NodeGroup")
+    assert nodes.inputs["scalingConfig"] == {"minSize": 0, "maxSize": 8, "desiredSize": 0}
+    assert nodes.ignore_changes == ("scalingConfig.desiredSize",)
+
+
+def test_a_reservation_is_targeted_and_is_no_market_of_its_own() -> None:
+    built = group(capacity="odcr", capacity_reservation_id="cr-1")
+    inputs = built.one("LaunchTemplate").inputs
+    assert "instanceMarketOptions" not in inputs
+    assert inputs["capacityReservationSpecification"]["capacityReservationTarget"] == {
+        "capacityReservationId": "cr-1"
+    }
+    nodes = built.one("aws:eks/nodeGroup:NodeGroup").inputs
+    assert nodes["capacityType"] == "ON_DEMAND"
+    assert nodes["scalingConfig"]["desiredSize"] == 2
+
+
+def test_on_demand_targets_no_reservation() -> None:
+    assert not {"capacityReservationSpecification", "instanceMarketOptions"} & template().keys()
+
+
+def test_eks_brings_image_profile_and_types_so_the_template_has_none() -> None:
+    built = group()
+    assert not {"imageId", "iamInstanceProfile", "instanceType"} & built.one("LaunchTemplate").inputs.keys()
+    nodes = built.one("aws:eks/nodeGroup:NodeGroup").inputs
+    assert nodes["amiType"] == "AL2023_x86_64_NVIDIA"
+    assert nodes["instanceTypes"] == ["p5.48xlarge"]
+
+
+def test_a_group_of_fixed_size_owns_its_size() -> None:
+    nodes = group().one("aws:eks/nodeGroup:NodeGroup")
+    assert nodes.inputs["scalingConfig"] == {"minSize": 2, "maxSize": 2, "desiredSize": 2}
+    assert nodes.ignore_changes == ()
+
+
+def test_a_group_that_scales_leaves_its_size_to_the_autoscaler() -> None:
+    assert group(min_size=0).one("aws:eks/nodeGroup:NodeGroup").ignore_changes == (
+        "scalingConfig.desiredSize",
+    )
+    built = group(min_size=0, **SLURM)
+    assert built.one("aws:autoscaling/group:Group").ignore_changes == ("desiredCapacity",)
+
+
+def test_spot_falls_back_to_a_second_group_that_starts_at_zero_only_when_asked() -> None:
+    alone = group(capacity="spot", min_size=1, max_size=4).of("aws:eks/nodeGroup:NodeGroup")
+    assert [g.inputs["capacityType"] for g in alone] == ["SPOT"]
+    both = group(capacity="spot", min_size=1, max_size=4, on_demand_fallback=True).of(
+        "aws:eks/nodeGroup:NodeGroup"
+    )
+    by_type = {g.inputs["capacityType"]: g.inputs for g in both}
+    assert by_type.keys() == {"SPOT", "ON_DEMAND"}
+    assert by_type["ON_DEMAND"]["scalingConfig"] == {"minSize": 0, "maxSize": 4, "desiredSize": 0}
+    assert by_type["SPOT"]["labels"]["gpufleet.io/capacity"] == "spot"
+    assert by_type["ON_DEMAND"]["labels"]["gpufleet.io/capacity"] == "on-demand"
+
+
+def test_taints_are_in_the_words_of_the_eks_api() -> None:
+    eks = dataclasses.replace(
+        BASE.eks, taints=[TaintArgs(key="nvidia.com/gpu", value="true", effect="NoSchedule")]
+    )
+    nodes = group(eks=eks).one("aws:eks/nodeGroup:NodeGroup").inputs
+    assert nodes["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]
+
+
+def test_an_auto_scaling_group_passes_every_tag_on_to_its_instances() -> None:
+    tags = group(**SLURM).one("aws:autoscaling/group:Group").inputs["tags"]
+    assert {(t["key"], t["value"], t["propagateAtLaunch"]) for t in tags} == {
+        ("team", "ml", True),
+        ("Name", "pretrain", True),
+    }
+
+
+def test_spot_in_an_auto_scaling_group_spreads_over_types_by_price_and_capacity() -> None:
+    built = group(
+        **SLURM, capacity="spot", min_size=0, max_size=4, instance_types=["p4d.24xlarge", "p4de.24xlarge"]
+    )
+    inputs = built.one("aws:autoscaling/group:Group").inputs
+    assert "launchTemplate" not in inputs
+    policy = inputs["mixedInstancesPolicy"]
+    assert policy["instancesDistribution"]["spotAllocationStrategy"] == "price-capacity-optimized"
+    assert policy["instancesDistribution"]["onDemandPercentageAboveBaseCapacity"] == 0
+    assert [o["instanceType"] for o in policy["launchTemplate"]["overrides"]] == [
+        "p4d.24xlarge",
+        "p4de.24xlarge",
+    ]
+
+
+def test_one_on_demand_type_in_an_auto_scaling_group_needs_no_mixed_policy() -> None:
+    inputs = group(**SLURM).one("aws:autoscaling/group:Group").inputs
+    assert "mixedInstancesPolicy" not in inputs
+    assert inputs["launchTemplate"] == {"id": "pretrain-id", "version": "1"}
+
+
+def test_a_looked_up_image_is_kept_and_a_named_one_is_followed() -> None:
+    looked_up = group(**SLURM).one("LaunchTemplate")
+    assert looked_up.inputs["imageId"] == "ami-0123456789abcdef0"
+    assert looked_up.ignore_changes == ("imageId",)
+    named = group(
+        eks=None, auto_scaling=AutoScalingNodesArgs(instance_profile_arn="arn:profile", ami_id="ami-mine")
+    ).one("LaunchTemplate")
+    assert named.inputs["imageId"] == "ami-mine"
+    assert named.ignore_changes == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"eks": None}, "exactly one of eks and auto_scaling"),
+        (SLURM | {"eks": BASE.eks}, "exactly one of eks and auto_scaling"),
+        ({"capacity": "odcr"}, "without capacity_reservation_id"),
+        (BLOCK | {"instance_types": ["p5.48xlarge", "p5e.48xlarge"]}, "one instance type"),
+        ({"public_ip": True, "interfaces": P6_B300}, "no public address"),
+    ],
+)
+def test_what_cannot_launch_is_refused_before_anything_is_registered(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as refused:
+        group(**changes)
+    assert refused.value.remedy
