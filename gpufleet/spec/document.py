@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gpufleet.errors import InputError, SpecError
 from gpufleet.findings import Finding
-from gpufleet.spec.nodes import Entry, Unreadable, compose, line_of
+from gpufleet.spec.nodes import Entry, Unreadable, compose
+from gpufleet.spec.syntax import line_of
 
 LARGEST_BYTES = 1024 * 1024
 MOST_TABS_SHOWN = 20

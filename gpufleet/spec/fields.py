@@ -12,8 +12,6 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from gpufleet.spec.translate import describe_pattern
-
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 _SWITCH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -46,13 +44,37 @@ def _switch(value: Any) -> bool:
 Whole = Annotated[int, BeforeValidator(_whole)]
 Number = Annotated[float, BeforeValidator(_decimal), Field(allow_inf_nan=False)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
+Text = Annotated[str, Field(min_length=1, max_length=255)]
 
 # A tag or label `4711` or `true` is the text "4711" or "true"; editors may take it for a number.
 Word = Annotated[str, WithJsonSchema({"type": ["string", "number", "boolean"]})]
 
-NAME = describe_pattern(
-    r"^[a-z]([a-z0-9-]*[a-z0-9])?$",
-    "lower-case letters, digits and '-', with a letter first and no '-' last, such as 'pretrain-1'",
-)
+NAME = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
+BUCKET = r"^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$"
+S3_PATH = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[!-~]*)?$"
+ABSOLUTE = r"^/[^\s]*$"
+KUBERNETES = r"^1\.[0-9]{2}$"
+CHANNEL = r"^[0-9]{4}\.[0-9]{2}$"
+
+PATTERNS = {
+    NAME: "lower-case letters, digits and '-', with a letter first and no '-' last, such as 'pretrain-1'",
+    BUCKET: "3 to 63 lower-case letters, digits and '-' (a '.' breaks TLS), such as 'atlas-datasets'",
+    S3_PATH: "a bucket and a prefix, such as 's3://atlas-datasets/train'",
+    ABSOLUTE: "an absolute path without blanks, such as '/fsx/scratch'",
+    KUBERNETES: "a minor version, such as 1.35",
+    CHANNEL: "a year and a month with two digits, such as 2026.11",
+}
+"""What each pattern wants, in words: findings say these and not the pattern."""
+
 Name = Annotated[str, Field(pattern=NAME, max_length=63)]
+BucketName = Annotated[str, Field(pattern=BUCKET)]
+S3Path = Annotated[str, Field(pattern=S3_PATH, max_length=1024)]
+AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE, max_length=255)]
 NodeCount = Annotated[Whole, Field(ge=0, le=100_000)]
+# `1.35` is text here and a number to a YAML editor.
+KubernetesVersion = Annotated[
+    str, Field(pattern=KUBERNETES), WithJsonSchema({"type": ["string", "number"], "pattern": KUBERNETES})
+]
+SoftwareChannel = Annotated[
+    str, Field(pattern=CHANNEL), WithJsonSchema({"type": ["string", "number"], "pattern": CHANNEL})
+]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpufleet.findings import Finding
+from gpufleet.spec.fields import PATTERNS
 from gpufleet.spec.paths import FieldPath, field_path
 from gpufleet.spec.shape import bare, choices, fields_of, is_model, type_at
 from gpufleet.spec.source import SourceMap
@@ -116,19 +117,10 @@ def _bound(kind: str, name: str, value: Any, context: dict[str, Any]) -> tuple[s
             return f"'{name}' is an empty list", f"name at least {context['min_length']}"
         case "string_pattern_mismatch":
             pattern = str(context["pattern"])
-            words = _PATTERNS.get(pattern, f"text that matches {pattern}")
+            words = PATTERNS.get(pattern, f"text that matches {pattern}")
             return f"'{name}' has to be {words}", _respell(value, pattern) or "write it so"
         case _:
             return f"'{name}' is not accepted here", "see `gpufleet schema` for what the field takes"
-
-
-_PATTERNS: dict[str, str] = {}
-
-
-def describe_pattern(pattern: str, words: str) -> str:
-    """Give a pattern of the models words that findings use for it. Returns the pattern."""
-    _PATTERNS[pattern] = words
-    return pattern
 
 
 def _unknown_field(path: FieldPath, source: SourceMap, root: type[BaseModel]) -> Finding:

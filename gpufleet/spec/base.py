@@ -1,0 +1,36 @@
+"""The base of every model of the fleet file."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+
+class Model(BaseModel):
+    """Base of every model of the fleet file: frozen, and unknown fields are errors.
+
+    `exactly_one_of` names optional fields of which exactly one has to be given. The loader judges
+    it as well, so that it is found beside other errors of the same model.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    exactly_one_of: ClassVar[tuple[str, ...]] = ()
+
+    @model_validator(mode="after")
+    def _has_exactly_one(self) -> Self:
+        given = [kind for kind in self.exactly_one_of if getattr(self, kind) is not None]
+        if self.exactly_one_of and len(given) != 1:
+            listed = ", ".join(self.exactly_one_of)
+            raise PydanticCustomError(
+                "gpufleet",
+                "{message}",
+                {
+                    "rule": "exactly-one-of",
+                    "message": f"exactly one of {listed} is needed",
+                    "remedy": "keep one",
+                },
+            )
+        return self

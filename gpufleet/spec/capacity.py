@@ -1,0 +1,105 @@
+"""How nodes are bought: on demand, on spot, or reserved by a Capacity Block or an ODCR."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpufleet.spec.base import Model
+from gpufleet.spec.fields import NodeCount, Text
+from gpufleet.spec.quantity import Duration, When
+
+_MIN = "Nodes that are kept at all times."
+_MAX = "Nodes at most."
+_DESIRED = "Nodes to start with; `min` if it is left out."
+
+
+class OnDemand(Model):
+    """On-demand nodes, scaled between `min` and `max`; starts at `desired` (default `min`)."""
+
+    min: Annotated[NodeCount, Field(description=_MIN)] = 0
+    max: Annotated[NodeCount, Field(description=_MAX)]
+    desired: Annotated[NodeCount | None, Field(description=_DESIRED)] = None
+
+
+class Spot(Model):
+    """Spot nodes. `on_shortage` says, in order, what to try when there is no capacity."""
+
+    min: Annotated[NodeCount, Field(description=_MIN)] = 0
+    max: Annotated[NodeCount, Field(description=_MAX)]
+    desired: Annotated[NodeCount | None, Field(description=_DESIRED)] = None
+    on_shortage: Annotated[
+        tuple[Literal["other-zone", "other-type", "on-demand", "wait"], ...],
+        Field(description="What to try, in order, when there is no spot capacity."),
+    ] = ("other-zone",)
+
+
+class CapacityBlock(Model):
+    """EC2 Capacity Block for ML: `nodes` of one type, in one zone, for a fixed time, paid upfront.
+
+    Without `id` the earliest offering at or after `start` is bought, once, and kept in the stack's
+    state. With `id` an existing block is used; `instance_type` and `zone` then say what it holds.
+    A block has all its nodes or none, so `min` and `max`, if written, equal `nodes`.
+    """
+
+    nodes: Annotated[NodeCount, Field(description="Nodes of the block.")]
+    duration: Annotated[
+        Duration | None, Field(description="How long: whole days up to 14 d, then weeks up to 182 d.")
+    ] = None
+    start: Annotated[
+        When | None, Field(description="The earliest start; settled once, when the block is bought.")
+    ] = None
+    min: Annotated[NodeCount | None, Field(description="Equals `nodes`, if it is written at all.")] = None
+    max: Annotated[NodeCount | None, Field(description="Equals `nodes`, if it is written at all.")] = None
+    id: Annotated[Text | None, Field(description="An existing block (cr-...), instead of buying one.")] = None
+    instance_type: Annotated[Text | None, Field(description="What an existing block holds.")] = None
+    zone: Annotated[Text | None, Field(description="The zone of an existing block.")] = None
+
+
+class OnDemandReservation(Model):
+    """On-Demand Capacity Reservation (ODCR): created here, or an existing one by `id`.
+
+    With `id`, `instance_type`, `zone` and `nodes` say what the reservation holds, and
+    `placement_group` names the group it was created in, if any (a group forced onto a reservation
+    that was made outside of it cannot use the reserved capacity).
+    """
+
+    nodes: Annotated[NodeCount, Field(description="Nodes of the reservation, paid for used or not.")]
+    id: Annotated[
+        Text | None, Field(description="An existing reservation (cr-...), instead of a new one.")
+    ] = None
+    instance_type: Annotated[Text | None, Field(description="What an existing reservation holds.")] = None
+    zone: Annotated[Text | None, Field(description="The zone of an existing reservation.")] = None
+    placement_group: Annotated[
+        Text | None, Field(description="The placement group that an existing reservation was made in.")
+    ] = None
+
+
+class Reserved(Model):
+    """Reserved capacity: exactly one of a Capacity Block and an On-Demand Capacity Reservation."""
+
+    exactly_one_of = ("capacity_block", "odcr")
+
+    capacity_block: Annotated[
+        CapacityBlock | None, Field(description="Nodes for a fixed time, paid at once.")
+    ] = None
+    odcr: Annotated[
+        OnDemandReservation | None, Field(description="Nodes kept ready at the on-demand price.")
+    ] = None
+
+
+class Capacity(Model):
+    """How nodes are bought: exactly one of the three."""
+
+    exactly_one_of = ("on_demand", "spot", "reserved")
+
+    on_demand: Annotated[
+        OnDemand | None, Field(description="At the list price, whenever there is capacity.")
+    ] = None
+    spot: Annotated[
+        Spot | None, Field(description="At the spot price, taken back at two minutes' notice.")
+    ] = None
+    reserved: Annotated[
+        Reserved | None, Field(description="Capacity Block or On-Demand Capacity Reservation.")
+    ] = None

@@ -1,0 +1,122 @@
+"""Cloud sites: network, scheduler, node groups and storage of one region of one account."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpufleet.spec.base import Model
+from gpufleet.spec.capacity import Capacity
+from gpufleet.spec.fields import KubernetesVersion, Name, NodeCount, Switch, Text, Whole, Word
+from gpufleet.spec.quantity import Size
+from gpufleet.spec.storage import Storage
+
+
+class Taint(Model):
+    """A Kubernetes taint of a node group."""
+
+    key: Annotated[Text, Field(description="The taint's key.")]
+    value: Annotated[Word, Field(description="The taint's value.")] = ""
+    effect: Annotated[
+        Literal["NoSchedule", "NoExecute", "PreferNoSchedule"], Field(description="What it does to pods.")
+    ] = "NoSchedule"
+
+
+class Volume(Model):
+    """The root volume (gp3, encrypted). `throughput` in MB/s, `iops` per second."""
+
+    size: Annotated[Size, Field(description="Its size.")] = Size.of_gib(200)
+    iops: Annotated[Whole, Field(ge=3000, le=80_000, description="Operations per second.")] = 3000
+    throughput: Annotated[Whole, Field(ge=125, le=2000, description="MB/s.")] = 125
+
+
+class NodeGroup(Model):
+    """Nodes of one kind that scale together."""
+
+    name: Annotated[Name, Field(description="Its name, unique in the fleet's site.")]
+    instance_types: Annotated[
+        tuple[Text, ...], Field(min_length=1, description="EC2 instance types, the preferred one first.")
+    ]
+    capacity: Annotated[Capacity, Field(description="How its nodes are bought.")]
+    network: Annotated[
+        Literal["efa", "ena"], Field(description="EFA, with the interfaces that the type has, or plain ENA.")
+    ] = "ena"
+    placement: Annotated[
+        Literal["auto", "cluster", "none"],
+        Field(description="Cluster placement group: where it belongs, always, or never."),
+    ] = "auto"
+    workload: Annotated[
+        Literal["training", "inference", "batch", "interactive"], Field(description="What its nodes are for.")
+    ] = "batch"
+    zones: Annotated[tuple[Text, ...], Field(description="Zones; all of the site if left out.")] = ()
+    team: Annotated[Text | None, Field(description="The team that its nodes and costs belong to.")] = None
+    labels: dict[str, Word] = Field(default_factory=dict, description="Labels of its nodes.")
+    taints: Annotated[tuple[Taint, ...], Field(description="Taints of its nodes.")] = ()
+    volume: Annotated[Volume, Field(description="The root volume of its nodes.")] = Volume()
+    public_ip: Annotated[Switch, Field(description="Public addresses (not on types with several cards).")] = (
+        False
+    )
+
+
+class CloudNetwork(Model):
+    """The site's own network. `nat` is where private subnets reach the internet through."""
+
+    cidr: Annotated[Text, Field(description="Its addresses, as 10.40.0.0/16.")]
+    nat: Annotated[
+        Literal["single", "per-zone", "none"], Field(description="NAT gateways: one, one a zone, or none.")
+    ] = "single"
+
+
+class Team(Model):
+    """A team of a site: its namespace or account, and the GPUs it may hold at once."""
+
+    name: Annotated[Name, Field(description="The team's name.")]
+    gpus: Annotated[Whole, Field(ge=0, le=1_000_000, description="GPUs it may hold at once.")]
+    priority: Annotated[Literal["low", "normal", "high"], Field(description="Whose jobs go first.")] = (
+        "normal"
+    )
+
+
+class SystemNodes(Model):
+    """Nodes without GPUs that carry the cluster's own services."""
+
+    instance_types: Annotated[tuple[Text, ...], Field(min_length=1, description="EC2 instance types.")] = (
+        "m7i.xlarge",
+    )
+    min: Annotated[NodeCount, Field(description="Nodes at least.")] = 2
+    max: Annotated[NodeCount, Field(description="Nodes at most.")] = 3
+
+
+class Kubernetes(Model):
+    """Settings of a Kubernetes site. The endpoint is private unless CIDRs are named."""
+
+    version: Annotated[KubernetesVersion, Field(description="The minor version of EKS.")] = "1.35"
+    public_cidrs: Annotated[
+        tuple[Text, ...], Field(description="Who may reach the API from outside; nobody if empty.")
+    ] = ()
+    gpu_stack: Annotated[
+        Literal["device-plugin", "gpu-operator"], Field(description="What makes GPUs known to Kubernetes.")
+    ] = "device-plugin"
+    system_nodes: Annotated[SystemNodes, Field(description="Nodes for the cluster's own services.")] = (
+        SystemNodes()
+    )
+    teams: Annotated[tuple[Team, ...], Field(description="Namespaces with GPU quotas.")] = ()
+
+
+class CloudSite(Model):
+    """One region of one cloud account."""
+
+    site: Annotated[Name, Field(description="Its name, unique in the fleet.")]
+    provider: Annotated[Literal["aws"], Field(description="The cloud.")] = "aws"
+    region: Annotated[Text, Field(description="The region, as us-east-1.")]
+    zones: Annotated[
+        tuple[Text, ...], Field(min_length=1, description="Its availability zones, as us-east-1a.")
+    ]
+    network: Annotated[CloudNetwork, Field(description="The site's own network.")]
+    scheduler: Annotated[
+        Literal["kubernetes", "slurm"], Field(description="Who places jobs: EKS, or Slurm.")
+    ] = "kubernetes"
+    kubernetes: Annotated[Kubernetes | None, Field(description="Settings of a Kubernetes site.")] = None
+    node_groups: Annotated[tuple[NodeGroup, ...], Field(description="Nodes that scale together.")] = ()
+    storage: Annotated[tuple[Storage, ...], Field(description="File systems and buckets.")] = ()

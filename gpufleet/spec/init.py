@@ -1,0 +1,94 @@
+"""`gpufleet init`: a new environment from a commented template."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Literal, get_args
+
+from gpufleet.errors import InputError
+from gpufleet.spec.fields import NAME, PATTERNS
+from gpufleet.spec.load import FLEET_FILE, STACKS
+
+TemplateName = Literal["sandbox", "cloud", "onprem", "hybrid"]
+TEMPLATES: tuple[str, ...] = get_args(TemplateName)
+
+# A bucket is named after both, and takes 63 characters.
+LONGEST_NAME = 24
+
+
+def render_template(template: str, environment: str, fleet: str) -> str:
+    """The commented fleet file of a template, ready to be written.
+
+    Raises `InputError` for an unknown template and for names that a fleet file refuses.
+    """
+    if template not in TEMPLATES:
+        near = get_close_matches(template.casefold(), TEMPLATES, n=1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        raise InputError(f"no template '{template[:60]}'", remedy=f"{hint}There are {', '.join(TEMPLATES)}")
+    for kind, name in (("environment", environment), ("fleet", fleet)):
+        if not re.fullmatch(NAME, name):
+            raise InputError(f"'{name[:60]}' is no name for the {kind}", remedy=f"write {PATTERNS[NAME]}")
+        if len(name) > LONGEST_NAME:
+            raise InputError(
+                f"'{name[:60]}' is too long a name for the {kind}",
+                remedy=f"write at most {LONGEST_NAME} characters",
+            )
+    text = (
+        resources.files("gpufleet.spec").joinpath("templates", f"{template}.yaml").read_text(encoding="utf-8")
+    )
+    return Template(text).substitute(fleet=fleet, environment=environment)
+
+
+def write_environment(root: Path, environment: str, template: str, fleet: str) -> tuple[Path, Path]:
+    """Write `stacks/<environment>/fleet.yaml` and `stacks/Pulumi.<environment>.yaml` below `root`.
+
+    The sandbox template is provisioned in the emulated cloud, the others in AWS. Returns both
+    paths. Raises `InputError`, with nothing written, when either of the files is there already.
+    """
+    text = render_template(template, environment, fleet)
+    cloud = "sandbox" if template == "sandbox" else "aws"
+    fleet_path = root / STACKS / environment / FLEET_FILE
+    stack_path = root / STACKS / f"Pulumi.{environment}.yaml"
+    for path in (fleet_path, stack_path):
+        if os.path.lexists(path):
+            raise _exists(path, root)
+    fleet_path.parent.mkdir(parents=True, exist_ok=True)
+    _create(stack_path, f"config:\n  gpufleet:cloud: {cloud}\n", root)
+    try:
+        _create(fleet_path, text, root)
+    except BaseException:
+        stack_path.unlink(missing_ok=True)
+        raise
+    return fleet_path, stack_path
+
+
+def _create(path: Path, text: str, root: Path) -> None:
+    """Write a new file whole or not at all, and never over another one."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(name).chmod(0o644)
+            os.link(name, path)
+        finally:
+            Path(name).unlink()
+    except FileExistsError:
+        raise _exists(path, root) from None
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror}", remedy="check permissions and space of the folder"
+        ) from None
+
+
+def _exists(path: Path, root: Path) -> InputError:
+    shown = path.relative_to(root) if path.is_relative_to(root) else path
+    return InputError(f"{shown} is there already", remedy="choose another name; nothing was written")

@@ -1,0 +1,71 @@
+"""Shared storage of a site, in the cloud and on the racks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpufleet.spec.base import Model
+from gpufleet.spec.fields import AbsolutePath, BucketName, Name, S3Path, Switch, Text, Whole
+from gpufleet.spec.quantity import Duration, Size, ThroughputPerTiB
+
+
+class Lustre(Model):
+    """FSx for Lustre. `throughput` belongs to persistent types; `import_from` is `s3://bucket/prefix`.
+
+    The bucket of `import_from` is created when the site declares a bucket of that name, and must
+    exist otherwise. `backups` is how long daily backups are kept.
+    """
+
+    capacity: Annotated[
+        Size, Field(description="1200 GiB or multiples of 2400 GiB; with EFA larger steps by throughput.")
+    ]
+    deployment: Annotated[
+        Literal["persistent-2", "persistent-1", "scratch-2"],
+        Field(description="Replicated SSD (persistent) or unreplicated (scratch)."),
+    ] = "persistent-2"
+    throughput: Annotated[
+        ThroughputPerTiB | None, Field(description="Throughput tier of a persistent file system.")
+    ] = None
+    efa: Annotated[Switch, Field(description="EFA to the disks (persistent-2 only, fixed at creation).")] = (
+        False
+    )
+    metadata_iops: Annotated[
+        Whole | None, Field(ge=1500, le=192_000, description="Provisioned metadata operations per second.")
+    ] = None
+    import_from: Annotated[
+        S3Path | None, Field(description="The bucket and prefix that files come from.")
+    ] = None
+    export: Annotated[Switch, Field(description="Whether changed files go back to `import_from`.")] = False
+    compression: Annotated[Literal["lz4", "none"], Field(description="Compression of data on disk.")] = "lz4"
+    backups: Annotated[Duration | None, Field(description="How long daily backups are kept.")] = None
+    zone: Annotated[Text | None, Field(description="Its zone; the first of the site if left out.")] = None
+
+
+class Bucket(Model):
+    """An S3 bucket: private, encrypted, TLS only. `expire_after` deletes objects by age."""
+
+    name: Annotated[BucketName, Field(description="The bucket's name, unique in all of AWS.")]
+    versioning: Annotated[Switch, Field(description="Whether old versions of objects are kept.")] = True
+    expire_after: Annotated[Duration | None, Field(description="Objects older than this are deleted.")] = None
+
+
+class Storage(Model):
+    """Shared storage of a site: exactly one kind. `mount` is where nodes see it (not for buckets)."""
+
+    exactly_one_of = ("lustre", "bucket")
+
+    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    lustre: Annotated[Lustre | None, Field(description="FSx for Lustre.")] = None
+    bucket: Annotated[Bucket | None, Field(description="An S3 bucket.")] = None
+    mount: Annotated[AbsolutePath | None, Field(description="Where nodes see a file system.")] = None
+
+
+class OnPremStorage(Model):
+    """A file system that nodes mount: `source` is `host:/export` (nfs) or `mgs@tcp:/fs` (lustre)."""
+
+    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    kind: Annotated[Literal["nfs", "lustre"], Field(description="The protocol.")]
+    source: Annotated[Text, Field(description="host:/export (nfs) or mgs@tcp:/fs (lustre).")]
+    mount: Annotated[AbsolutePath, Field(description="Where nodes see it.")]
