@@ -12,19 +12,12 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Literal
 
+from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
+from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
+
 HOURS_PER_MONTH = 730
 
-InterfaceType = Literal["interface", "efa", "efa-only"]
 CapacityKind = Literal["on-demand", "spot", "odcr", "capacity-block"]
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkInterface:
-    """One entry of a launch template's network interfaces."""
-
-    network_card_index: int
-    device_index: int
-    interface_type: InterfaceType
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +97,8 @@ class CostPlan:
 
     `monthly` sums the known lines only: with a non-empty `unknown` it is a lower bound and says
     so wherever it is shown. `by_site`, `by_owner` (node group, storage, ...: "site/name") and
-    `by_tag` (tag key -> value -> range) are sums of the same lines.
+    `by_tag` (tag key -> value -> range) are sums of the same lines. `not_counted` says, in words,
+    what costs money and depends on use (data transfer, objects in buckets).
     """
 
     currency: str
@@ -116,6 +110,7 @@ class CostPlan:
     by_site: Mapping[str, CostRange]
     by_owner: Mapping[str, CostRange]
     by_tag: Mapping[str, Mapping[str, CostRange]]
+    not_counted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,79 @@
+"""Putting the plan together."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpufleet.catalog import Catalog
+from gpufleet.plan.cost import price_fleet
+from gpufleet.plan.marks import fleet_tags, site_tags
+from gpufleet.plan.models import BudgetPlan, CloudSitePlan, FleetPlan, KubernetesPlan, TeamPlan
+from gpufleet.plan.node_groups import plan_node_group
+from gpufleet.plan.onprem import plan_onprem_site
+from gpufleet.plan.storage import plan_bucket, plan_lustre
+from gpufleet.plan.subnets import plan_subnets
+from gpufleet.spec.models import CloudSite, FleetSpec, Kubernetes
+
+
+def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
+    """Everything that follows from a fleet file. Pure: the same spec and catalog give an equal plan.
+
+    Expects a spec that `gpufleet.checks` has no error for. Of what it cannot plan at all (an unknown
+    instance type or system) it raises InputError.
+    """
+    cloud = tuple(_plan_site(spec, site, catalog) for site in spec.cloud)
+    onprem = tuple(plan_onprem_site(spec, site, catalog) for site in spec.onprem)
+    return FleetPlan(
+        fleet=spec.fleet,
+        environment=spec.environment,
+        tags=fleet_tags(spec),
+        cloud=cloud,
+        onprem=onprem,
+        budget=BudgetPlan(
+            monthly=spec.budget.monthly.amount,
+            currency=spec.budget.monthly.currency,
+            alerts=tuple(Decimal(alert.value) for alert in spec.budget.alerts),
+            on_breach=spec.budget.on_breach,
+            notify=spec.budget.notify,
+        ),
+        software_channel=spec.software.channel,
+        cost=price_fleet(spec, cloud, onprem, catalog),
+    )
+
+
+def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSitePlan:
+    return CloudSitePlan(
+        site=site.site,
+        provider=site.provider,
+        region=site.region,
+        zones=site.zones,
+        cidr=site.network.cidr,
+        nat=site.network.nat,
+        subnets=plan_subnets(site.network.cidr, site.zones),
+        scheduler=site.scheduler,
+        kubernetes=_plan_kubernetes(site),
+        node_groups=tuple(plan_node_group(spec, site, group, catalog) for group in site.node_groups),
+        lustre=tuple(
+            plan_lustre(spec, site, item, item.lustre) for item in site.storage if item.lustre is not None
+        ),
+        buckets=tuple(
+            plan_bucket(spec, site, item, item.bucket) for item in site.storage if item.bucket is not None
+        ),
+        tags=site_tags(spec, site.site),
+    )
+
+
+def _plan_kubernetes(site: CloudSite) -> KubernetesPlan | None:
+    """A Kubernetes site's settings, with the defaults where the fleet file says nothing of them."""
+    if site.scheduler != "kubernetes":
+        return None
+    settings = site.kubernetes or Kubernetes()
+    return KubernetesPlan(
+        version=settings.version,
+        public_cidrs=settings.public_cidrs,
+        gpu_stack=settings.gpu_stack,
+        system_instance_types=settings.system_nodes.instance_types,
+        system_min=settings.system_nodes.min,
+        system_max=settings.system_nodes.max,
+        teams=tuple(TeamPlan(team.name, team.gpus, team.priority) for team in settings.teams),
+    )

@@ -1,0 +1,63 @@
+"""What the root volumes of a node group cost: gp3 by the GiB, and what exceeds the included speed."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpufleet.catalog import Catalog
+from gpufleet.plan.cost.ledger import MONTH, Ledger, Rate, joined, missing, number, settle
+from gpufleet.plan.models import CostLine, CostRange, NodeGroupPlan, UnknownCost
+
+INCLUDED_IOPS = 3000
+INCLUDED_MB_S = 125
+"""What every gp3 volume has without extra charge."""
+
+
+def price_volumes(
+    group: NodeGroupPlan, region: str, hours: Decimal, catalog: Catalog, ledger: Ledger
+) -> None:
+    """Add the root volumes of a group that runs `hours` a month.
+
+    AWS's "GB-month" of EBS is 2^30 bytes: GiB are counted as they are.
+    """
+    volume, capacity = group.volume, group.capacity
+    parts = [
+        ("ebs-gp3", volume.size_gib, "GB-month"),
+        ("ebs-gp3-iops", max(0, volume.iops - INCLUDED_IOPS), "IOPS-month"),
+        ("ebs-gp3-throughput", max(0, volume.throughput - INCLUDED_MB_S), "MBps-month"),
+    ]
+    one = Decimal(0)
+    basis: list[str] = []
+    rates: list[Rate] = []
+    for key, amount, unit in parts:
+        if not amount:
+            continue
+        price = catalog.service_price(key, region)
+        rate = Rate.of(price)
+        if rate is None:
+            ledger.unknown.append(
+                UnknownCost(group.site, group.name, f"root volumes: {amount} {unit}", missing(price))
+            )
+            continue
+        one += amount * rate.expected
+        basis.append(f"{amount} {unit} x {number(rate.expected)} USD")
+        rates.append(rate)
+    if not rates:
+        return
+    monthly = one if hours == MONTH else settle(one * hours / MONTH)
+    dates = [rate.date for rate in rates]
+    ledger.lines.append(
+        CostLine(
+            site=group.site,
+            owner=group.name,
+            kind="storage",
+            what=f"{capacity.desired} root volumes, gp3 {volume.size_gib} GiB",
+            monthly=CostRange(capacity.min * monthly, capacity.desired * monthly, capacity.max * monthly),
+            basis=f"{capacity.desired} x ({' + '.join(basis)})"
+            + ("" if hours == MONTH else f" x {number(hours)}/730 h"),
+            source=joined(rate.source for rate in rates),
+            date=None if None in dates else min(date for date in dates if date is not None),
+            tags=group.tags,
+            note=joined(rate.note for rate in rates),
+        )
+    )

@@ -1,0 +1,256 @@
+"""The plan as JSON: a stable contract that others build on.
+
+Keys are added and never renamed or dropped. Money is a number of USD rounded half-even to cents,
+here and nowhere before; null means unknown. Lists keep the order of the fleet file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+from gpufleet.plan.models import (
+    BucketPlan,
+    CapacityPlan,
+    CloudSitePlan,
+    CostLine,
+    CostPlan,
+    CostRange,
+    FleetPlan,
+    HostPlan,
+    LustrePlan,
+    NodeGroupPlan,
+    OnPremSitePlan,
+    TeamPlan,
+)
+
+_CENT = Decimal("0.01")
+
+
+def plan_to_json(plan: FleetPlan) -> dict[str, Any]:
+    """The plan as plain JSON values. Equal plans give equal documents, key order included."""
+    return {
+        "fleet": plan.fleet,
+        "environment": plan.environment,
+        "software_channel": plan.software_channel,
+        "tags": dict(plan.tags),
+        "gpus_at_maximum": plan.gpus_at_maximum,
+        "sites": [_cloud_site(site) for site in plan.cloud] + [_onprem_site(site) for site in plan.onprem],
+        "node_groups": [_node_group(group) for group in plan.node_groups],
+        "storage": [
+            entry
+            for site in plan.cloud
+            for entry in [*map(_lustre, site.lustre), *map(_bucket, site.buckets)]
+        ],
+        "hosts": [_host(host) for site in plan.onprem for host in site.hosts],
+        "budget": {
+            "monthly": cents(plan.budget.monthly),
+            "currency": plan.budget.currency,
+            "alerts": [float(alert) for alert in plan.budget.alerts],
+            "on_breach": plan.budget.on_breach,
+            "notify": list(plan.budget.notify),
+        },
+        "cost": cost_to_json(plan.cost),
+    }
+
+
+def cost_to_json(cost: CostPlan) -> dict[str, Any]:
+    """The cost of a plan. `monthly.amount` is the expected cost of what has a known price: with a
+    non-empty `unknown` it is a lower bound, and null when no price is known at all.
+    """
+    unknown = [
+        {"site": item.site, "owner": item.owner, "what": item.what, "reason": item.reason}
+        for item in cost.unknown
+    ]
+    return {
+        "monthly": {
+            "amount": cents(cost.monthly.expected),
+            "low": cents(cost.monthly.low),
+            "high": cents(cost.monthly.high),
+            "currency": cost.currency,
+            "unknown": unknown,
+        },
+        "upfront": {"amount": cents(cost.upfront), "currency": cost.currency},
+        "budget": {"monthly": cents(cost.budget_monthly), "currency": cost.currency},
+        "by_site": _ranges(cost.by_site),
+        "by_owner": _ranges(cost.by_owner),
+        "by_tag": {key: _ranges(values) for key, values in cost.by_tag.items()},
+        "lines": [_line(line) for line in cost.lines],
+        "not_counted": list(cost.not_counted),
+    }
+
+
+def cents(amount: Decimal | None) -> float | None:
+    """An amount rounded half-even to cents."""
+    return None if amount is None else float(amount.quantize(_CENT, ROUND_HALF_EVEN))
+
+
+def _range(cost: CostRange) -> dict[str, float | None]:
+    return {"low": cents(cost.low), "expected": cents(cost.expected), "high": cents(cost.high)}
+
+
+def _ranges(costs: Mapping[str, CostRange]) -> dict[str, dict[str, float | None]]:
+    return {key: _range(cost) for key, cost in costs.items()}
+
+
+def _line(line: CostLine) -> dict[str, Any]:
+    return {
+        "site": line.site,
+        "owner": line.owner,
+        "kind": line.kind,
+        "what": line.what,
+        "monthly": _range(line.monthly),
+        "upfront": cents(line.upfront),
+        "basis": line.basis,
+        "source": line.source,
+        "date": line.date,
+        "note": line.note,
+    }
+
+
+def _cloud_site(site: CloudSitePlan) -> dict[str, Any]:
+    kubernetes = site.kubernetes
+    return {
+        "site": site.site,
+        "kind": "cloud",
+        "provider": site.provider,
+        "region": site.region,
+        "zones": list(site.zones),
+        "cidr": site.cidr,
+        "nat": site.nat,
+        "subnets": [{"zone": item.zone, "kind": item.kind, "cidr": item.cidr} for item in site.subnets],
+        "scheduler": site.scheduler,
+        "kubernetes": None
+        if kubernetes is None
+        else {
+            "version": kubernetes.version,
+            "public_cidrs": list(kubernetes.public_cidrs),
+            "gpu_stack": kubernetes.gpu_stack,
+            "system_nodes": {
+                "instance_types": list(kubernetes.system_instance_types),
+                "min": kubernetes.system_min,
+                "max": kubernetes.system_max,
+            },
+            "teams": [_team(team) for team in kubernetes.teams],
+        },
+        "tags": dict(site.tags),
+    }
+
+
+def _onprem_site(site: OnPremSitePlan) -> dict[str, Any]:
+    return {
+        "site": site.site,
+        "kind": "onprem",
+        "system": site.system,
+        "gpu": site.gpu,
+        "gpus_per_node": site.gpus_per_node,
+        "nodes": sum(1 for host in site.hosts if host.role == "gpu"),
+        "fabric": {
+            "kind": site.fabric_kind,
+            "speed": site.fabric_speed,
+            "topology": site.fabric_topology,
+        },
+        "scheduler": site.scheduler,
+        "power_kw_per_node": None if site.power_kw_per_node is None else float(site.power_kw_per_node),
+        "mounts": [{"kind": kind, "source": source, "mount": mount} for kind, source, mount in site.mounts],
+        "teams": [_team(team) for team in site.teams],
+        "tags": dict(site.tags),
+    }
+
+
+def _node_group(group: NodeGroupPlan) -> dict[str, Any]:
+    return {
+        "site": group.site,
+        "name": group.name,
+        "instance_type": group.instance_type,
+        "instance_types": list(group.instance_types),
+        "gpu": group.gpu,
+        "gpus_per_node": group.gpus_per_node,
+        "capacity": _capacity(group.capacity),
+        "efa": group.efa,
+        "network_interfaces": [
+            {
+                "network_card_index": item.network_card_index,
+                "device_index": item.device_index,
+                "interface_type": item.interface_type,
+            }
+            for item in group.network_interfaces
+        ],
+        "zones": list(group.zones),
+        "placement_group": group.placement_group,
+        "workload": group.workload,
+        "team": group.team,
+        "labels": dict(group.labels),
+        "taints": [{"key": item.key, "value": item.value, "effect": item.effect} for item in group.taints],
+        "volume": {
+            "size_gib": group.volume.size_gib,
+            "iops": group.volume.iops,
+            "throughput": group.volume.throughput,
+        },
+        "public_ip": group.public_ip,
+        "tags": dict(group.tags),
+    }
+
+
+def _capacity(capacity: CapacityPlan) -> dict[str, Any]:
+    return {
+        "kind": capacity.kind,
+        "min": capacity.min,
+        "max": capacity.max,
+        "desired": capacity.desired,
+        "reservation_id": capacity.reservation_id,
+        "reservation_zone": capacity.reservation_zone,
+        "reservation_placement_group": capacity.reservation_placement_group,
+        "start": capacity.start,
+        "duration_hours": None if capacity.duration is None else capacity.duration / timedelta(hours=1),
+        "on_demand_fallback": capacity.on_demand_fallback,
+    }
+
+
+def _lustre(system: LustrePlan) -> dict[str, Any]:
+    return {
+        "site": system.site,
+        "name": system.name,
+        "kind": "lustre",
+        "deployment": system.deployment,
+        "capacity_gib": system.capacity_gib,
+        "throughput": system.throughput,
+        "efa": system.efa,
+        "metadata_iops": system.metadata_iops,
+        "compression": system.compression,
+        "backup_days": system.backup_days,
+        "zone": system.zone,
+        "mount": system.mount,
+        "import_bucket": system.import_bucket,
+        "import_prefix": system.import_prefix,
+        "export": system.export,
+        "tags": dict(system.tags),
+    }
+
+
+def _bucket(bucket: BucketPlan) -> dict[str, Any]:
+    return {
+        "site": bucket.site,
+        "name": bucket.name,
+        "kind": "bucket",
+        "bucket": bucket.bucket,
+        "versioning": bucket.versioning,
+        "expire_days": bucket.expire_days,
+        "tags": dict(bucket.tags),
+    }
+
+
+def _host(host: HostPlan) -> dict[str, Any]:
+    return {
+        "name": host.name,
+        "site": host.site,
+        "role": host.role,
+        "address": host.address,
+        "bmc": host.bmc,
+    }
+
+
+def _team(team: TeamPlan) -> dict[str, Any]:
+    return {"name": team.name, "gpus": team.gpus, "priority": team.priority}

@@ -1,0 +1,84 @@
+"""The marks that everything of a fleet carries: AWS tags, Kubernetes labels and taints."""
+
+from __future__ import annotations
+
+import re
+
+from gpufleet.plan.models import CapacityKind, TaintPlan
+from gpufleet.spec.models import FleetSpec, NodeGroup
+
+TAG_PREFIX = "gpufleet:"
+LABEL_PREFIX = "gpufleet.io/"
+
+NEURON = frozenset({"Inferentia", "Inferentia2", "Trainium", "Trainium2", "Trainium3"})
+"""Accelerators whose device plugin is AWS Neuron's and not NVIDIA's."""
+
+
+def fleet_tags(spec: FleetSpec) -> dict[str, str]:
+    """Tags of every resource: the user's own, and which fleet and environment it belongs to.
+
+    They are what AWS Budgets and cost allocation filter by, so they are on everything.
+    """
+    return {
+        **spec.tags,
+        f"{TAG_PREFIX}environment": spec.environment,
+        f"{TAG_PREFIX}fleet": spec.fleet,
+    }
+
+
+def site_tags(spec: FleetSpec, site: str) -> dict[str, str]:
+    """Tags of everything in one site."""
+    return {**fleet_tags(spec), f"{TAG_PREFIX}site": site}
+
+
+def group_tags(spec: FleetSpec, site: str, group: NodeGroup) -> dict[str, str]:
+    """Tags of a node group; a team's group also carries whose it is, so that cost follows teams."""
+    tags = {**site_tags(spec, site), f"{TAG_PREFIX}node-group": group.name}
+    if group.team is not None:
+        tags[f"{TAG_PREFIX}team"] = group.team
+    return tags
+
+
+def storage_tags(spec: FleetSpec, site: str, name: str) -> dict[str, str]:
+    """Tags of one storage of a site."""
+    return {**site_tags(spec, site), f"{TAG_PREFIX}storage": name}
+
+
+def label_value(text: str) -> str:
+    """Text as a Kubernetes label value: lower case, at most 63 of `[a-z0-9._-]`, alphanumeric ends."""
+    cleaned = re.sub(r"[^a-z0-9._-]+", "-", text.lower())[:63]
+    return cleaned.strip("-._")
+
+
+def group_labels(
+    spec: FleetSpec, site: str, group: NodeGroup, gpu: str, capacity: CapacityKind
+) -> dict[str, str]:
+    """Labels of a node group's nodes: what a workload selects by. The user's own come on top."""
+    labels = {
+        f"{LABEL_PREFIX}fleet": spec.fleet,
+        f"{LABEL_PREFIX}environment": spec.environment,
+        f"{LABEL_PREFIX}site": site,
+        f"{LABEL_PREFIX}node-group": group.name,
+        f"{LABEL_PREFIX}capacity": capacity,
+        f"{LABEL_PREFIX}workload": group.workload,
+    }
+    if gpu:
+        labels[f"{LABEL_PREFIX}gpu"] = label_value(gpu)
+    if group.team is not None:
+        labels[f"{LABEL_PREFIX}team"] = group.team
+    return {**labels, **group.labels}
+
+
+def group_taints(group: NodeGroup, gpu: str, scheduler: str) -> tuple[TaintPlan, ...]:
+    """Taints of a node group: the user's, and on accelerator nodes the one that its device plugin
+    tolerates, so that nothing without an accelerator request lands on them.
+
+    A taint of the same key in the fleet file takes the default's place.
+    """
+    own = tuple(TaintPlan(taint.key, taint.value, taint.effect) for taint in group.taints)
+    if not gpu or scheduler != "kubernetes":
+        return own
+    key = "aws.amazon.com/neuron" if gpu in NEURON else "nvidia.com/gpu"
+    if any(taint.key == key for taint in own):
+        return own
+    return (TaintPlan(key, "present", "NoSchedule"), *own)

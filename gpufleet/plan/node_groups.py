@@ -1,0 +1,57 @@
+"""Node groups as the stack builds them."""
+
+from __future__ import annotations
+
+from gpufleet.catalog import Catalog, InstanceType, efa_layout, ena_layout
+from gpufleet.plan.capacity import group_zones, plan_capacity, wants_placement_group
+from gpufleet.plan.marks import group_labels, group_tags, group_taints
+from gpufleet.plan.models import NetworkInterface, NodeGroupPlan, VolumePlan
+from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup
+
+
+def group_types(group: NodeGroup, catalog: Catalog) -> tuple[InstanceType, ...]:
+    """The catalog's entries of a group's instance types, in the group's order.
+
+    Raises InputError for a type that the catalog lacks; `gpufleet.checks` says so with a line first.
+    """
+    return tuple(catalog.instance(name) for name in group.instance_types)
+
+
+def plan_node_group(spec: FleetSpec, site: CloudSite, group: NodeGroup, catalog: Catalog) -> NodeGroupPlan:
+    """One node group with everything that follows from its declaration."""
+    types = group_types(group, catalog)
+    first = types[0]
+    capacity = plan_capacity(group, site)
+    zones = group_zones(group, site)
+    gpu = first.gpu or ""
+    return NodeGroupPlan(
+        site=site.site,
+        name=group.name,
+        instance_type=first.name,
+        instance_types=group.instance_types,
+        gpu=gpu,
+        gpus_per_node=first.gpu_count,
+        capacity=capacity,
+        efa=group.network == "efa",
+        network_interfaces=plan_interfaces(first, efa=group.network == "efa"),
+        zones=zones,
+        placement_group=wants_placement_group(group, types, capacity, zones),
+        workload=group.workload,
+        labels=group_labels(spec, site.site, group, gpu, capacity.kind),
+        taints=group_taints(group, gpu, site.scheduler),
+        volume=VolumePlan(int(group.volume.size.gib), group.volume.iops, group.volume.throughput),
+        public_ip=group.public_ip,
+        tags=group_tags(spec, site.site, group),
+        team=group.team,
+    )
+
+
+def plan_interfaces(instance: InstanceType, *, efa: bool) -> tuple[NetworkInterface, ...]:
+    """A launch template's interfaces: every EFA interface of the type, or the primary ENA alone.
+
+    Raises InputError for EFA on a type without it.
+    """
+    layout = efa_layout(instance) if efa else ena_layout(instance)
+    return tuple(
+        NetworkInterface(item.network_card_index, item.device_index, item.interface_type) for item in layout
+    )
