@@ -1,0 +1,126 @@
+"""Facts about what can be bought and run: cloud instance types, DGX/HGX systems, storage, software.
+
+`load_catalog` reads the data files that ship with gpufleet. What `gpufleet catalog refresh` has
+written to a checkout's `.gpufleet/catalog/` is laid over them: a type read from the account
+replaces the hardware facts of the shipped one, a price read from the account replaces the shipped
+price of the same type, region and kind, and everything the account did not answer stays as shipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from gpufleet.catalog.catalog import Catalog
+from gpufleet.catalog.interfaces import InterfaceType, NetworkInterface, efa_layout, ena_layout
+from gpufleet.catalog.models import (
+    CapacityBlockRules,
+    Fact,
+    InstanceType,
+    LustreTier,
+    NetworkCard,
+    Price,
+    Region,
+    ServicePrice,
+    SoftwareLock,
+    SpotPrices,
+    System,
+)
+from gpufleet.catalog.prices import STALE_AFTER_DAYS, age_in_words, is_stale, price_age
+from gpufleet.catalog.store import INSTANCES, REGIONS, read_entries
+
+__all__ = [
+    "STALE_AFTER_DAYS",
+    "CapacityBlockRules",
+    "Catalog",
+    "InstanceType",
+    "InterfaceType",
+    "LustreTier",
+    "NetworkCard",
+    "NetworkInterface",
+    "Price",
+    "Region",
+    "ServicePrice",
+    "SoftwareLock",
+    "SpotPrices",
+    "System",
+    "age_in_words",
+    "efa_layout",
+    "ena_layout",
+    "is_stale",
+    "load_catalog",
+    "price_age",
+]
+
+DATA = Path(__file__).parent / "data"
+
+Entry = TypeVar("Entry", bound=Fact)
+
+
+def load_catalog(override: Path | None = None) -> Catalog:
+    """The catalog, read once per process and state of the files.
+
+    `override` is a folder as `gpufleet catalog refresh` writes it (`.gpufleet/catalog`); one that
+    does not exist is no override. Raises InputError when a file in it cannot be read.
+    """
+    stamps = (
+        tuple(
+            (path, path.stat().st_mtime_ns)
+            for path in (override / INSTANCES, override / REGIONS)
+            if path.is_file()
+        )
+        if override is not None
+        else ()
+    )
+    return _load(stamps)
+
+
+@lru_cache(maxsize=4)
+def _load(stamps: tuple[tuple[Path, int], ...]) -> Catalog:
+    over = {path.name: path for path, _ in stamps}
+    instances = _entries(InstanceType, INSTANCES, "instances", "name")
+    if INSTANCES in over:
+        for item in read_entries(over[INSTANCES], InstanceType, "instances"):
+            instances[item.name] = lay_over(instances.get(item.name), item)
+    regions = _entries(Region, REGIONS, "regions", "name")
+    if REGIONS in over:
+        regions |= {item.name: item for item in read_entries(over[REGIONS], Region, "regions")}
+    (rules,) = read_entries(DATA / "capacity_blocks.json", CapacityBlockRules, "rules")
+    return Catalog(
+        instances=instances,
+        regions=regions,
+        systems=_entries(System, "systems.json", "systems", "name"),
+        lustre_tiers=read_entries(DATA / "storage.json", LustreTier, "lustre"),
+        locks=_entries(SoftwareLock, "software.json", "channels", "channel"),
+        services=_entries(ServicePrice, "services.json", "services", "key"),
+        capacity_block_rules=rules,
+    )
+
+
+def _entries(model: type[Entry], file: str, key: str, name: str) -> dict[str, Entry]:
+    return {getattr(entry, name): entry for entry in read_entries(DATA / file, model, key)}
+
+
+def lay_over(shipped: InstanceType | None, read: InstanceType) -> InstanceType:
+    """`read`, with the regions and prices of `shipped` that it lacks."""
+    if shipped is None:
+        return read
+    return read.model_copy(
+        update={
+            "regions": shipped.regions | read.regions,
+            "on_demand": _merged(shipped.on_demand, read.on_demand),
+            "spot": _merged(shipped.spot, read.spot),
+            "capacity_block": _merged(shipped.capacity_block, read.capacity_block),
+            "gpudirect_rdma": shipped.gpudirect_rdma if read.gpudirect_rdma is None else read.gpudirect_rdma,
+            "notes": shipped.notes,
+        }
+    )
+
+
+Value = TypeVar("Value", Price, SpotPrices)
+
+
+def _merged(shipped: Mapping[str, Value], read: Mapping[str, Value]) -> dict[str, Value]:
+    return {**shipped, **read}

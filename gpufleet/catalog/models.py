@@ -1,7 +1,7 @@
 """Types of the catalog: facts about what can be bought and run, each with source and date.
 
 An unknown figure is None with `verified=False`, never 0. Values come from the data files beside
-this module and are never typed into code.
+this module (`data/`, one file a kind) and are never typed into code.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+PriceUnit = Literal["instance-hour", "GB-month", "hour", "GB", "IOPS-month", "MBps-month", "node", "kWh"]
 UsageClass = Literal["on-demand", "spot", "capacity-block"]
 InterfaceSupport = Literal["interface", "efa", "efa-only"]
 
@@ -25,16 +26,23 @@ class Fact(BaseModel):
 class Price(Fact):
     """A price in USD. `amount` is None when nobody published one that was read.
 
-    `date` is the day the price was read off its publisher, when that is known; `note` carries what
-    a reader must know (a table of another year, a source that quotes another).
+    `date` is the day the price was read off its publisher, when that is known (or the last day on
+    which it can have been, as `note` then says); `note` carries what a reader must know (a table of
+    another year, a source that quotes another). `verified` is False for an unknown price, an
+    estimate and a figure that other sources contradict.
     """
 
     amount: Decimal | None
-    unit: Literal["instance-hour", "GB-month", "hour", "GB", "IOPS-month", "MBps-month", "node", "kWh"]
+    unit: PriceUnit
     source: str = ""
     date: dt.date | None = None
     verified: bool = True
     note: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an amount at all."""
+        return self.amount is not None
 
 
 class SpotPrices(Fact):
@@ -50,6 +58,7 @@ class SpotPrices(Fact):
     by_zone_id: dict[str, Decimal]
     source: str
     date: dt.date | None = None
+    note: str = ""
 
 
 class NetworkCard(Fact):
@@ -62,10 +71,15 @@ class NetworkCard(Fact):
 
 
 class InstanceType(Fact):
-    """A cloud instance type. `gpu` is None for types without an accelerator.
+    """A cloud instance type. `gpu` is None for types without an accelerator, and for one whose
+    accelerator was not read (`unverified` then names "gpu").
 
-    `gpu_count` counts whole devices (0 for a fraction, see `gpu_partition`). `regions` are those
-    where an offering or a price was seen; a region in none of the data is unknown, not refused.
+    `gpu_count` counts whole devices (0 for a fraction, see `gpu_partition`); `gpu_memory_gib` is
+    that of one device, or of the fraction. `regions` are those where an offering or a price was
+    seen; a region in none of the data is unknown, not refused. `on_demand` and `capacity_block`
+    are keyed by region; in `capacity_block` the key "*" is a price published for most regions.
+    Never derive the bandwidth of the whole type from `cards`: cards share it on some types
+    (`network_performance` is the figure). `nvme` holds (count, GB each).
     """
 
     name: str
@@ -73,7 +87,7 @@ class InstanceType(Fact):
     memory_gib: float
     gpu: str | None = None
     gpu_count: int = 0
-    gpu_memory_gib: float = 0.0
+    gpu_memory_gib: float | None = None
     gpu_partition: float = 1.0
     cards: tuple[NetworkCard, ...]
     max_efa_interfaces: int = 0
@@ -89,6 +103,8 @@ class InstanceType(Fact):
     spot: dict[str, SpotPrices] = {}
     capacity_block: dict[str, Price] = {}
     hardware_source: str = ""
+    unverified: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def efa(self) -> bool:
@@ -111,7 +127,15 @@ class CapacityBlockRules(Fact):
     max_instances_all_blocks: int
     day_boundary_utc: str
     termination_starts_before_end_min: int
+    payment: str = ""
+    placement: str = ""
     sources: tuple[str, ...]
+
+    def allows_days(self, days: int) -> bool:
+        """Whether a block of `days` days can be had: daily steps first, weekly steps after."""
+        if days < 1 or days > self.weekly_steps_up_to_days:
+            return False
+        return days <= self.daily_steps_up_to_days or days % 7 == 0
 
 
 class System(Fact):
@@ -122,6 +146,7 @@ class System(Fact):
     gpus: int
     gpu: str
     gpu_memory_gib: float | None = None
+    gpu_tdp_w: int | None = None
     nvswitches: int | None = None
     power_kw_max: Decimal | None = None
     compute_nics: int | None = None
@@ -132,10 +157,16 @@ class System(Fact):
     price: Price
     sources: tuple[str, ...]
     unverified: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class LustreTier(Fact):
-    """One FSx for Lustre tier. `throughput` is MB/s per TiB (None: fixed by the deployment type)."""
+    """One FSx for Lustre tier. `throughput` is MB/s per TiB (None: fixed by the deployment type).
+
+    Capacities are `first_gib` or any multiple of `multiple_gib`; an EFA-enabled file system takes
+    multiples of `efa_multiple_gib` alone (None: EFA is not offered). `network_*` and `disk_*` are
+    MB/s per TiB, `cache_gib_per_tib` is server memory.
+    """
 
     deployment: Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"]
     throughput: int | None
@@ -143,15 +174,30 @@ class LustreTier(Fact):
     multiple_gib: int
     efa_multiple_gib: int | None = None
     replicated: bool | None = None
+    network_baseline: int | None = None
+    network_burst: int | None = None
+    disk_read_baseline: int | None = None
+    disk_write_baseline: int | None = None
+    disk_burst: int | None = None
+    cache_gib_per_tib: float | None = None
     prices: dict[str, Price]
     source: str
+    notes: tuple[str, ...] = ()
+
+    def allows_gib(self, gib: int, *, efa: bool = False) -> bool:
+        """Whether a file system of `gib` GiB can be created; False for EFA where it is not offered."""
+        if efa:
+            return self.efa_multiple_gib is not None and gib > 0 and gib % self.efa_multiple_gib == 0
+        return gib == self.first_gib or (gib > 0 and gib % self.multiple_gib == 0)
 
 
 class SoftwareLock(Fact):
     """One software channel: exact versions that belong together, on racks and in the cloud.
 
-    Versions that were not read from a source are None and named in `unverified`.
-    `fabric_manager` equals `driver` by rule. `gpus_min_driver` maps a GPU to its first branch.
+    Each version was read from the source named in `sources` under its field; `unverified` names
+    those whose fit with the others no source states. `fabric_manager` equals `driver` by rule.
+    `driver_eol` is the month (YYYY-MM) in which support of the branch ends. `gpus_min_driver` maps
+    a GPU to the first driver branch in which it was seen.
     """
 
     channel: str
@@ -182,8 +228,30 @@ class SoftwareLock(Fact):
 
 
 class ServicePrice(Fact):
-    """A price of a cloud service that is neither an instance nor a file system (`nat-gateway`)."""
+    """A price of a cloud service that is neither an instance nor a file system (`nat-gateway-hour`).
+
+    `prices` is keyed by region; the key "*" holds for every region.
+    """
 
     key: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
     title: str
+    unit: PriceUnit
     prices: dict[str, Price]
+
+
+class Zone(Fact):
+    """An availability zone. `zone_id` is the same for everybody, the name is each account's own:
+    the pair read from one account may be another in yours. None where it was not read.
+    """
+
+    name: str
+    zone_id: str | None = None
+
+
+class Region(Fact):
+    """A cloud region and its zones."""
+
+    name: str
+    zones: tuple[Zone, ...]
+    zone_ids: tuple[str, ...]
+    source: str

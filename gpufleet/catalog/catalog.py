@@ -1,0 +1,205 @@
+"""Catalog: the facts of all data files, with the look-ups that checks, plan and reports need."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from gpufleet.catalog.models import (
+    CapacityBlockRules,
+    InstanceType,
+    LustreTier,
+    Price,
+    Region,
+    ServicePrice,
+    SoftwareLock,
+    SpotPrices,
+    System,
+    UsageClass,
+)
+from gpufleet.catalog.prices import unknown_price
+from gpufleet.errors import InputError
+
+ANY_REGION = "*"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` was probably meant to be; None when none is near."""
+    names = {item.lower(): item for item in known}
+    found = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return names[found[0]] if found else None
+
+
+def _unknown(kind: str, name: str, known: Iterable[str], listing: str) -> InputError:
+    names = list(known)
+    guess = nearest(name, names)
+    return InputError(
+        f"unknown {kind} {name!r}" + (f"; did you mean {guess!r}?" if guess else ""),
+        remedy=f"`gpufleet catalog {listing}` lists them",
+    )
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All facts. Mappings are keyed by name (`instances`, `systems`, `locks`, `regions`, `services`)."""
+
+    instances: Mapping[str, InstanceType]
+    regions: Mapping[str, Region]
+    systems: Mapping[str, System]
+    lustre_tiers: tuple[LustreTier, ...]
+    locks: Mapping[str, SoftwareLock]
+    services: Mapping[str, ServicePrice]
+    capacity_block_rules: CapacityBlockRules
+
+    def instance(self, name: str) -> InstanceType:
+        """The instance type. Raises InputError with the nearest name for an unknown one."""
+        if name not in self.instances:
+            raise _unknown("instance type", name, self.instances, "instances")
+        return self.instances[name]
+
+    def find_instances(
+        self,
+        *,
+        gpu: str | None = None,
+        min_gpus: int = 0,
+        efa: bool | None = None,
+        region: str | None = None,
+        usage: UsageClass | None = None,
+    ) -> tuple[InstanceType, ...]:
+        """The types that meet all conditions, most GPUs last; `gpu` in any case (`h100`)."""
+        found = [
+            item
+            for item in self.instances.values()
+            if (gpu is None or (item.gpu or "").lower() == gpu.lower())
+            and item.gpu_count >= min_gpus
+            and (efa is None or item.efa == efa)
+            and (region is None or region in item.regions)
+            and (usage is None or usage in item.usage_classes)
+        ]
+        return tuple(sorted(found, key=lambda item: (item.gpu or "", item.gpu_count, item.vcpus, item.name)))
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The accelerators that some instance type has, sorted."""
+        return tuple(sorted({item.gpu for item in self.instances.values() if item.gpu}))
+
+    def suggest_instance(self, name: str) -> str | None:
+        """The known type that `name` was probably meant to be."""
+        return nearest(name, self.instances)
+
+    def system(self, name: str) -> System:
+        """The on-premises system. Raises InputError with the nearest name for an unknown one."""
+        if name not in self.systems:
+            raise _unknown("system", name, self.systems, "systems")
+        return self.systems[name]
+
+    def suggest_system(self, name: str) -> str | None:
+        """The known system that `name` was probably meant to be."""
+        return nearest(name, self.systems)
+
+    def lock(self, channel: str) -> SoftwareLock:
+        """The software lock of a channel. Raises InputError with the nearest for an unknown one."""
+        if channel not in self.locks:
+            raise _unknown("software channel", channel, self.locks, "software")
+        return self.locks[channel]
+
+    def suggest_channel(self, channel: str) -> str | None:
+        """The known channel that `channel` was probably meant to be."""
+        return nearest(channel, self.locks)
+
+    def lustre_tier(self, deployment: str, throughput: int | None) -> LustreTier:
+        """The tier of a deployment type and a throughput in MB/s per TiB (None where it is fixed).
+
+        Raises InputError naming the throughputs that the deployment type has.
+        """
+        same = [tier for tier in self.lustre_tiers if tier.deployment == deployment]
+        for tier in same:
+            if tier.throughput == throughput:
+                return tier
+        if not same:
+            known = sorted({tier.deployment for tier in self.lustre_tiers})
+            raise _unknown("Lustre deployment type", deployment, known, "storage")
+        allowed = self.lustre_throughputs(deployment)
+        raise InputError(
+            f"{deployment} has no tier with throughput {throughput} MB/s/TiB",
+            remedy=f"use one of {', '.join(map(str, allowed))} MB/s/TiB" if allowed else "leave it out",
+        )
+
+    def lustre_throughputs(self, deployment: str) -> tuple[int, ...]:
+        """The throughputs (MB/s per TiB) to choose from; empty where the deployment type fixes it."""
+        return tuple(
+            sorted(
+                tier.throughput
+                for tier in self.lustre_tiers
+                if tier.deployment == deployment and tier.throughput is not None
+            )
+        )
+
+    def zones(self, region: str) -> tuple[str, ...]:
+        """Names of the region's zones; empty for a region of which nothing was read."""
+        return tuple(zone.name for zone in self.regions[region].zones) if region in self.regions else ()
+
+    def zone_id(self, zone: str) -> str | None:
+        """The id of a zone in the account that was read; another account may pair them otherwise."""
+        for region in self.regions.values():
+            for item in region.zones:
+                if item.name == zone:
+                    return item.zone_id
+        return None
+
+    def suggest_region(self, name: str) -> str | None:
+        """The known region that `name` was probably meant to be."""
+        return nearest(name, self.regions)
+
+    def on_demand(self, instance: str, region: str) -> Price:
+        """On-demand price per instance-hour, unknown when none was read.
+
+        Raises InputError for an unknown type.
+        """
+        found = self.instance(instance).on_demand.get(region)
+        return found or unknown_price(
+            "instance-hour", f"no on-demand price of {instance} in {region} was read"
+        )
+
+    def spot(self, instance: str, region: str) -> SpotPrices | None:
+        """Spot prices per instance-hour; None when none was read or none was offered."""
+        return self.instance(instance).spot.get(region)
+
+    def capacity_block(self, instance: str, region: str) -> Price:
+        """Capacity Block price per instance-hour: the region's own, else that of "most regions"."""
+        prices = self.instance(instance).capacity_block
+        found = prices.get(region) or prices.get(ANY_REGION)
+        return found or unknown_price(
+            "instance-hour", f"no Capacity Block price of {instance} in {region} was read"
+        )
+
+    def lustre_price(self, tier: LustreTier, region: str) -> Price:
+        """Price per GB-month of a tier, unknown when none was read."""
+        title = tier.deployment if tier.throughput is None else f"{tier.deployment}-{tier.throughput}"
+        return tier.prices.get(region) or unknown_price(
+            "GB-month", f"no price of {title} in {region} was read"
+        )
+
+    def service_price(self, key: str, region: str) -> Price:
+        """Price of a cloud service, unknown when none was read for the region.
+
+        Raises InputError for an unknown key.
+        """
+        if key not in self.services:
+            raise _unknown("service price", key, self.services, "prices")
+        service = self.services[key]
+        found = service.prices.get(region) or service.prices.get(ANY_REGION)
+        return found or unknown_price(service.unit, f"no price of {service.title} in {region} was read")
+
+    def price_dates(self) -> tuple[dt.date, ...]:
+        """Days on which the dated prices were read, oldest first."""
+        prices: list[Price | SpotPrices] = []
+        for item in self.instances.values():
+            prices += [*item.on_demand.values(), *item.capacity_block.values(), *item.spot.values()]
+        for service in self.services.values():
+            prices += service.prices.values()
+        for tier in self.lustre_tiers:
+            prices += tier.prices.values()
+        return tuple(sorted({price.date for price in prices if price.date is not None}))

@@ -1,0 +1,54 @@
+"""Which network interfaces an instance type is launched with, derived from its network cards.
+
+The rules are AWS's own for types with several network cards (EC2 User Guide, "Maximize network
+bandwidth on Amazon EC2 instances with multiple network cards",
+docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.md, read 2026-11-21): the primary
+interface is ENA; an EFA-only interface takes device 1 of card 0 where that card has EFA, and
+device 0 of each further card. EFA-only interfaces take no IP addresses, so a 32-card node costs
+one address of its subnet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gpufleet.catalog.models import InstanceType
+from gpufleet.errors import InputError
+
+InterfaceType = Literal["interface", "efa", "efa-only"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkInterface:
+    """One entry of a launch template's network interfaces."""
+
+    network_card_index: int
+    device_index: int
+    interface_type: InterfaceType
+
+
+PRIMARY = NetworkInterface(0, 0, "interface")
+
+
+def ena_layout(instance: InstanceType) -> tuple[NetworkInterface, ...]:
+    """The layout without EFA: the primary ENA interface alone, whatever the type."""
+    return (PRIMARY,)
+
+
+def efa_layout(instance: InstanceType) -> tuple[NetworkInterface, ...]:
+    """The primary ENA interface and one EFA-only interface on each card that takes one, in card order.
+
+    Never more EFA interfaces than the type allows. Raises InputError for a type without EFA.
+    """
+    if not instance.efa:
+        raise InputError(
+            f"{instance.name} has no EFA: it takes 0 EFA interfaces",
+            remedy="set `network: ena`, or choose a type with EFA (`gpufleet catalog instances --efa`)",
+        )
+    efa = [
+        NetworkInterface(card.index, 1 if card.index == 0 else 0, "efa-only")
+        for card in instance.cards
+        if "efa-only" in card.supports
+    ]
+    return (PRIMARY, *efa[: instance.max_efa_interfaces])

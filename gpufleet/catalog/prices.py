@@ -1,0 +1,33 @@
+"""How old a price is, and when that deserves a warning. The clock is always the caller's."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from gpufleet.catalog.models import Price, SpotPrices
+
+STALE_AFTER_DAYS = 180
+
+
+def price_age(price: Price | SpotPrices, today: dt.date) -> int | None:
+    """Days since the price was read off its publisher; None when that day is not known."""
+    return None if price.date is None else (today - price.date).days
+
+
+def is_stale(price: Price | SpotPrices, today: dt.date) -> bool:
+    """Whether the price is known to be older than `STALE_AFTER_DAYS`. Worth a warning, never an error."""
+    age = price_age(price, today)
+    return age is not None and age > STALE_AFTER_DAYS
+
+
+def age_in_words(price: Price | SpotPrices, today: dt.date) -> str:
+    """`today`, `124 d`, or `undated`."""
+    age = price_age(price, today)
+    if age is None:
+        return "undated"
+    return "today" if age == 0 else f"{age} d"
+
+
+def unknown_price(unit: str, note: str) -> Price:
+    """The price of what nobody published a price for that was read."""
+    return Price.model_validate({"amount": None, "unit": unit, "verified": False, "note": note})
