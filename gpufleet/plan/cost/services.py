@@ -20,8 +20,8 @@ def price_site_services(site: CloudSitePlan, catalog: Catalog, ledger: Ledger) -
     """Add what the site needs to exist at all."""
     gateways = {"none": 0, "single": 1, "per-zone": len(site.zones)}[site.nat]
     if gateways:
-        _add_hourly(site, NETWORK, "network", "nat-gateway", gateways, "NAT gateway", catalog, ledger)
-        data = catalog.service_price("nat-gateway-data", site.region).amount
+        _add_hourly(site, NETWORK, "network", "nat-gateway-hour", gateways, "NAT gateway", catalog, ledger)
+        data = catalog.service_price("nat-gateway-gb", site.region).amount
         each = f" ({number(data)} USD per GB)" if data is not None else ""
         ledger.leave_out(f"{site.site}: data through NAT gateways{each}, and their public IPv4 addresses")
     ledger.leave_out("data transfer between zones, between regions and to the internet")

@@ -34,7 +34,14 @@ def price_lustre(system: LustrePlan, region: str, catalog: Catalog, ledger: Ledg
             )
         )
     if system.metadata_iops is not None:
-        _price_metadata(system, region, catalog, ledger)
+        ledger.unknown.append(
+            UnknownCost(
+                system.site,
+                system.name,
+                f"{system.metadata_iops} metadata IOPS",
+                "no price of provisioned metadata IOPS was read",
+            )
+        )
     if system.backup_days:
         ledger.leave_out(f"{system.site}/{system.name}: backups, which cost by the GB that changed")
 
@@ -47,27 +54,3 @@ def note_bucket(bucket: BucketPlan, region: str, catalog: Catalog, ledger: Ledge
     rate = Rate.of(catalog.service_price("s3-standard", region))
     price = f" at {number(rate.expected)} USD per GB-month" if rate is not None else ""
     ledger.leave_out(f"{bucket.site}/{bucket.name}: objects in the bucket {bucket.bucket}{price}")
-
-
-def _price_metadata(system: LustrePlan, region: str, catalog: Catalog, ledger: Ledger) -> None:
-    """Provisioned metadata IOPS, when the catalog has a price for them."""
-    price = catalog.service_price("fsx-lustre-metadata-iops", region)
-    rate = Rate.of(price)
-    what = f"{system.metadata_iops} metadata IOPS"
-    if rate is None or system.metadata_iops is None:
-        ledger.unknown.append(UnknownCost(system.site, system.name, what, missing(price)))
-        return
-    ledger.lines.append(
-        CostLine(
-            site=system.site,
-            owner=system.name,
-            kind="storage",
-            what=what,
-            monthly=fixed(system.metadata_iops * rate.expected),
-            basis=f"{system.metadata_iops} IOPS-month x {number(rate.expected)} USD",
-            source=rate.source,
-            date=rate.date,
-            tags=system.tags,
-            note=rate.note,
-        )
-    )
