@@ -1,0 +1,66 @@
+"""All prices of a catalog as one list, for tables, source lists and the age of what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from gpufleet.catalog.catalog import ANY_REGION, Catalog
+from gpufleet.catalog.models import InstanceType, LustreTier, Price, ServicePrice, SpotPrices, System
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRow:
+    """One price: of what, of which kind (`on-demand`, `spot`, `capacity-block`, ...), where."""
+
+    what: str
+    kind: str
+    region: str
+    price: Price | SpotPrices
+
+
+def instance_prices(instances: Iterable[InstanceType], region: str | None = None) -> Iterator[PriceRow]:
+    """Prices of instance types, of one region or of all; "*" stands for most regions."""
+    for item in instances:
+        kinds: tuple[tuple[str, Mapping[str, Price] | Mapping[str, SpotPrices]], ...] = (
+            ("on-demand", item.on_demand),
+            ("spot", item.spot),
+            ("capacity-block", item.capacity_block),
+        )
+        for kind, prices in kinds:
+            for where in sorted(prices):
+                if region is None or where in {region, ANY_REGION}:
+                    yield PriceRow(item.name, kind, where, prices[where])
+
+
+def storage_prices(tiers: Iterable[LustreTier], region: str | None = None) -> Iterator[PriceRow]:
+    """Prices of Lustre tiers."""
+    for tier in tiers:
+        title = tier.deployment if tier.throughput is None else f"{tier.deployment}-{tier.throughput}"
+        for where, price in sorted(tier.prices.items()):
+            if region is None or where == region:
+                yield PriceRow(title, "lustre", where, price)
+
+
+def service_prices(services: Iterable[ServicePrice], region: str | None = None) -> Iterator[PriceRow]:
+    """Prices of cloud services; `what` is the key that `Catalog.service_price` takes."""
+    for service in services:
+        for where, price in sorted(service.prices.items()):
+            if region is None or where in {region, ANY_REGION}:
+                yield PriceRow(service.key, "service", where, price)
+
+
+def system_prices(systems: Iterable[System]) -> Iterator[PriceRow]:
+    """Prices of on-premises systems."""
+    for system in systems:
+        yield PriceRow(system.name, "system", ANY_REGION, system.price)
+
+
+def all_prices(catalog: Catalog, region: str | None = None) -> tuple[PriceRow, ...]:
+    """Every price of the catalog, or those of one region."""
+    return (
+        *instance_prices(catalog.instances.values(), region),
+        *storage_prices(catalog.lustre_tiers, region),
+        *service_prices(catalog.services.values(), region),
+        *system_prices(catalog.systems.values()),
+    )

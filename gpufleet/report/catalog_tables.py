@@ -1,0 +1,186 @@
+"""The catalog as tables that fit 100 columns: what can be had, at which price, and how old that is.
+
+An unknown figure reads `unknown`, what is not sold or not offered reads `-`, and a figure whose
+source is weak or contradicted ends in `*`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from rich.table import Table
+from rich.text import Text
+
+from gpufleet.catalog import (
+    Catalog,
+    InstanceType,
+    LustreTier,
+    Price,
+    SoftwareLock,
+    SpotPrices,
+    System,
+    age_in_words,
+    is_stale,
+)
+from gpufleet.catalog.listing import PriceRow
+from gpufleet.catalog.models import UsageClass
+
+LEGEND = "'-' not sold or not offered there, 'unknown' no source read gives it, '*' a weak or disputed source"
+NONE = "-"
+
+
+def figure(price: Price) -> str:
+    """The amount with at most 4 decimals, `unknown` without one, `*` behind one that is not sure."""
+    if price.amount is None:
+        return "unknown"
+    return _plain(price.amount) + ("" if price.verified else "*")
+
+
+def _plain(amount: Decimal) -> str:
+    places = Decimal("0.01") if amount >= 10 else Decimal("0.0001")
+    rounded = amount.quantize(places, ROUND_HALF_EVEN)
+    text = f"{rounded:,f}"
+    return text.rstrip("0").rstrip(".") if amount < 10 else text
+
+
+def _age(price: Price | SpotPrices, today: dt.date) -> Text:
+    return Text(age_in_words(price, today), style="yellow" if is_stale(price, today) else "dim")
+
+
+def _or_unknown(value: object) -> str:
+    return "unknown" if value is None or value == "" else str(value)
+
+
+def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def instances_table(
+    instances: Iterable[InstanceType], catalog: Catalog, region: str, today: dt.date
+) -> Table:
+    """Instance types with their prices in `region`; the age is that of the on-demand price."""
+    numbers = ("GPUs", "GiB", "vCPUs", "EFA", "on-demand", "spot", "block", "age")
+    table = _table(
+        f"Instance types, USD per hour in {region}",
+        *("type", "GPU", "GPUs", "GiB", "vCPUs", "EFA", "network", "on-demand", "spot", "block", "age"),
+        right=numbers,
+    )
+    for item in instances:
+        on_demand = catalog.on_demand(item.name, region)
+        spot = catalog.spot(item.name, region)
+        shown: dict[UsageClass, str] = {
+            "on-demand": figure(on_demand),
+            "spot": _plain(spot.median) if spot else "unknown",
+            "capacity-block": figure(catalog.capacity_block(item.name, region)),
+        }
+        sold = item.usage_classes if region in item.regions else frozenset()
+        table.add_row(
+            item.name,
+            item.gpu or ("unknown" if "gpu" in item.unverified else NONE),
+            _gpus(item),
+            _gpu_memory(item),
+            str(item.vcpus),
+            str(item.max_efa_interfaces) if item.efa else NONE,
+            item.network_performance.replace(" Gigabit", " Gb/s"),
+            *(text if usage in sold else NONE for usage, text in shown.items()),
+            _age(on_demand, today) if on_demand.known else NONE,
+        )
+    return table
+
+
+def _gpu_memory(item: InstanceType) -> str:
+    if item.gpu_memory_gib is not None:
+        return f"{item.gpu_memory_gib:.0f}"
+    return "unknown" if "gpu_memory_gib" in item.unverified else NONE
+
+
+def _gpus(item: InstanceType) -> str:
+    if "gpu_count" in item.unverified:
+        return "unknown"
+    if item.gpu is None:
+        return NONE
+    return f"1/{round(1 / item.gpu_partition)}" if item.gpu_partition < 1 else str(item.gpu_count)
+
+
+def systems_table(systems: Iterable[System], today: dt.date) -> Table:
+    """On-premises systems: power at the supply, compute fabric, price a node."""
+    table = _table(
+        "On-premises systems, USD a node",
+        *("name", "GPU", "GPUs", "GiB", "max kW", "compute network cards", "Gb/s", "U", "price", "age"),
+        right=("GPUs", "GiB", "max kW", "Gb/s", "U", "price", "age"),
+    )
+    for item in systems:
+        cards = f"{item.compute_nics} x {item.compute_nic}" if item.compute_nics else "unknown"
+        table.add_row(
+            item.name,
+            item.gpu,
+            str(item.gpus),
+            "unknown" if item.gpu_memory_gib is None else f"{item.gpu_memory_gib:.0f}",
+            _or_unknown(item.power_kw_max),
+            cards,
+            _or_unknown(item.fabric_gbps),
+            _or_unknown(item.rack_units),
+            figure(item.price),
+            _age(item.price, today) if item.price.known else NONE,
+        )
+    return table
+
+
+def storage_table(tiers: Iterable[LustreTier], catalog: Catalog, region: str, today: dt.date) -> Table:
+    """FSx for Lustre tiers: throughput, sizes that can be created, price per GB-month."""
+    table = _table(
+        f"FSx for Lustre, USD per GB-month in {region}",
+        *("deployment", "MB/s/TiB", "sizes (GiB)", "sizes with EFA (GiB)", "price", "age"),
+        right=("MB/s/TiB", "price", "age"),
+    )
+    for tier in tiers:
+        price = catalog.lustre_price(tier, region)
+        table.add_row(
+            tier.deployment,
+            str(tier.throughput) if tier.throughput is not None else f"{tier.disk_read_baseline} (fixed)",
+            f"{tier.first_gib:,} or multiples of {tier.multiple_gib:,}",
+            f"multiples of {tier.efa_multiple_gib:,}" if tier.efa_multiple_gib else NONE,
+            figure(price),
+            _age(price, today) if price.known else NONE,
+        )
+    return table
+
+
+_SOFTWARE_ROWS = (
+    *("fabric_manager", "cuda", "nccl", "nccl_tests", "aws_ofi_nccl", "efa_installer", "gdrcopy"),
+    *("doca_ofed", "dcgm", "dcgm_exporter", "container_toolkit", "device_plugin"),
+    *("gpu_operator", "network_operator", "slurm"),
+)
+
+
+def software_table(locks: Iterable[SoftwareLock]) -> Table:
+    """Software channels side by side, one component a row."""
+    channels = list(locks)
+    table = _table("Software channels", "component", *(lock.channel for lock in channels))
+    table.add_row(
+        "driver", *(f"{lock.driver} ({lock.driver_support}, ends {lock.driver_eol})" for lock in channels)
+    )
+    for name in _SOFTWARE_ROWS:
+        versions = (getattr(lock, name) + ("*" if name in lock.unverified else "") for lock in channels)
+        table.add_row(name.replace("_", " "), *versions)
+    table.add_row("kubernetes", *(", ".join(lock.kubernetes) for lock in channels))
+    return table
+
+
+def prices_table(rows: Iterable[PriceRow], today: dt.date) -> Table:
+    """Every price of the rows, one a line."""
+    table = _table("Prices, USD", "what", "kind", "region", "price", "unit", "age", right=("price", "age"))
+    for row in rows:
+        price = row.price
+        shown = _plain(price.median) if isinstance(price, SpotPrices) else figure(price)
+        unit = "instance-hour" if isinstance(price, SpotPrices) else price.unit
+        known = isinstance(price, SpotPrices) or price.known
+        table.add_row(
+            row.what, row.kind, row.region, shown, f"per {unit}", _age(price, today) if known else NONE
+        )
+    return table
