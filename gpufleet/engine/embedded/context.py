@@ -1,0 +1,41 @@
+"""What every part of a run shares."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpufleet.engine.api import StackRequest
+from gpufleet.engine.embedded.reporter import Reporter
+from gpufleet.engine.embedded.store import StateStore
+from gpufleet.engine.embedded.values import Secret
+from gpufleet.engine.plugins import ProcessGroup
+
+
+@dataclass(slots=True)
+class RunContext:
+    """One run of the engine. `env` is what processes get; `slots` bounds operations on the cloud."""
+
+    request: StackRequest
+    dry_run: bool
+    env: Mapping[str, str]
+    reporter: Reporter
+    store: StateStore
+    processes: ProcessGroup
+    slots: threading.Semaphore
+    engine_address: str = ""
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def package_config(self, package: str) -> dict[str, Any]:
+        """The stack's configuration for a package (`aws:region` as `region`); secret values are Secrets."""
+        dynamic = package == "pulumi-python"
+        result: dict[str, Any] = {}
+        for key, text in self.request.config.items():
+            namespace, _, name = key.partition(":")
+            if dynamic or namespace == package:
+                # Dynamic providers are given the whole configuration, under its full keys.
+                value = Secret(text) if key in self.request.secret_config else text
+                result[key if dynamic else name] = value
+        return result

@@ -1,0 +1,155 @@
+"""Secrets at rest: Pulumi's passphrase secrets provider, format `v1` (AES-256-GCM, PBKDF2-SHA256).
+
+Format (pkg/secrets/passphrase and sdk/go/common/resource/config/crypt.go of Pulumi): the state is
+`v1:<base64 salt>:<the word "pulumi" encrypted>`, a value `v1:<base64 nonce>:<base64 ciphertext>`,
+the key PBKDF2 with 1,000,000 rounds. Deriving it takes about half a second, so it is put off until
+a secret is really read or written.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from gpufleet.engine.errors import PassphraseError, StateError
+
+ROUNDS = 1_000_000
+_CHECK_WORD = "pulumi"
+
+
+class Crypter:
+    """Encrypts and decrypts with the key of one passphrase and salt (state `v1:<salt>:<check>`)."""
+
+    def __init__(self, passphrase: str, state: str) -> None:
+        parts = state.split(":", 2)
+        if len(parts) != 3 or parts[0] != "v1":
+            raise StateError(
+                "the state's secrets provider has a salt in an unknown format",
+                remedy="only Pulumi's passphrase provider, format v1, is known here",
+            )
+        self.state = state
+        self._aead = AESGCM(_derive(passphrase, parts[1]))
+        try:
+            genuine = self.decrypt(parts[2]) == _CHECK_WORD
+        except StateError:
+            genuine = False
+        if not genuine:
+            raise PassphraseError(
+                "the passphrase does not fit the secrets in the state",
+                remedy="set PULUMI_CONFIG_PASSPHRASE (or _FILE) to the one it was written with",
+            )
+
+    def encrypt(self, plaintext: str) -> str:
+        """The value in format `v1:<nonce>:<ciphertext>`, with a fresh nonce."""
+        nonce = secrets.token_bytes(12)
+        sealed = self._aead.encrypt(nonce, plaintext.encode(), None)
+        return f"v1:{base64.b64encode(nonce).decode()}:{base64.b64encode(sealed).decode()}"
+
+    def decrypt(self, ciphertext: str) -> str:
+        """The plaintext of a value; a damaged one is a `StateError`."""
+        try:
+            version, nonce, sealed = ciphertext.split(":")
+            if version != "v1":
+                raise ValueError(version)
+            return self._aead.decrypt(base64.b64decode(nonce), base64.b64decode(sealed), None).decode()
+        except (ValueError, InvalidTag) as error:
+            raise StateError(
+                "a secret in the state cannot be decrypted",
+                remedy="restore the state from its backup, or set the passphrase it was written with",
+            ) from error
+
+
+@lru_cache(maxsize=8)
+def _derive(passphrase: str, salt: str) -> bytes:
+    return hashlib.pbkdf2_hmac("sha256", passphrase.encode(), base64.b64decode(salt), ROUNDS, 32)
+
+
+def new_crypter(passphrase: str) -> Crypter:
+    """A crypter with a new random salt."""
+    salt = base64.b64encode(secrets.token_bytes(8)).decode()
+    aead = AESGCM(_derive(passphrase, salt))
+    nonce = secrets.token_bytes(12)
+    check = base64.b64encode(aead.encrypt(nonce, _CHECK_WORD.encode(), None)).decode()
+    return Crypter(passphrase, f"v1:{salt}:v1:{base64.b64encode(nonce).decode()}:{check}")
+
+
+class SecretsManager:
+    """The secrets provider of one state file: its salt, its passphrase, and where that comes from.
+
+    The passphrase is PULUMI_CONFIG_PASSPHRASE, or the content of PULUMI_CONFIG_PASSPHRASE_FILE; else
+    a random one in `<state>.passphrase` (mode 0600). `notice` says so when that file was made now.
+    """
+
+    def __init__(self, state_file: Path, salt: str, env: Mapping[str, str] | None = None) -> None:
+        self._file = state_file.with_name(state_file.name + ".passphrase")
+        self._env = os.environ if env is None else env
+        self._salt = salt
+        self._crypter: Crypter | None = None
+        self._lock = threading.Lock()
+        self.notice = ""
+
+    @property
+    def salt(self) -> str:
+        """The salt to write into the checkpoint; empty as long as no secret was ever written."""
+        return self._salt
+
+    def encrypt(self, plaintext: str) -> str:
+        """Encrypt, making the key (and the passphrase file, where needed) at the first call."""
+        return self._ready(may_create=True).encrypt(plaintext)
+
+    def decrypt(self, ciphertext: str) -> str:
+        """Decrypt a value of this state."""
+        return self._ready(may_create=False).decrypt(ciphertext)
+
+    def _ready(self, *, may_create: bool) -> Crypter:
+        with self._lock:
+            if self._crypter is None:
+                passphrase = self._passphrase(may_create=may_create and not self._salt)
+                self._crypter = Crypter(passphrase, self._salt) if self._salt else new_crypter(passphrase)
+                self._salt = self._crypter.state
+            return self._crypter
+
+    def _passphrase(self, *, may_create: bool) -> str:
+        given = self._env.get("PULUMI_CONFIG_PASSPHRASE")
+        if given is not None:
+            return given
+        named = self._env.get("PULUMI_CONFIG_PASSPHRASE_FILE")
+        if named:
+            try:
+                return Path(named).read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise PassphraseError(
+                    f"PULUMI_CONFIG_PASSPHRASE_FILE names {named}, which cannot be read: {error.strerror}",
+                    remedy="name a readable file, or set PULUMI_CONFIG_PASSPHRASE",
+                ) from error
+        if self._file.exists():
+            return self._file.read_text(encoding="utf-8").strip()
+        if not may_create:
+            raise PassphraseError(
+                f"the state has secrets, and neither PULUMI_CONFIG_PASSPHRASE nor {self._file} is there",
+                remedy="set PULUMI_CONFIG_PASSPHRASE to the passphrase the state was written with",
+            )
+        return self._create()
+
+    def _create(self) -> str:
+        passphrase = secrets.token_urlsafe(32)
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            out.write(passphrase + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        self.notice = (
+            "PULUMI_CONFIG_PASSPHRASE is not set: secrets in the state are encrypted with a random "
+            f"passphrase kept in {self._file}"
+        )
+        return passphrase

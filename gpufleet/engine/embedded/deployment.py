@@ -1,0 +1,255 @@
+"""One deployment: what the program has registered so far, and what became of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+from pulumi.runtime.proto import resource_pb2
+
+from gpufleet.engine.api import Op, PolicyEvent
+from gpufleet.engine.embedded.context import RunContext
+from gpufleet.engine.embedded.goal import Goal
+from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
+from gpufleet.engine.embedded.policy import NO_POLICIES, PolicyGate
+from gpufleet.engine.embedded.registration import Registration
+from gpufleet.engine.embedded.registry import ProviderRegistry
+from gpufleet.engine.embedded.removal import Removal
+from gpufleet.engine.embedded.resource import ResourceState
+from gpufleet.engine.embedded.urns import (
+    PROVIDER_PREFIX,
+    ROOT_STACK_TYPE,
+    AliasResolver,
+    default_provider_name,
+    is_provider_type,
+    make_urn,
+    split_reference,
+    urn_type,
+)
+from gpufleet.engine.embedded.values import Properties, contains_unknown
+from gpufleet.engine.errors import StepFailedError
+from gpufleet.errors import GpufleetError
+
+
+class Deployment:
+    """The shared memory of all registrations of a run. Safe to use from several threads.
+
+    `replaced` holds the URNs that this run replaces, `deleted` the old resources that were deleted
+    ahead of their replacement because something they depend on is replaced by deleting it first.
+    """
+
+    def __init__(self, context: RunContext, policies: PolicyGate = NO_POLICIES) -> None:
+        self.context = context
+        self.store = context.store
+        self.reporter = context.reporter
+        self.dry_run = context.dry_run
+        self.policies = policies
+        self.providers = ProviderRegistry(context)
+        self.removal = Removal(context, self.operations_of)
+        self.replaced: set[str] = set()
+        self.deleted: dict[str, ResourceState] = {}
+        self.refusal: Exception | None = None
+        self.on_refusal: Callable[[], None] = lambda: None
+        self.deletion_lock = threading.Lock()
+        self.left_out: set[str] = set()
+        self._lock = threading.Lock()
+        self._seen: set[str] = set()
+        self._failed: dict[str, str] = {}
+        self._aliases = AliasResolver(context.request.stack, context.request.project)
+        self._defaults: dict[tuple[str, str, str], threading.Lock] = {}
+        self._default_references: dict[tuple[str, str, str], str] = {}
+        self._stack_outputs: tuple[str, Properties] | None = None
+
+    # -- registering
+
+    def register(self, goal: Goal) -> Outcome:
+        """Bring one resource to its goal. Failures of the resource are in the outcome, never raised."""
+        urn = self._claim(goal)
+        old, alias = self._find_old(urn, goal)
+        return Registration(self, goal, urn, old, alias).run()
+
+    def read(self, goal: Goal, identifier: str) -> Outcome:
+        """Read a resource that the program does not own."""
+        urn = self._claim(goal)
+        old, alias = self._find_old(urn, goal)
+        return Registration(self, goal, urn, old, alias).read(identifier)
+
+    def _claim(self, goal: Goal) -> str:
+        if self.context.cancelled.is_set():
+            raise GpufleetError("the run was interrupted")
+        if self.refusal is not None:
+            raise self.refusal
+        request = self.context.request
+        urn = make_urn(request.stack, request.project, goal.parent, goal.type, goal.name)
+        with self._lock:
+            if goal.parent and goal.parent not in self._seen:
+                raise StepFailedError(f"{goal.name}: its parent {goal.parent} is not registered")
+            if urn in self._seen:
+                raise StepFailedError(
+                    f"two resources have the type {goal.type} and the name '{goal.name}' ({urn}): "
+                    f"names must be unique for each type and parent"
+                )
+            self._seen.add(urn)
+        return urn
+
+    def _find_old(self, urn: str, goal: Goal) -> tuple[ResourceState | None, str]:
+        old = self.store.by_urn.get(urn)
+        if old is not None:
+            return old, ""
+        with self._lock:
+            for alias in self._aliases.candidates(goal.name, goal.type, goal.parent, goal.aliases):
+                old = self.store.by_urn.get(alias)
+                if old is None or alias == urn:
+                    continue
+                if alias in self._seen or alias in self._aliases.used.values():
+                    raise StepFailedError(
+                        f"{urn} claims the former resource {alias}, which is registered in its own right"
+                    )
+                self._aliases.used[urn] = alias
+                return old, alias
+        return None, ""
+
+    def former_urn(self, urn: str) -> str:
+        """The URN under which a resource lies in the old state."""
+        with self._lock:
+            return self._aliases.used.get(urn, urn)
+
+    def operations_of(self, state: ResourceState) -> ResourceOperations | None:
+        """What can be done with a resource; None for a component."""
+        if not state.custom:
+            return None
+        if is_provider_type(state.type):
+            return self.providers
+        return self.providers.get(state.provider)
+
+    def default_provider(self, package: str, version: str, url: str) -> str:
+        """The reference of the package's default provider, registered at the first call."""
+        key = (package, version, url)
+        with self._lock:
+            guard = self._defaults.setdefault(key, threading.Lock())
+        with guard:
+            if key not in self._default_references:
+                self._default_references[key] = self._register_default(package, version, url)
+            return self._default_references[key]
+
+    def _register_default(self, package: str, version: str, url: str) -> str:
+        inputs = self.context.package_config(package)
+        if version:
+            inputs["version"] = version
+        if url:
+            inputs["__internal"] = {"pluginDownloadURL": url}
+        goal = Goal(
+            type=PROVIDER_PREFIX + package,
+            name=default_provider_name(version, url),
+            custom=True,
+            inputs=inputs,
+        )
+        outcome = self.register(goal)
+        if outcome.result != resource_pb2.Result.SUCCESS:
+            # Resources that need it are skipped and say why.
+            return f"{outcome.urn}::"
+        return f"{outcome.urn}::{outcome.id}"
+
+    # -- failures
+
+    def fail(self, urn: str, reason: str) -> None:
+        """Remember that a resource failed or was skipped: what needs it will be skipped."""
+        with self._lock:
+            self._failed[urn] = reason
+
+    def blocked_by(self, state: ResourceState) -> str:
+        """A failed resource that `state` needs; empty when there is none."""
+        with self._lock:
+            if not self._failed:
+                return ""
+            return next((urn for urn in sorted(state.needs()) if urn in self._failed), "")
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether any resource failed or was skipped."""
+        return bool(self._failed)
+
+    def refuse(self, error: Exception) -> None:
+        """End the run: the program asks for what this engine does not do, or the engine is at fault."""
+        with self._lock:
+            if self.refusal is None:
+                self.refusal = error
+        self.on_refusal()
+
+    def judge(self, violations: Sequence[PolicyEvent]) -> None:
+        """Report policy violations; a mandatory one fails what it is about."""
+        for violation in violations:
+            self.reporter.violate(violation)
+        mandatory = [event for event in violations if event.enforcement == "mandatory"]
+        if mandatory:
+            raise StepFailedError("; ".join(f"{event.policy}: {event.message}" for event in mandatory))
+
+    # -- outputs
+
+    def register_outputs(self, urn: str, outputs: Properties) -> None:
+        """Keep a component's outputs; the stack's wait until the end of the run."""
+        if urn_type(urn) == ROOT_STACK_TYPE:
+            with self._lock:
+                self._stack_outputs = (urn, outputs)
+        elif urn in self.store.news:
+            self.store.set_outputs(urn, outputs)
+
+    def settle_stack_outputs(self, *, complete: bool) -> Properties:
+        """Write the stack's outputs. After failures, what could not be computed keeps its old value."""
+        if self._stack_outputs is None:
+            return {}
+        urn, outputs = self._stack_outputs
+        if not complete and not self.dry_run:
+            old = self.store.by_urn.get(urn)
+            known = {key: value for key, value in outputs.items() if not contains_unknown(value)}
+            outputs = {**(old.outputs if old is not None else {}), **known}
+        if urn in self.store.news:
+            self.store.set_outputs(urn, outputs)
+        return outputs
+
+    def resource_by_urn(self, args: Properties) -> Properties:
+        """The answer of `pulumi:pulumi:getResource`, by which SDKs follow resource references."""
+        urn = str(args.get("urn", ""))
+        state = self.store.find(urn)
+        if state is None:
+            raise StepFailedError(f"unknown resource {urn}")
+        return {"urn": state.urn, "id": state.id, "state": state.outputs}
+
+    # -- targets and the end
+
+    def is_target(self, state: ResourceState) -> bool:
+        """Whether the run may change this resource (the stack and providers always belong to it)."""
+        targets = self.context.request.targets
+        if not targets or is_provider_type(state.type) or state.type == ROOT_STACK_TYPE:
+            return True
+        return any(matches(target, state.urn) for target in targets)
+
+    def unregistered(self) -> list[tuple[ResourceState, Op]]:
+        """Old resources to delete: replaced ones, and those that the program no longer registers."""
+        with self._lock:
+            kept = self._seen | set(self._aliases.used.values())
+        found: list[tuple[ResourceState, Op]] = []
+        for state in self.store.olds:
+            if self.context.request.targets and not self.is_target(state):
+                continue
+            if state.delete:
+                found.append((state, Op.DELETE_REPLACED))
+            elif state.urn in self.deleted or state.pending_replacement:
+                if state.urn not in self.store.news:
+                    self.store.drop_old(state)
+            elif state.urn not in kept and not self._still_serves(state):
+                found.append((state, Op.DELETE))
+        return found
+
+    def _still_serves(self, state: ResourceState) -> bool:
+        # With targets, an old provider stays as long as a resource that was left alone refers to it.
+        if not self.context.request.targets or not is_provider_type(state.type):
+            return False
+        used = {split_reference(other.provider)[0] for other in self.store.news.values() if other.provider}
+        return state.urn in used
+
+
+def matches(target: str, urn: str) -> bool:
+    """Whether a target (a URN, `*` for any text) names a resource."""
+    return target == urn or ("*" in target and fnmatchcase(urn, target.replace("**", "*")))

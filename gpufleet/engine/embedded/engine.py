@@ -1,0 +1,272 @@
+"""The embedded engine: preview, up, refresh and destroy without the Pulumi CLI."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from gpufleet.engine.api import OnEvent, Op, RunResult, StackRequest, Verb
+from gpufleet.engine.embedded.checkpoint import deployment_json
+from gpufleet.engine.embedded.context import RunContext
+from gpufleet.engine.embedded.deployment import Deployment
+from gpufleet.engine.embedded.engine_service import EngineService
+from gpufleet.engine.embedded.monitor import Monitor
+from gpufleet.engine.embedded.program import Services, run_program
+from gpufleet.engine.embedded.refresh import refresh_all
+from gpufleet.engine.embedded.removal import Condemned
+from gpufleet.engine.embedded.reporter import Reporter
+from gpufleet.engine.embedded.resource import from_json
+from gpufleet.engine.embedded.store import StateStore, load_folded
+from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE
+from gpufleet.engine.embedded.values import present
+from gpufleet.engine.errors import StepFailedError, UnsupportedError
+from gpufleet.engine.plugins import ProcessGroup
+from gpufleet.errors import InputError
+
+# How long calls under way may take to end after an interruption before their providers are killed.
+_INTERRUPT_GRACE_S = 10.0
+
+
+class EmbeddedEngine:
+    """An `Engine` that runs the program, the providers and the state itself."""
+
+    name: Literal["embedded"] = "embedded"
+
+    def preview(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        """Say what `up` would do; takes no lock and writes nothing."""
+        return self._run("preview", request, on_event, self._program_run)
+
+    def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        """Bring the cloud to what the program says."""
+        return self._run("up", request, on_event, self._program_run)
+
+    def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        """Bring the state to what the cloud is; pending operations of a dead run are forgotten."""
+        return self._run("refresh", request, on_event, _refresh)
+
+    def destroy(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        """Delete everything in the state, in reverse dependency order."""
+        return self._run("destroy", request, on_event, _destroy)
+
+    def outputs(self, request: StackRequest) -> Mapping[str, Any]:
+        """The stack's outputs as the state has them; secrets need the passphrase only when shown."""
+        folded, _, _ = load_folded(request.state_file)
+        for data in folded.resources:
+            if data["type"] == ROOT_STACK_TYPE:
+                if not request.show_secrets:
+                    return dict(present(from_json(data, _Masked()).outputs))
+                store = StateStore(request.state_file, "outputs", dry_run=True)
+                with store:
+                    stack = store.by_urn[data["urn"]]
+                    return dict(present(stack.outputs, show_secrets=True))
+        return {}
+
+    def export(self, request: StackRequest) -> dict[str, Any] | None:
+        """The state as `pulumi stack export` prints it; None when there was never a run."""
+        if not request.state_file.exists():
+            return None
+        folded, _, _ = load_folded(request.state_file)
+        return {"version": 3, "deployment": deployment_json(folded.resources, folded.pending, folded.salt)}
+
+    # -- one run
+
+    def _run(
+        self, verb: Verb, request: StackRequest, on_event: OnEvent, action: Callable[[_Run], None]
+    ) -> RunResult:
+        started = time.monotonic()
+        if request.policy_packs:
+            raise UnsupportedError("policy packs")
+        if verb in ("preview", "up") and not (request.program_dir / "__main__.py").is_file():
+            raise InputError(
+                f"{request.program_dir}: there is no Pulumi program here (no __main__.py)",
+                remedy="run from the checkout, or set `main:` in Pulumi.yaml",
+            )
+        dry_run = verb == "preview"
+        reporter = Reporter(on_event, dry_run=dry_run, show_secrets=request.show_secrets)
+        with StateStore(request.state_file, verb, dry_run=dry_run) as store:
+            run = _Run(verb, request, reporter, store)
+            with run:
+                run.report_pending()
+                action(run)
+        if store.manager.notice:
+            reporter.say("warning", store.manager.notice)
+        if run.deployment.refusal is not None:
+            raise run.deployment.refusal
+        return RunResult(
+            engine="embedded",
+            verb=verb,
+            ok=run.ok and not reporter.failures,
+            changes=reporter.changes,
+            duration_s=time.monotonic() - started,
+            outputs=present(run.outputs, show_secrets=request.show_secrets),
+            resources=reporter.planned,
+            failures=tuple(reporter.failures),
+            diagnostics=tuple(reporter.diagnostics),
+            violations=tuple(reporter.violations),
+        )
+
+    def _program_run(self, run: _Run) -> None:
+        code = run_program(run.context)
+        deployment, reporter = run.deployment, run.context.reporter
+        run.drain()
+        complete = code == 0 and not deployment.has_failures and not run.context.cancelled.is_set()
+        if complete:
+            try:
+                deployment.judge(deployment.policies.judge_stack(list(run.context.store.news.values())))
+            except StepFailedError as error:
+                reporter.say("error", error.message)
+                complete = False
+        if complete:
+            complete = deployment.removal.delete_all(deployment.unregistered())
+        elif code == 0 and deployment.unregistered():
+            # A failed resource may be why others were not registered: deleting those would be wrong.
+            reporter.say(
+                "warning",
+                "something failed, so nothing was deleted: the next run does what is left to delete",
+            )
+        run.outputs = deployment.settle_stack_outputs(complete=complete)
+        run.ok = complete and code == 0
+
+
+class _Run:
+    """Everything that lives as long as one run; leaving it ends every process that was started."""
+
+    def __init__(self, verb: Verb, request: StackRequest, reporter: Reporter, store: StateStore) -> None:
+        self.ok = True
+        self.outputs: Mapping[str, Any] = {}
+        self._services = Services(request.parallel)
+        self._stopped = False
+        self.context = RunContext(
+            request=request,
+            dry_run=verb == "preview",
+            env={**os.environ, **request.env},
+            reporter=reporter,
+            store=store,
+            processes=ProcessGroup(),
+            slots=threading.Semaphore(max(1, request.parallel)),
+            engine_address=self._services.address,
+        )
+        self.deployment = Deployment(self.context)
+        self._signals = contextlib.ExitStack()
+
+    def __enter__(self) -> _Run:
+        engine = EngineService(self.context.reporter)
+        self.deployment.on_refusal = engine.silent.set
+        self._services.start(engine, Monitor(self.context, self.deployment))
+        self._signals.enter_context(_interruptible(self.interrupt))
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            if self.context.cancelled.is_set():
+                self.ok = False
+                self.deployment.providers.cancel()
+            self.drain()
+        finally:
+            self.deployment.providers.close()
+            self.context.processes.close()
+            self._signals.close()
+
+    def drain(self) -> None:
+        """No further registrations; wait for the ones under way."""
+        if not self._stopped:
+            self._stopped = True
+            self._services.stop(_INTERRUPT_GRACE_S if self.context.cancelled.is_set() else 600.0)
+
+    def interrupt(self) -> None:
+        """Stop as soon as the steps under way allow."""
+        if not self.context.cancelled.is_set():
+            self.context.cancelled.set()
+            self.context.reporter.say("error", "interrupted: steps under way are ended, the state is kept")
+
+    def report_pending(self) -> None:
+        """Tell what a dead run was doing when it died."""
+        store, reporter = self.context.store, self.context.reporter
+        for operation in store.pending:
+            resource = operation["resource"]
+            reporter.say(
+                "warning",
+                f"an earlier run died while {operation['type']} {resource['urn']}"
+                + (f" (id {resource['id']})" if resource.get("id") else "")
+                + ": look whether that took place; `refresh` forgets this note",
+                resource["urn"],
+            )
+
+
+def _refresh(run: _Run) -> None:
+    run.ok = refresh_all(run.deployment)
+    run.context.store.forget_pending = run.ok
+    run.outputs = _stack_outputs(run)
+
+
+def _destroy(run: _Run) -> None:
+    deployment = run.deployment
+    condemned: Condemned = [
+        (state, Op.DELETE_REPLACED if state.delete else Op.DELETE)
+        for state in run.context.store.olds
+        if not state.pending_replacement and _is_destroyed(run, state.urn)
+    ]
+    for state in run.context.store.olds:
+        if state.pending_replacement and _is_destroyed(run, state.urn):
+            run.context.store.drop_old(state)
+    _require_dependents(run, condemned)
+    run.ok = deployment.removal.delete_all(condemned)
+
+
+def _is_destroyed(run: _Run, urn: str) -> bool:
+    from gpufleet.engine.embedded.deployment import matches
+
+    targets = run.context.request.targets
+    return not targets or any(matches(target, urn) for target in targets)
+
+
+def _require_dependents(run: _Run, condemned: Condemned) -> None:
+    """Refuse to delete a target from under a resource that is not one."""
+    if not run.context.request.targets:
+        return
+    urns = {state.urn for state, _ in condemned}
+    for state in run.context.store.olds:
+        needed = sorted(state.needs() & urns)
+        if state.urn not in urns and needed:
+            raise InputError(
+                f"{needed[0]} is to be deleted, but {state.urn} needs it and is not a target",
+                remedy=f"add {state.urn} to the targets",
+            )
+
+
+def _stack_outputs(run: _Run) -> Mapping[str, Any]:
+    for state in run.context.store.olds:
+        if state.type == ROOT_STACK_TYPE:
+            return state.outputs
+    return {}
+
+
+class _Masked:
+    """Reads a state without its passphrase: every secret is null, and shown as a secret."""
+
+    def encrypt(self, plaintext: str) -> str:
+        raise AssertionError("nothing is written through this")
+
+    def decrypt(self, ciphertext: str) -> str:
+        return "null"
+
+
+@contextlib.contextmanager
+def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into `interrupt` while a run is under way (main thread only)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
+    for sign in before:
+        signal.signal(sign, lambda *_: interrupt())
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)

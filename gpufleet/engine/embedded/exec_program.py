@@ -1,0 +1,115 @@
+"""Runs a Pulumi Python program in this process, as Pulumi's language host does.
+
+Started as a script by the embedded engine, with the addresses of its services. It prints nothing
+of its own: what goes wrong is logged to the engine. Exit codes: 0 done, 1 failed, 32 failed and
+the user was told why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import runpy
+import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pulumi
+import pulumi.runtime
+
+TOLD_USER = 32
+
+
+def own_traceback(error: BaseException, root: Path) -> str:
+    """The traceback of `error` with the frames of the user's project only (all, if it has none)."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _is_own(Path(frame.filename), root)]
+    lines = ["Traceback (most recent call last):\n"]
+    lines += traceback.format_list(own or frames)
+    lines += traceback.format_exception_only(error)
+    return "".join(lines).rstrip("\n")
+
+
+def _is_own(file: Path, root: Path) -> bool:
+    return (
+        file.is_relative_to(root)
+        and "site-packages" not in file.parts
+        and file.resolve() != Path(__file__).resolve()
+    )
+
+
+def _run(program: Path, root: Path) -> int:
+    def program_main() -> None:
+        runpy.run_path(str(program), run_name="__main__")
+
+    async def main() -> None:
+        await pulumi.runtime.run_in_stack(program_main)
+
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    parallel = int(pulumi.runtime.settings.SETTINGS.parallel or 1)
+    executor = ThreadPoolExecutor(max_workers=max(parallel, 1) * 4)
+    loop.set_default_executor(executor)
+    # A failed program leaves futures that nobody will ever look at; asyncio would report each.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    try:
+        loop.run_until_complete(main())
+    except pulumi.RunError as error:
+        pulumi.log.error(str(error))
+        return TOLD_USER
+    except SystemExit as error:
+        if error.code in (None, 0):
+            return 0
+        pulumi.log.error(f"The program ended itself with exit code {error.code}")
+        return TOLD_USER
+    except Exception as error:
+        pulumi.log.error("The program failed:\n" + own_traceback(error, root))
+        return TOLD_USER
+    finally:
+        executor.shutdown(wait=True)
+        loop.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+def main() -> int:
+    """Parse the arguments, connect to the engine and run the program."""
+    parser = argparse.ArgumentParser(description="Run a Pulumi Python program")
+    for name in ("monitor", "engine", "project", "stack", "organization", "root-directory"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--parallel", type=int, required=True)
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("program", type=Path)
+    args = parser.parse_args()
+
+    config = pulumi.runtime.get_config_env()
+    pulumi.runtime.set_all_config(config, pulumi.runtime.get_config_secret_keys_env())
+    pulumi.runtime.configure(
+        pulumi.runtime.Settings(
+            monitor=args.monitor,
+            engine=args.engine,
+            project=args.project,
+            stack=args.stack,
+            parallel=args.parallel,
+            dry_run=args.dry_run,
+            organization=args.organization,
+            root_directory=args.root_directory,
+        )
+    )
+    program: Path = args.program
+    # The program's folder comes first, as when Python runs it; this script's own folder must not
+    # be there at all, or the program would import the engine's modules by their bare names.
+    sys.path[:] = [
+        path for path in sys.path if Path(path or ".").resolve() != Path(__file__).resolve().parent
+    ]
+    sys.argv = [str(program)]
+    os.chdir(program)
+    return _run(program, Path(args.root_directory))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

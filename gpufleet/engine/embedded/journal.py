@@ -1,0 +1,193 @@
+"""The journal: one line for each step, durable before the next, folded into the checkpoint at the end.
+
+The first line names the checkpoint that the journal continues (its digest), so a journal that was
+folded already is never folded twice. Then, each a JSON object:
+
+- `begin` n, type, resource: an operation on the cloud starts (Pulumi's pending operation);
+- `step` with any of: n (that operation has ended), put [key, resource] (a resource of the new state),
+  same [key, index] (it is the old one at that index), drop [index] (old ones that are gone), old
+  [[index, resource]] (old ones that changed);
+- `outputs` key, outputs: a component has registered its outputs;
+- `salt`: the secrets provider that later lines encrypt with.
+
+`fold` is the only place that knows what they mean: the state after a crash and the state after a
+run that ended well are computed by the same code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpufleet.engine.errors import StateError
+
+Record = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Folded:
+    """What a checkpoint and a journal together say."""
+
+    resources: list[Record]
+    pending: list[Record]
+    salt: str = ""
+
+
+@dataclass(slots=True)
+class _Folding:
+    olds: list[Record | None]
+    news: dict[int, Record] = field(default_factory=dict)
+    pending: dict[int, Record] = field(default_factory=dict)
+    salt: str = ""
+
+
+def fold(resources: Sequence[Record], records: Iterable[Record], *, salt: str = "") -> Folded:
+    """The resources and pending operations after `records`, new ones first, as Pulumi orders them."""
+    state = _Folding(list(resources), salt=salt)
+    for record in records:
+        _apply(state, record)
+    kept = [*state.news.values(), *(old for old in state.olds if old is not None)]
+    return Folded(kept, list(state.pending.values()), state.salt)
+
+
+def _apply(state: _Folding, record: Record) -> None:
+    kind = record["kind"]
+    if kind == "begin":
+        state.pending[record["n"]] = {"resource": record["resource"], "type": record["type"]}
+    elif kind == "step":
+        state.pending.pop(record.get("n", -1), None)
+        for index, changed in record.get("old", ()):
+            state.olds[index] = changed
+        if "same" in record:
+            key, index = record["same"]
+            unchanged = state.olds[index]
+            if unchanged is not None:
+                state.news[key] = unchanged
+                state.olds[index] = None
+        if "put" in record:
+            key, resource = record["put"]
+            state.news[key] = resource
+        for index in record.get("drop", ()):
+            state.olds[index] = None
+    elif kind == "outputs":
+        state.news[record["key"]] = {**state.news[record["key"]], "outputs": record["outputs"]}
+    elif kind == "salt":
+        state.salt = record["salt"]
+
+
+def journal_of(state_file: Path) -> Path:
+    """Where the journal of a state lies."""
+    return state_file.with_name(state_file.name + ".journal")
+
+
+def read(path: Path, digest: str) -> list[Record]:
+    """The records that continue the checkpoint with this digest; none where there is no such journal.
+
+    A last line without its end was being written when the run died and never counted. Any other
+    line that is not JSON means damage: a `StateError`, and nothing is touched.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    records = list(_parse(path, content))
+    if not records or records[0].get("kind") != "base" or records[0].get("digest") != digest:
+        return []
+    return records[1:]
+
+
+def _parse(path: Path, content: bytes) -> Iterator[Record]:
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            yield json.loads(line)
+        except ValueError as error:
+            raise StateError(
+                f"{path}:{number}: the journal of an interrupted run is damaged",
+                remedy=f"copy {path} for inspection, then remove it: the checkpoint beside it is whole",
+            ) from error
+
+
+class Journal:
+    """An open journal. `append` may be called from any thread; a durable record is on the disk at return.
+
+    Threads that append at the same time share one fsync (group commit), so the cost of a step does
+    not grow with the number of steps that run in parallel.
+    """
+
+    def __init__(self, path: Path, digest: str) -> None:
+        self.path = path
+        self.records: list[Record] = []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o600)
+        self._condition = threading.Condition()
+        self._queue: list[bytes] = []
+        self._appended = 0
+        self._durable = 0
+        self._writing = False
+        self._failure: OSError | None = None
+        self.append({"kind": "base", "digest": digest}, durable=True)
+        self.records.clear()
+
+    def append(self, record: Record, *, durable: bool) -> None:
+        """Add a record; with `durable` wait until it (and all before it) survive a power cut."""
+        line = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        with self._condition:
+            self.records.append(record)
+            self._queue.append(line)
+            self._appended += 1
+            mine = self._appended
+            if not durable:
+                return
+            while self._durable < mine:
+                if self._failure is not None:
+                    raise self._error(self._failure)
+                if self._writing:
+                    self._condition.wait()
+                else:
+                    self._write_queue()
+
+    def _write_queue(self) -> None:
+        # Called with the lock held; the lock is given up while the disk works.
+        batch, self._queue = self._queue, []
+        upto = self._appended
+        self._writing = True
+        self._condition.release()
+        failure: OSError | None = None
+        try:
+            _write_all(self._descriptor, b"".join(batch))
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            failure = error
+        finally:
+            self._condition.acquire()
+            self._writing = False
+            if failure is None:
+                self._durable = upto
+            else:
+                self._failure = failure
+            self._condition.notify_all()
+
+    def _error(self, failure: OSError) -> StateError:
+        return StateError(
+            f"{self.path}: the journal cannot be written: {failure.strerror}",
+            remedy="make room on the disk and run again: the steps recorded so far are kept",
+        )
+
+    def close(self, *, remove: bool) -> None:
+        """Close the file; `remove` it once the checkpoint has everything."""
+        os.close(self._descriptor)
+        if remove:
+            self.path.unlink(missing_ok=True)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

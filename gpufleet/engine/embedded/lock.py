@@ -1,0 +1,67 @@
+"""One run at a time on a stack: an advisory lock beside the state that says who holds it.
+
+The lock is `flock`, so the kernel drops it when its holder dies, however it dies; what the file
+says only tells people whom they are waiting for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from gpufleet.engine.errors import StateLockedError
+
+
+class StateLock:
+    """Context manager that holds `<state>.lock`, or raises `StateLockedError` naming the holder."""
+
+    def __init__(self, state_file: Path, verb: str) -> None:
+        self.path = state_file.with_name(state_file.name + ".lock")
+        self._verb = verb
+        self._descriptor = -1
+
+    def __enter__(self) -> StateLock:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = _describe(os.read(descriptor, 4096))
+            os.close(descriptor)
+            raise StateLockedError(
+                f"the state is locked by {holder}",
+                remedy="wait until that run ends; a run that died holds no lock",
+            ) from error
+        self._descriptor = descriptor
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(self._identity()).encode(), 0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # The file stays: removing it would let a third run lock a new file of the same name.
+        os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _identity(self) -> dict[str, object]:
+        return {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "verb": self._verb,
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+
+def _describe(content: bytes) -> str:
+    try:
+        data = json.loads(content)
+        return f"process {data['pid']} on {data['host']} ({data['verb']}, since {data['since']})"
+    except (ValueError, KeyError, TypeError):
+        return "another process"

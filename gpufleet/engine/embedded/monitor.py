@@ -1,0 +1,320 @@
+"""Pulumi's ResourceMonitor service: what the program's SDK talks to."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import unquote, urlparse
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2, resource_pb2, resource_pb2_grpc
+
+from gpufleet.engine.embedded import values
+from gpufleet.engine.embedded.context import RunContext
+from gpufleet.engine.embedded.deployment import Deployment
+from gpufleet.engine.embedded.goal import Goal, aliases_of, property_dependencies_of, timeouts_of
+from gpufleet.engine.embedded.inheritance import Inheritance
+from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, is_provider_type, package_of
+from gpufleet.engine.errors import ProviderError, StepFailedError, UnsupportedError
+from gpufleet.errors import GpufleetError
+
+# Features are claimed so that their use reaches this engine and is refused in its own words; an SDK
+# that is told "no" would tell its user to update the CLI.
+_FEATURES = {
+    "secrets": resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,
+    "resourceReferences": resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_REFERENCES,
+    "aliasSpecs": resource_pb2.RESOURCE_MONITOR_FEATURE_ALIAS_SPECS,
+    "deletedWith": resource_pb2.RESOURCE_MONITOR_FEATURE_DELETED_WITH,
+    "replaceWith": resource_pb2.RESOURCE_MONITOR_FEATURE_REPLACE_WITH,
+    "transforms": resource_pb2.RESOURCE_MONITOR_FEATURE_TRANSFORMS,
+    "invokeTransforms": resource_pb2.RESOURCE_MONITOR_FEATURE_INVOKE_TRANSFORMS,
+    "parameterization": resource_pb2.RESOURCE_MONITOR_FEATURE_PARAMETERIZATION,
+    "resourceHooks": resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_HOOKS,
+}
+
+
+class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
+    """Decodes requests, hands them to the deployment, encodes the answers."""
+
+    def __init__(self, context: RunContext, deployment: Deployment) -> None:
+        self._context = context
+        self._deployment = deployment
+        self._inheritance = Inheritance()
+        self._packages: dict[str, tuple[str, str, str]] = {}
+        self._lock = threading.Lock()
+
+    # -- what this engine is
+
+    def SupportsFeature(  # noqa: N802 - gRPC method names
+        self, request: resource_pb2.SupportsFeatureRequest, context: grpc.ServicerContext
+    ) -> resource_pb2.SupportsFeatureResponse:
+        """Whether a feature is there, by its old name."""
+        return resource_pb2.SupportsFeatureResponse(hasSupport=request.id in _FEATURES)
+
+    def GetDeploymentInfo(  # noqa: N802
+        self, request: empty_pb2.Empty, context: grpc.ServicerContext
+    ) -> resource_pb2.DeploymentInfo:
+        """The run, as newer SDKs ask for it."""
+        asked = self._context.request
+        return resource_pb2.DeploymentInfo(
+            project=asked.project,
+            stack=asked.stack,
+            organization="organization",
+            config=dict(asked.config),
+            configSecretKeys=sorted(asked.secret_config),
+            dryRun=self._context.dry_run,
+            parallel=asked.parallel,
+            supportedFeatures=list(_FEATURES.values()),
+        )
+
+    # -- resources
+
+    def RegisterResource(  # noqa: N802
+        self, request: resource_pb2.RegisterResourceRequest, context: grpc.ServicerContext
+    ) -> resource_pb2.RegisterResourceResponse:
+        """Bring one resource to what the program asks for; returns when that is done (or failed)."""
+        with _Refusing(self._deployment, context):
+            goal = self._goal(request)
+            outcome = self._deployment.register(goal)
+            self._inheritance.remember(outcome.urn, goal, dict(request.providers))
+            response = resource_pb2.RegisterResourceResponse(
+                urn=outcome.urn, id=outcome.id, result=outcome.result, unknown=outcome.unknown
+            )
+            if goal.custom:
+                response.object.CopyFrom(values.encode(outcome.outputs, resources=request.acceptResources))
+            return response
+
+    def _goal(self, request: resource_pb2.RegisterResourceRequest) -> Goal:
+        _refuse_unsupported(request)
+        found: dict[str, set[str]] = {}
+        inputs = values.decode(request.object, found)
+        optional = {
+            name: getattr(request, name) if request.HasField(name) else None
+            for name in ("protect", "retainOnDelete")
+        }
+        decided = request.deleteBeforeReplaceDefined or request.deleteBeforeReplace
+        try:
+            timeouts = timeouts_of(request.customTimeouts)
+        except ValueError as error:
+            raise StepFailedError(f"{request.name}: custom timeout {error}") from error
+        goal = Goal(
+            type=request.type,
+            name=request.name,
+            custom=request.custom,
+            inputs=inputs,
+            parent=request.parent,
+            dependencies=sorted(set(request.dependencies)),
+            property_dependencies=property_dependencies_of(request, inputs, found),
+            provider=request.provider,
+            protect=optional["protect"],
+            retain_on_delete=optional["retainOnDelete"],
+            delete_before_replace=request.deleteBeforeReplace if decided else None,
+            deleted_with=request.deletedWith,
+            import_id=request.importId,
+            ignore_changes=list(request.ignoreChanges),
+            replace_on_changes=list(request.replaceOnChanges),
+            additional_secret_outputs=list(request.additionalSecretOutputs),
+            aliases=aliases_of(request),
+            timeouts=timeouts,
+            source_position=self._position(request),
+        )
+        self._inheritance.apply(goal, dict(request.providers))
+        name, version, url = self._package(request.packageRef, request.type)
+        version, url = request.version or version, request.pluginDownloadURL or url
+        if is_provider_type(goal.type):
+            if version:
+                goal.inputs["version"] = version
+            if url:
+                goal.inputs["__internal"] = {"pluginDownloadURL": url}
+        elif goal.custom and not goal.provider:
+            goal.provider = self._deployment.default_provider(name, version, url)
+        return goal
+
+    def _package(self, reference: str, type_: str) -> tuple[str, str, str]:
+        if not reference:
+            return package_of(type_), "", ""
+        with self._lock:
+            known = self._packages.get(reference)
+        if known is None:
+            raise StepFailedError(f"unknown package reference {reference}")
+        return known
+
+    def _position(self, request: Any) -> str:
+        if not request.HasField("sourcePosition"):
+            return ""
+        path = Path(unquote(urlparse(request.sourcePosition.uri).path))
+        root = self._context.request.project_root.resolve()
+        if not path.is_relative_to(root):
+            return ""
+        column = f",{request.sourcePosition.column}" if request.sourcePosition.column else ""
+        return f"project:///{path.relative_to(root).as_posix()}#{request.sourcePosition.line}{column}"
+
+    def RegisterResourceOutputs(  # noqa: N802
+        self, request: resource_pb2.RegisterResourceOutputsRequest, context: grpc.ServicerContext
+    ) -> empty_pb2.Empty:
+        """A component (or the stack) has its outputs."""
+        with _Refusing(self._deployment, context):
+            self._deployment.register_outputs(request.urn, values.decode(request.outputs))
+        return empty_pb2.Empty()
+
+    def ReadResource(  # noqa: N802
+        self, request: resource_pb2.ReadResourceRequest, context: grpc.ServicerContext
+    ) -> resource_pb2.ReadResourceResponse:
+        """Look up a resource that this program does not own."""
+        with _Refusing(self._deployment, context):
+            name, version, url = self._package(request.packageRef, request.type)
+            if request.type == "pulumi:pulumi:StackReference":
+                raise UnsupportedError(f"stack reference '{request.name}'")
+            provider = request.provider or self._deployment.default_provider(
+                name, request.version or version, request.pluginDownloadURL or url
+            )
+            goal = Goal(
+                type=request.type,
+                name=request.name,
+                custom=True,
+                inputs=values.decode(request.properties),
+                parent=request.parent,
+                dependencies=sorted(set(request.dependencies)),
+                provider=provider,
+                additional_secret_outputs=list(request.additionalSecretOutputs),
+                source_position=self._position(request),
+            )
+            outcome = self._deployment.read(goal, request.id)
+            return resource_pb2.ReadResourceResponse(
+                urn=outcome.urn,
+                id=outcome.id,
+                result=outcome.result,
+                unknown=outcome.unknown,
+                properties=values.encode(outcome.outputs, resources=request.acceptResources),
+            )
+
+    # -- functions
+
+    def Invoke(  # noqa: N802
+        self, request: resource_pb2.ResourceInvokeRequest, context: grpc.ServicerContext
+    ) -> resource_pb2.ResourceInvokeResponse:
+        """Call a provider's function."""
+        with _Refusing(self._deployment, context):
+            args = values.decode(request.args)
+            if request.tok == "pulumi:pulumi:getResource":
+                return _invoke_response(self._deployment.resource_by_urn(args), ())
+            name, version, url = self._package(request.packageRef, request.tok)
+            reference = request.provider or self._inheritance.provider_for(request.parent, name)
+            if not reference:
+                reference = self._deployment.default_provider(
+                    name, request.version or version, request.pluginDownloadURL or url
+                )
+            provider = self._deployment.providers.get(reference)
+            try:
+                result, failures = provider.invoke(request.tok, args, preview=self._context.dry_run)
+            except ProviderError as error:
+                raise StepFailedError(f"invocation of {request.tok} failed: {error.message}") from error
+            return _invoke_response(result, failures)
+
+    def RegisterPackage(  # noqa: N802
+        self, request: resource_pb2.RegisterPackageRequest, context: grpc.ServicerContext
+    ) -> resource_pb2.RegisterPackageResponse:
+        """Give a package a reference; the same package always gets the same one."""
+        with _Refusing(self._deployment, context):
+            if request.HasField("parameterization") or request.HasField("extension"):
+                raise UnsupportedError(f"parameterized package '{request.name}'")
+            package = (request.name, request.version, request.download_url)
+            with self._lock:
+                for reference, known in self._packages.items():
+                    if known == package:
+                        return resource_pb2.RegisterPackageResponse(ref=reference)
+                reference = str(uuid.uuid4())
+                self._packages[reference] = package
+            return resource_pb2.RegisterPackageResponse(ref=reference)
+
+    def SignalAndWaitForShutdown(  # noqa: N802
+        self, request: empty_pb2.Empty, context: grpc.ServicerContext
+    ) -> empty_pb2.Empty:
+        """The program has registered everything; since there are no callbacks, it need not wait."""
+        return empty_pb2.Empty()
+
+    # -- what only the CLI does
+
+    def _refuse(self, what: str, context: grpc.ServicerContext) -> NoReturn:
+        with _Refusing(self._deployment, context):
+            raise UnsupportedError(what)
+        raise AssertionError("unreachable")
+
+    def Call(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        """Refused: methods of resources."""
+        self._refuse(f"calling the method {request.tok}", context)
+
+    def StreamInvoke(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        """Refused: streaming functions."""
+        self._refuse(f"streaming the function {request.tok}", context)
+
+    def RegisterStackTransform(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        """Refused: stack transforms."""
+        self._refuse("a stack transform", context)
+
+    def RegisterStackInvokeTransform(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        """Refused: invoke transforms."""
+        self._refuse("an invoke transform", context)
+
+    def RegisterResourceHook(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        """Refused: resource hooks."""
+        self._refuse(f"resource hook '{request.name}'", context)
+
+    def RegisterErrorHook(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        """Refused: error hooks."""
+        self._refuse(f"error hook '{request.name}'", context)
+
+
+class _Refusing:
+    """Turns an error into the end of the call: a refusal of the whole program is recorded first."""
+
+    def __init__(self, deployment: Deployment, context: grpc.ServicerContext) -> None:
+        self._deployment = deployment
+        self._context = context
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, GpufleetError):
+            if not isinstance(error, StepFailedError):
+                # UNAVAILABLE makes the SDK end the program quietly instead of with a stack trace.
+                self._deployment.refuse(error)
+                self._context.abort(grpc.StatusCode.UNAVAILABLE, error.message)
+            self._context.abort(grpc.StatusCode.UNKNOWN, error.message)
+        if isinstance(error, Exception):
+            self._deployment.refuse(error)
+            self._context.abort(grpc.StatusCode.UNAVAILABLE, f"internal error: {error}")
+
+
+def _invoke_response(
+    result: dict[str, Any], failures: tuple[tuple[str, str], ...]
+) -> resource_pb2.ResourceInvokeResponse:
+    response = resource_pb2.ResourceInvokeResponse(
+        failures=[provider_pb2.CheckFailure(property=name, reason=reason) for name, reason in failures]
+    )
+    getattr(response, "return").CopyFrom(values.encode(result))
+    return response
+
+
+def _refuse_unsupported(request: resource_pb2.RegisterResourceRequest) -> None:
+    name = f"resource '{request.name}'"
+    if request.remote:
+        raise UnsupportedError(f"{name} is a remote component ({request.type})")
+    if request.transforms:
+        raise UnsupportedError(f"{name} has transforms")
+    if request.state_migrations:
+        raise UnsupportedError(f"{name} has state migrations")
+    if request.replace_with:
+        raise UnsupportedError(f"{name} has the option replace_with")
+    if request.HasField("replacement_trigger"):
+        raise UnsupportedError(f"{name} has the option replacement_trigger")
+    if request.HasField("hooks") and request.hooks.ListFields():
+        raise UnsupportedError(f"{name} has hooks")
+    if request.envVarMappings:
+        raise UnsupportedError(f"{name} maps environment variables")
+    if request.type.startswith(PROVIDER_PREFIX) and request.importId:
+        raise UnsupportedError(f"{name} is a provider with the option import")

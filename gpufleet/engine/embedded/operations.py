@@ -1,0 +1,65 @@
+"""What can be done with a resource, and what the program is told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pulumi.runtime.proto import resource_pb2
+
+from gpufleet.engine.embedded.diffs import Diff
+from gpufleet.engine.embedded.provider import CheckResult, ReadResult
+from gpufleet.engine.embedded.values import Properties
+
+
+class ResourceOperations(Protocol):
+    """What can be done with a custom resource: a provider, or the registry for provider resources."""
+
+    def check(self, urn: str, olds: Properties, news: Properties) -> CheckResult: ...  # noqa: D102
+
+    def diff(  # noqa: D102
+        self,
+        urn: str,
+        identifier: str,
+        old_inputs: Properties,
+        old_outputs: Properties,
+        news: Properties,
+        ignore: Sequence[str],
+    ) -> Diff: ...
+
+    def create(  # noqa: D102
+        self, urn: str, inputs: Properties, timeout: float, *, preview: bool
+    ) -> tuple[str, Properties]: ...
+
+    def update(  # noqa: D102
+        self,
+        urn: str,
+        identifier: str,
+        old_inputs: Properties,
+        old_outputs: Properties,
+        inputs: Properties,
+        timeout: float,
+        ignore: Sequence[str],
+        *,
+        preview: bool,
+    ) -> Properties: ...
+
+    def delete(  # noqa: D102
+        self, urn: str, identifier: str, inputs: Properties, outputs: Properties, timeout: float
+    ) -> None: ...
+
+    def read(  # noqa: D102
+        self, urn: str, identifier: str, inputs: Properties, outputs: Properties, timeout: float = 0.0
+    ) -> ReadResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the program is told. `unknown`: the resource was left out, so its outputs are not known."""
+
+    urn: str
+    id: str
+    outputs: Properties
+    result: resource_pb2.Result.ValueType = resource_pb2.Result.SUCCESS
+    unknown: bool = False

@@ -1,0 +1,84 @@
+"""The user's program as a process of its own, and the services it talks to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc
+
+from gpufleet.engine.embedded.context import RunContext
+from gpufleet.engine.embedded.engine_service import EngineService
+from gpufleet.engine.embedded.monitor import Monitor
+from gpufleet.engine.embedded.provider import CHANNEL_OPTIONS
+from gpufleet.engine.plugins import pump
+
+_EXECUTOR = Path(__file__).with_name("exec_program.py")
+
+
+class Services:
+    """The gRPC server of a run, on a loopback port of its own."""
+
+    def __init__(self, parallel: int) -> None:
+        # The SDK keeps 4 calls per unit of parallelism in flight; providers log beside them.
+        self._pool = ThreadPoolExecutor(max_workers=max(1, parallel) * 4 + 16, thread_name_prefix="rpc")
+        self._server = grpc.server(self._pool, options=CHANNEL_OPTIONS)
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self.address = f"127.0.0.1:{self.port}"
+
+    def start(self, engine: EngineService, monitor: Monitor) -> None:
+        """Begin to serve."""
+        engine_pb2_grpc.add_EngineServicer_to_server(engine, self._server)
+        resource_pb2_grpc.add_ResourceMonitorServicer_to_server(monitor, self._server)
+        self._server.start()
+
+    def stop(self, grace_s: float) -> None:
+        """Stop serving, giving calls under way `grace_s` to end, and wait for them."""
+        self._server.stop(grace_s).wait()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def run_program(context: RunContext) -> int:
+    """Run the program to its end; its output goes to the reporter. Returns its exit code."""
+    request = context.request
+    command = [
+        sys.executable,
+        "-u",
+        str(_EXECUTOR),
+        *("--monitor", context.engine_address, "--engine", context.engine_address),
+        *("--project", request.project, "--stack", request.stack, "--organization", "organization"),
+        *("--root-directory", str(request.project_root.resolve())),
+        *("--parallel", str(request.parallel)),
+        *(("--dry-run",) if context.dry_run else ()),
+        str(request.program_dir.resolve()),
+    ]
+    env = {
+        **context.env,
+        "PULUMI_CONFIG": json.dumps(dict(request.config)),
+        "PULUMI_CONFIG_SECRET_KEYS": json.dumps(sorted(request.secret_config)),
+    }
+    process = context.processes.start(command, env=env, cwd=request.program_dir)
+    pumps = [
+        pump(stream, lambda line: context.reporter.say("info", line))
+        for stream in (process.stdout, process.stderr)
+    ]
+    try:
+        code = _wait(process, context)
+    finally:
+        context.processes.end(process)
+    for thread in pumps:
+        thread.join()
+    return code
+
+
+def _wait(process: subprocess.Popen[str], context: RunContext) -> int:
+    while True:
+        try:
+            return process.wait(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            if context.cancelled.is_set():
+                return 1

@@ -1,0 +1,416 @@
+"""One registration: check, diff, and the steps that bring a resource to its goal.
+
+The order of decisions is that of Pulumi's step generator (pkg/resource/deploy/step_generator.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pulumi.runtime.proto import resource_pb2
+
+from gpufleet.engine.api import Op
+from gpufleet.engine.embedded.diffs import (
+    INIT_ERROR_KEY,
+    NO_DIFF,
+    Diff,
+    apply_replace_on_changes,
+    compare_inputs,
+    ignore_changes,
+)
+from gpufleet.engine.embedded.goal import Goal
+from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
+from gpufleet.engine.embedded.provider import InitFailedError, ProviderStoppedError
+from gpufleet.engine.embedded.replacement import dependents_to_replace
+from gpufleet.engine.embedded.reporter import Step
+from gpufleet.engine.embedded.resource import ResourceState, timestamp
+from gpufleet.engine.embedded.urns import is_provider_type, split_reference
+from gpufleet.engine.embedded.values import UNKNOWN_WIRE, Properties, Secret
+from gpufleet.engine.errors import ProviderError, StepFailedError
+from gpufleet.errors import GpufleetError
+
+if TYPE_CHECKING:
+    from gpufleet.engine.embedded.deployment import Deployment
+
+
+class Registration:
+    """The way of one resource through a run."""
+
+    def __init__(
+        self, deployment: Deployment, goal: Goal, urn: str, old: ResourceState | None, alias: str
+    ) -> None:
+        self._deployment = deployment
+        self._store = deployment.store
+        self._reporter = deployment.reporter
+        self._dry_run = deployment.dry_run
+        self._goal = goal
+        self._old = old
+        self._urn = urn
+        self._step: Step | None = None
+        self._new = self._new_state(alias)
+
+    def _new_state(self, alias: str) -> ResourceState:
+        goal, old = self._goal, self._old
+        return ResourceState(
+            urn=self._urn,
+            type=goal.type,
+            custom=goal.custom,
+            inputs=goal.inputs,
+            parent=goal.parent,
+            protect=bool(goal.protect),
+            dependencies=goal.dependencies,
+            provider=goal.provider if goal.custom and not is_provider_type(goal.type) else "",
+            property_dependencies=goal.property_dependencies,
+            additional_secret_outputs=goal.additional_secret_outputs,
+            aliases=[alias] if alias else [],
+            custom_timeouts=goal.timeouts,
+            import_id=goal.import_id,
+            retain_on_delete=bool(goal.retain_on_delete),
+            deleted_with=goal.deleted_with,
+            created=old.created if old else "",
+            modified=old.modified if old else "",
+            source_position=goal.source_position,
+            ignore_changes=goal.ignore_changes,
+            replace_on_changes=goal.replace_on_changes,
+        )
+
+    # -- entry points
+
+    def run(self) -> Outcome:
+        """Register the resource."""
+        return self._guarded(Op.CREATE if self._old is None else Op.UPDATE, self._advance)
+
+    def read(self, identifier: str) -> Outcome:
+        """Read the resource under `identifier` instead: it is not ours to change."""
+        return self._guarded(Op.READ, lambda: self._read(identifier))
+
+    def _guarded(self, op: Op, action: Callable[[], bool]) -> Outcome:
+        new = self._new
+        blocker = self._deployment.blocked_by(new)
+        if blocker:
+            reason = f"not tried, because {blocker} failed"
+            self._reporter.skipped(op, new.urn, new.parent, reason)
+            self._deployment.fail(new.urn, reason)
+            return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
+        try:
+            skipped = action()
+        except GpufleetError as error:
+            self._reporter.failed(self._step or Step(op, new.urn, new.parent), error.message)
+            self._deployment.fail(new.urn, error.message)
+            return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
+        return Outcome(new.urn, new.id, new.outputs, unknown=skipped)
+
+    # -- deciding
+
+    def _advance(self) -> bool:
+        """Do what is needed; True when the resource was left out (no target)."""
+        deployment, new, old = self._deployment, self._new, self._old
+        if not deployment.is_target(new):
+            return self._leave_alone()
+        missing = new.needs() & deployment.left_out
+        if missing:
+            raise StepFailedError(
+                f"it needs {sorted(missing)[0]}, which is not among the targets and does not exist"
+            )
+        operations = deployment.operations_of(new)
+        if self._must_import() and operations is not None:
+            old = self._old = self._import(operations)
+        recreating = old is not None and (new.urn in deployment.deleted or old.pending_replacement)
+        fresh = old is None or old.external or recreating
+        known: Properties = {} if fresh or old is None else old.inputs
+        if old is not None and not fresh:
+            new.inputs = ignore_changes(new.inputs, old.inputs, self._goal.ignore_changes)
+        self._check(operations, known)
+        provider_state = self._store.find(split_reference(new.provider)[0]) if new.provider else None
+        deployment.judge(deployment.policies.judge_resource(new, self._goal, provider_state))
+        if old is None:
+            self._create(operations, Op.CREATE, NO_DIFF, drop=None)
+        elif recreating:
+            self._reporter.plain(Op.REPLACE, new.urn, new.parent)
+            deployment.replaced.add(new.urn)
+            self._create(operations, Op.CREATE_REPLACEMENT, NO_DIFF, drop=old)
+        elif old.external:
+            self._create(operations, Op.CREATE_REPLACEMENT, NO_DIFF, drop=old)
+            self._reporter.plain(Op.REPLACE, new.urn, new.parent)
+        else:
+            self._change(operations, old)
+        return False
+
+    def _leave_alone(self) -> bool:
+        new, old = self._new, self._old
+        if old is None:
+            self._deployment.left_out.add(new.urn)
+            return True
+        kept = old.copy()
+        kept.urn = new.urn
+        self._new = kept
+        self._store.same(kept, old)
+        self._reporter.plain(Op.SAME, kept.urn, kept.parent)
+        return False
+
+    def _check(self, operations: ResourceOperations | None, olds: Properties) -> None:
+        if operations is None:
+            return
+        result = operations.check(self._urn, olds, self._new.inputs)
+        if result.failures:
+            raise StepFailedError(
+                "; ".join(f"{name}: {reason}" if name else reason for name, reason in result.failures)
+            )
+        self._new.inputs = result.inputs
+
+    def _change(self, operations: ResourceOperations | None, old: ResourceState) -> None:
+        new = self._new
+        diff = self._diff(operations, old)
+        diff = apply_replace_on_changes(
+            diff, self._goal.replace_on_changes, init_errors=bool(old.init_errors)
+        )
+        if diff.changes and diff.replaces:
+            self._replace(operations, old, diff)
+        elif diff.changes or old.init_errors:
+            shown = diff if diff.changes else Diff(changes=True, changed_keys=(INIT_ERROR_KEY,))
+            self._update(operations, old, shown)
+        else:
+            new.id, new.outputs = old.id, old.outputs
+            if is_provider_type(new.type):
+                # A provider that calls a changed configuration the same goes on with the old one.
+                configured = new.copy()
+                configured.inputs = old.inputs
+                self._deployment.providers.same(configured)
+            self._store.same(new, old)
+            self._reporter.plain(Op.SAME, new.urn, new.parent)
+            self._reporter.plan(new, Op.SAME)
+
+    def _diff(self, operations: ResourceOperations | None, old: ResourceState) -> Diff:
+        new = self._new
+        if new.deleted_with and new.deleted_with in self._deployment.replaced:
+            return Diff(changes=True, replace_keys=("deletedWith",))
+        if self._provider_changed(old):
+            return Diff(changes=True, replace_keys=("provider",))
+        if operations is None:
+            return compare_inputs(old.inputs, new.inputs) if old.inputs != new.inputs else NO_DIFF
+        ignored = self._goal.ignore_changes
+        diff = operations.diff(new.urn, old.id, old.inputs, old.outputs, new.inputs, ignored)
+        if diff.changes is None:
+            compared = compare_inputs(old.inputs, ignore_changes(new.inputs, old.inputs, ignored))
+            return Diff(
+                changes=compared.changes,
+                replace_keys=diff.replace_keys,
+                changed_keys=compared.changed_keys,
+                delete_before_replace=diff.delete_before_replace,
+            )
+        return diff
+
+    def _provider_changed(self, old: ResourceState) -> bool:
+        new = self._new
+        if old.provider == new.provider:
+            return False
+        if not old.provider or not new.provider:
+            return True
+        old_urn, new_urn = split_reference(old.provider)[0], split_reference(new.provider)[0]
+        if old_urn != new_urn and self._deployment.former_urn(new_urn) == old_urn:
+            return False
+        before = next((state for state in self._store.olds if state.urn == old_urn), None)
+        after = self._store.find(new_urn)
+        if before is None or after is None:
+            return True
+        provider = self._deployment.providers.get(new.provider)
+        return provider.diff_config(new_urn, before.inputs, before.outputs, after.inputs).replaces
+
+    def _must_import(self) -> bool:
+        wanted, old = self._goal.import_id, self._old
+        if not wanted or not self._goal.custom:
+            return False
+        return old is None or old.external or (old.import_id or old.id) != wanted
+
+    # -- doing
+
+    def _import(self, operations: ResourceOperations) -> ResourceState:
+        new, wanted = self._new, self._goal.import_id
+        if self._old is not None and not self._old.external:
+            raise StepFailedError(
+                f"it is to be imported from '{wanted}', but the state has it as '{self._old.id}': "
+                f"remove the option import, or take the resource out of the program first"
+            )
+        self._step = self._reporter.start(Op.READ, new.urn, new.parent)
+        with self._deployment.context.slots:
+            found = operations.read(new.urn, wanted, {}, {}, new.custom_timeouts.get("read", 0.0))
+        if not found.id and not found.outputs:
+            raise StepFailedError(f"there is no {new.type} with the id '{wanted}' to import")
+        if found.inputs is None:
+            raise StepFailedError(f"the provider cannot import a {new.type}")
+        imported = new.copy()
+        imported.id = found.id or wanted
+        imported.inputs, imported.outputs = found.inputs, found.outputs
+        imported.created = imported.modified = new.created = new.modified = timestamp()
+        self._store.put(imported, drop=self._old)
+        self._reporter.done(self._step)
+        self._step = None
+        return imported
+
+    def _create(
+        self,
+        operations: ResourceOperations | None,
+        op: Op,
+        diff: Diff,
+        *,
+        drop: ResourceState | None,
+        doomed: ResourceState | None = None,
+    ) -> None:
+        new = self._new
+        if operations is None:
+            self._reporter.plain(op, new.urn, new.parent, diff)
+            new.created = new.modified = timestamp()
+            self._store.put(new, drop=drop, changed=self._doom(doomed), durable=False)
+            self._reporter.plan(new, Op.CREATE if op is Op.CREATE else Op.REPLACE, diff)
+            return
+        self._step = self._reporter.start(op, new.urn, new.parent, diff)
+        with self._deployment.context.slots:
+            number = self._store.begin("creating", new)
+            failure: InitFailedError | None = None
+            try:
+                new.id, new.outputs = operations.create(
+                    new.urn, new.inputs, new.custom_timeouts.get("create", 0.0), preview=self._dry_run
+                )
+            except InitFailedError as error:
+                failure = error
+                new.id, new.outputs, new.init_errors = error.id, error.properties, error.reasons
+            except ProviderStoppedError:
+                # Nobody knows whether it exists: the operation stays pending.
+                raise
+            except ProviderError:
+                self._store.abandon(number)
+                raise
+            new.created = new.modified = timestamp()
+            mark_secrets(new)
+            self._store.put(new, number=number, drop=drop, changed=self._doom(doomed))
+        self._reporter.plan(new, Op.CREATE if op is Op.CREATE else Op.REPLACE, diff)
+        if failure is not None:
+            raise failure
+        self._reporter.done(self._step)
+        self._step = None
+
+    def _doom(self, doomed: ResourceState | None) -> ResourceState | None:
+        if doomed is not None:
+            doomed.delete = True
+        return doomed
+
+    def _update(self, operations: ResourceOperations | None, old: ResourceState, diff: Diff) -> None:
+        new = self._new
+        new.id = old.id
+        if operations is None:
+            new.outputs = old.outputs
+            new.modified = timestamp()
+            self._reporter.plain(Op.UPDATE, new.urn, new.parent, diff)
+            self._store.put(new, drop=old, durable=False)
+            self._reporter.plan(new, Op.UPDATE, diff)
+            return
+        self._step = self._reporter.start(Op.UPDATE, new.urn, new.parent, diff)
+        with self._deployment.context.slots:
+            number = self._store.begin("updating", old)
+            failure: InitFailedError | None = None
+            try:
+                new.outputs = operations.update(
+                    new.urn,
+                    old.id,
+                    old.inputs,
+                    old.outputs,
+                    new.inputs,
+                    new.custom_timeouts.get("update", 0.0),
+                    self._goal.ignore_changes,
+                    preview=self._dry_run,
+                )
+            except InitFailedError as error:
+                failure = error
+                new.outputs, new.init_errors = error.properties, error.reasons
+                # It was not brought to the new inputs, so the next run must try again.
+                new.inputs = old.inputs
+            except ProviderStoppedError:
+                raise
+            except ProviderError:
+                self._store.abandon(number)
+                raise
+            new.modified = timestamp()
+            mark_secrets(new)
+            self._store.put(new, number=number, drop=old)
+        self._reporter.plan(new, Op.UPDATE, diff)
+        if failure is not None:
+            raise failure
+        self._reporter.done(self._step)
+        self._step = None
+
+    def _replace(self, operations: ResourceOperations | None, old: ResourceState, diff: Diff) -> None:
+        new, goal, deployment = self._new, self._goal, self._deployment
+        if new.protect and old.protect:
+            raise StepFailedError(
+                f"{', '.join(diff.shown_replace_keys())} would replace it, and it is protected: "
+                f"remove the option protect, run again, and then make the change"
+            )
+        if goal.import_id:
+            raise StepFailedError("it was imported and would be replaced: remove the option import first")
+        # Defaults that the old resource had (its generated name, say) are not those of a new one.
+        new.inputs = goal.inputs
+        self._check(operations, {})
+        deployment.replaced.add(new.urn)
+        delete_first = diff.delete_before_replace
+        if goal.delete_before_replace is not None:
+            delete_first = goal.delete_before_replace
+        if delete_first and operations is not None:
+            self._delete_first(old)
+            self._reporter.plain(Op.REPLACE, new.urn, new.parent, diff)
+            self._create(operations, Op.CREATE_REPLACEMENT, diff, drop=old)
+        else:
+            self._create(operations, Op.CREATE_REPLACEMENT, diff, drop=None, doomed=old)
+            self._reporter.plain(Op.REPLACE, new.urn, new.parent, diff)
+
+    def _delete_first(self, old: ResourceState) -> None:
+        deployment = self._deployment
+        with deployment.deletion_lock:
+            for dependent in reversed(dependents_to_replace(deployment, old)):
+                if dependent.urn in deployment.deleted:
+                    continue
+                if dependent.protect and not dependent.delete:
+                    raise StepFailedError(
+                        f"replacing it deletes {dependent.urn} first, and that one is protected"
+                    )
+                deployment.removal.delete_for_replacement(dependent)
+                deployment.deleted[dependent.urn] = dependent
+            deployment.removal.delete_for_replacement(old)
+
+    def _read(self, identifier: str) -> bool:
+        new, old = self._new, self._old
+        new.external = True
+        self._step = self._reporter.start(Op.READ, new.urn, new.parent)
+        if identifier in ("", UNKNOWN_WIRE):
+            if not self._dry_run:
+                raise StepFailedError("the id of the resource to read is not known")
+            new.id = ""
+            self._reporter.done(self._step)
+            return False
+        operations = self._deployment.operations_of(new)
+        assert operations is not None  # noqa: S101 - a read resource is always a custom one
+        with self._deployment.context.slots:
+            found = operations.read(new.urn, identifier, new.inputs, new.inputs)
+        if not found.id and not found.outputs:
+            raise StepFailedError(f"there is no {new.type} with the id '{identifier}'")
+        new.id, new.outputs = found.id or identifier, found.outputs
+        mark_secrets(new)
+        changed = old is None or (old.inputs, old.outputs) != (new.inputs, new.outputs)
+        new.modified = timestamp() if changed else new.modified
+        if old is not None and not old.external and old.id != new.id:
+            self._store.put(new, changed=self._doom(old))
+        else:
+            self._store.put(new, drop=old)
+        self._reporter.done(self._step)
+        self._step = None
+        return False
+
+
+def mark_secrets(state: ResourceState) -> None:
+    """Mark outputs as secret where the program says so, or where the input of that name is."""
+    for key in state.additional_secret_outputs:
+        if key in state.outputs and key != "id" and not isinstance(state.outputs[key], Secret):
+            state.outputs[key] = Secret(state.outputs[key])
+    for key, value in state.outputs.items():
+        if not isinstance(value, Secret) and isinstance(state.inputs.get(key), Secret):
+            state.outputs[key] = Secret(value)

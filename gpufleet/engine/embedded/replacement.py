@@ -1,0 +1,72 @@
+"""Which resources must be deleted before one that is replaced by deleting it first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpufleet.engine.embedded.diffs import apply_replace_on_changes, compare_inputs
+from gpufleet.engine.embedded.resource import ResourceState
+from gpufleet.engine.embedded.urns import is_provider_type, split_reference
+from gpufleet.engine.embedded.values import UNKNOWN, Properties
+
+if TYPE_CHECKING:
+    from gpufleet.engine.embedded.deployment import Deployment
+
+
+def dependents_to_replace(deployment: Deployment, root: ResourceState) -> list[ResourceState]:
+    """Old resources that the replacement of `root` replaces too, dependencies first.
+
+    Those are its dependents (direct or not) whose provider would replace them if the properties
+    that come from a replaced resource changed; that change is asked for with unknown values.
+    Resources that this run has settled already cannot depend on `root`, which it settles only now.
+    """
+    store = deployment.store
+    replaced = {root.urn}
+    found: list[ResourceState] = []
+    for state in _dependents(deployment, root):
+        if state.urn in store.news or state.urn == root.urn:
+            continue
+        if _is_replaced(deployment, state, replaced):
+            found.append(state)
+            replaced.add(state.urn)
+    return found
+
+
+def _dependents(deployment: Deployment, root: ResourceState) -> list[ResourceState]:
+    store = deployment.store
+    reached = {root.urn}
+    found: list[ResourceState] = []
+    # The state is in dependency order, so one pass sees every dependent after what it depends on.
+    for state in store.olds[store.index_of(root) + 1 :]:
+        needs = state.needs()
+        needs.discard(state.parent)
+        if state.parent in state.dependencies:
+            needs.add(state.parent)
+        if not needs.isdisjoint(reached):
+            found.append(state)
+            reached.add(state.urn)
+    return found
+
+
+def _is_replaced(deployment: Deployment, state: ResourceState, replaced: set[str]) -> bool:
+    if not state.custom or state.external:
+        return False
+    if state.provider and split_reference(state.provider)[0] in replaced:
+        return True
+    if state.deleted_with in replaced:
+        return True
+    touched: Properties = {}
+    for key, urns in state.property_dependencies.items():
+        if key in state.inputs and not replaced.isdisjoint(urns):
+            touched[key] = UNKNOWN
+    if not touched:
+        return False
+    news = {**state.inputs, **touched}
+    if is_provider_type(state.type):
+        provider = deployment.providers.get(f"{state.urn}::{state.id}")
+        return provider.diff_config(state.urn, state.inputs, state.outputs, news).replaces
+    operations = deployment.providers.get(state.provider)
+    diff = operations.diff(state.urn, state.id, state.inputs, state.outputs, news, state.ignore_changes)
+    if diff.changes is None:
+        diff = compare_inputs(state.inputs, news)
+    return apply_replace_on_changes(diff, state.replace_on_changes, init_errors=False).replaces

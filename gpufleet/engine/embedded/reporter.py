@@ -1,0 +1,162 @@
+"""What a run tells its caller: events one at a time, counts, failures and the resources it left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.engine.api import (
+    Changes,
+    DiagnosticEvent,
+    Event,
+    OnEvent,
+    Op,
+    PlannedResource,
+    PolicyEvent,
+    ResourceEvent,
+    Severity,
+)
+from gpufleet.engine.embedded.diffs import NO_DIFF, Diff
+from gpufleet.engine.embedded.resource import ResourceState
+from gpufleet.engine.embedded.urns import is_default_provider, urn_name, urn_type
+from gpufleet.engine.embedded.values import present
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation on one resource, as it is reported."""
+
+    op: Op
+    urn: str
+    parent: str = ""
+    diff: Diff = NO_DIFF
+    started: float = 0.0
+
+
+class Reporter:
+    """Collects the events of a run and passes them on, never two at once.
+
+    Default providers are the engine's own business: they are neither shown nor counted, as in the
+    Pulumi CLI.
+    """
+
+    def __init__(self, on_event: OnEvent, *, dry_run: bool, show_secrets: bool) -> None:
+        self._on_event = on_event
+        self._dry_run = dry_run
+        self._show_secrets = show_secrets
+        self._lock = threading.Lock()
+        self._counts: Counter[Op] = Counter()
+        self._planned: dict[str, PlannedResource] = {}
+        self.failures: list[ResourceEvent] = []
+        self.diagnostics: list[DiagnosticEvent] = []
+        self.violations: list[PolicyEvent] = []
+
+    # -- steps
+
+    def start(self, op: Op, urn: str, parent: str = "", diff: Diff = NO_DIFF) -> Step:
+        """A step begins (a preview only reports what it would do)."""
+        step = Step(op, urn, parent, diff, time.monotonic())
+        if not self._dry_run:
+            self._send(self._event(step, "started"))
+        return step
+
+    def done(self, step: Step) -> None:
+        """A step has ended well."""
+        elapsed = 0.0 if self._dry_run else time.monotonic() - step.started
+        self._send(self._event(step, "done", elapsed_s=elapsed), count=step.op)
+
+    def plain(self, op: Op, urn: str, parent: str = "", diff: Diff = NO_DIFF) -> None:
+        """A step without a call to the cloud: it is done at once."""
+        self._send(self._event(Step(op, urn, parent, diff), "done"), count=op)
+
+    def failed(self, step: Step, message: str) -> None:
+        """A step has failed; `message` is the provider's or the engine's own."""
+        elapsed = time.monotonic() - step.started if step.started else 0.0
+        event = self._event(step, "failed", error=message, elapsed_s=elapsed)
+        self.failures.append(event)
+        self._send(event)
+
+    def skipped(self, op: Op, urn: str, parent: str, reason: str) -> None:
+        """A resource is left alone, since something it needs has failed."""
+        event = self._event(Step(op, urn, parent), "skipped", error=reason)
+        self.failures.append(event)
+        self._send(event)
+
+    def _event(self, step: Step, status: Any, *, error: str = "", elapsed_s: float = 0.0) -> ResourceEvent:
+        return ResourceEvent(
+            urn=step.urn,
+            type=urn_type(step.urn),
+            name=urn_name(step.urn),
+            op=step.op,
+            status=status,
+            parent=step.parent,
+            diff=step.diff.shown_keys(),
+            replace_keys=step.diff.shown_replace_keys(),
+            error=error,
+            elapsed_s=elapsed_s,
+        )
+
+    def _send(self, event: Event, count: Op | None = None) -> None:
+        internal = (
+            isinstance(event, ResourceEvent)
+            and event.status not in ("failed", "skipped")
+            and is_default_provider(event.urn)
+        )
+        with self._lock:
+            if count is not None and not internal:
+                self._counts[count] += 1
+            if not internal:
+                self._on_event(event)
+
+    # -- the rest
+
+    def say(self, severity: Severity, message: str, urn: str = "") -> None:
+        """A line of the program, a provider or the engine."""
+        event = DiagnosticEvent(severity, message, urn)
+        with self._lock:
+            if severity in ("warning", "error"):
+                self.diagnostics.append(event)
+            self._on_event(event)
+
+    def violate(self, event: PolicyEvent) -> None:
+        """A policy was violated."""
+        with self._lock:
+            self.violations.append(event)
+            self._on_event(event)
+
+    def plan(self, state: ResourceState, op: Op, diff: Diff = NO_DIFF) -> None:
+        """Remember how the run leaves (or would leave) a resource."""
+        if is_default_provider(state.urn):
+            return
+        resource = PlannedResource(
+            urn=state.urn,
+            type=state.type,
+            name=urn_name(state.urn),
+            op=op,
+            custom=state.custom,
+            inputs=present(state.inputs, show_secrets=self._show_secrets),
+            parent=state.parent,
+            diff=diff.shown_keys(),
+            replace_keys=diff.shown_replace_keys(),
+        )
+        with self._lock:
+            self._planned[state.urn] = resource
+
+    @property
+    def planned(self) -> tuple[PlannedResource, ...]:
+        """The resources, in the order in which they were settled."""
+        return tuple(self._planned.values())
+
+    @property
+    def changes(self) -> Changes:
+        """The counts; a replacement counts once."""
+        return Changes(
+            create=self._counts[Op.CREATE],
+            update=self._counts[Op.UPDATE],
+            replace=self._counts[Op.REPLACE],
+            delete=self._counts[Op.DELETE],
+            same=self._counts[Op.SAME],
+        )

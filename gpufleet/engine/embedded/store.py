@@ -1,0 +1,195 @@
+"""The state of a stack during a run: what was there, what is there now, and every step on disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from gpufleet.engine.embedded import checkpoint
+from gpufleet.engine.embedded.crypter import SecretsManager
+from gpufleet.engine.embedded.journal import Folded, Journal, Record, fold, journal_of, read
+from gpufleet.engine.embedded.lock import StateLock
+from gpufleet.engine.embedded.resource import ResourceState, from_json, to_json
+from gpufleet.engine.errors import StateError
+
+Operation = Literal["creating", "updating", "deleting", "reading", "importing"]
+
+
+def load_folded(state_file: Path) -> tuple[Folded, str, bool]:
+    """The state on disk with a dead run's journal folded in, its digest, and whether there was one."""
+    deployment, digest = checkpoint.load(state_file)
+    records = read(journal_of(state_file), digest)
+    folded = fold(deployment["resources"], records, salt=checkpoint.salt_of(deployment))
+    folded.pending = [*(deployment.get("pending_operations") or ()), *folded.pending]
+    return folded, digest, bool(records)
+
+
+class StateStore:
+    """Context manager around one run's state. A preview opens it read-only, takes no lock, writes nothing.
+
+    `olds` is the state before the run, `news` (by URN) what the run has settled. All methods may be
+    called from several threads; one that records a finished cloud operation returns once the record
+    is on the disk. Leaving the context folds everything into the checkpoint, also after a failure.
+    """
+
+    def __init__(self, state_file: Path, verb: str, *, dry_run: bool) -> None:
+        self._file = state_file
+        self._dry_run = dry_run
+        self._guard: AbstractContextManager[Any] = nullcontext() if dry_run else StateLock(state_file, verb)
+        self._lock = threading.Lock()
+        self._journal: Journal | None = None
+        self._next = 0
+        self._salt_written = ""
+        self.interrupted = False
+        self.pending: list[Record] = []
+        self.forget_pending = False
+
+    def __enter__(self) -> StateStore:
+        self._guard.__enter__()
+        try:
+            self._open()
+        except BaseException as error:
+            self._guard.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def _open(self) -> None:
+        folded, digest, self.interrupted = load_folded(self._file)
+        self.manager = SecretsManager(self._file, folded.salt)
+        if self.interrupted and not self._dry_run:
+            checkpoint.save(self._file, folded.resources, folded.pending, folded.salt)
+            digest = checkpoint.load(self._file)[1]
+        self._base = checkpoint.in_order(folded.resources)
+        self._salt_written = folded.salt
+        self.pending = folded.pending
+        self.olds = [from_json(data, self.manager) for data in self._base]
+        self._index = {id(state): index for index, state in enumerate(self.olds)}
+        self.by_urn = {state.urn: state for state in self.olds if not state.delete}
+        self.news: dict[str, ResourceState] = {}
+        self._keys: dict[str, int] = {}
+        if not self._dry_run:
+            self._journal = Journal(journal_of(self._file), digest)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._journal is not None:
+                self._compact(self._journal)
+        finally:
+            self._guard.__exit__(kind, error, trace)
+
+    def _compact(self, journal: Journal) -> None:
+        folded = fold(self._base, journal.records, salt=self._salt_written)
+        carried = [] if self.forget_pending else self.pending
+        try:
+            checkpoint.save(self._file, folded.resources, [*carried, *folded.pending], folded.salt)
+        except StateError:
+            journal.close(remove=False)
+            raise
+        journal.close(remove=True)
+
+    # -- recording
+
+    def begin(self, operation: Operation, state: ResourceState) -> int:
+        """An operation on the cloud is about to start: its number, once that is on the disk."""
+        with self._lock:
+            self._next += 1
+            number = self._next
+        if self._journal is not None:
+            record = {"kind": "begin", "n": number, "type": operation, "resource": self._json(state)}
+            self._journal.append(record, durable=True)
+        return number
+
+    def abandon(self, number: int) -> None:
+        """An operation has failed and changed nothing."""
+        if self._journal is not None:
+            self._journal.append({"kind": "step", "n": number}, durable=True)
+
+    def put(
+        self,
+        new: ResourceState,
+        *,
+        number: int = -1,
+        drop: ResourceState | None = None,
+        changed: ResourceState | None = None,
+        durable: bool = True,
+    ) -> None:
+        """`new` is part of the state; the old one `drop` no longer is, the old one `changed` has changed."""
+        with self._lock:
+            self.news[new.urn] = new
+            key = self._keys.setdefault(new.urn, len(self._keys))
+        if self._journal is None:
+            return
+        record: Record = {"kind": "step", "n": number, "put": [key, self._json(new)]}
+        if drop is not None and id(drop) in self._index:
+            record["drop"] = [self._index[id(drop)]]
+        if changed is not None and id(changed) in self._index:
+            record["old"] = [[self._index[id(changed)], self._json(changed)]]
+        self._journal.append(record, durable=durable)
+
+    def same(self, new: ResourceState, old: ResourceState) -> None:
+        """A resource did not change in the cloud (its options in the state may have)."""
+        if new != old or id(old) not in self._index:
+            self.put(new, drop=old, durable=False)
+            return
+        with self._lock:
+            self.news[new.urn] = new
+            key = self._keys.setdefault(new.urn, len(self._keys))
+        if self._journal is not None:
+            record = {"kind": "step", "same": [key, self._index[id(old)]]}
+            self._journal.append(record, durable=False)
+
+    def set_outputs(self, urn: str, outputs: dict[str, Any]) -> None:
+        """A component has registered its outputs."""
+        state = self.news[urn]
+        if state.outputs == outputs:
+            return
+        state.outputs = outputs
+        if self._journal is not None:
+            written = self._json(state).get("outputs", {})
+            self._journal.append(
+                {"kind": "outputs", "key": self._keys[urn], "outputs": written}, durable=False
+            )
+
+    def change_old(
+        self, old: ResourceState, *, number: int = -1, as_state: ResourceState | None = None
+    ) -> None:
+        """An old resource is now as `as_state` says (or as it was changed in place)."""
+        self._write_old({"old": [[self._index[id(old)], self._json(as_state or old)]]}, number)
+
+    def drop_old(self, old: ResourceState, *, number: int = -1) -> None:
+        """An old resource is gone."""
+        self._write_old({"drop": [self._index[id(old)]]}, number)
+
+    def _write_old(self, part: Record, number: int) -> None:
+        if self._journal is not None:
+            self._journal.append({"kind": "step", "n": number, **part}, durable=True)
+
+    def _json(self, state: ResourceState) -> Record:
+        data = to_json(state, self.manager)
+        salt = self.manager.salt
+        if salt != self._salt_written and self._journal is not None:
+            # Before the first line that was encrypted with it.
+            self._salt_written = salt
+            self._journal.append({"kind": "salt", "salt": salt}, durable=False)
+        return data
+
+    # -- looking
+
+    def index_of(self, old: ResourceState) -> int:
+        """The place of an old resource among `olds`."""
+        return self._index[id(old)]
+
+    def find(self, urn: str) -> ResourceState | None:
+        """A resource by URN: as this run has settled it, else as it was."""
+        return self.news.get(urn) or self.by_urn.get(urn)
+
+
+def needs_any(state: ResourceState, urns: Iterable[str] | Sequence[str]) -> bool:
+    """Whether the resource needs one of `urns`."""
+    return not state.needs().isdisjoint(urns)

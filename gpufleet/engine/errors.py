@@ -1,0 +1,43 @@
+"""The engines' own errors, each with what to do about it."""
+
+from __future__ import annotations
+
+from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
+
+
+class UnsupportedError(InputError):
+    """The program uses something that only the Pulumi CLI does."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: the embedded engine does not do that, it needs the Pulumi CLI",
+            remedy="install the Pulumi CLI (https://www.pulumi.com/docs/install/) and add --engine pulumi",
+        )
+
+
+class StateLockedError(CloudError):
+    """Another run holds the state; the message names it."""
+
+
+class StateError(CloudError):
+    """The state cannot be read or written; it is left as it is."""
+
+
+class PassphraseError(InputError):
+    """The state's secrets cannot be decrypted with the passphrase at hand."""
+
+
+class PluginError(InputError):
+    """A provider plugin is missing or does not start."""
+
+
+class ProviderError(GpufleetError):
+    """A provider refused or failed an operation; the message is the provider's own."""
+
+    exit_code = ExitCode.CLOUD_FAILURE
+
+
+class StepFailedError(GpufleetError):
+    """One resource cannot go on (its message is shown beside it); the others may."""
+
+    exit_code = ExitCode.CLOUD_FAILURE
