@@ -1,0 +1,110 @@
+"""Turns what botocore raises into one line that a user can act on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, ParamValidationError
+
+from gpufleet.errors import CloudError, GpufleetError
+
+_MISSING = re.compile(r"NotFound|NoSuch|NotExist|NonExistent|^404$")
+_REMEDIES = (
+    (re.compile(r"NotImplemented|^501$|UnknownOperation"), "the emulated AWS of gpufleet does not have this operation"),
+    (re.compile(r"AlreadyExist|Duplicate|InUse|AlreadyOwned|Conflict"), "choose another name, or delete what is there"),
+    (re.compile(r"DependencyViolation|DeleteConflict"), "delete first what still uses it"),
+    (_MISSING, "what it refers to is gone: run refresh, then up"),
+    (re.compile(r"Limit|Quota|Capacity"), "raise the quota, or ask for less or for another zone or time"),
+    (re.compile(r"Unauthorized|AccessDenied|AuthFailure|InvalidClientTokenId"), "use the sandbox's own credentials"),
+    (re.compile(r"Throttl|RequestLimit"), "run up again: what was done is kept"),
+)
+
+
+class PartialCreateError(GpufleetError):
+    """A resource exists but did not become ready; the state must keep it. `resource_id` names it."""
+
+    def __init__(self, message: str, *, resource_id: str, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.resource_id = resource_id
+
+
+@contextmanager
+def keeping(resource_id: str) -> Iterator[None]:
+    """For the steps after a resource came into being: their failure must not make the state forget it."""
+    try:
+        yield
+    except PartialCreateError:
+        raise
+    except (ClientError, BotoCoreError, TimeoutError, GpufleetError) as error:
+        code = f"{code_of(error)}: " if code_of(error) else ""
+        raise PartialCreateError(
+            f"{resource_id} was made and is kept in the state, but is not complete: {code}{message_of(error)}",
+            resource_id=resource_id,
+            remedy="correct the inputs and run up again",
+        ) from error
+
+
+def code_of(error: BaseException) -> str:
+    """The AWS error code of an exception, or an empty string."""
+    if isinstance(error, ClientError):
+        details: dict[str, Any] = error.response.get("Error", {})
+        return str(details.get("Code", ""))
+    return ""
+
+
+def message_of(error: BaseException) -> str:
+    """The AWS message of an exception."""
+    if isinstance(error, ClientError):
+        return str(error.response.get("Error", {}).get("Message", "")) or str(error)
+    return str(error)
+
+
+def is_missing(error: BaseException) -> bool:
+    """Whether an exception says that the thing asked for does not exist."""
+    return bool(_MISSING.search(code_of(error)))
+
+
+def explain(error: Exception, subject: str, action: str) -> GpufleetError:
+    """A one-line error: what was being done to what, AWS' code and message, and what to do."""
+    if isinstance(error, GpufleetError):
+        return _prefixed(error, subject, action)
+    if isinstance(error, ParamValidationError):
+        details = str(error).removeprefix("Parameter validation failed:")
+        return CloudError(
+            _line(f"{action} {subject}: the AWS API refuses the parameters: {details}"),
+            remedy="correct the property that is named",
+        )
+    if isinstance(error, ClientError):
+        code = code_of(error)
+        remedy = next((text for pattern, text in _REMEDIES if pattern.search(code)), "correct the inputs and run up again")
+        return CloudError(_line(f"{action} {subject}: {code}: {message_of(error)}"), remedy=remedy)
+    if isinstance(error, EndpointConnectionError):
+        return CloudError(
+            _line(f"{action} {subject}: no answer from the emulated AWS: {error}"),
+            remedy="start it with 'gpufleet sandbox start'",
+        )
+    if isinstance(error, BotoCoreError | TimeoutError):
+        return CloudError(_line(f"{action} {subject}: {error}"), remedy="run refresh, then up again")
+    return GpufleetError(_line(f"{action} {subject}: {type(error).__name__}: {error}"), remedy="report this: it is a fault of the provider")
+
+
+def _prefixed(error: GpufleetError, subject: str, action: str) -> GpufleetError:
+    if subject in error.message:
+        return error
+    message = _line(f"{action} {subject}: {error.message}")
+    if isinstance(error, PartialCreateError):
+        return PartialCreateError(message, resource_id=error.resource_id, remedy=error.remedy)
+    copy = type(error)(message, remedy=error.remedy)
+    return copy
+
+
+def one_line(error: GpufleetError) -> str:
+    """Message and remedy as the single line that an engine prints."""
+    return f"{error.message}; {error.remedy}" if error.remedy else error.message
+
+
+def _line(text: str) -> str:
+    return re.sub(r"\s*\n\s*", "; ", text.strip()).replace(":; ", ": ")

@@ -1,0 +1,1 @@
+"""The resource handlers, one file for what belongs together; each lists its own in HANDLERS."""
