@@ -41,7 +41,14 @@ SERVICES = {
     ),
     "eks": ServiceExtension(
         "moto.eks.responses:EKSResponse",
-        ("eks_addons", "eks_access", "eks_pod_identity"),
+        (
+            "eks_clusters",
+            "eks_nodegroups",
+            "eks_addons",
+            "eks_access",
+            "eks_pod_identity",
+            "eks_tags",
+        ),
         paths=(
             "{0}/clusters/(?P<name>[^/]+)/(?P<rest>.+)$",
             "{0}/addons/(?P<rest>.+)$",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from typing import Any
 
@@ -47,21 +48,40 @@ def create_access_entry(call: Call) -> Params:
     groups = given.get("kubernetesGroups") or []
     if kind != "STANDARD" and (groups or given.get("username")):
         raise AwsError("InvalidParameterException", f"Type {kind} takes neither groups nor a username.")
+    found = admit(call, cluster, principal, kind)
+    entry: Params = found["entry"]
+    entry["tags"] = given.get("tags") or {}
+    if kind == "STANDARD":
+        entry["kubernetesGroups"] = groups
+        entry["username"] = given.get("username") or entry["username"]
+    return {"accessEntry": entry}
+
+
+def admit(call: Call, cluster: Any, principal: str, kind: str, policy: str | None = None) -> Any:
+    """Add an access entry where there is none, with a policy for the whole cluster if named.
+
+    EKS does so itself for a cluster's creator and for the role of managed nodes.
+    """
+    entries = eks.part(cluster, "access_entries")
+    if principal in entries:
+        return entries[principal]
     now = utcnow()
-    path = f"access-entry/{cluster.name}/{_path(principal)}/{uuid.uuid4()}"
     entry: Params = {
         "clusterName": cluster.name,
         "principalArn": principal,
-        "kubernetesGroups": groups or (["system:nodes"] if kind != "STANDARD" else []),
-        "accessEntryArn": eks.arn(call, path),
+        "kubernetesGroups": ["system:nodes"] if kind != "STANDARD" else [],
+        "accessEntryArn": eks.arn(call, f"access-entry/{cluster.name}/{_path(principal)}/{uuid.uuid4()}"),
         "createdAt": now,
         "modifiedAt": now,
-        "tags": given.get("tags") or {},
-        "username": given.get("username") or _username(principal, kind),
+        "tags": {},
+        "username": _username(principal, kind),
         "type": kind,
     }
-    eks.part(cluster, "access_entries")[principal] = {"entry": entry, "policies": {}}
-    return {"accessEntry": entry}
+    entries[principal] = {"entry": entry, "policies": {}}
+    if policy:
+        arn = f"arn:{call.partition}:eks::aws:cluster-access-policy/{policy}"
+        entries[principal]["policies"][arn] = _associated(arn, {"type": "cluster"}, now, now)
+    return entries[principal]
 
 
 @operation("eks", "DescribeAccessEntry")
@@ -113,12 +133,7 @@ def associate_access_policy(call: Call) -> Params:
         raise AwsError("InvalidParameterException", "A namespace scope needs at least one namespace.")
     now = utcnow()
     before = found["policies"].get(policy)
-    found["policies"][policy] = {
-        "policyArn": policy,
-        "accessScope": {"type": scope.get("type"), "namespaces": scope.get("namespaces") or []},
-        "associatedAt": before["associatedAt"] if before else now,
-        "modifiedAt": now,
-    }
+    found["policies"][policy] = _associated(policy, scope, before["associatedAt"] if before else now, now)
     return {
         "clusterName": given["clusterName"],
         "principalArn": given["principalArn"],
@@ -154,6 +169,15 @@ def list_access_policies(call: Call) -> Params:
     every = [{"name": arn.rpartition("/")[2], "arn": arn} for arn in _policy_arns(call)]
     items, token = eks.page(call, every)
     return {"accessPolicies": items, "nextToken": token}
+
+
+def _associated(arn: str, scope: Params, since: dt.datetime, now: dt.datetime) -> Params:
+    return {
+        "policyArn": arn,
+        "accessScope": {"type": scope.get("type"), "namespaces": scope.get("namespaces") or []},
+        "associatedAt": since,
+        "modifiedAt": now,
+    }
 
 
 def _policy_arns(call: Call) -> list[str]:

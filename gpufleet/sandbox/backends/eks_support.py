@@ -24,7 +24,7 @@ def clusters_of(call: Call) -> dict[str, Any]:
 
 def cluster_of(call: Call) -> Any:
     """moto's cluster that the request names; EKS's own error when there is none."""
-    name = call.params["clusterName"]
+    name = str(call.params.get("clusterName") or call.params.get("name"))
     cluster = clusters_of(call).get(name)
     if cluster is None:
         raise AwsError("ResourceNotFoundException", f"No cluster found for name: {name}.")
