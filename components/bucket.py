@@ -1,0 +1,166 @@
+"""Bucket: an S3 bucket that is private, encrypted and reached by TLS alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.base import Component, Surroundings, Tags, encryption_key, policy_document
+
+NONCURRENT_DAYS = 30
+"""How long an overwritten or deleted version can be had back, where objects expire at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketArgs:
+    """Inputs of `Bucket`. `bucket` is its name in S3. `protect` keeps Pulumi from deleting it, and
+    without it (`protect=False`) a bucket is deleted with all that is in it.
+    """
+
+    bucket: str
+    versioning: bool = True
+    expire_days: int | None = None
+    protect: bool = True
+    tags: Tags
+
+
+class Bucket(Component):
+    """A private bucket, encrypted with a key of its own, owner of all its objects.
+
+    The key lets FSx's service role of this account use it, so that a file system can be linked.
+    Unfinished uploads go after a week.
+    """
+
+    bucket_name: pulumi.Output[str]
+    arn: pulumi.Output[str]
+
+    def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpufleet:storage:Bucket", name, args.tags, opts)
+        around = self.surroundings()
+        key = encryption_key(
+            self,
+            name,
+            f"Objects of the bucket {args.bucket}",
+            around,
+            services=[_file_systems_may_use_key(around)],
+            protect=args.protect,
+        )
+        bucket = aws.s3.Bucket(
+            name,
+            bucket=args.bucket,
+            force_destroy=not args.protect,
+            tags=self.tags(args.bucket),
+            opts=self.child(protect=args.protect),
+        )
+        aws.s3.BucketServerSideEncryptionConfiguration(
+            name,
+            bucket=bucket.id,
+            rules=[
+                aws.s3.BucketServerSideEncryptionConfigurationRuleArgs(
+                    apply_server_side_encryption_by_default=(
+                        aws.s3.BucketServerSideEncryptionConfigurationRuleApplyServerSideEncryptionByDefaultArgs(
+                            sse_algorithm="aws:kms", kms_master_key_id=key.arn
+                        )
+                    ),
+                    bucket_key_enabled=True,
+                )
+            ],
+            opts=self.child(),
+        )
+        if args.versioning:
+            aws.s3.BucketVersioning(
+                name,
+                bucket=bucket.id,
+                versioning_configuration=aws.s3.BucketVersioningVersioningConfigurationArgs(status="Enabled"),
+                opts=self.child(),
+            )
+        self._lifecycle(name, bucket, args)
+        block = aws.s3.BucketPublicAccessBlock(
+            name,
+            bucket=bucket.id,
+            block_public_acls=True,
+            block_public_policy=True,
+            ignore_public_acls=True,
+            restrict_public_buckets=True,
+            opts=self.child(),
+        )
+        aws.s3.BucketOwnershipControls(
+            name,
+            bucket=bucket.id,
+            rule=aws.s3.BucketOwnershipControlsRuleArgs(object_ownership="BucketOwnerEnforced"),
+            opts=self.child(),
+        )
+        aws.s3.BucketPolicy(
+            name,
+            bucket=bucket.id,
+            policy=policy_document(
+                [
+                    {
+                        "Sid": "TlsOnly",
+                        "Effect": "Deny",
+                        "Principal": "*",
+                        "Action": "s3:*",
+                        "Resource": [bucket.arn, pulumi.Output.format("{0}/*", bucket.arn)],
+                        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+                    }
+                ]
+            ),
+            # S3 refuses two changes of a bucket's access at the same time.
+            opts=self.child(depends_on=[block]),
+        )
+        self.bucket_name = bucket.bucket
+        self.arn = bucket.arn
+        self.register_outputs({"bucketName": self.bucket_name, "arn": self.arn})
+
+    def _lifecycle(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
+        rules = [
+            aws.s3.BucketLifecycleConfigurationRuleArgs(
+                id="unfinished-uploads",
+                status="Enabled",
+                filter=aws.s3.BucketLifecycleConfigurationRuleFilterArgs(prefix=""),
+                abort_incomplete_multipart_upload=(
+                    aws.s3.BucketLifecycleConfigurationRuleAbortIncompleteMultipartUploadArgs(
+                        days_after_initiation=7
+                    )
+                ),
+            )
+        ]
+        if args.expire_days is not None:
+            rules.append(
+                aws.s3.BucketLifecycleConfigurationRuleArgs(
+                    id="expiry",
+                    status="Enabled",
+                    filter=aws.s3.BucketLifecycleConfigurationRuleFilterArgs(prefix=""),
+                    expiration=aws.s3.BucketLifecycleConfigurationRuleExpirationArgs(days=args.expire_days),
+                    noncurrent_version_expiration=(
+                        aws.s3.BucketLifecycleConfigurationRuleNoncurrentVersionExpirationArgs(
+                            noncurrent_days=NONCURRENT_DAYS
+                        )
+                        if args.versioning
+                        else None
+                    ),
+                )
+            )
+        aws.s3.BucketLifecycleConfiguration(name, bucket=bucket.id, rules=rules, opts=self.child())
+
+
+def _file_systems_may_use_key(around: Surroundings) -> dict[str, object]:
+    """FSx uses a linked bucket as a service-linked role whose name ends in the file system's id."""
+    role = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_fs-*"
+    return {
+        "Sid": "LinkedFileSystems",
+        "Effect": "Allow",
+        "Principal": {"AWS": "*"},
+        "Action": ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"],
+        "Resource": "*",
+        "Condition": {
+            "StringEquals": {"kms:CallerAccount": around.account_id},
+            "StringLike": {
+                "aws:PrincipalArn": pulumi.Output.format(
+                    "arn:{0}:iam::{1}:role/{2}", around.partition, around.account_id, role
+                )
+            },
+        },
+    }

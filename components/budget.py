@@ -1,0 +1,142 @@
+"""BudgetGuard: an AWS budget over tagged resources that tells people before the money is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components.base import Component, Surroundings, Tags, encryption_key, policy_document
+from gpufleet.errors import InputError
+
+MAX_NOTIFICATIONS = 10
+"""Notifications that one budget takes (CreateBudget, NotificationsWithSubscribers)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetGuardArgs:
+    """Inputs of `BudgetGuard`: the monthly limit in USD, thresholds in percent of it, and who is told.
+
+    Only what carries all of `cost_tags` counts. AWS counts by a tag from the day it is activated as
+    a cost allocation tag (Billing console, or `aws ce update-cost-allocation-tags-status`).
+    `emails` must confirm their subscription once.
+    """
+
+    monthly_usd: Decimal
+    thresholds: Sequence[Decimal]
+    cost_tags: Mapping[str, str]
+    emails: Sequence[str] = ()
+    tags: Tags
+
+
+class BudgetGuard(Component):
+    """A monthly budget with an alert at each threshold, and one when a month's forecast is above 100%.
+
+    Alerts go to an encrypted topic that only AWS Budgets, for this account, may publish to. AWS
+    updates a budget a few times a day: it warns, and cannot stop a run that is already too dear.
+    """
+
+    topic_arn: pulumi.Output[str]
+    budget_name: pulumi.Output[str]
+
+    def __init__(self, name: str, args: BudgetGuardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        if len(args.thresholds) + 1 > MAX_NOTIFICATIONS:
+            raise InputError(
+                f"budget {name}: {len(args.thresholds)} alerts; a budget takes {MAX_NOTIFICATIONS - 1}",
+                remedy="name fewer thresholds",
+            )
+        super().__init__("gpufleet:budget:BudgetGuard", name, args.tags, opts)
+        around = self.surroundings()
+        key = encryption_key(
+            self, name, f"Alerts of the budget {name}", around, services=[_budgets_may_use_key(around)]
+        )
+        topic = aws.sns.Topic(name, kms_master_key_id=key.id, tags=self.tags(name), opts=self.child())
+        policy = aws.sns.TopicPolicy(
+            name,
+            arn=topic.arn,
+            policy=policy_document([_budgets_may_publish(around, topic)]),
+            opts=self.child(),
+        )
+        for number, address in enumerate(args.emails):
+            aws.sns.TopicSubscription(
+                f"{name}-email-{number}",
+                topic=topic.arn,
+                protocol="email",
+                endpoint=address,
+                opts=self.child(),
+            )
+        alerts = [("ACTUAL", threshold) for threshold in args.thresholds]
+        budget = aws.budgets.Budget(
+            name,
+            name=name,
+            budget_type="COST",
+            time_unit="MONTHLY",
+            limit_amount=str(args.monthly_usd),
+            limit_unit="USD",
+            filter_expression=_carries_all(args.cost_tags),
+            notifications=[
+                aws.budgets.BudgetNotificationArgs(
+                    comparison_operator="GREATER_THAN",
+                    notification_type=kind,
+                    threshold=float(threshold),
+                    threshold_type="PERCENTAGE",
+                    subscriber_sns_topic_arns=[topic.arn],
+                )
+                for kind, threshold in [*alerts, ("FORECASTED", Decimal(100))]
+            ],
+            tags=self.tags(name),
+            # Budgets sends a test message when a notification is made.
+            opts=self.child(depends_on=[policy]),
+        )
+        self.topic_arn = topic.arn
+        self.budget_name = budget.name
+        self.register_outputs({"topicArn": self.topic_arn, "budgetName": self.budget_name})
+
+
+def _carries_all(tags: Mapping[str, str]) -> aws.budgets.BudgetFilterExpressionArgs | None:
+    """A filter for resources that carry every one of the tags; the older cost filters do not say `and`."""
+    if not tags:
+        return None
+    if len(tags) == 1:
+        ((key, value),) = tags.items()
+        return aws.budgets.BudgetFilterExpressionArgs(
+            tags=aws.budgets.BudgetFilterExpressionTagsArgs(key=key, values=[value])
+        )
+    return aws.budgets.BudgetFilterExpressionArgs(
+        ands=[
+            aws.budgets.BudgetFilterExpressionAndArgs(
+                tags=aws.budgets.BudgetFilterExpressionAndTagsArgs(key=key, values=[value])
+            )
+            for key, value in sorted(tags.items())
+        ]
+    )
+
+
+def _from_this_account(around: Surroundings) -> dict[str, Any]:
+    return {"StringEquals": {"aws:SourceAccount": around.account_id}}
+
+
+def _budgets_may_use_key(around: Surroundings) -> dict[str, Any]:
+    return {
+        "Sid": "BudgetsEncryptAlerts",
+        "Effect": "Allow",
+        "Principal": {"Service": "budgets.amazonaws.com"},
+        "Action": ["kms:GenerateDataKey*", "kms:Decrypt"],
+        "Resource": "*",
+        "Condition": _from_this_account(around),
+    }
+
+
+def _budgets_may_publish(around: Surroundings, topic: aws.sns.Topic) -> dict[str, Any]:
+    return {
+        "Sid": "BudgetsPublishAlerts",
+        "Effect": "Allow",
+        "Principal": {"Service": "budgets.amazonaws.com"},
+        "Action": "sns:Publish",
+        "Resource": topic.arn,
+        "Condition": _from_this_account(around),
+    }

@@ -1,0 +1,144 @@
+"""Capacity: reservations that a node group launches into, by the hour or paid for at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pulumi
+import pulumi_aws as aws
+
+from components.base import Component, Tags
+from components.capacity_block_offering import CapacityBlockOffering
+
+PLATFORM = "Linux/UNIX"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDemandReservationArgs:
+    """Inputs of `OnDemandReservation`. With `placement_group` the capacity is reserved inside a cluster
+    placement group: reserved outside of it, the group could not use it.
+    """
+
+    instance_type: str
+    count: int
+    zone: str
+    placement_group: bool = False
+    tags: Tags
+
+
+class OnDemandReservation(Component):
+    """An On-Demand Capacity Reservation: billed from now on, used or not, until it is deleted.
+
+    Only launches that name it get it (`targeted`), so no other instance takes it by accident.
+    """
+
+    reservation_id: pulumi.Output[str]
+    placement_group_name: pulumi.Output[str] | None
+
+    def __init__(
+        self, name: str, args: OnDemandReservationArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("gpufleet:capacity:OnDemandReservation", name, args.tags, opts)
+        group = None
+        self.placement_group_name = None
+        if args.placement_group:
+            group = aws.ec2.PlacementGroup(name, strategy="cluster", tags=self.tags(name), opts=self.child())
+            self.placement_group_name = group.name
+        reservation = aws.ec2.CapacityReservation(
+            name,
+            instance_type=args.instance_type,
+            instance_count=args.count,
+            instance_platform=PLATFORM,
+            instance_match_criteria="targeted",
+            availability_zone=args.zone,
+            end_date_type="unlimited",
+            placement_group_arn=group.arn if group else None,
+            tags=self.tags(name),
+            opts=self.child(),
+        )
+        self.reservation_id = reservation.id
+        self.register_outputs(
+            {"reservationId": self.reservation_id, "placementGroupName": self.placement_group_name}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityBlockArgs:
+    """Inputs of `CapacityBlock`: `count` nodes of one type for `duration`, in one of `zones`.
+
+    `start` is a date (ISO 8601, UTC) or relative (`in 14 d`); a relative one is resolved when the
+    block is bought and never again. `max_upfront_usd` caps the payment; without it there is no
+    cap. `protect` keeps Pulumi from replacing the block, which would buy another, and from
+    forgetting it. `client` are options of the boto3 client that looks for offerings
+    (`endpoint_url`, `profile`...), for an account or endpoint that is not the default one.
+    """
+
+    instance_type: str
+    count: int
+    duration: timedelta
+    start: str
+    zones: Sequence[str]
+    max_upfront_usd: str | None = None
+    protect: bool = True
+    client: Mapping[str, str] = field(default_factory=dict)
+    tags: Tags
+
+
+class CapacityBlock(Component):
+    """An EC2 Capacity Block for ML. **Creating it spends real money: all of it upfront, non-refundable.**
+
+    The earliest offering at or after the start is looked up, then the cheapest of those; it is
+    bought, and its id, dates, zone and price stay in the state. A change of type, count, duration,
+    start or zones means another block, another payment: `protect` refuses it. AWS cannot
+    cancel a block, so deleting this resource only forgets it.
+    """
+
+    reservation_id: pulumi.Output[str]
+    zone: pulumi.Output[str]
+    start: pulumi.Output[str]
+    end: pulumi.Output[str]
+    upfront_fee: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, args: CapacityBlockArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("gpufleet:capacity:CapacityBlock", name, args.tags, opts)
+        region = aws.get_region_output(opts=pulumi.InvokeOutputOptions(parent=self)).region
+        offering = CapacityBlockOffering(
+            name,
+            {
+                "instance_type": args.instance_type,
+                "count": args.count,
+                "duration_hours": int(args.duration / timedelta(hours=1)),
+                "start": args.start,
+                "zones": list(args.zones),
+                "region": region,
+                "max_upfront_usd": args.max_upfront_usd,
+                "client": dict(args.client),
+            },
+            # The parent's provider is AWS's: a dynamic resource has one of its own.
+            pulumi.ResourceOptions(parent=self, protect=args.protect),
+        )
+        block = aws.ec2.CapacityBlockReservation(
+            name,
+            capacity_block_offering_id=offering.offering_id,
+            instance_platform=PLATFORM,
+            tags=self.tags(name),
+            opts=self.child(protect=args.protect, retain_on_delete=args.protect),
+        )
+        self.reservation_id = block.id
+        self.zone = offering.zone
+        self.start = offering.start_date
+        self.end = offering.end_date
+        self.upfront_fee = offering.upfront_fee
+        self.register_outputs(
+            {
+                "reservationId": self.reservation_id,
+                "zone": self.zone,
+                "start": self.start,
+                "end": self.end,
+                "upfrontFee": self.upfront_fee,
+            }
+        )

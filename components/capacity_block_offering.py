@@ -1,0 +1,153 @@
+"""A Capacity Block offering, looked up once and kept in the state: a dynamic resource.
+
+Offerings are only valid for minutes and start at real dates, so a look-up on each run would give
+each run another answer. Here `create` looks up, `diff` compares what was asked for and nothing
+else, and `read` never asks again. The module imports neither the components nor pulumi_aws: the
+plugin that runs it loads this file alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
+
+ASKED = ("instance_type", "count", "duration_hours", "start", "zones", "region")
+"""What decides which block is bought. A change of any of these is another block."""
+
+_RELATIVE = re.compile(r"^in\s+(\d+)\s*(h|d|w)$")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+class OfferingProvider(ResourceProvider):
+    """Looks up an offering on create. Imported by its name, so an edit here changes no resource."""
+
+    serialize_as_secret_always = False
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """The earliest, then the cheapest offering that fits; refuses when none does or it costs too much."""
+        wanted = resolve_start(str(props["start"]), datetime.now(UTC))
+        found = choose(_offerings(props, wanted), props["zones"], wanted)
+        if found is None:
+            raise Exception(
+                f"no Capacity Block of {_count(props)} x {props['instance_type']} for "
+                f"{_hours(props)} h in {', '.join(props['zones'])} starts at or after "
+                f"{wanted:%Y-%m-%d %H:%M} UTC: ask for another start, duration, zone or number of nodes"
+            )
+        refuse_above_cap(found, props.get("max_upfront_usd"))
+        outputs = {
+            **{key: props[key] for key in ASKED},
+            "offering_id": found["CapacityBlockOfferingId"],
+            "zone": found["AvailabilityZone"],
+            "start_date": _iso(found["StartDate"]),
+            "end_date": _iso(found["EndDate"]),
+            "upfront_fee": str(found["UpfrontFee"]),
+            "currency": str(found.get("CurrencyCode") or "USD"),
+        }
+        return CreateResult(found["CapacityBlockOfferingId"], outputs)
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Only what was asked for counts; where the client connects and what may be paid do not."""
+        changed = [key for key in ASKED if _plain(_olds.get(key)) != _plain(_news.get(key))]
+        return DiffResult(changes=bool(changed), replaces=changed, stables=[], delete_before_replace=False)
+
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """What the state says: an offering is gone from AWS as soon as it is bought."""
+        return ReadResult(id_, props)
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Never asked for: every change that counts is a replacement."""
+        return UpdateResult(_olds)
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Nothing to delete: an offering is an answer and no resource."""
+
+
+class CapacityBlockOffering(Resource, module="capacity", name="CapacityBlockOffering"):
+    """The offering that was found. Dates are ISO 8601 in UTC, the fee is an exact decimal."""
+
+    offering_id: pulumi.Output[str]
+    zone: pulumi.Output[str]
+    start_date: pulumi.Output[str]
+    end_date: pulumi.Output[str]
+    upfront_fee: pulumi.Output[str]
+    currency: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        outputs = ("offering_id", "zone", "start_date", "end_date", "upfront_fee", "currency")
+        super().__init__(OfferingProvider(), name, {**props, **dict.fromkeys(outputs)}, opts)
+
+
+def resolve_start(text: str, now: datetime) -> datetime:
+    """The moment that `in 14 d`, `in 48 h` or an ISO 8601 date means. Raises ValueError for other text."""
+    relative = _RELATIVE.match(text.strip())
+    if relative:
+        return now + timedelta(**{_UNITS[relative[2]]: int(relative[1])})
+    moment = datetime.fromisoformat(text.strip())
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def choose(
+    offerings: Sequence[Mapping[str, Any]], zones: Sequence[str], wanted: datetime
+) -> Mapping[str, Any] | None:
+    """The offering that starts first in one of the zones, not before `wanted`; the cheapest of equals."""
+    fitting = [o for o in offerings if o["AvailabilityZone"] in zones and o["StartDate"] >= wanted]
+    return min(fitting, key=lambda o: (o["StartDate"], Decimal(str(o["UpfrontFee"]))), default=None)
+
+
+def refuse_above_cap(offering: Mapping[str, Any], cap: str | None) -> None:
+    """Raises when the upfront fee is above the cap, or not in the cap's currency."""
+    if cap is None:
+        return
+    fee, currency = Decimal(str(offering["UpfrontFee"])), offering.get("CurrencyCode") or "USD"
+    if currency != "USD" or fee > Decimal(cap):
+        raise Exception(
+            f"the Capacity Block {offering['CapacityBlockOfferingId']} costs {fee} {currency}, all upfront "
+            f"and non-refundable, and {cap} USD are allowed: to buy it, run "
+            f"`pulumi config set gpufleet:allowUpfront {fee}` for this stack"
+        )
+
+
+def _offerings(props: Mapping[str, Any], wanted: datetime) -> list[Mapping[str, Any]]:
+    import boto3
+
+    options = dict(props.get("client") or {})
+    session = boto3.Session(profile_name=options.pop("profile", None), region_name=props["region"])
+    client = session.client("ec2", **options)
+    request = {
+        "InstanceType": props["instance_type"],
+        "InstanceCount": _count(props),
+        "CapacityDurationHours": _hours(props),
+        "StartDateRange": wanted,
+    }
+    found: list[Mapping[str, Any]] = []
+    while True:
+        page = client.describe_capacity_block_offerings(**request)
+        found += page["CapacityBlockOfferings"]
+        if not page.get("NextToken"):
+            return found
+        request["NextToken"] = page["NextToken"]
+
+
+def _count(props: Mapping[str, Any]) -> int:
+    # Numbers travel as floating point in Pulumi's protocol.
+    return int(props["count"])
+
+
+def _hours(props: Mapping[str, Any]) -> int:
+    return int(props["duration_hours"])
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, int | float) else value

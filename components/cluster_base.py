@@ -1,0 +1,182 @@
+"""ClusterBase: what every GPU cluster has inside: teams with quotas, priorities, device plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.device_plugins import EFA_NODE_LABEL, GPU_NODE_LABEL, efa_device_plugin, nvidia_device_plugin
+from components.gpu_operator import gpu_operator
+
+PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
+"""Values of the priority classes; all far below those of Kubernetes's own (2,000,000,000)."""
+
+Priority = Literal["low", "normal", "high"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeamArgs:
+    """A team: its namespace, the GPUs that its pods may hold at once, the highest priority they may have."""
+
+    name: str
+    gpus: int
+    priority: Priority = "normal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterBaseArgs:
+    """Inputs of `ClusterBase`.
+
+    `taint_keys` are the taints of the GPU nodes, which the device plugins tolerate. `gpu_stack`
+    chooses NVIDIA's device plugin alone or its GPU Operator (plugin, DCGM exporter, MIG manager).
+    `images` replaces image names, for clusters that pull from a registry of their own.
+    """
+
+    teams: Sequence[TeamArgs] = ()
+    gpu_stack: Literal["device-plugin", "gpu-operator"] = "device-plugin"
+    efa: bool = False
+    region: pulumi.Input[str]
+    taint_keys: Sequence[str] = ("nvidia.com/gpu",)
+    device_plugin_version: str = "v0.20.0"
+    gpu_operator_version: str = "v26.7.0"
+    images: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class ClusterBase(pulumi.ComponentResource):
+    """Namespaces with quotas, priority classes and device plugins, as plain typed manifests.
+
+    A team's quota covers GPUs; pods of a priority above the team's are refused by a quota of zero.
+    Pod security is enforced at `baseline`. Traffic into a namespace comes from inside it alone.
+    """
+
+    namespaces: Mapping[str, pulumi.Output[str]]
+
+    def __init__(self, name: str, args: ClusterBaseArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpufleet:kubernetes:ClusterBase", name, None, opts)
+        self._labels = {"app.kubernetes.io/managed-by": "gpufleet", **args.labels}
+        child = pulumi.ResourceOptions(parent=self)
+        for priority, value in PRIORITIES.items():
+            k8s.scheduling.v1.PriorityClass(
+                f"{name}-{priority}",
+                metadata=self._meta(priority_class(priority)),
+                value=value,
+                global_default=False,
+                description=f"Jobs of {priority} priority",
+                opts=child,
+            )
+        self.namespaces = {team.name: self._team(name, team) for team in args.teams}
+        if args.gpu_stack == "gpu-operator":
+            gpu_operator(name, args.gpu_operator_version, args.taint_keys, child)
+        else:
+            nvidia_device_plugin(
+                name, args.device_plugin_version, args.taint_keys, self._labels, args.images, child
+            )
+        if args.efa:
+            efa_device_plugin(name, args.region, args.taint_keys, self._labels, args.images, child)
+        self.register_outputs({"namespaces": dict(self.namespaces)})
+
+    def _meta(
+        self, name: str, namespace: pulumi.Input[str] | None = None, **labels: str
+    ) -> k8s.meta.v1.ObjectMetaArgs:
+        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=namespace, labels={**self._labels, **labels})
+
+    def _team(self, name: str, team: TeamArgs) -> pulumi.Output[str]:
+        child = pulumi.ResourceOptions(parent=self)
+        label = f"{name}-{team.name}"
+        namespace = k8s.core.v1.Namespace(
+            label,
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=team.name,
+                labels={
+                    **self._labels,
+                    "gpufleet.io/team": team.name,
+                    "pod-security.kubernetes.io/enforce": "baseline",
+                    "pod-security.kubernetes.io/warn": "restricted",
+                },
+            ),
+            opts=child,
+        )
+        inside: pulumi.Output[str] = namespace.metadata.apply(_name)
+        k8s.core.v1.ResourceQuota(
+            f"{label}-gpus",
+            metadata=self._meta("gpus", inside),
+            spec=k8s.core.v1.ResourceQuotaSpecArgs(hard={"requests.nvidia.com/gpu": str(team.gpus)}),
+            opts=child,
+        )
+        above = [p for p, value in PRIORITIES.items() if value > PRIORITIES[team.priority]]
+        if above:
+            k8s.core.v1.ResourceQuota(
+                f"{label}-priority",
+                metadata=self._meta("no-higher-priority", inside),
+                spec=k8s.core.v1.ResourceQuotaSpecArgs(
+                    hard={"pods": "0"},
+                    scope_selector=k8s.core.v1.ScopeSelectorArgs(
+                        match_expressions=[
+                            k8s.core.v1.ScopedResourceSelectorRequirementArgs(
+                                scope_name="PriorityClass",
+                                operator="In",
+                                values=[priority_class(priority) for priority in above],
+                            )
+                        ]
+                    ),
+                ),
+                opts=child,
+            )
+        k8s.core.v1.LimitRange(
+            f"{label}-defaults",
+            metadata=self._meta("defaults", inside),
+            spec=k8s.core.v1.LimitRangeSpecArgs(
+                limits=[
+                    k8s.core.v1.LimitRangeItemArgs(
+                        type="Container",
+                        default_request={"cpu": "1", "memory": "4Gi"},
+                        default={"memory": "16Gi"},
+                    )
+                ]
+            ),
+            opts=child,
+        )
+        k8s.networking.v1.NetworkPolicy(
+            f"{label}-ingress",
+            metadata=self._meta("from-inside-only", inside),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=k8s.meta.v1.LabelSelectorArgs(),
+                policy_types=["Ingress"],
+                ingress=[
+                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(
+                        from_=[
+                            k8s.networking.v1.NetworkPolicyPeerArgs(
+                                pod_selector=k8s.meta.v1.LabelSelectorArgs()
+                            )
+                        ]
+                    )
+                ],
+            ),
+            opts=child,
+        )
+        return inside
+
+
+def priority_class(priority: str) -> str:
+    """The name of a priority class in the cluster."""
+    return f"gpufleet-{priority}"
+
+
+def _name(metadata: Any) -> str:
+    return str(metadata["name"] if isinstance(metadata, Mapping) else metadata.name)
+
+
+__all__ = [
+    "EFA_NODE_LABEL",
+    "GPU_NODE_LABEL",
+    "PRIORITIES",
+    "ClusterBase",
+    "ClusterBaseArgs",
+    "TeamArgs",
+    "priority_class",
+]

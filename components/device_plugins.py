@@ -1,0 +1,164 @@
+"""The NVIDIA and EFA device plugins as DaemonSets: what makes GPUs and EFA devices schedulable.
+
+Plain manifests with pinned images, so that a preview shows every field and nothing is fetched from
+a chart repository while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+GPU_NODE_LABEL = "gpufleet.io/gpu"
+"""The label that GPU nodes carry; its value is the GPU's name."""
+
+EFA_NODE_LABEL = "gpufleet.io/efa"
+"""The label that nodes with EFA devices carry."""
+
+NVIDIA_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
+
+EFA_IMAGE = "eks/aws-efa-k8s-device-plugin:v0.5.20"
+"""Chart 0.5.30 of aws/eks-charts, August 2026; pulled from EKS's own registry of the region."""
+
+EKS_REGISTRY_ACCOUNT = "602401143452"
+
+_PLUGINS = "/var/lib/kubelet/device-plugins"
+
+
+def nvidia_device_plugin(
+    name: str,
+    version: str,
+    taint_keys: Sequence[str],
+    labels: Mapping[str, str],
+    images: Mapping[str, str],
+    opts: pulumi.ResourceOptions,
+) -> k8s.apps.v1.DaemonSet:
+    """NVIDIA's plugin on every node with a GPU. Driver and container toolkit are in the node's image."""
+    container = k8s.core.v1.ContainerArgs(
+        name="nvidia-device-plugin",
+        image=images.get(NVIDIA_IMAGE, f"{NVIDIA_IMAGE}:{version}"),
+        env=[
+            # A node whose driver is not up yet must not crash-loop the plugin.
+            k8s.core.v1.EnvVarArgs(name="FAIL_ON_INIT_ERROR", value="false"),
+        ],
+        resources=_small(),
+        security_context=_unprivileged(),
+        volume_mounts=[k8s.core.v1.VolumeMountArgs(name="device-plugins", mount_path=_PLUGINS)],
+    )
+    return _daemon_set(
+        f"{name}-nvidia-device-plugin",
+        "nvidia-device-plugin",
+        GPU_NODE_LABEL,
+        container,
+        [_host_path("device-plugins", _PLUGINS)],
+        taint_keys,
+        labels,
+        opts,
+    )
+
+
+def efa_device_plugin(
+    name: str,
+    region: pulumi.Input[str],
+    taint_keys: Sequence[str],
+    labels: Mapping[str, str],
+    images: Mapping[str, str],
+    opts: pulumi.ResourceOptions,
+) -> k8s.apps.v1.DaemonSet:
+    """AWS's plugin on every node with EFA devices; pods ask for them as `vpc.amazonaws.com/efa`."""
+    image = pulumi.Output.format("{0}.dkr.ecr.{1}.amazonaws.com/{2}", EKS_REGISTRY_ACCOUNT, region, EFA_IMAGE)
+    container = k8s.core.v1.ContainerArgs(
+        name="efa-device-plugin",
+        image=images.get(EFA_IMAGE, image),
+        resources=_small(),
+        security_context=_unprivileged(),
+        volume_mounts=[
+            k8s.core.v1.VolumeMountArgs(name="device-plugins", mount_path=_PLUGINS),
+            k8s.core.v1.VolumeMountArgs(name="infiniband", mount_path="/dev/infiniband"),
+        ],
+    )
+    return _daemon_set(
+        f"{name}-efa-device-plugin",
+        "efa-device-plugin",
+        EFA_NODE_LABEL,
+        container,
+        [_host_path("device-plugins", _PLUGINS), _host_path("infiniband", "/dev/infiniband")],
+        taint_keys,
+        labels,
+        opts,
+        host_network=True,
+    )
+
+
+def _daemon_set(
+    resource: str,
+    app: str,
+    node_label: str,
+    container: k8s.core.v1.ContainerArgs,
+    volumes: list[k8s.core.v1.VolumeArgs],
+    taint_keys: Sequence[str],
+    labels: Mapping[str, str],
+    opts: pulumi.ResourceOptions,
+    *,
+    host_network: bool = False,
+) -> k8s.apps.v1.DaemonSet:
+    selector = {"app.kubernetes.io/name": app}
+    on_labelled_nodes = k8s.core.v1.NodeSelectorArgs(
+        node_selector_terms=[
+            k8s.core.v1.NodeSelectorTermArgs(
+                match_expressions=[k8s.core.v1.NodeSelectorRequirementArgs(key=node_label, operator="Exists")]
+            )
+        ]
+    )
+    return k8s.apps.v1.DaemonSet(
+        resource,
+        metadata=k8s.meta.v1.ObjectMetaArgs(
+            name=app,
+            namespace="kube-system",
+            labels={**labels, **selector},
+            # GPU nodes come and go with capacity: an update does not wait for them.
+            annotations={"pulumi.com/skipAwait": "true"},
+        ),
+        spec=k8s.apps.v1.DaemonSetSpecArgs(
+            selector=k8s.meta.v1.LabelSelectorArgs(match_labels=selector),
+            template=k8s.core.v1.PodTemplateSpecArgs(
+                metadata=k8s.meta.v1.ObjectMetaArgs(labels={**labels, **selector}),
+                spec=k8s.core.v1.PodSpecArgs(
+                    priority_class_name="system-node-critical",
+                    automount_service_account_token=False,
+                    host_network=host_network or None,
+                    affinity=k8s.core.v1.AffinityArgs(
+                        node_affinity=k8s.core.v1.NodeAffinityArgs(
+                            required_during_scheduling_ignored_during_execution=on_labelled_nodes
+                        )
+                    ),
+                    tolerations=[
+                        k8s.core.v1.TolerationArgs(key=key, operator="Exists")
+                        for key in dict.fromkeys(["CriticalAddonsOnly", *taint_keys])
+                    ],
+                    containers=[container],
+                    volumes=volumes,
+                ),
+            ),
+        ),
+        opts=opts,
+    )
+
+
+def _small() -> k8s.core.v1.ResourceRequirementsArgs:
+    return k8s.core.v1.ResourceRequirementsArgs(
+        requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "128Mi"}
+    )
+
+
+def _unprivileged() -> k8s.core.v1.SecurityContextArgs:
+    return k8s.core.v1.SecurityContextArgs(
+        allow_privilege_escalation=False,
+        capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+    )
+
+
+def _host_path(name: str, path: str) -> k8s.core.v1.VolumeArgs:
+    return k8s.core.v1.VolumeArgs(name=name, host_path=k8s.core.v1.HostPathVolumeSourceArgs(path=path))

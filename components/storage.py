@@ -1,0 +1,212 @@
+"""SharedStorage: an FSx for Lustre file system, and where its data comes from and goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pulumi
+import pulumi_aws as aws
+
+from components.base import Component, Tags, encryption_key
+from gpufleet.errors import InputError
+
+LUSTRE_PORTS = ((988, 988), (1018, 1023))
+"""LNET's ports (FSx for Lustre user guide: file system access control with Amazon VPC)."""
+
+LUSTRE_VERSION = "2.15"
+"""The newest of FSx's long-term support versions; EFA needs it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRepositoryArgs:
+    """An S3 bucket that the file system shows as files. Objects that appear, change or vanish are
+    followed; with `export` so are files in the other direction.
+    """
+
+    bucket: pulumi.Input[str]
+    prefix: str = ""
+    export: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedStorageArgs:
+    """Inputs of `SharedStorage`. Capacity in GiB, `throughput` in MB/s per TiB (persistent types only).
+
+    `client_security_group_ids` are the groups of the nodes that mount it. With `efa` the nodes' EFA
+    group is needed too: the file system joins it. `protect` keeps Pulumi from deleting or
+    replacing the file system; `final_backup` takes one more backup when it is deleted anyway.
+    """
+
+    deployment_type: Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2", "SCRATCH_1"]
+    capacity_gib: int
+    subnet_id: pulumi.Input[str]
+    vpc_id: pulumi.Input[str]
+    client_security_group_ids: Sequence[pulumi.Input[str]]
+    throughput: int | None = None
+    efa: bool = False
+    efa_security_group_id: pulumi.Input[str] | None = None
+    metadata_iops: int | None = None
+    compression: Literal["LZ4", "NONE"] = "LZ4"
+    backup_days: int = 0
+    data_repository: DataRepositoryArgs | None = None
+    protect: bool = True
+    final_backup: bool = True
+    tags: Tags
+
+
+class SharedStorage(Component):
+    """An encrypted Lustre file system that only its clients can reach.
+
+    Persistent types are encrypted with a key of their own; scratch types always with a key that
+    FSx manages. Nodes mount `<dns_name>@tcp:/<mount_name>`.
+    """
+
+    file_system_id: pulumi.Output[str]
+    dns_name: pulumi.Output[str]
+    mount_name: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, args: SharedStorageArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        _check(name, args)
+        super().__init__("gpufleet:storage:SharedStorage", name, args.tags, opts)
+        persistent = args.deployment_type.startswith("PERSISTENT")
+        groups = [self._security_group(name, args)]
+        if args.efa and args.efa_security_group_id is not None:
+            groups.append(pulumi.Output.from_input(args.efa_security_group_id))
+        key_arn = None
+        if persistent:
+            key = encryption_key(
+                self, name, f"Lustre file system {name}", self.surroundings(), protect=args.protect
+            )
+            key_arn = key.arn
+        system = aws.fsx.LustreFileSystem(
+            name,
+            deployment_type=args.deployment_type,
+            storage_type="SSD",
+            storage_capacity=args.capacity_gib,
+            per_unit_storage_throughput=args.throughput,
+            file_system_type_version=LUSTRE_VERSION if args.deployment_type != "SCRATCH_1" else None,
+            subnet_ids=args.subnet_id,
+            security_group_ids=groups,
+            kms_key_id=key_arn,
+            efa_enabled=True if args.efa else None,
+            metadata_configuration=_metadata(args),
+            data_compression_type=args.compression,
+            automatic_backup_retention_days=args.backup_days if persistent else None,
+            copy_tags_to_backups=True if persistent else None,
+            # Neither scratch nor a file system with a data repository can be backed up.
+            skip_final_backup=not (args.final_backup and persistent and args.data_repository is None),
+            tags=self.tags(name),
+            opts=self.child(protect=args.protect),
+        )
+        self.file_system_id = system.id
+        self.dns_name = system.dns_name
+        self.mount_name = system.mount_name
+        if args.data_repository is not None:
+            self._associate(name, args.data_repository)
+        self.register_outputs(
+            {"fileSystemId": self.file_system_id, "dnsName": self.dns_name, "mountName": self.mount_name}
+        )
+
+    def _security_group(self, name: str, args: SharedStorageArgs) -> pulumi.Output[str]:
+        """The file system's own group: Lustre's ports, with the clients and among its servers."""
+        group = aws.ec2.SecurityGroup(
+            name,
+            description=f"Lustre servers of {name}",
+            vpc_id=args.vpc_id,
+            tags=self.tags(name),
+            opts=self.child(),
+        )
+        group_id: pulumi.Output[str] = group.id
+        self._allow(f"{name}-servers", group_id, group_id)
+        for number, client in enumerate(args.client_security_group_ids):
+            # Servers call clients back (lock callbacks), so both groups let both directions in.
+            self._allow(f"{name}-client-{number}", group_id, client)
+            self._allow_in(f"{name}-callback-{number}", client, group_id)
+        return group_id
+
+    def _allow(self, label: str, group_id: pulumi.Input[str], peer_id: pulumi.Input[str]) -> None:
+        self._allow_in(label, group_id, peer_id)
+        for first, last in LUSTRE_PORTS:
+            aws.vpc.SecurityGroupEgressRule(
+                f"{label}-out-{first}",
+                security_group_id=group_id,
+                description="Lustre",
+                ip_protocol="tcp",
+                from_port=first,
+                to_port=last,
+                referenced_security_group_id=peer_id,
+                tags=self.tags(f"{label}-out-{first}"),
+                opts=self.child(),
+            )
+
+    def _allow_in(self, label: str, group_id: pulumi.Input[str], peer_id: pulumi.Input[str]) -> None:
+        for first, last in LUSTRE_PORTS:
+            aws.vpc.SecurityGroupIngressRule(
+                f"{label}-in-{first}",
+                security_group_id=group_id,
+                description="Lustre",
+                ip_protocol="tcp",
+                from_port=first,
+                to_port=last,
+                referenced_security_group_id=peer_id,
+                tags=self.tags(f"{label}-in-{first}"),
+                opts=self.child(),
+            )
+
+    def _associate(self, name: str, repository: DataRepositoryArgs) -> None:
+        events = ["NEW", "CHANGED", "DELETED"]
+        aws.fsx.DataRepositoryAssociation(
+            f"{name}-repository",
+            file_system_id=self.file_system_id,
+            file_system_path="/",
+            data_repository_path=pulumi.Output.format("s3://{0}/{1}", repository.bucket, repository.prefix),
+            batch_import_meta_data_on_create=True,
+            delete_data_in_filesystem=False,
+            s3=aws.fsx.DataRepositoryAssociationS3Args(
+                auto_import_policy=aws.fsx.DataRepositoryAssociationS3AutoImportPolicyArgs(events=events),
+                auto_export_policy=aws.fsx.DataRepositoryAssociationS3AutoExportPolicyArgs(events=events)
+                if repository.export
+                else None,
+            ),
+            tags=self.tags(f"{name}-repository"),
+            opts=self.child(),
+        )
+
+
+def _metadata(args: SharedStorageArgs) -> aws.fsx.LustreFileSystemMetadataConfigurationArgs | None:
+    if args.metadata_iops is not None:
+        return aws.fsx.LustreFileSystemMetadataConfigurationArgs(
+            mode="USER_PROVISIONED", iops=args.metadata_iops
+        )
+    # EFA requires that the configuration is there, and not that it says how many.
+    return aws.fsx.LustreFileSystemMetadataConfigurationArgs(mode="AUTOMATIC") if args.efa else None
+
+
+def _check(name: str, args: SharedStorageArgs) -> None:
+    persistent = args.deployment_type.startswith("PERSISTENT")
+    newest = args.deployment_type == "PERSISTENT_2"
+    if args.efa and (not newest or args.efa_security_group_id is None):
+        raise InputError(
+            f"file system {name}: EFA needs deployment type PERSISTENT_2 and the nodes' EFA security group, "
+            f"not {args.deployment_type} and {args.efa_security_group_id}",
+            remedy="use PERSISTENT_2 and pass efa_security_group_id, or leave EFA off",
+        )
+    if args.metadata_iops is not None and not newest:
+        raise InputError(
+            f"file system {name}: metadata IOPS are for PERSISTENT_2, not {args.deployment_type}",
+            remedy="leave out metadata_iops",
+        )
+    if persistent != (args.throughput is not None):
+        raise InputError(
+            f"file system {name}: throughput {args.throughput} with {args.deployment_type}",
+            remedy="give throughput for persistent types, and none for scratch types",
+        )
+    if args.backup_days and (not persistent or args.data_repository is not None):
+        raise InputError(
+            f"file system {name}: FSx cannot back up a scratch file system or one with a data repository",
+            remedy="set backup_days=0; with a data repository the bucket is the lasting copy",
+        )
