@@ -1,0 +1,1 @@
+"""The stack program and what it consists of."""

@@ -1,0 +1,9 @@
+"""The stack program: load the fleet file, check it, plan it, build its cloud half, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stacks.program import run
+
+run(Path(__file__).resolve().parent.parent)

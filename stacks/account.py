@@ -1,0 +1,41 @@
+"""What a stack has once for its whole AWS account: the budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components.budget import BudgetGuard, BudgetGuardArgs
+from gpufleet.plan.models import FleetPlan
+from stacks.settings import Settings
+
+BUDGET_REGION = "us-east-1"
+"""Where AWS Budgets lives; its topic is put beside it."""
+
+COST_TAGS = ("gpufleet:fleet", "gpufleet:environment")
+"""The tags that, together, say what belongs to an environment of a fleet."""
+
+
+def build_account(plan: FleetPlan, settings: Settings) -> dict[str, Any]:
+    """The budget with its alerts; returns what the stack exports of it."""
+    name = f"{plan.fleet}-{plan.environment}"
+    provider = aws.Provider(f"{name}-account", region=BUDGET_REGION, **settings.aws_provider)
+    guard = BudgetGuard(
+        f"{name}-budget",
+        BudgetGuardArgs(
+            monthly_usd=plan.budget.monthly,
+            thresholds=plan.budget.alerts,
+            cost_tags={key: plan.tags[key] for key in COST_TAGS},
+            emails=plan.budget.notify,
+            tags=plan.tags,
+        ),
+        pulumi.ResourceOptions(providers=[provider]),
+    )
+    return {
+        "name": guard.budget_name,
+        "topic_arn": guard.topic_arn,
+        "monthly_usd": str(plan.budget.monthly),
+        "on_breach": plan.budget.on_breach,
+    }

@@ -1,0 +1,206 @@
+"""One cloud site: its network, roles, cluster, storage and node groups, and what it exports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components.bucket import Bucket, BucketArgs
+from components.cluster import EksCluster, EksClusterArgs, SystemNodesArgs
+from components.identity import IamRoles, IamRolesArgs
+from components.network import Network, NetworkArgs, SubnetArgs
+from components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
+from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
+from stacks.cluster_inside import build_cluster_base
+from stacks.node_groups import Surroundings, build_node_group
+from stacks.settings import Settings
+
+PRIVATE_SERVICES = (
+    "autoscaling",
+    "ec2",
+    "ec2messages",
+    "ecr.api",
+    "ecr.dkr",
+    "eks",
+    "eks-auth",
+    "elasticloadbalancing",
+    "fsx",
+    "logs",
+    "ssm",
+    "ssmmessages",
+    "sts",
+)
+"""What nodes call, and reach through interface endpoints where a site has no NAT."""
+
+
+@dataclass(frozen=True)
+class _Site:
+    name: str
+    plan: CloudSitePlan
+    settings: Settings
+    opts: pulumi.ResourceOptions
+
+
+def build_site(plan: FleetPlan, site: CloudSitePlan, settings: Settings) -> dict[str, Any]:
+    """Everything of one site. Returns its outputs: `<site>`, and `<site>-kubeconfig` as a secret."""
+    name = f"{plan.fleet}-{plan.environment}-{site.site}"
+    provider = aws.Provider(name, region=site.region, **settings.aws_provider)
+    this = _Site(name, site, settings, pulumi.ResourceOptions(providers=[provider]))
+    network = _network(this)
+    buckets = _buckets(this)
+    roles = IamRoles(
+        name,
+        IamRolesArgs(
+            scheduler=site.scheduler, bucket_arns=[bucket.arn for bucket in buckets.values()], tags=site.tags
+        ),
+        this.opts,
+    )
+    cluster = _cluster(this, site.kubernetes, network, roles) if site.kubernetes else None
+    client_group = cluster.security_group_id if cluster else network.node_security_group_id
+    storage = {item.name: _lustre(this, item, network, client_group, buckets) for item in site.lustre}
+    around = Surroundings(
+        network=network,
+        roles=roles,
+        cluster=cluster,
+        client_group=client_group,
+        settings=settings,
+        opts=this.opts,
+    )
+    groups = [build_node_group(f"{name}-{group.name}", group, around) for group in site.node_groups]
+    outputs: dict[str, Any] = {
+        site.site: {
+            "region": site.region,
+            "scheduler": site.scheduler,
+            "vpc_id": network.vpc_id,
+            "private_subnet_ids": dict(network.private_subnet_ids),
+            "public_subnet_ids": dict(network.public_subnet_ids),
+            "cluster": _cluster_outputs(cluster),
+            "node_groups": groups,
+            "lustre": [_lustre_outputs(item, storage[item.name]) for item in site.lustre],
+            "buckets": {key: bucket.bucket_name for key, bucket in buckets.items()},
+        }
+    }
+    if cluster and site.kubernetes:
+        build_cluster_base(name, site, site.kubernetes, cluster)
+        outputs[f"{site.site}-kubeconfig"] = cluster.kubeconfig
+    return outputs
+
+
+def _network(this: _Site) -> Network:
+    site = this.plan
+    return Network(
+        this.name,
+        NetworkArgs(
+            cidr=site.cidr,
+            subnets=[
+                SubnetArgs(zone=subnet.zone, cidr=subnet.cidr, public=subnet.kind == "public")
+                for subnet in site.subnets
+            ],
+            nat=site.nat,
+            cluster_name=this.name if site.kubernetes else None,
+            interface_endpoints=PRIVATE_SERVICES if site.nat == "none" else (),
+            tags=site.tags,
+        ),
+        this.opts,
+    )
+
+
+def _buckets(this: _Site) -> dict[str, Bucket]:
+    return {
+        item.name: Bucket(
+            f"{this.name}-{item.name}",
+            BucketArgs(
+                bucket=item.bucket,
+                versioning=item.versioning,
+                expire_days=item.expire_days,
+                protect=this.settings.protect,
+                tags=item.tags,
+            ),
+            this.opts,
+        )
+        for item in this.plan.buckets
+    }
+
+
+def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: IamRoles) -> EksCluster:
+    if roles.cluster_role_arn is None:
+        raise AssertionError("a Kubernetes site's roles have one for the cluster")
+    return EksCluster(
+        this.name,
+        EksClusterArgs(
+            cluster_name=this.name,
+            version=settings.version,
+            cluster_role_arn=roles.cluster_role_arn,
+            node_role_arn=roles.node_role_arn,
+            subnet_ids=list(network.private_subnet_ids.values()),
+            public_cidrs=settings.public_cidrs,
+            system_nodes=SystemNodesArgs(
+                instance_types=settings.system_instance_types,
+                min_size=settings.system_min,
+                max_size=settings.system_max,
+            ),
+            fsx=bool(this.plan.lustre),
+            deletion_protection=this.settings.protect,
+            after=network.nat_ready,
+            tags=this.plan.tags,
+        ),
+        this.opts,
+    )
+
+
+def _lustre(
+    this: _Site,
+    item: LustrePlan,
+    network: Network,
+    client_group: pulumi.Output[str],
+    buckets: Mapping[str, Bucket],
+) -> SharedStorage:
+    repository = None
+    if item.import_bucket is not None:
+        made_here = {bucket.bucket: buckets[bucket.name].bucket_name for bucket in this.plan.buckets}
+        repository = DataRepositoryArgs(
+            bucket=made_here.get(item.import_bucket, item.import_bucket),
+            prefix=item.import_prefix,
+            export=item.export,
+        )
+    return SharedStorage(
+        f"{this.name}-{item.name}",
+        SharedStorageArgs(
+            deployment_type=item.deployment,
+            capacity_gib=item.capacity_gib,
+            subnet_id=network.private_subnet_ids[item.zone],
+            vpc_id=network.vpc_id,
+            client_security_group_ids=[client_group],
+            throughput=item.throughput,
+            efa=item.efa,
+            efa_security_group_id=network.efa_security_group_id if item.efa else None,
+            metadata_iops=item.metadata_iops,
+            compression=item.compression,
+            backup_days=item.backup_days,
+            data_repository=repository,
+            protect=this.settings.protect,
+            final_backup=this.settings.protect,
+            tags=item.tags,
+        ),
+        this.opts,
+    )
+
+
+def _cluster_outputs(cluster: EksCluster | None) -> dict[str, Any] | None:
+    if cluster is None:
+        return None
+    return {"name": cluster.cluster_name, "endpoint": cluster.endpoint, "version": cluster.version}
+
+
+def _lustre_outputs(item: LustrePlan, storage: SharedStorage) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "id": storage.file_system_id,
+        "dns_name": storage.dns_name,
+        "mount_name": storage.mount_name,
+        "mount": item.mount,
+    }

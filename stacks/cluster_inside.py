@@ -1,0 +1,40 @@
+"""What is applied inside a site's Kubernetes cluster."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.cluster import EksCluster
+from components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
+from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
+
+
+def build_cluster_base(
+    name: str, site: CloudSitePlan, settings: KubernetesPlan, cluster: EksCluster
+) -> ClusterBase:
+    """Teams, priorities and device plugins, once the cluster can run them.
+
+    The endpoint is private by default: whoever runs the stack needs a way into the site's network.
+    """
+    provider = k8s.Provider(
+        f"{name}-kubernetes",
+        kubeconfig=cluster.kubeconfig,
+        enable_server_side_apply=True,
+        opts=pulumi.ResourceOptions(depends_on=list(cluster.system_ready)),
+    )
+    taints = [taint.key for group in site.node_groups for taint in group.taints]
+    return ClusterBase(
+        f"{name}-base",
+        ClusterBaseArgs(
+            teams=[
+                TeamArgs(name=team.name, gpus=team.gpus, priority=team.priority) for team in settings.teams
+            ],
+            gpu_stack=settings.gpu_stack,
+            efa=any(group.efa for group in site.node_groups),
+            region=site.region,
+            taint_keys=list(dict.fromkeys(["nvidia.com/gpu", *taints])),
+            labels={"gpufleet.io/site": site.site},
+        ),
+        pulumi.ResourceOptions(providers=[provider]),
+    )

@@ -1,0 +1,64 @@
+"""From the fleet file to resources: what `pulumi up` and gpufleet's own engine run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pulumi
+
+from gpufleet.errors import GpufleetError, SpecError
+from stacks.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from gpufleet.findings import Finding
+    from gpufleet.plan.models import FleetPlan
+
+
+def run(root: Path) -> None:
+    """Build the stack of the checkout `root`. Bad input ends the run with its findings, no traceback."""
+    try:
+        settings = load_settings(root)
+        plan = _plan(root, settings)
+        _build(plan, settings)
+    except SpecError as error:
+        raise pulumi.RunError(_text(error)) from None
+    except GpufleetError as error:
+        raise pulumi.RunError(f"{error.message}\n{error.remedy}".strip()) from None
+
+
+def _plan(root: Path, settings: Settings) -> FleetPlan:
+    from gpufleet.checks import validate
+    from gpufleet.plan import build_plan
+
+    validated = validate(settings.fleet_file, root=root)
+    for finding in validated.findings:
+        pulumi.log.warn(_line(finding))
+    plan = build_plan(validated.loaded.spec, validated.catalog)
+    if plan.environment != pulumi.get_stack():
+        pulumi.log.warn(
+            f"the stack {pulumi.get_stack()} is built from a fleet file of environment {plan.environment}"
+        )
+    return plan
+
+
+def _build(plan: FleetPlan, settings: Settings) -> None:
+    from stacks.account import build_account
+    from stacks.cloud_site import build_site
+
+    for site in plan.cloud:
+        outputs = build_site(plan, site, settings)
+        for key, value in outputs.items():
+            pulumi.export(key, value)
+    pulumi.export("fleet", plan.fleet)
+    pulumi.export("environment", plan.environment)
+    if plan.cloud:
+        pulumi.export("budget", build_account(plan, settings))
+
+
+def _text(error: SpecError) -> str:
+    return "\n".join([f"{error.message}:", *(_line(finding) for finding in error.findings)])
+
+
+def _line(finding: Finding) -> str:
+    return f"{finding.file}:{finding.line}: {finding.field}: {finding.message}; {finding.remedy}"

@@ -1,0 +1,95 @@
+"""The stack's configuration: which cloud, which fleet file, what may be deleted and paid."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import pulumi
+
+from gpufleet.errors import InputError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the program is told besides the fleet file.
+
+    `fleet_file` is a path or an environment's name, by default the stack's. `protect` keeps storage,
+    clusters and Capacity Blocks from being deleted or replaced. `allow_upfront` caps, in USD, what
+    one Capacity Block may cost; None is no cap. `aws_provider` and `aws_client` are arguments of
+    the AWS provider and of boto3 clients: empty for a real account, which configures itself.
+    """
+
+    cloud: str
+    fleet_file: str
+    protect: bool
+    allow_upfront: str | None
+    aws_provider: Mapping[str, Any]
+    aws_client: Mapping[str, str]
+
+
+def load_settings(root: Path) -> Settings:
+    """The settings of the running stack. Raises InputError for values that mean nothing."""
+    config = pulumi.Config("gpufleet")
+    cloud = config.get("cloud") or "aws"
+    fleet_file = config.get("fleetFile") or pulumi.get_stack()
+    if cloud == "sandbox":
+        provider, client = _sandbox(root)
+        return Settings(cloud, fleet_file, config.get_bool("protect") or False, None, provider, client)
+    if cloud != "aws":
+        raise InputError(
+            f"gpufleet:cloud is {cloud!r}; it takes sandbox or aws",
+            remedy="run `pulumi config set gpufleet:cloud sandbox`",
+        )
+    protect = config.get_bool("protect")
+    return Settings(
+        cloud=cloud,
+        fleet_file=fleet_file,
+        protect=True if protect is None else protect,
+        allow_upfront=_amount(config.get("allowUpfront") or "0"),
+        aws_provider={},
+        aws_client=_named_profile(),
+    )
+
+
+def _amount(text: str) -> str:
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not amount.is_finite() or amount < 0:
+        raise InputError(
+            f"gpufleet:allowUpfront is {text!r}; it takes an amount in USD, 0 or more",
+            remedy="run `pulumi config set gpufleet:allowUpfront 800000`",
+        )
+    return text
+
+
+def _named_profile() -> dict[str, str]:
+    """The profile of `aws:profile`, so that the offering look-up asks the account that the provider uses."""
+    profile = pulumi.Config("aws").get("profile")
+    return {"profile": profile} if profile else {}
+
+
+def _sandbox(root: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The emulated AWS, started if it does not run.
+
+    The provider gets the sandbox's own key explicitly: should the real plugin be on PATH instead
+    of the sandbox's, AWS refuses that key, and nothing is created in anybody's account.
+    """
+    from gpufleet.sandbox import daemon
+    from gpufleet.sandbox.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+    from gpufleet.sandbox.provider.config import sandbox_folder
+
+    url = os.environ.get("AWS_ENDPOINT_URL") or daemon.ensure(sandbox_folder(root)).url
+    provider = {"access_key": ACCESS_KEY_ID, "secret_key": SECRET_ACCESS_KEY}
+    client = {
+        "endpoint_url": url,
+        "aws_access_key_id": ACCESS_KEY_ID,
+        "aws_secret_access_key": SECRET_ACCESS_KEY,
+    }
+    return provider, client
