@@ -1,0 +1,88 @@
+"""`gpufleet inventory`: the Ansible inventory of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gpufleet.cli.console import emit_json, err, print_findings
+from gpufleet.cli.context import Workspace
+from gpufleet.errors import ExitCode, GpufleetError
+from gpufleet.plan.models import FleetPlan
+
+Environment = Annotated[
+    str, typer.Argument(help="An environment (stacks/<env>/fleet.yaml) or the path of a fleet file.")
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="The file to write; without it, standard output.")
+]
+CloudOption = Annotated[
+    str | None, typer.Option("--cloud", help="Whose stack lists cloud nodes; default: the stack's own.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of YAML.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to `app`."""
+    app.command()(inventory)
+
+
+def inventory(
+    environment: Environment, output: Output = None, cloud: CloudOption = None, json: Json = False
+) -> int:
+    """Write the Ansible inventory: rack hosts, and the cloud nodes of Slurm sites that are up."""
+    from gpufleet.checks import validate
+    from gpufleet.onprem.files import write_atomically
+    from gpufleet.onprem.inventory import build_inventory
+    from gpufleet.onprem.inventory_text import group_members, render
+    from gpufleet.plan import build_plan
+
+    workspace = Workspace.open(environment)
+    validated = validate(workspace.target, root=workspace.root)
+    plan = build_plan(validated.loaded.spec, validated.catalog)
+    outputs, left_out = _stack_outputs(workspace, plan, cloud)
+    document = build_inventory(plan, validated.catalog, outputs)
+    groups = group_members(document)
+    if output is not None:
+        write_atomically(output, render(document))
+    if json:
+        emit_json(
+            {
+                "environment": plan.environment,
+                "file": None if output is None else str(output),
+                "hosts": len(groups["all"]),
+                "groups": groups,
+                "cloud_nodes_left_out": left_out,
+                "inventory": document,
+            }
+        )
+        return int(ExitCode.DONE)
+    print_findings(validated.findings, err)
+    if output is None:
+        typer.echo(render(document), nl=False)
+    else:
+        err.print(f"{output}: {len(groups['all'])} hosts in {len(groups) - 1} groups", markup=False)
+    if left_out:
+        err.print(f"cloud nodes are left out: {left_out}", markup=False, soft_wrap=True)
+    return int(ExitCode.DONE)
+
+
+def _stack_outputs(
+    workspace: Workspace, plan: FleetPlan, cloud: str | None
+) -> tuple[Mapping[str, Any], str | None]:
+    """The stack's outputs, or none and why: a rack is configured without any cloud at hand."""
+    if not any(site.scheduler == "slurm" for site in plan.cloud):
+        return {}, None
+    from gpufleet.engine.select import select_engine
+    from gpufleet.onprem.cloud_nodes import OUTPUT
+
+    try:
+        chosen = workspace.cloud(plan.environment, cloud)
+        request = workspace.offline_request(plan.environment, chosen)
+        outputs = select_engine("auto", cloud=chosen).outputs(request)
+    except GpufleetError as error:
+        return {}, error.message
+    return outputs, None if OUTPUT in outputs else f"the stack has no output {OUTPUT!r} yet"
