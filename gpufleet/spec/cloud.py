@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import Capacity
-from gpufleet.spec.fields import KubernetesVersion, Name, NodeCount, Switch, Text, Whole, Word
+from gpufleet.spec.fields import WHOLE, KubernetesVersion, Name, NodeCount, Switch, Text, Word
 from gpufleet.spec.quantity import Size
 from gpufleet.spec.storage import Storage
 
@@ -27,8 +27,8 @@ class Volume(Model):
     """The root volume (gp3, encrypted). `throughput` in MB/s, `iops` per second."""
 
     size: Annotated[Size, Field(description="Its size.")] = Size.of_gib(200)
-    iops: Annotated[Whole, Field(ge=3000, le=80_000, description="Operations per second.")] = 3000
-    throughput: Annotated[Whole, Field(ge=125, le=2000, description="MB/s.")] = 125
+    iops: Annotated[int, Field(ge=3000, le=80_000, description="Operations per second."), WHOLE] = 3000
+    throughput: Annotated[int, Field(ge=125, le=2000, description="MB/s."), WHOLE] = 125
 
 
 class NodeGroup(Model):
@@ -72,7 +72,7 @@ class Team(Model):
     """A team of a site: its namespace or account, and the GPUs it may hold at once."""
 
     name: Annotated[Name, Field(description="The team's name.")]
-    gpus: Annotated[Whole, Field(ge=0, le=1_000_000, description="GPUs it may hold at once.")]
+    gpus: Annotated[int, Field(ge=0, le=1_000_000, description="GPUs it may hold at once."), WHOLE]
     priority: Annotated[Literal["low", "normal", "high"], Field(description="Whose jobs go first.")] = (
         "normal"
     )

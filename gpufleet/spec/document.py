@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+from itertools import islice
 from pathlib import Path
 
 from gpufleet.errors import InputError, SpecError
@@ -14,7 +15,7 @@ from gpufleet.spec.syntax import line_of
 LARGEST_BYTES = 1024 * 1024
 MOST_TABS_SHOWN = 20
 
-_TAB_INDENT = re.compile(r"^ *\t[ \t]*[^\s#]", re.MULTILINE)
+_TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
 
@@ -25,9 +26,9 @@ def read_document(path: Path, shown: str) -> tuple[Entry, list[Finding]]:
     one YAML mapping of at most 1 MiB.
     """
     text = _text(path, shown)
-    tabs = [_line(text, match.start()) for match in _TAB_INDENT.finditer(text)]
+    tabs = [_line(text, match.start()) for match in islice(_TAB_INDENT.finditer(text), MOST_TABS_SHOWN)]
     if tabs:
-        raise SpecError([_tab(text, shown, line) for line in tabs[:MOST_TABS_SHOWN]])
+        raise SpecError([_tab(text, shown, line) for line in tabs])
     try:
         root, findings = compose(text, shown)
     except Unreadable as unreadable:

@@ -41,8 +41,9 @@ def _switch(value: Any) -> bool:
     raise PydanticCustomError("flag", "neither true nor false")
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-Number = Annotated[float, BeforeValidator(_decimal), Field(allow_inf_nan=False)]
+# These two stand last in `Annotated`: bounds in front of them get into the JSON schema as they are.
+WHOLE = BeforeValidator(_whole)
+DECIMAL = BeforeValidator(_decimal)
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Text = Annotated[str, Field(min_length=1, max_length=255)]
 
@@ -70,7 +71,7 @@ Name = Annotated[str, Field(pattern=NAME, max_length=63)]
 BucketName = Annotated[str, Field(pattern=BUCKET)]
 S3Path = Annotated[str, Field(pattern=S3_PATH, max_length=1024)]
 AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE, max_length=255)]
-NodeCount = Annotated[Whole, Field(ge=0, le=100_000)]
+NodeCount = Annotated[int, Field(ge=0, le=100_000), WHOLE]
 # `1.35` is text here and a number to a YAML editor.
 KubernetesVersion = Annotated[
     str, Field(pattern=KUBERNETES), WithJsonSchema({"type": ["string", "number"], "pattern": KUBERNETES})

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.spec.base import Model
 from gpufleet.spec.cloud import Team
-from gpufleet.spec.fields import Name, Number, Text, Whole
+from gpufleet.spec.fields import DECIMAL, WHOLE, Name, Text
 from gpufleet.spec.quantity import Duration, EnergyPrice, HostRange, Money, Power
 from gpufleet.spec.storage import OnPremStorage
 
@@ -29,7 +29,9 @@ class SitePower(Model):
     """Electricity: capacity of a rack, power usage effectiveness (at least 1), price of energy."""
 
     per_rack: Annotated[Power, Field(description="What a rack can be fed.")]
-    pue: Annotated[Number, Field(ge=1.0, le=3.0, description="Power usage effectiveness of the hall.")]
+    pue: Annotated[
+        float, Field(ge=1.0, le=3.0, description="Power usage effectiveness of the hall."), DECIMAL
+    ]
     price: Annotated[EnergyPrice, Field(description="What a kWh costs.")]
 
 
@@ -44,7 +46,7 @@ class Ssh(Model):
     """How Ansible reaches the hosts."""
 
     user: Annotated[Text, Field(description="The user that Ansible logs in as.")] = "ubuntu"
-    port: Annotated[Whole, Field(ge=1, le=65535, description="The port of sshd.")] = 22
+    port: Annotated[int, Field(ge=1, le=65535, description="The port of sshd."), WHOLE] = 22
     domain: Annotated[str, Field(max_length=253, description="Appended to host names.")] = ""
 
 
@@ -64,6 +66,6 @@ class OnPremSite(Model):
     scheduler: Annotated[Literal["slurm", "kubernetes"], Field(description="Who places jobs.")] = "slurm"
     power: Annotated[SitePower | None, Field(description="Electricity, for the cost of running.")] = None
     ownership: Annotated[Ownership | None, Field(description="What nodes cost, if it is not sunk.")] = None
-    ssh: Annotated[Ssh, Field(description="How Ansible reaches the hosts.")] = Ssh()
+    ssh: Annotated[Ssh, Field(description="How Ansible logs in.")] = Ssh()
     storage: Annotated[tuple[OnPremStorage, ...], Field(description="File systems that nodes mount.")] = ()
     teams: Annotated[tuple[Team, ...], Field(description="Accounts with GPU limits.")] = ()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import AbsolutePath, BucketName, Name, S3Path, Switch, Text, Whole
+from gpufleet.spec.fields import WHOLE, AbsolutePath, BucketName, Name, S3Path, Switch, Text
 from gpufleet.spec.quantity import Duration, Size, ThroughputPerTiB
 
 
@@ -32,7 +32,8 @@ class Lustre(Model):
         False
     )
     metadata_iops: Annotated[
-        Whole | None, Field(ge=1500, le=192_000, description="Provisioned metadata operations per second.")
+        Annotated[int, Field(ge=1500, le=192_000), WHOLE] | None,
+        Field(description="Provisioned metadata operations per second."),
     ] = None
     import_from: Annotated[
         S3Path | None, Field(description="The bucket and prefix that files come from.")

@@ -34,13 +34,16 @@ _WRONG_KIND = {
 def findings_of(error: ValidationError, source: SourceMap, root: type[BaseModel]) -> Iterator[Finding]:
     """Every error of a validation as a finding, in pydantic's order."""
     for detail in error.errors(include_url=False):
-        yield _finding(detail, source, root)
+        # A list whose only items are wrong is not short as well.
+        if detail["type"] != "too_short" or not detail["input"]:
+            yield _finding(detail, source, root)
 
 
 def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> Finding:
     path, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})
     value = detail["input"]
-    name = str(path[-1]) if path else "the file"
+    name = _named(path)
+    entry = f"{name}: " if path and isinstance(path[-1], str) else ""
     expected = type_at(root, path)
     if kind == "extra_forbidden":
         return _unknown_field(path, source, root)
@@ -64,7 +67,7 @@ def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> 
             path,
             rule="empty-value",
             message=f"'{name}' has no value",
-            remedy=f"write '{name}: {_example(expected)}', or remove the line",
+            remedy=f"write '{entry}{_example(expected)}', or remove it",
         )
     if kind == "quantity":
         return source.finding(
@@ -78,7 +81,7 @@ def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> 
             path,
             rule="wrong-type",
             message=f"'{name}' has to be {_noun(expected)}, and this is {_kind_of(value)}",
-            remedy=f"write '{name}: {f'[{value}]' if alone else _example(expected)}'",
+            remedy=f"write '{entry}{f'[{value}]' if alone else _example(expected)}'",
         )
     message, remedy = _bound(kind, name, value, context)
     return source.finding(path, rule=_BOUND_RULES.get(kind, "bad-value"), message=message, remedy=remedy)
@@ -144,10 +147,19 @@ def _choice(path: FieldPath, value: str, known: Sequence[str], source: SourceMap
     near = get_close_matches(value.casefold().replace("_", "-"), folded, n=1, cutoff=0.5)
     listed = " or ".join([", ".join(known[:-1]), known[-1]]) if len(known) > 1 else "".join(known)
     remedy = f"did you mean '{folded[near[0]]}'? It takes {listed}" if near else f"write {listed}"
-    name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
     return source.finding(
-        path, rule="unknown-choice", message=f"'{value[:40]}' is no choice for '{name}'", remedy=remedy
+        path,
+        rule="unknown-choice",
+        message=f"'{value[:40]}' is no choice for '{_named(path)}'",
+        remedy=remedy,
     )
+
+
+def _named(path: FieldPath) -> str:
+    """How a message calls the field: by its name, with the index where it is a list's item."""
+    if path and isinstance(path[-1], int):
+        return field_path(path[-2:])
+    return str(path[-1]) if path else "the file"
 
 
 def _place(path: FieldPath) -> str:

@@ -1,0 +1,68 @@
+"""Host ranges: what expands, and what is refused before it can fill the memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.spec.hosts import HostRange
+from gpufleet.spec.parsing import QuantityError
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("dgx[001-003]", ("dgx001", "dgx002", "dgx003")),
+        ("dgx[001-002,012]", ("dgx001", "dgx002", "dgx012")),
+        ("dgx[1-2, 12]", ("dgx1", "dgx2", "dgx12")),
+        ("dgx[8-11]", ("dgx8", "dgx9", "dgx10", "dgx11")),
+        ("dgx[0-2]", ("dgx0", "dgx1", "dgx2")),
+        ("rack1-[01-02]-ib", ("rack1-01-ib", "rack1-02-ib")),
+        ("login1", ("login1",)),
+        ("a[7]", ("a7",)),
+    ],
+)
+def test_a_range_expands_in_order(text: str, hosts: tuple[str, ...]) -> None:
+    assert HostRange.parse(text).hosts == hosts
+
+
+def test_ten_thousand_hosts_are_the_most() -> None:
+    assert len(HostRange.parse("n[00001-10000]").hosts) == 10_000
+    with pytest.raises(QuantityError, match="more than 10000 hosts"):
+        HostRange.parse("n[00000-10000]")
+    with pytest.raises(QuantityError, match="more than 10000 hosts"):
+        HostRange.parse("n[000000001-999999999]")
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "remedy"),
+    [
+        ("", "empty", ""),
+        ("dgx[]", "holds no host", ""),
+        ("dgx[ ]", "holds no host", ""),
+        ("dgx[064-001]", "reversed", "[001-064]"),
+        ("dgx[1-010]", "different widths", "[001-010]"),
+        ("dgx[001-1000]", "different widths", "[0001-1000]"),
+        ("dgx[01-03,02]", "dgx02 is in it twice", ""),
+        ("dgx[1,a]", "neither a number", ""),
+        ("dgx[1,,2]", "neither a number", ""),
+        ("dgx[-1]", "neither a number", ""),
+        ("dgx[1-2", "exactly one", ""),
+        ("dgx1-2]", "exactly one", ""),
+        ("dgx[1-2][3-4]", "exactly one", ""),
+        ("DGX[1-2]", "upper-case", "dgx[1-2]"),
+        ("1dgx", "not a host name", ""),
+        ("dgx_1", "not a host name", ""),
+        ("dgx-", "not a host name", ""),
+        ("a b", "not a host name", ""),
+        ("dgx1.example.com", "dot", "ssh.domain"),
+        ("d" * 64, "63 characters", ""),
+        ("d" * 62 + "[01-02]", "63 characters", ""),
+        ("n[" + ",".join("1" for _ in range(500)) + "]", "longer than 1000", ""),
+        ("n[\N{ARABIC-INDIC DIGIT ONE}-2]", "neither a number", ""),
+    ],
+)
+def test_a_range_that_makes_no_sense_says_why(text: str, why: str, remedy: str) -> None:
+    with pytest.raises(QuantityError) as caught:
+        HostRange.parse(text)
+    assert why in caught.value.reason
+    assert remedy in caught.value.remedy

@@ -1,0 +1,86 @@
+"""The JSON schema agrees with the loader, judged by the jsonschema library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from gpufleet.spec.init import TEMPLATES, render_template
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.schema import fleet_schema
+from gpufleet.spec.shape import bare, fields_of, is_model
+from tests.unit.spec.samples import ROOT, VALID
+
+SCHEMA = fleet_schema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def problems(data: Any) -> list[str]:
+    return [f"{error.json_path}: {error.message}" for error in VALIDATOR.iter_errors(data)]
+
+
+def test_it_is_a_valid_schema_of_draft_2020_12() -> None:
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
+def test_it_accepts_the_shipped_files_as_plain_yaml(environment: str) -> None:
+    data = yaml.safe_load((ROOT / "stacks" / environment / "fleet.yaml").read_text())
+    assert problems(data) == []
+    data["cloud"][0]["regoin"] = "x"
+    assert any("regoin" in problem for problem in problems(data))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_it_accepts_the_templates_as_plain_yaml(template: str) -> None:
+    assert problems(yaml.safe_load(render_template(template, "demo", "atlas"))) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("fleet: atlas\n", "fleet: atlas\nfleets: x\n"),
+        ("fleet: atlas\n", ""),
+        ("    region: us-east-1\n", ""),
+        ("{on_demand: {min: 1, max: 2}}", "{on_demand: {max: 2}, spot: {max: 1}}"),
+        ("{on_demand: {min: 1, max: 2}}", "{}"),
+        ("capacity: 1200 GiB", "capacity: 1200"),
+        ("capacity: 1200 GiB", "capacity: 24 TB"),
+        ("monthly: 1000 USD", "monthly: -1 USD"),
+        ("nodes: dgx[01-04]", "nodes: dgx[]"),
+        ("min: 1", "min: -1"),
+        ("kind: infiniband", "kind: token-ring"),
+        ("environment: demo", "environment: Demo"),
+    ],
+)
+def test_it_refuses_what_the_loader_refuses(old: str, new: str) -> None:
+    assert problems(yaml.safe_load(VALID)) == []
+    assert problems(yaml.safe_load(VALID.replace(old, new))) != []
+
+
+def test_a_file_that_extends_may_leave_out_and_remove() -> None:
+    data = {
+        "extends": "../base.yaml",
+        "cloud": [{"site": "a", "network": None, "node_groups": [{"name": "b"}]}],
+    }
+    assert problems(data) == []
+    assert problems({**data, "cloud": [{"region": "x"}]}) != []
+    assert problems({**data, "fleeet": "x"}) != []
+    del data["extends"]
+    assert problems(data) != []
+
+
+def test_every_field_of_every_model_has_a_description() -> None:
+    def walk(model: Any) -> None:
+        for name, kind in fields_of(model).items():
+            definition = SCHEMA["$defs"][model.__name__]["properties"][name]
+            assert definition.get("description"), f"{model.__name__}.{name}"
+            inner = bare(kind.__args__[0]) if getattr(kind, "__args__", ()) else kind
+            if is_model(inner):
+                walk(inner)
+
+    walk(FleetSpec)
