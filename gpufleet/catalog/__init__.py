@@ -3,12 +3,12 @@
 `load_catalog` reads the data files that ship with gpufleet. What `gpufleet catalog refresh` has
 written to a checkout's `.gpufleet/catalog/` is laid over them: a type read from the account
 replaces the hardware facts of the shipped one, a price read from the account replaces the shipped
-price of the same type, region and kind, and everything the account did not answer stays as shipped.
+price of the same type, region and kind, and everything the account was not asked stays as shipped
+(`overlay` has the rule).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -23,11 +23,13 @@ from gpufleet.catalog.models import (
     NetworkCard,
     Price,
     Region,
+    RegionRead,
     ServicePrice,
     SoftwareLock,
     SpotPrices,
     System,
 )
+from gpufleet.catalog.overlay import overlay
 from gpufleet.catalog.prices import STALE_AFTER_DAYS, age_in_words, is_stale, price_age
 from gpufleet.catalog.store import INSTANCES, REGIONS, read_entries
 
@@ -42,6 +44,7 @@ __all__ = [
     "NetworkInterface",
     "Price",
     "Region",
+    "RegionRead",
     "ServicePrice",
     "SoftwareLock",
     "SpotPrices",
@@ -82,8 +85,8 @@ def _load(stamps: tuple[tuple[Path, int], ...]) -> Catalog:
     over = {path.name: path for path, _ in stamps}
     instances = _entries(InstanceType, INSTANCES, "instances", "name")
     if INSTANCES in over:
-        for item in read_entries(over[INSTANCES], InstanceType, "instances"):
-            instances[item.name] = lay_over(instances.get(item.name), item)
+        read = read_entries(over[INSTANCES], InstanceType, "instances")
+        instances = overlay(instances, read, read_entries(over[INSTANCES], RegionRead, "read"))
     regions = _entries(Region, REGIONS, "regions", "name")
     if REGIONS in over:
         regions |= {item.name: item for item in read_entries(over[REGIONS], Region, "regions")}
@@ -101,26 +104,3 @@ def _load(stamps: tuple[tuple[Path, int], ...]) -> Catalog:
 
 def _entries(model: type[Entry], file: str, key: str, name: str) -> dict[str, Entry]:
     return {getattr(entry, name): entry for entry in read_entries(DATA / file, model, key)}
-
-
-def lay_over(shipped: InstanceType | None, read: InstanceType) -> InstanceType:
-    """`read`, with the regions and prices of `shipped` that it lacks."""
-    if shipped is None:
-        return read
-    return read.model_copy(
-        update={
-            "regions": shipped.regions | read.regions,
-            "on_demand": _merged(shipped.on_demand, read.on_demand),
-            "spot": _merged(shipped.spot, read.spot),
-            "capacity_block": _merged(shipped.capacity_block, read.capacity_block),
-            "gpudirect_rdma": shipped.gpudirect_rdma if read.gpudirect_rdma is None else read.gpudirect_rdma,
-            "notes": shipped.notes,
-        }
-    )
-
-
-Value = TypeVar("Value", Price, SpotPrices)
-
-
-def _merged(shipped: Mapping[str, Value], read: Mapping[str, Value]) -> dict[str, Value]:
-    return {**shipped, **read}

@@ -255,3 +255,11 @@ class Region(Fact):
     zones: tuple[Zone, ...]
     zone_ids: tuple[str, ...]
     source: str
+
+
+class RegionRead(Fact):
+    """That an account was asked about a region, and whether it answered about spot prices too."""
+
+    name: str
+    date: dt.date
+    spot: bool

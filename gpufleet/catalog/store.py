@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from gpufleet.catalog.models import Fact, InstanceType, Price, SpotPrices
+from gpufleet.catalog.models import Fact, InstanceType, Price, Region, RegionRead, SpotPrices
 from gpufleet.errors import InputError
 
 INSTANCES = "instances.json"
@@ -109,13 +109,23 @@ class SourceTable:
         }
 
 
-def instances_text(instances: Iterable[InstanceType]) -> str:
-    """The file of `instances`, one type a line, so that a diff shows which types changed."""
+def instances_text(instances: Iterable[InstanceType], read: Iterable[RegionRead] = ()) -> str:
+    """The file of `instances`, one type a line, so that a diff shows which types changed.
+
+    `read` says which regions an account was asked about; the shipped file has none.
+    """
     table = SourceTable()
     entries = [_instance(item, table) for item in sorted(instances, key=lambda item: item.name)]
     lines = ",\n  ".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
     sources = json.dumps(table.document(), indent=2, ensure_ascii=False).replace("\n", "\n ")
-    return f'{{\n "sources": {sources},\n "instances": [\n  {lines}\n ]\n}}\n'
+    asked = json.dumps([item.model_dump(mode="json") for item in read])
+    return f'{{\n "sources": {sources},\n "read": {asked},\n "instances": [\n  {lines}\n ]\n}}\n'
+
+
+def regions_text(regions: Iterable[Region]) -> str:
+    """The file of `regions`, one region a line."""
+    lines = ",\n  ".join(json.dumps(item.model_dump(mode="json")) for item in regions)
+    return f'{{\n "regions": [\n  {lines}\n ]\n}}\n'
 
 
 def _instance(item: InstanceType, table: SourceTable) -> dict[str, Any]:

@@ -23,12 +23,14 @@ from gpufleet.catalog.listing import (
     system_prices,
 )
 from gpufleet.catalog.models import Fact, UsageClass
+from gpufleet.cli.catalog_refresh import refresh
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.context import find_root
 from gpufleet.errors import InputError
 
 WIDTH = 100
 DEFAULT_REGION = "us-east-1"
+REFRESHABLE = get_args(UsageClass)
 
 
 class _InstancesByDefault(TyperGroup):
@@ -46,6 +48,7 @@ app = typer.Typer(
     help="What can be bought and run, and at which price; lists instance types unless told otherwise.",
     rich_markup_mode=None,
 )
+app.command()(refresh)
 
 Gpu = Annotated[str | None, typer.Option("--gpu", help="Only this GPU, e.g. H100.")]
 RegionOption = Annotated[
@@ -91,6 +94,7 @@ def instances(
     from gpufleet.report.catalog_tables import LEGEND, instances_table
 
     catalog = checkout_catalog()
+    region = _known("region", region, _regions(catalog))
     found = _find(catalog, gpu, region, min_gpus, efa, usage)
     where = region or DEFAULT_REGION
     rows = list(instance_prices(found, where))
@@ -166,9 +170,10 @@ def prices(
     from gpufleet.report.catalog_tables import LEGEND, prices_table
 
     catalog = checkout_catalog()
+    region = _known("region", region, _regions(catalog))
     rows: Sequence[PriceRow]
     if gpu is None and usage is None:
-        rows = all_prices(catalog, _known("region", region, _regions(catalog)))
+        rows = all_prices(catalog, region)
     else:
         found = _find(catalog, gpu, region, 0, None, usage)
         rows = [row for row in instance_prices(found, region) if usage is None or row.kind == usage]
@@ -184,7 +189,7 @@ def _find(
     """The types that the filters leave, biggest GPUs first; InputError for an unknown filter value."""
     found = catalog.find_instances(
         gpu=_known("GPU", gpu, catalog.gpus),
-        region=_known("region", region, _regions(catalog)),
+        region=region,
         usage=_known("usage class", usage, get_args(UsageClass)),  # type: ignore[arg-type]
         min_gpus=min_gpus,
         efa=efa,
@@ -193,7 +198,11 @@ def _find(
         name: max(item.gpu_memory_gib or 0 for item in catalog.instances.values() if item.gpu == name)
         for name in {item.gpu for item in found}
     }
-    return sorted(found, key=lambda item: (item.gpu is None, -memory[item.gpu], item.gpu or ""))
+    return sorted(found, key=lambda item: (_plain_cpu(item), -memory[item.gpu], item.gpu or ""))
+
+
+def _plain_cpu(item: InstanceType) -> bool:
+    return item.gpu is None and "gpu" not in item.unverified
 
 
 def _regions(catalog: Catalog) -> set[str]:
@@ -239,19 +248,29 @@ def _show(
         return
     console.print(table)
     console.print(Text(legend, style="dim"))
-    old = [row for row in rows if (price_age(row.price, today()) or 0) > STALE_AFTER_DAYS]
-    if old:
-        oldest = max(price_age(row.price, today()) or 0 for row in old)
-        console.print(
-            f"[yellow]warning:[/yellow] {len(old)} of these prices are older than {STALE_AFTER_DAYS} days, "
-            f"the oldest {oldest} days; `gpufleet catalog refresh` reads today's from your account"
-        )
-    undated = sum(1 for row in rows if row.price.date is None and getattr(row.price, "known", True))
-    if undated:
-        console.print(f"{undated} of these prices are undated: their source does not say of which day it is")
+    for line in _age_lines(rows):
+        console.print(line)
     if sources:
         for line in (*_source_lines(rows), *notes):
             console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _age_lines(rows: Sequence[PriceRow]) -> list[str]:
+    """The warning for old prices, and how many have no date."""
+    ages = [age for row in rows if (age := price_age(row.price, today())) is not None]
+    old = [age for age in ages if age > STALE_AFTER_DAYS]
+    lines = []
+    if old:
+        lines.append(
+            f"[yellow]warning:[/yellow] {len(old)} of {len(rows)} prices older than {STALE_AFTER_DAYS} days, "
+            f"the oldest {max(old)}"
+        )
+        if any(row.kind in REFRESHABLE for row in rows):
+            lines.append("  `gpufleet catalog refresh` reads today's from your AWS account")
+    undated = sum(1 for row in rows if row.price.date is None and getattr(row.price, "known", True))
+    if undated:
+        lines.append(f"{undated} of {len(rows)} prices undated: the source does not say of which day it is")
+    return lines
 
 
 def _source_lines(rows: Iterable[PriceRow]) -> list[str]:
@@ -280,6 +299,7 @@ def _price_json(row: PriceRow) -> dict[str, Any]:
         "what": row.what,
         "kind": row.kind,
         "region": row.region,
+        "unit": "instance-hour",
         **row.price.model_dump(mode="json"),
         "age_days": age,
         "stale": age is not None and age > STALE_AFTER_DAYS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Literal
 
 from rich.table import Table
 from rich.text import Text
@@ -32,17 +33,16 @@ NONE = "-"
 
 
 def figure(price: Price) -> str:
-    """The amount with at most 4 decimals, `unknown` without one, `*` behind one that is not sure."""
+    """The amount to the cent (4 decimals below 1 USD), or `unknown`; `*` behind one that is not sure."""
     if price.amount is None:
         return "unknown"
     return _plain(price.amount) + ("" if price.verified else "*")
 
 
 def _plain(amount: Decimal) -> str:
-    places = Decimal("0.01") if amount >= 10 else Decimal("0.0001")
-    rounded = amount.quantize(places, ROUND_HALF_EVEN)
-    text = f"{rounded:,f}"
-    return text.rstrip("0").rstrip(".") if amount < 10 else text
+    places = Decimal("0.01") if amount >= 1 else Decimal("0.0001")
+    text = f"{amount.quantize(places, ROUND_HALF_EVEN):,f}"
+    return text if amount >= 1 else text.rstrip("0")
 
 
 def _age(price: Price | SpotPrices, today: dt.date) -> Text:
@@ -55,8 +55,9 @@ def _or_unknown(value: object) -> str:
 
 def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for place, column in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=place == 0)
     return table
 
 
@@ -86,11 +87,15 @@ def instances_table(
             _gpu_memory(item),
             str(item.vcpus),
             str(item.max_efa_interfaces) if item.efa else NONE,
-            item.network_performance.replace(" Gigabit", " Gb/s"),
+            _network(item),
             *(text if usage in sold else NONE for usage, text in shown.items()),
             _age(on_demand, today) if on_demand.known else NONE,
         )
     return table
+
+
+def _network(item: InstanceType) -> str:
+    return item.network_performance.replace("Up to ", "to ").replace(" Gigabit", " Gb/s")
 
 
 def _gpu_memory(item: InstanceType) -> str:

@@ -1,0 +1,55 @@
+"""How what an account answered lies over what was known before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpufleet.catalog.models import InstanceType, RegionRead
+
+
+def overlay(
+    known: Mapping[str, InstanceType], read: Iterable[InstanceType], asked: Iterable[RegionRead]
+) -> dict[str, InstanceType]:
+    """`known` with the types of `read` laid over, keyed by name.
+
+    In a region that was asked about, a type is offered if and only if the answer says so, and its
+    spot prices are those of the answer, none included. On-demand and Capacity Block prices that the
+    answer lacks stay as known: the account was not told them, which does not make them wrong.
+    """
+    regions = {item.name: item for item in asked}
+    merged = {name: _no_longer_offered(item, frozenset(regions)) for name, item in known.items()}
+    for item in read:
+        merged[item.name] = _lay_over(known.get(item.name), item, regions)
+    return merged
+
+
+def _no_longer_offered(item: InstanceType, asked: frozenset[str]) -> InstanceType:
+    return item.model_copy(update={"regions": item.regions - asked}) if item.regions & asked else item
+
+
+def _lay_over(
+    known: InstanceType | None, read: InstanceType, asked: Mapping[str, RegionRead]
+) -> InstanceType:
+    if known is None:
+        return read
+    kept_spot = {
+        region: spot for region, spot in known.spot.items() if region not in asked or not asked[region].spot
+    }
+    # a figure that was left out as implausible (memory of a Trainium2 device) comes from the same API
+    implausible = known.gpu is not None and "gpu_memory_gib" in known.unverified
+    return read.model_copy(
+        update={
+            "regions": (known.regions - asked.keys()) | read.regions,
+            "on_demand": known.on_demand | read.on_demand,
+            "spot": kept_spot | read.spot,
+            "capacity_block": known.capacity_block | read.capacity_block,
+            "gpudirect_rdma": known.gpudirect_rdma,
+            "gpu_memory_gib": None if implausible else read.gpu_memory_gib,
+            "unverified": tuple(name for name in known.unverified if _still_unknown(name, known, read)),
+            "notes": known.notes,
+        }
+    )
+
+
+def _still_unknown(name: str, known: InstanceType, read: InstanceType) -> bool:
+    return name == "gpudirect_rdma" or known.gpu is not None or read.gpu is None

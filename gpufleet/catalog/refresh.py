@@ -1,0 +1,248 @@
+"""Reads the AWS part of the catalog from an account: types, offerings, zones, spot, on-demand, blocks.
+
+Opens no socket itself: the caller brings the clients (boto3's, or a test's). What the account may
+not ask, or what fails, is named in `Reading.unanswered` and stays as it was; only a failure to list
+the instance types themselves ends the run.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from gpufleet.catalog.aws_shapes import (
+    capacity_block_price,
+    has_accelerator,
+    instance_from_aws,
+    on_demand_prices,
+    spot_by_zone_id,
+)
+from gpufleet.catalog.models import InstanceType, Price, Region, RegionRead, SpotPrices, Zone
+from gpufleet.catalog.spot import summarise_spot
+from gpufleet.errors import CloudError
+
+PRICE_LIST_REGION = "us-east-1"
+BLOCK_HOURS = 24
+
+# (service, region) -> client
+Clients = Callable[[str, str], Any]
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one run read, and what it could not (`unanswered`: one sentence each)."""
+
+    instances: tuple[InstanceType, ...]
+    regions: tuple[Region, ...]
+    asked: tuple[RegionRead, ...]
+    unanswered: tuple[str, ...]
+
+
+def masked_account(clients: Clients, region: str) -> str:
+    """`account ********9012`. Raises CloudError when AWS does not accept the credentials."""
+    try:
+        account = str(clients("sts", region).get_caller_identity()["Account"])
+    except (ClientError, BotoCoreError) as error:
+        raise CloudError(
+            f"AWS does not accept the credentials: {error}",
+            remedy="renew them, e.g. `aws sso login`",
+        ) from None
+    return f"account {'*' * (len(account) - 4)}{account[-4:]}"
+
+
+class Refresher:
+    """Reads region after region. `system_types` are the types to keep though they have no accelerator."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        account: str,
+        now: dt.datetime,
+        system_types: frozenset[str],
+        capacity_blocks: bool = False,
+        progress: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        self._clients = clients
+        self._now = now
+        self._system_types = system_types
+        self._capacity_blocks = capacity_blocks
+        self._progress = progress
+        self._account = account
+        self._unanswered: list[str] = []
+
+    def read(self, regions: Iterable[str]) -> Reading:
+        """Everything about `regions`. Raises CloudError when instance types cannot be listed."""
+        types: dict[str, InstanceType] = {}
+        zones: list[Region] = []
+        asked: list[RegionRead] = []
+        for name in regions:
+            self._progress(f"{name}: instance types")
+            found = self._types(name)
+            region = self._zones(name)
+            on_demand = self._on_demand(name, frozenset(found))
+            spot = self._spot(name, frozenset(found), region, on_demand)
+            blocks = self._blocks(name, found.values()) if self._capacity_blocks else {}
+            for item in found.values():
+                types[item.name] = _with_region(
+                    types.get(item.name, item),
+                    name,
+                    on_demand.get(item.name),
+                    (spot or {}).get(item.name),
+                    blocks.get(item.name),
+                )
+            zones += [region] if region else []
+            asked.append(RegionRead(name=name, date=self._now.date(), spot=spot is not None))
+        return Reading(
+            tuple(types[name] for name in sorted(types)), tuple(zones), tuple(asked), tuple(self._unanswered)
+        )
+
+    def _source(self, api: str) -> str:
+        return f"{self._account}, {api}"
+
+    def _types(self, region: str) -> dict[str, InstanceType]:
+        ec2 = self._clients("ec2", region)
+        try:
+            offered = {
+                offering["InstanceType"]
+                for page in ec2.get_paginator("describe_instance_type_offerings").paginate(
+                    LocationType="region"
+                )
+                for offering in page["InstanceTypeOfferings"]
+            }
+            return {
+                info["InstanceType"]: instance_from_aws(info, source=self._source("DescribeInstanceTypes"))
+                for page in ec2.get_paginator("describe_instance_types").paginate()
+                for info in page["InstanceTypes"]
+                if info["InstanceType"] in offered
+                and (has_accelerator(info) or info["InstanceType"] in self._system_types)
+            }
+        except (ClientError, BotoCoreError) as error:
+            raise CloudError(
+                f"{region}: cannot list instance types: {error}",
+                remedy="allow ec2:DescribeInstanceTypes and ec2:DescribeInstanceTypeOfferings, "
+                "and check that the account has the region enabled",
+            ) from None
+
+    def _asked(self, region: str, what: str, ask: Callable[[], Answer]) -> Answer | None:
+        self._progress(f"{region}: {what}")
+        try:
+            return ask()
+        except (ClientError, BotoCoreError) as error:
+            self._unanswered.append(f"{region}: no {what}: {error}")
+            return None
+
+    def _zones(self, region: str) -> Region | None:
+        def ask() -> Region:
+            answer = self._clients("ec2", region).describe_availability_zones()
+            zones = [
+                zone
+                for zone in answer["AvailabilityZones"]
+                if zone.get("ZoneType", "availability-zone") == "availability-zone"
+            ]
+            return Region(
+                name=region,
+                zones=tuple(
+                    Zone(name=zone["ZoneName"], zone_id=zone["ZoneId"])
+                    for zone in sorted(zones, key=lambda zone: str(zone["ZoneName"]))
+                ),
+                zone_ids=tuple(sorted(zone["ZoneId"] for zone in zones)),
+                source=self._source("DescribeAvailabilityZones"),
+            )
+
+        return self._asked(region, "zones", ask)
+
+    def _on_demand(self, region: str, wanted: frozenset[str]) -> dict[str, Price]:
+        def ask() -> dict[str, Price]:
+            pages = (
+                self._clients("pricing", PRICE_LIST_REGION)
+                .get_paginator("get_products")
+                .paginate(ServiceCode="AmazonEC2", FormatVersion="aws_v1", Filters=_linux_in(region))
+            )
+            documents = (document for page in pages for document in page["PriceList"])
+            source = self._source("Price List GetProducts")
+            return on_demand_prices(documents, wanted, source=source, date=self._now.date())
+
+        return self._asked(region, "on-demand prices", ask) or {}
+
+    def _spot(
+        self, region: str, wanted: frozenset[str], zones: Region | None, on_demand: Mapping[str, Price]
+    ) -> dict[str, SpotPrices] | None:
+        if zones is None:
+            self._unanswered.append(f"{region}: no spot prices: they cannot be told apart without the zones")
+            return None
+        ids = {zone.name: zone.zone_id for zone in zones.zones if zone.zone_id}
+
+        def ask() -> dict[str, SpotPrices]:
+            pages = (
+                self._clients("ec2", region)
+                .get_paginator("describe_spot_price_history")
+                .paginate(
+                    InstanceTypes=sorted(wanted),
+                    ProductDescriptions=["Linux/UNIX"],
+                    StartTime=self._now,
+                    EndTime=self._now,
+                )
+            )
+            records = (record for page in pages for record in page["SpotPriceHistory"])
+            source = self._source("DescribeSpotPriceHistory")
+            found: dict[str, SpotPrices] = {}
+            for name, prices in spot_by_zone_id(records, ids).items():
+                known = on_demand.get(name)
+                summary = summarise_spot(
+                    prices, known.amount if known else None, source=source, date=self._now.date()
+                )
+                if summary is not None:
+                    found[name] = summary
+            return found
+
+        return self._asked(region, "spot prices", ask)
+
+    def _blocks(self, region: str, types: Iterable[InstanceType]) -> dict[str, Price]:
+        ec2 = self._clients("ec2", region)
+        source = self._source(f"DescribeCapacityBlockOfferings, 1 instance for {BLOCK_HOURS} h")
+        found: dict[str, Price] = {}
+        for item in types:
+            if "capacity-block" not in item.usage_classes:
+                continue
+
+            def ask(name: str = item.name) -> Price | None:
+                pages = ec2.get_paginator("describe_capacity_block_offerings").paginate(
+                    InstanceType=name, InstanceCount=1, CapacityDurationHours=BLOCK_HOURS
+                )
+                offerings = (offering for page in pages for offering in page["CapacityBlockOfferings"])
+                return capacity_block_price(offerings, source=source, date=self._now.date())
+
+            price = self._asked(region, f"Capacity Block price of {item.name}", ask)
+            if price is not None:
+                found[item.name] = price
+        return found
+
+
+def _linux_in(region: str) -> list[dict[str, str]]:
+    fields = {
+        "regionCode": region,
+        "operatingSystem": "Linux",
+        "tenancy": "Shared",
+        "preInstalledSw": "NA",
+        "capacitystatus": "Used",
+    }
+    return [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
+
+
+def _with_region(
+    item: InstanceType, region: str, on_demand: Price | None, spot: SpotPrices | None, block: Price | None
+) -> InstanceType:
+    return item.model_copy(
+        update={
+            "regions": item.regions | {region},
+            "on_demand": item.on_demand | ({region: on_demand} if on_demand else {}),
+            "spot": item.spot | ({region: spot} if spot else {}),
+            "capacity_block": item.capacity_block | ({region: block} if block else {}),
+        }
+    )
