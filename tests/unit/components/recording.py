@@ -87,6 +87,14 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
         "certificateAuthority": {"data": "Q0E="},
         "vpcConfig": {"clusterSecurityGroupId": "sg-cluster", "subnetIds": []},
     },
+    "CapacityBlockOffering": {
+        "offering_id": "cb-0123456789abcdef0",
+        "zone": "us-east-1a",
+        "start_date": "2030-01-15T11:30:00Z",
+        "end_date": "2030-01-29T11:30:00Z",
+        "upfront_fee": "9600.00",
+        "currency": "USD",
+    },
     "LustreFileSystem": {"dnsName": "fs-1.fsx.test", "mountName": "abcdefgh"},
 }
 
