@@ -56,6 +56,13 @@ SERVICES = {
         ),
     ),
     "fsx": ServiceExtension("moto.fsx.responses:FSxResponse", ("fsx_file_systems", "fsx_associations")),
+    "ce": ServiceExtension("moto.ce.responses:CostExplorerResponse", ("ce_anomalies",)),
+    "budgets": ServiceExtension("moto.budgets.responses:BudgetsResponse", ("budgets_notifications",)),
+    "servicequotas": ServiceExtension(
+        "moto.servicequotas.responses:ServiceQuotasResponse", ("service_quotas",)
+    ),
+    "iam": ServiceExtension("moto.iam.responses:IamResponse", ("iam_managed_policies",)),
+    "ssm": ServiceExtension("moto.ssm.responses:SimpleSystemManagerResponse", ("ssm_public_parameters",)),
 }
 """By moto's name of the service."""
 
