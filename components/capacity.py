@@ -118,8 +118,7 @@ class CapacityBlock(Component):
                 "max_upfront_usd": args.max_upfront_usd,
                 "client": dict(args.client),
             },
-            # The parent's provider is AWS's: a dynamic resource has one of its own.
-            pulumi.ResourceOptions(parent=self, protect=args.protect),
+            self.child(protect=args.protect),
         )
         block = aws.ec2.CapacityBlockReservation(
             name,

@@ -1,0 +1,79 @@
+"""Reservations: what is reserved or bought, and what protects it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from components.capacity import (
+    CapacityBlock,
+    CapacityBlockArgs,
+    OnDemandReservation,
+    OnDemandReservationArgs,
+)
+from tests.unit.components.recording import Recording, record
+
+
+def block(**changes: Any) -> Recording:
+    args: dict[str, Any] = {
+        "instance_type": "p5.48xlarge",
+        "count": 8,
+        "duration": timedelta(days=14),
+        "start": "in 14 d",
+        "zones": ["us-east-1a"],
+        "tags": {"team": "ml"},
+    }
+    return record(lambda: CapacityBlock("block", CapacityBlockArgs(**args | changes)))
+
+
+def reservation(**changes: Any) -> Recording:
+    args: dict[str, Any] = {"instance_type": "g6e.48xlarge", "count": 4, "zone": "us-east-1b", "tags": {}}
+    return record(lambda: OnDemandReservation("odcr", OnDemandReservationArgs(**args | changes)))
+
+
+def test_the_block_that_was_found_is_the_one_that_is_bought() -> None:
+    built = block()
+    bought = built.one("CapacityBlockReservation")
+    assert bought.inputs["capacityBlockOfferingId"] == "cb-0123456789abcdef0"
+    assert bought.inputs["instancePlatform"] == "Linux/UNIX"
+    assert bought.inputs["tags"] == {"team": "ml", "Name": "block"}
+
+
+def test_a_block_is_asked_for_in_hours_and_in_the_providers_region() -> None:
+    asked = block().one("CapacityBlockOffering").inputs
+    assert (asked["duration_hours"], asked["count"], asked["region"]) == (336, 8, "us-east-1")
+    assert asked["start"] == "in 14 d"
+
+
+def test_a_block_and_its_offering_are_protected_and_kept_when_forgotten() -> None:
+    built = block()
+    assert built.one("CapacityBlockOffering").protect
+    bought = built.one("CapacityBlockReservation")
+    assert bought.protect
+    assert bought.retain_on_delete
+
+
+def test_a_trial_may_let_go_of_its_block() -> None:
+    built = block(protect=False)
+    assert not built.one("CapacityBlockOffering").protect
+    assert not built.one("CapacityBlockReservation").protect
+    assert not built.one("CapacityBlockReservation").retain_on_delete
+
+
+def test_a_block_has_no_placement_group() -> None:
+    assert block().of("PlacementGroup") == []
+
+
+def test_a_reservation_is_taken_by_name_only_and_has_no_end() -> None:
+    inputs = reservation().one("CapacityReservation").inputs
+    assert inputs["instanceMatchCriteria"] == "targeted"
+    assert inputs["endDateType"] == "unlimited"
+    assert (inputs["instanceCount"], inputs["availabilityZone"]) == (4, "us-east-1b")
+    assert "placementGroupArn" not in inputs
+
+
+def test_a_reservation_for_neighbours_is_made_inside_their_placement_group() -> None:
+    built = reservation(placement_group=True)
+    assert built.one("PlacementGroup").inputs["strategy"] == "cluster"
+    arn = built.one("CapacityReservation").inputs["placementGroupArn"]
+    assert arn.endswith("PlacementGroup/odcr")

@@ -1,0 +1,191 @@
+"""The look-up of a Capacity Block: which offering, once, under a cap, and never again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+from pulumi.dynamic.dynamic import serialize_provider
+
+from components.capacity_block_offering import (
+    ASKED,
+    OfferingProvider,
+    choose,
+    refuse_above_cap,
+    resolve_start,
+)
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+PROPS: dict[str, Any] = {
+    "instance_type": "p5.48xlarge",
+    "count": 2.0,
+    "duration_hours": 24.0,
+    "start": "in 14 d",
+    "zones": ["us-east-1a", "us-east-1b"],
+    "region": "us-east-1",
+}
+
+
+def offering(id_: str, zone: str, day: int, fee: str, currency: str = "USD") -> dict[str, Any]:
+    return {
+        "CapacityBlockOfferingId": id_,
+        "AvailabilityZone": zone,
+        "StartDate": datetime(2030, 1, day, 11, 30, tzinfo=UTC),
+        "EndDate": datetime(2030, 1, day + 1, 11, 30, tzinfo=UTC),
+        "UpfrontFee": fee,
+        "CurrencyCode": currency,
+    }
+
+
+class FakeEc2:
+    """Answers DescribeCapacityBlockOfferings in pages and keeps what it was asked."""
+
+    def __init__(self, *pages: list[dict[str, Any]]) -> None:
+        self.pages = pages
+        self.asked: list[dict[str, Any]] = []
+
+    def describe_capacity_block_offerings(self, **request: Any) -> dict[str, Any]:
+        self.asked.append(request)
+        number = int(request.get("NextToken") or 0)
+        more = {"NextToken": str(number + 1)} if number + 1 < len(self.pages) else {}
+        return {"CapacityBlockOfferings": self.pages[number], **more}
+
+
+@pytest.fixture
+def ec2(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A way to set the offerings that boto3 finds."""
+
+    def serve(*pages: list[dict[str, Any]]) -> FakeEc2:
+        fake = FakeEc2(*pages)
+        monkeypatch.setattr(boto3, "Session", lambda **_: type("S", (), {"client": lambda *_, **__: fake})())
+        return fake
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("in 14 d", datetime(2030, 1, 15, 12, tzinfo=UTC)),
+        ("in 48 h", datetime(2030, 1, 3, 12, tzinfo=UTC)),
+        ("in 2 w", datetime(2030, 1, 15, 12, tzinfo=UTC)),
+        ("2030-02-01", datetime(2030, 2, 1, tzinfo=UTC)),
+        ("2030-02-01T11:30:00+00:00", datetime(2030, 2, 1, 11, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_start_is_relative_to_now_or_a_date_in_utc(text: str, moment: datetime) -> None:
+    assert resolve_start(text, NOW) == moment
+
+
+def test_a_start_that_is_neither_is_refused() -> None:
+    with pytest.raises(ValueError, match="soon"):
+        resolve_start("soon", NOW)
+
+
+def test_the_earliest_offering_wins_and_the_cheapest_of_those() -> None:
+    offered = [
+        offering("late-cheap", "us-east-1a", 20, "1"),
+        offering("early-dear", "us-east-1a", 16, "900.00"),
+        offering("early-cheap", "us-east-1b", 16, "1000e-1"),
+    ]
+    found = choose(offered, ["us-east-1a", "us-east-1b"], NOW)
+    assert found is not None
+    assert found["CapacityBlockOfferingId"] == "early-cheap"
+
+
+def test_an_offering_of_another_zone_or_before_the_start_does_not_fit() -> None:
+    offered = [offering("elsewhere", "us-east-1c", 16, "1"), offering("too-soon", "us-east-1a", 2, "1")]
+    assert choose(offered, ["us-east-1a"], datetime(2030, 1, 10, tzinfo=UTC)) is None
+
+
+def test_all_pages_are_read_and_asked_with_whole_numbers(ec2: Any) -> None:
+    far = [offering("far", "us-east-1a", 28, "1")]
+    near = [offering("near", "us-east-1a", 27, "1")]
+    fake = ec2(far, near)
+    created = OfferingProvider().create(PROPS | {"start": "2030-01-20"})
+    assert created.id == "near"
+    assert len(fake.asked) == 2
+    first = fake.asked[0]
+    assert (first["InstanceCount"], first["CapacityDurationHours"]) == (2, 24)
+    assert all(isinstance(first[key], int) for key in ("InstanceCount", "CapacityDurationHours"))
+
+
+def test_what_was_found_is_kept_with_its_dates_zone_and_exact_fee(ec2: Any) -> None:
+    ec2([offering("cb-1", "us-east-1b", 28, "9600.10")])
+    outs = OfferingProvider().create(PROPS | {"start": "2030-01-20"}).outs
+    assert outs is not None
+    assert outs["zone"] == "us-east-1b"
+    assert (outs["start_date"], outs["end_date"]) == ("2030-01-28T11:30:00Z", "2030-01-29T11:30:00Z")
+    assert outs["upfront_fee"] == "9600.10"
+    assert "client" not in outs
+
+
+def test_without_a_fitting_offering_the_message_says_what_was_asked(ec2: Any) -> None:
+    ec2([])
+    with pytest.raises(
+        Exception, match=r"no Capacity Block of 2 x p5.48xlarge for 24 h in us-east-1a, us-east-1b"
+    ):
+        OfferingProvider().create(PROPS)
+
+
+def test_a_fee_above_the_cap_is_refused_before_anything_is_bought(ec2: Any) -> None:
+    ec2([offering("cb-1", "us-east-1a", 28, "9600.10")])
+    with pytest.raises(Exception, match=r"costs 9600.10 USD.*non-refundable.*allowUpfront"):
+        OfferingProvider().create(PROPS | {"start": "2030-01-20", "max_upfront_usd": "9600"})
+
+
+def test_a_fee_at_the_cap_is_paid_and_one_in_another_currency_is_not() -> None:
+    refuse_above_cap(offering("cb-1", "us-east-1a", 28, "9600.00"), "9600")
+    refuse_above_cap(offering("cb-1", "us-east-1a", 28, "9600.00"), None)
+    with pytest.raises(Exception, match="CNY"):
+        refuse_above_cap(offering("cb-1", "us-east-1a", 28, "1", "CNY"), "9600")
+
+
+def test_the_same_request_is_no_change_however_numbers_travel() -> None:
+    olds = PROPS | {"offering_id": "cb-1", "count": 2, "duration_hours": 24}
+    assert not OfferingProvider().diff("cb-1", olds, PROPS).changes
+
+
+@pytest.mark.parametrize("ignored", ["client", "max_upfront_usd", "__provider"])
+def test_where_it_connects_and_what_it_may_cost_change_nothing(ignored: str) -> None:
+    assert not OfferingProvider().diff("cb-1", dict(PROPS), PROPS | {ignored: "other"}).changes
+
+
+@pytest.mark.parametrize("key", ASKED)
+def test_another_request_is_another_block(key: str) -> None:
+    changed = OfferingProvider().diff("cb-1", dict(PROPS), PROPS | {key: "other"})
+    assert changed.changes
+    assert changed.replaces == [key]
+
+
+def test_a_later_run_never_looks_again(ec2: Any) -> None:
+    fake = ec2([])
+    provider = OfferingProvider()
+    state = PROPS | {"offering_id": "cb-1"}
+    assert provider.read("cb-1", state).outs == state
+    provider.diff("cb-1", state, dict(PROPS))
+    provider.delete("cb-1", state)
+    assert fake.asked == []
+
+
+def test_the_provider_is_stored_by_its_name_so_an_edit_of_the_code_is_no_change() -> None:
+    stored = serialize_provider(OfferingProvider())
+    assert len(stored) < 200
+    import base64
+
+    assert b"components.capacity_block_offering" in base64.b64decode(stored)
+
+
+def test_the_module_loads_without_pulumi_aws_and_without_boto3() -> None:
+    """The plugin that runs it imports it on each start."""
+    code = (
+        "import json, sys; import components.capacity_block_offering;"
+        "print(json.dumps([m for m in ('pulumi_aws', 'boto3', 'moto') if m in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []

@@ -1,0 +1,190 @@
+"""SharedStorage and Bucket: encrypted, private, protected, and refused where FSx would refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from components.bucket import Bucket, BucketArgs
+from components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
+from gpufleet.errors import InputError
+from tests.unit.components.recording import ACCOUNT, Recording, record
+
+BASE: dict[str, Any] = {
+    "deployment_type": "PERSISTENT_2",
+    "capacity_gib": 1200,
+    "subnet_id": "subnet-a",
+    "vpc_id": "vpc-1",
+    "client_security_group_ids": ["sg-nodes"],
+    "throughput": 125,
+    "tags": {"team": "ml"},
+}
+SCRATCH = {"deployment_type": "SCRATCH_2", "throughput": None}
+REPOSITORY = DataRepositoryArgs(bucket="atlas-data", prefix="train")
+
+
+def storage(**changes: Any) -> Recording:
+    return record(lambda: SharedStorage("shared", SharedStorageArgs(**BASE | changes)))
+
+
+def system(**changes: Any) -> Any:
+    return storage(**changes).one("LustreFileSystem")
+
+
+def bucket(**changes: Any) -> Recording:
+    args: dict[str, Any] = {"bucket": "atlas-data", "tags": {"team": "ml"}}
+    return record(lambda: Bucket("data", BucketArgs(**args | changes)))
+
+
+def test_a_persistent_file_system_is_encrypted_with_a_rotated_key_of_its_own() -> None:
+    built = storage()
+    assert built.one("LustreFileSystem").inputs["kmsKeyId"].endswith("Key/shared")
+    assert built.one("Key").inputs["enableKeyRotation"] is True
+
+
+def test_a_scratch_file_system_has_neither_key_throughput_nor_backups() -> None:
+    built = storage(**SCRATCH)
+    assert built.of("Key") == []
+    refused = {"kmsKeyId", "perUnitStorageThroughput", "automaticBackupRetentionDays", "copyTagsToBackups"}
+    assert not refused & built.one("LustreFileSystem").inputs.keys()
+
+
+def test_a_file_system_and_its_key_are_protected_unless_told_otherwise() -> None:
+    built = storage()
+    assert built.one("LustreFileSystem").protect
+    assert built.one("Key").protect
+    assert not system(protect=False).protect
+
+
+def test_backups_carry_the_tags_and_one_more_is_taken_at_the_end() -> None:
+    inputs = system(backup_days=7).inputs
+    assert inputs["automaticBackupRetentionDays"] == 7
+    assert inputs["copyTagsToBackups"] is True
+    assert inputs["skipFinalBackup"] is False
+    assert system(final_backup=False).inputs["skipFinalBackup"] is True
+    assert system(data_repository=REPOSITORY).inputs["skipFinalBackup"] is True
+
+
+def test_only_clients_reach_it_and_on_lustres_ports_alone() -> None:
+    built = storage()
+    rules = built.of("SecurityGroupIngressRule")
+    assert {(r.inputs["fromPort"], r.inputs["toPort"]) for r in rules} == {(988, 988), (1018, 1023)}
+    assert all(r.inputs["ipProtocol"] == "tcp" for r in rules)
+    assert not any({"cidrIpv4", "cidrIpv6"} & r.inputs.keys() for r in rules)
+    own = [r for r in rules if r.inputs["securityGroupId"] == "shared-id"]
+    assert {r.inputs["referencedSecurityGroupId"] for r in own} == {"shared-id", "sg-nodes"}
+    back = [r for r in rules if r.inputs["securityGroupId"] == "sg-nodes"]
+    assert {r.inputs["referencedSecurityGroupId"] for r in back} == {"shared-id"}
+
+
+def test_with_efa_the_file_system_joins_the_nodes_group_and_has_metadata_settings() -> None:
+    inputs = system(efa=True, efa_security_group_id="sg-efa", capacity_gib=38400).inputs
+    assert inputs["efaEnabled"] is True
+    assert inputs["securityGroupIds"] == ["shared-id", "sg-efa"]
+    assert inputs["metadataConfiguration"] == {"mode": "AUTOMATIC"}
+    assert inputs["fileSystemTypeVersion"] == "2.15"
+
+
+def test_without_efa_nothing_of_it_is_set() -> None:
+    inputs = system().inputs
+    assert not {"efaEnabled", "metadataConfiguration"} & inputs.keys()
+    assert inputs["securityGroupIds"] == ["shared-id"]
+
+
+def test_metadata_iops_are_provisioned_as_asked() -> None:
+    assert system(metadata_iops=6000).inputs["metadataConfiguration"] == {
+        "mode": "USER_PROVISIONED",
+        "iops": 6000,
+    }
+
+
+def test_a_data_repository_follows_the_bucket_and_exports_only_when_asked() -> None:
+    inputs = storage(data_repository=REPOSITORY).one("DataRepositoryAssociation").inputs
+    assert inputs["dataRepositoryPath"] == "s3://atlas-data/train"
+    assert inputs["s3"]["autoImportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
+    assert "autoExportPolicy" not in inputs["s3"]
+    assert inputs["deleteDataInFilesystem"] is False
+    both = DataRepositoryArgs(bucket="atlas-data", export=True)
+    exported = storage(data_repository=both).one("DataRepositoryAssociation").inputs
+    assert exported["s3"]["autoExportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
+    assert storage().of("DataRepositoryAssociation") == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"efa": True}, "EFA needs"),
+        ({"efa": True, "efa_security_group_id": "sg", "deployment_type": "PERSISTENT_1"}, "EFA needs"),
+        ({"metadata_iops": 6000, "deployment_type": "PERSISTENT_1"}, "metadata IOPS"),
+        ({"throughput": None}, "throughput None"),
+        (SCRATCH | {"throughput": 125}, "throughput 125"),
+        (SCRATCH | {"backup_days": 7}, "cannot back up"),
+        ({"backup_days": 7, "data_repository": REPOSITORY}, "cannot back up"),
+    ],
+)
+def test_what_fsx_would_refuse_is_refused_with_a_remedy(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as refused:
+        storage(**changes)
+    assert refused.value.remedy
+
+
+def test_a_bucket_is_private_in_all_four_ways() -> None:
+    block = bucket().one("BucketPublicAccessBlock").inputs
+    switches = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
+    assert all(block[switch] is True for switch in switches)
+
+
+def test_a_bucket_is_encrypted_with_a_rotated_key_of_its_own() -> None:
+    built = bucket()
+    (rule,) = built.one("BucketServerSideEncryptionConfiguration").inputs["rules"]
+    default = rule["applyServerSideEncryptionByDefault"]
+    assert default["sseAlgorithm"] == "aws:kms"
+    assert default["kmsMasterKeyId"].endswith("Key/data")
+    assert rule["bucketKeyEnabled"] is True
+    assert built.one("Key").inputs["enableKeyRotation"] is True
+
+
+def test_a_bucket_is_reached_by_tls_alone_and_nobody_is_let_in_by_its_policy() -> None:
+    policy = json.loads(bucket().one("BucketPolicy").inputs["policy"])
+    (statement,) = policy["Statement"]
+    assert statement["Effect"] == "Deny"
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert all(arn.startswith("arn:aws:") for arn in statement["Resource"])
+
+
+def test_a_buckets_owner_owns_every_object_and_acls_are_off() -> None:
+    built = bucket()
+    assert built.one("BucketOwnershipControls").inputs["rule"]["objectOwnership"] == "BucketOwnerEnforced"
+    assert "acl" not in built.one("aws:s3/bucket:Bucket").inputs
+
+
+def test_the_buckets_key_is_for_this_accounts_linked_file_systems_alone() -> None:
+    policy = json.loads(bucket().one("Key").inputs["policy"])
+    (statement,) = [s for s in policy["Statement"] if s["Sid"] == "LinkedFileSystems"]
+    assert statement["Condition"]["StringEquals"] == {"kms:CallerAccount": ACCOUNT}
+    role = statement["Condition"]["StringLike"]["aws:PrincipalArn"]
+    assert role.endswith("AWSServiceRoleForFSxS3Access_fs-*")
+
+
+def test_versions_are_kept_only_where_asked() -> None:
+    assert bucket().one("BucketVersioning").inputs["versioningConfiguration"] == {"status": "Enabled"}
+    assert bucket(versioning=False).of("BucketVersioning") == []
+
+
+def test_unfinished_uploads_go_and_objects_expire_only_where_asked() -> None:
+    (only,) = bucket().one("BucketLifecycleConfiguration").inputs["rules"]
+    assert only["abortIncompleteMultipartUpload"] == {"daysAfterInitiation": 7}
+    assert "expiration" not in only
+    _, expiry = bucket(expire_days=30).one("BucketLifecycleConfiguration").inputs["rules"]
+    assert expiry["expiration"] == {"days": 30}
+
+
+def test_a_protected_bucket_is_never_emptied() -> None:
+    kept = bucket().one("aws:s3/bucket:Bucket")
+    assert kept.protect
+    assert kept.inputs["forceDestroy"] is False
+    trial = bucket(protect=False).one("aws:s3/bucket:Bucket")
+    assert not trial.protect
+    assert trial.inputs["forceDestroy"] is True
