@@ -13,8 +13,18 @@ from rich.markup import escape
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.findings import Finding
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+# Without a terminal (a pipe, a CI log) there is no width to fit into, and 80 columns break tables.
+_WIDTH_WITHOUT_TERMINAL = 120
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
+    return Console(stderr=stderr, highlight=False, width=width)
+
+
+out = _console(stderr=False)
+err = _console(stderr=True)
 
 
 def emit_json(document: Mapping[str, Any]) -> None:

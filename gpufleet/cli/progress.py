@@ -66,13 +66,13 @@ class Progress:
         self._console = console
         self._verb = verb
         self._quiet = quiet
-        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=8, transient=True)
         self._interactive = console.is_terminal and not quiet
         self._running: dict[str, ResourceEvent] = {}
         self._done = 0
         self._same = 0
         self._started = time.monotonic()
         self._lock = threading.Lock()
+        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Self:
         if self._interactive:

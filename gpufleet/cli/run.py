@@ -18,7 +18,7 @@ Environment = Annotated[
 ]
 EngineOption = Annotated[
     str,
-    typer.Option("--engine", help="embedded, pulumi (the Pulumi CLI), or auto: pulumi for a real account."),
+    typer.Option("--engine", help="embedded, pulumi (the Pulumi CLI), or auto: the CLI where it is on PATH."),
 ]
 CloudOption = Annotated[
     str | None, typer.Option("--cloud", help="sandbox (emulated AWS) or aws; default: the stack's own.")
@@ -43,20 +43,25 @@ def environment_name(workspace: Workspace) -> str:
     return workspace.target
 
 
+def choose(engine: str, request: StackRequest) -> Engine:
+    """The engine of that name; `auto` stays with the embedded engine where it already keeps the stack."""
+    from gpufleet.engine.select import select_engine
+
+    return select_engine("embedded" if engine == "auto" and request.state_file.exists() else engine)
+
+
 class _Run:
     """One command on one stack: its engine, its request, and what it prints around the run."""
 
     def __init__(
         self, target: str, verb: Verb, engine: str, cloud: str | None, parallel: int, json: bool
     ) -> None:
-        from gpufleet.engine.select import select_engine
-
         self.workspace = Workspace.open(target)
         self.verb: Verb = verb
         self.json = json
         self.name = environment_name(self.workspace)
         self.cloud: Cloud = self.workspace.cloud(self.name, cloud)
-        self.engine: Engine = select_engine(engine, cloud=self.cloud)
+        self.engine = choose(engine, self.workspace.offline_request(self.name, self.cloud))
         self.parallel = parallel
 
     def request(self) -> StackRequest:
@@ -207,13 +212,11 @@ def outputs(
     json: Json = False,
 ) -> int:
     """Print the outputs of the last `up`."""
-    from gpufleet.engine.select import select_engine
-
     workspace = Workspace.open(environment)
     name = environment_name(workspace)
     chosen = workspace.cloud(name, cloud)
     request = workspace.offline_request(name, chosen, show_secrets=show_secrets)
-    values = dict(select_engine(engine, cloud=chosen).outputs(request))
+    values = dict(choose(engine, request).outputs(request))
     if json:
         emit_json(values)
         return int(ExitCode.DONE)

@@ -75,8 +75,12 @@ def tokens() -> tuple[str, ...]:
     return RESOURCES
 
 
-def handler_for(token: str) -> Handler:
-    """The handler of a type. Raises InputError for a type that the emulated AWS of gpufleet lacks."""
+def handler_for(urn_type: str) -> Handler:
+    """The handler of a type. Raises InputError for a type that the emulated AWS of gpufleet lacks.
+
+    A type taken from a URN is qualified by those of its parents (`a:b:Parent$aws:ec2/vpc:Vpc`).
+    """
+    token = urn_type.rsplit("$", 1)[-1]
     module = _MODULES.get(token)
     if module is None:
         raise InputError(
