@@ -26,10 +26,15 @@ ANY_REGION = "*"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` was probably meant to be; None when none is near."""
+    """The known name that `name` was probably meant to be; None when none is near.
+
+    Of names equally near, one with the same letters wins: swapped letters are the commonest slip.
+    """
+    wanted = name.lower()
     names = {item.lower(): item for item in known}
-    found = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
-    return names[found[0]] if found else None
+    found = get_close_matches(wanted, names, n=5, cutoff=0.6)
+    swapped = [item for item in found if sorted(item) == sorted(wanted)]
+    return names[(swapped or found)[0]] if found else None
 
 
 def _unknown(kind: str, name: str, known: Iterable[str], listing: str) -> InputError:

@@ -1,0 +1,150 @@
+"""Look-ups: what is known, what is unknown, and what the nearest name is."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from decimal import Decimal
+
+import pytest
+
+from gpufleet.catalog import Catalog, Price, age_in_words, is_stale, load_catalog, price_age
+from gpufleet.errors import InputError
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+def test_loading_takes_less_than_100_ms() -> None:
+    from gpufleet.catalog import _load
+
+    _load.cache_clear()
+    started = time.perf_counter()
+    load_catalog()
+    assert time.perf_counter() - started < 0.1
+    assert load_catalog() is load_catalog()
+
+
+def test_an_unknown_instance_type_gets_the_nearest_name(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match=r"'p5\.48xlrge'; did you mean 'p5\.48xlarge'\?"):
+        catalog.instance("p5.48xlrge")
+    assert catalog.suggest_instance("P4D.24XLARGE") == "p4d.24xlarge"
+    assert catalog.suggest_instance("nothing like it") is None
+
+
+def test_an_unknown_system_gets_the_nearest_name(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match="did you mean 'dgx-h100'"):
+        catalog.system("dgx-h10")
+    assert catalog.suggest_system("DGX-B20") == "dgx-b200"
+
+
+def test_an_unknown_channel_is_an_error_of_the_user(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match=r"2025\.11"):
+        catalog.lock("2025.11")
+    assert catalog.lock("2026.11").driver == "580.159.03"
+
+
+def test_types_are_found_by_all_conditions_at_once(catalog: Catalog) -> None:
+    found = catalog.find_instances(gpu="h100", min_gpus=8, efa=True, region="us-east-1", usage="spot")
+    assert [item.name for item in found] == ["p5.48xlarge"]
+    assert catalog.find_instances(gpu="H100", min_gpus=9) == ()
+    assert "g6e.xlarge" not in {item.name for item in catalog.find_instances(efa=True)}
+    assert {item.gpu for item in catalog.find_instances(gpu="A100")} == {"A100"}
+    assert "p5e.48xlarge" not in {item.name for item in catalog.find_instances(region="us-east-1")}
+
+
+def test_a_price_nobody_published_is_unknown_and_says_so(catalog: Catalog) -> None:
+    price = catalog.on_demand("p5.48xlarge", "eu-north-1")
+    assert price.amount is None
+    assert not price.known
+    assert not price.verified
+    assert "p5.48xlarge in eu-north-1" in price.note
+
+
+def test_a_price_of_an_unknown_type_is_an_error(catalog: Catalog) -> None:
+    for lookup in (catalog.on_demand, catalog.spot, catalog.capacity_block):
+        with pytest.raises(InputError, match="unknown instance type"):
+            lookup("p9.48xlarge", "us-east-1")
+
+
+def test_an_illegal_lustre_throughput_names_the_legal_ones(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match="throughput 300") as caught:
+        catalog.lustre_tier("PERSISTENT_2", 300)
+    assert "125, 250, 500, 1000" in caught.value.remedy
+    with pytest.raises(InputError, match="throughput 200"):
+        catalog.lustre_tier("SCRATCH_2", 200)
+    with pytest.raises(InputError, match="did you mean 'PERSISTENT_2'"):
+        catalog.lustre_tier("PERSISTENT_3", 125)
+
+
+@pytest.mark.parametrize(
+    ("throughput", "gib", "efa", "allowed"),
+    [
+        (125, 1200, False, True),
+        (125, 2400, False, True),
+        (125, 4800, False, True),
+        (125, 3600, False, False),
+        (125, 600, False, False),
+        (125, 0, False, False),
+        (125, 2400, True, False),
+        (125, 38_400, True, True),
+        (250, 19_200, True, True),
+        (500, 9_600, True, True),
+        (1000, 4_800, True, True),
+        (1000, 1_200, True, False),
+        (1000, 0, True, False),
+    ],
+)
+def test_a_capacity_is_allowed_in_its_steps_alone(
+    catalog: Catalog, throughput: int, gib: int, efa: bool, allowed: bool
+) -> None:
+    assert catalog.lustre_tier("PERSISTENT_2", throughput).allows_gib(gib, efa=efa) is allowed
+
+
+def test_scratch_takes_no_efa_at_any_capacity(catalog: Catalog) -> None:
+    scratch = catalog.lustre_tier("SCRATCH_2", None)
+    assert scratch.allows_gib(1200)
+    assert not scratch.allows_gib(38_400, efa=True)
+
+
+def test_a_terabyte_of_scratch_costs_what_people_pay(catalog: Catalog) -> None:
+    price = catalog.lustre_price(catalog.lustre_tier("SCRATCH_2", None), "us-east-1").amount
+    assert price is not None
+    assert price * 1200 == Decimal("168.00")
+
+
+def test_an_unknown_region_has_no_zones_and_a_nearest_name(catalog: Catalog) -> None:
+    assert catalog.zones("us-esat-1") == ()
+    assert catalog.suggest_region("us-esat-1") == "us-east-1"
+    assert catalog.zone_id("us-east-1z") is None
+    assert catalog.zone_id("us-east-1a") == "use1-az6"
+
+
+def test_an_unknown_service_is_an_error(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match="did you mean 'nat-gateway-gb'"):
+        catalog.service_price("nat-gateway-g", "us-east-1")
+
+
+def test_the_age_of_a_price_counts_from_the_day_that_is_given() -> None:
+    price = Price(amount=Decimal(1), unit="hour", date=dt.date(2026, 1, 1))
+    undated = Price(amount=Decimal(1), unit="hour")
+    assert price_age(price, dt.date(2026, 1, 31)) == 30
+    assert price_age(undated, dt.date(2026, 1, 31)) is None
+    assert age_in_words(price, dt.date(2026, 1, 1)) == "today"
+    assert age_in_words(price, dt.date(2026, 1, 31)) == "30 d"
+    assert age_in_words(undated, dt.date(2026, 1, 31)) == "undated"
+
+
+def test_a_price_is_stale_after_180_days_and_never_without_a_date() -> None:
+    price = Price(amount=Decimal(1), unit="hour", date=dt.date(2026, 1, 1))
+    assert not is_stale(price, price.date + dt.timedelta(days=180) if price.date else dt.date.max)
+    assert is_stale(price, dt.date(2026, 1, 1) + dt.timedelta(days=181))
+    assert not is_stale(Price(amount=Decimal(1), unit="hour"), dt.date(2099, 1, 1))
+
+
+def test_price_dates_run_from_the_oldest_to_the_newest(catalog: Catalog) -> None:
+    dates = catalog.price_dates()
+    assert (dates[0], dates[-1]) == (dt.date(2024, 9, 25), dt.date(2026, 7, 20))
+    assert list(dates) == sorted(set(dates))
