@@ -20,7 +20,7 @@ def run(root: Path) -> None:
     try:
         settings = load_settings(root)
         plan = _plan(root, settings)
-        _build(plan, settings)
+        build_fleet(plan, settings)
     except SpecError as error:
         raise pulumi.RunError(_text(error)) from None
     except GpufleetError as error:
@@ -42,7 +42,8 @@ def _plan(root: Path, settings: Settings) -> FleetPlan:
     return plan
 
 
-def _build(plan: FleetPlan, settings: Settings) -> None:
+def build_fleet(plan: FleetPlan, settings: Settings) -> None:
+    """Register the resources of the plan's cloud sites and export what others need of them."""
     from stacks.account import build_account
     from stacks.cloud_site import build_site
 

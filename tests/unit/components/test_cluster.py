@@ -1,0 +1,137 @@
+"""EksCluster: private, encrypted, logged, and in an order in which nodes become ready."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from components.cluster import EksCluster, EksClusterArgs, kubeconfig
+from tests.unit.components.recording import Recording, record
+
+
+def cluster(**changes: Any) -> Recording:
+    args: dict[str, Any] = {
+        "cluster_name": "atlas",
+        "version": "1.35",
+        "cluster_role_arn": "arn:cluster",
+        "node_role_arn": "arn:node",
+        "subnet_ids": ["subnet-a", "subnet-b"],
+        "tags": {"team": "ml"},
+    }
+    return record(lambda: EksCluster("eks", EksClusterArgs(**args | changes)))
+
+
+def control_plane(**changes: Any) -> Any:
+    return cluster(**changes).one("aws:eks/cluster:Cluster").inputs
+
+
+def test_the_endpoint_is_private_by_default() -> None:
+    config = control_plane()["vpcConfig"]
+    assert config["endpointPrivateAccess"] is True
+    assert config["endpointPublicAccess"] is False
+    assert "publicAccessCidrs" not in config
+
+
+def test_a_public_endpoint_is_open_to_the_named_networks_alone() -> None:
+    config = control_plane(public_cidrs=["203.0.113.0/24"])["vpcConfig"]
+    assert config["endpointPublicAccess"] is True
+    assert config["publicAccessCidrs"] == ["203.0.113.0/24"]
+    assert config["endpointPrivateAccess"] is True
+
+
+def test_secrets_are_encrypted_with_a_rotated_key() -> None:
+    built = cluster()
+    encryption = built.one("aws:eks/cluster:Cluster").inputs["encryptionConfig"]
+    assert encryption["resources"] == ["secrets"]
+    assert encryption["provider"]["keyArn"].endswith("Key/eks")
+    assert built.one("Key").inputs["enableKeyRotation"] is True
+
+
+def test_every_control_plane_log_is_kept_in_an_encrypted_group_that_exists_first() -> None:
+    built = cluster()
+    control = built.one("aws:eks/cluster:Cluster")
+    assert set(control.inputs["enabledClusterLogTypes"]) == {
+        "api",
+        "audit",
+        "authenticator",
+        "controllerManager",
+        "scheduler",
+    }
+    group = built.one("LogGroup")
+    assert group.inputs["name"] == "/aws/eks/atlas/cluster"
+    assert group.inputs["retentionInDays"] == 365
+    assert "kmsKeyId" in group.inputs
+    assert group.urn in control.dependencies
+
+
+def test_access_is_by_entries_alone() -> None:
+    assert control_plane()["accessConfig"]["authenticationMode"] == "API"
+
+
+def test_admins_get_an_entry_and_the_admin_policy_and_without_admins_there_is_neither() -> None:
+    built = cluster(admins=["arn:aws:iam::123456789012:role/platform"])
+    assert built.one("AccessEntry").inputs["principalArn"].endswith("role/platform")
+    association = built.one("AccessPolicyAssociation").inputs
+    assert association["policyArn"].endswith("AmazonEKSClusterAdminPolicy")
+    assert association["accessScope"] == {"type": "cluster"}
+    assert cluster().of("AccessEntry") == cluster().of("AccessPolicyAssociation") == []
+
+
+def test_a_cluster_is_protected_from_deletion_unless_told_otherwise() -> None:
+    assert control_plane()["deletionProtection"] is True
+    assert control_plane(deletion_protection=False)["deletionProtection"] is False
+
+
+def test_system_nodes_have_no_gpu_image_and_wait_for_the_add_ons_that_make_them_ready() -> None:
+    built = cluster()
+    nodes = built.one("aws:eks/nodeGroup:NodeGroup")
+    assert nodes.inputs["amiType"] == "AL2023_x86_64_STANDARD"
+    assert "taints" not in nodes.inputs or nodes.inputs["taints"] == []
+    first = {a.urn for a in built.of("Addon") if a.inputs["addonName"] in ("vpc-cni", "kube-proxy")}
+    assert first <= set(nodes.dependencies)
+
+
+def test_add_ons_that_run_on_nodes_wait_for_the_system_nodes() -> None:
+    built = cluster()
+    nodes = built.one("aws:eks/nodeGroup:NodeGroup").urn
+    by_name = {a.inputs["addonName"]: a for a in built.of("Addon")}
+    assert nodes in by_name["coredns"].dependencies
+    assert nodes in by_name["aws-ebs-csi-driver"].dependencies
+
+
+def test_the_lustre_driver_is_installed_only_where_there_is_lustre() -> None:
+    names = {a.inputs["addonName"] for a in cluster().of("Addon")}
+    assert "aws-fsx-csi-driver" not in names
+    assert "aws-fsx-csi-driver" in {a.inputs["addonName"] for a in cluster(fsx=True).of("Addon")}
+
+
+def test_add_ons_of_eks_are_not_installed_a_second_time_by_the_cluster() -> None:
+    assert control_plane()["bootstrapSelfManagedAddons"] is False
+
+
+def test_a_named_add_on_version_is_used_and_no_other_is_pinned() -> None:
+    built = cluster(addon_versions={"coredns": "v1.13.2-eksbuild.1"})
+    versions = {a.inputs["addonName"]: a.inputs.get("addonVersion") for a in built.of("Addon")}
+    assert versions.pop("coredns") == "v1.13.2-eksbuild.1"
+    assert set(versions.values()) == {None}
+
+
+def test_the_kubeconfig_holds_no_secret_and_asks_aws_for_a_token() -> None:
+    config = json.loads(kubeconfig("atlas", "https://eks.test", "Q0E=", "us-east-1"))
+    (user,) = config["users"]
+    assert user["user"]["exec"]["args"] == [
+        "--region",
+        "us-east-1",
+        "eks",
+        "get-token",
+        "--cluster-name",
+        "atlas",
+    ]
+    assert "token" not in user["user"]
+    assert config["clusters"][0]["cluster"]["certificate-authority-data"] == "Q0E="
+
+
+def test_the_kubeconfig_is_a_secret_output() -> None:
+    built = cluster()
+    outputs = built.outputs[built.one("EksCluster").urn]
+    assert "4dabf18193072939515e22adb298388d" in outputs["kubeconfig"]

@@ -1,0 +1,107 @@
+"""ClusterBase: quotas that hold, priorities that cannot be borrowed, plugins where the devices are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.cluster_base import PRIORITIES, ClusterBase, ClusterBaseArgs, TeamArgs
+from tests.unit.components.recording import Recording, record
+
+TEAMS = [TeamArgs(name="research", gpus=16), TeamArgs(name="serving", gpus=2, priority="high")]
+
+
+def base(**changes: Any) -> Recording:
+    args: dict[str, Any] = {"teams": TEAMS, "region": "us-east-1"}
+    return record(lambda: ClusterBase("base", ClusterBaseArgs(**args | changes)))
+
+
+def in_namespace(built: Recording, kind: str, namespace: str) -> list[Any]:
+    return [r.inputs for r in built.of(kind) if r.inputs["metadata"]["namespace"] == namespace]
+
+
+def test_each_team_has_a_namespace_with_a_quota_on_its_gpus() -> None:
+    built = base()
+    assert {n.inputs["metadata"]["name"] for n in built.of("Namespace")} == {"research", "serving"}
+    hard = [q["spec"]["hard"] for q in in_namespace(built, "ResourceQuota", "research")]
+    assert {"requests.nvidia.com/gpu": "16"} in hard
+
+
+def test_a_team_cannot_use_a_priority_above_its_own() -> None:
+    built = base()
+    (refusing,) = [
+        q["spec"] for q in in_namespace(built, "ResourceQuota", "research") if "scopeSelector" in q["spec"]
+    ]
+    assert refusing["hard"] == {"pods": "0"}
+    (expression,) = refusing["scopeSelector"]["matchExpressions"]
+    assert expression["values"] == ["gpufleet-high"]
+    assert not [q for q in in_namespace(built, "ResourceQuota", "serving") if "scopeSelector" in q["spec"]]
+
+
+def test_no_priority_class_is_the_default_or_above_kubernetes_own() -> None:
+    classes = base().of("PriorityClass")
+    assert {c.inputs["value"] for c in classes} == set(PRIORITIES.values())
+    assert not any(c.inputs["globalDefault"] for c in classes)
+    assert max(PRIORITIES.values()) < 1_000_000_000
+
+
+def test_pod_security_is_enforced_in_every_team_namespace() -> None:
+    for namespace in base().of("Namespace"):
+        assert namespace.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+
+
+def test_a_namespace_is_reached_from_inside_it_alone() -> None:
+    (policy,) = in_namespace(base(), "NetworkPolicy", "research")
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}]
+
+
+def test_the_nvidia_plugin_runs_where_gpus_are_and_tolerates_their_taints() -> None:
+    plugin = base(taint_keys=["nvidia.com/gpu", "team"]).one("DaemonSet").inputs
+    pod = plugin["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
+    assert {t["key"] for t in pod["tolerations"]} >= {"nvidia.com/gpu", "team"}
+    (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    assert term["matchExpressions"] == [{"key": "gpufleet.io/gpu", "operator": "Exists"}]
+
+
+def test_device_plugins_are_unprivileged_and_hold_no_token() -> None:
+    for plugin in base(efa=True).of("DaemonSet"):
+        pod = plugin.inputs["spec"]["template"]["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        context = pod["containers"][0]["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert "privileged" not in context
+
+
+def test_the_efa_plugin_is_there_only_where_efa_is() -> None:
+    assert [d.inputs["metadata"]["name"] for d in base().of("DaemonSet")] == ["nvidia-device-plugin"]
+    built = base(efa=True, region="eu-west-1")
+    (efa,) = [d for d in built.of("DaemonSet") if d.inputs["metadata"]["name"] == "efa-device-plugin"]
+    image = efa.inputs["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert ".ecr.eu-west-1." in image
+    assert image.endswith(":v0.5.20")
+
+
+def test_every_image_is_pinned_to_a_version() -> None:
+    for plugin in base(efa=True).of("DaemonSet"):
+        for container in plugin.inputs["spec"]["template"]["spec"]["containers"]:
+            tag = container["image"].rpartition(":")[2]
+            assert tag.startswith("v")
+
+
+def test_the_gpu_operator_takes_the_plugins_place_and_installs_no_second_driver() -> None:
+    built = base(gpu_stack="gpu-operator")
+    assert built.of("DaemonSet") == []
+    release = built.one("Release").inputs
+    assert release["version"] == "v26.7.0"
+    assert release["values"]["driver"] == {"enabled": False}
+    assert release["values"]["toolkit"] == {"enabled": False}
+
+
+def test_without_teams_there_are_no_namespaces_and_the_plugins_still_run() -> None:
+    built = base(teams=[])
+    assert built.of("Namespace") == built.of("ResourceQuota") == []
+    assert len(built.of("DaemonSet")) == 1

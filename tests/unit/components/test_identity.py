@@ -1,0 +1,87 @@
+"""IamRoles and PodRole: who may do what, and that nobody may do everything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from components.identity import IamRoles, IamRolesArgs, PodRole, PodRoleArgs
+from tests.unit.components.recording import Recording, record
+
+BUCKET = "arn:aws:s3:::atlas-data"
+
+
+def roles(**changes: Any) -> Recording:
+    args: dict[str, Any] = {"scheduler": "kubernetes", "tags": {"team": "ml"}}
+    return record(lambda: IamRoles("site", IamRolesArgs(**args | changes)))
+
+
+def attached(built: Recording) -> set[str]:
+    return {
+        r.inputs["policyArn"].removeprefix("arn:aws:iam::aws:policy/")
+        for r in built.of("RolePolicyAttachment")
+    }
+
+
+def test_kubernetes_nodes_have_no_network_plugin_rights_of_their_own() -> None:
+    assert attached(roles()) == {
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEC2ContainerRegistryPullOnly",
+        "AmazonSSMManagedInstanceCore",
+        "AmazonEKSClusterPolicy",
+    }
+
+
+def test_a_slurm_site_has_no_cluster_role() -> None:
+    seen: list[Any] = []
+    built = record(lambda: seen.append(IamRoles("site", IamRolesArgs(scheduler="slurm", tags={}))))
+    assert attached(built) == {"AmazonSSMManagedInstanceCore"}
+    assert [r.name for r in built.of("Role")] == ["site-node"]
+    assert seen[0].cluster_role_arn is None
+
+
+def test_each_role_trusts_its_one_service() -> None:
+    trusted = {
+        r.name: json.loads(r.inputs["assumeRolePolicy"])["Statement"][0]["Principal"]
+        for r in roles().of("Role")
+    }
+    assert trusted == {
+        "site-node": {"Service": ["ec2.amazonaws.com"]},
+        "site-cluster": {"Service": ["eks.amazonaws.com"]},
+    }
+
+
+def test_nodes_reach_the_named_buckets_and_no_other() -> None:
+    policy = json.loads(roles(bucket_arns=[BUCKET]).one("RolePolicy").inputs["policy"])
+    resources = {arn for statement in policy["Statement"] for arn in statement["Resource"]}
+    assert resources == {BUCKET, f"{BUCKET}/*"}
+    assert roles().of("RolePolicy") == []
+
+
+def test_no_statement_of_ours_has_a_wildcard_action() -> None:
+    policy = json.loads(roles(bucket_arns=[BUCKET]).one("RolePolicy").inputs["policy"])
+    assert not [a for s in policy["Statement"] for a in s["Action"] if "*" in a]
+
+
+def test_a_pod_role_is_for_one_service_account_by_pod_identity() -> None:
+    built = record(
+        lambda: PodRole(
+            "csi",
+            PodRoleArgs(
+                cluster_name="atlas",
+                namespace="kube-system",
+                service_account="ebs-csi",
+                managed_policies=["service-role/AmazonEBSCSIDriverPolicy"],
+                tags={"team": "ml"},
+            ),
+        )
+    )
+    (statement,) = json.loads(built.one("Role").inputs["assumeRolePolicy"])["Statement"]
+    assert statement["Principal"] == {"Service": ["pods.eks.amazonaws.com"]}
+    assert set(statement["Action"]) == {"sts:AssumeRole", "sts:TagSession"}
+    association = built.one("PodIdentityAssociation")
+    assert (association.inputs["namespace"], association.inputs["serviceAccount"]) == (
+        "kube-system",
+        "ebs-csi",
+    )
+    assert built.one("RolePolicyAttachment").urn in association.dependencies
