@@ -1,0 +1,125 @@
+"""Cross-field checks of a fleet: every rule, and every finding in one run."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpufleet.catalog import Catalog, load_catalog
+from gpufleet.checks import (
+    buckets,
+    budget,
+    capacity_blocks,
+    costs,
+    efa,
+    hosts,
+    instances,
+    labels,
+    lustre,
+    mounts,
+    names,
+    networks,
+    placement,
+    regions,
+    reservations,
+    scaling,
+    software,
+    spot,
+    tags,
+    teams,
+)
+from gpufleet.checks.rules import Check, Fleet
+from gpufleet.errors import SpecError
+from gpufleet.findings import Finding
+from gpufleet.spec.load import LoadedFleet, load_fleet
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.source import SourceMap
+
+__all__ = ["ALL_CHECKS", "PLANNED_CHECKS", "Check", "Validated", "run_checks", "validate"]
+
+ALL_CHECKS: tuple[Check, ...] = (
+    *networks.CHECKS,
+    *regions.CHECKS,
+    *instances.CHECKS,
+    *efa.CHECKS,
+    *placement.CHECKS,
+    *scaling.CHECKS,
+    *capacity_blocks.CHECKS,
+    *reservations.CHECKS,
+    *spot.CHECKS,
+    *lustre.CHECKS,
+    *buckets.CHECKS,
+    *mounts.CHECKS,
+    *hosts.CHECKS,
+    *names.CHECKS,
+    *teams.CHECKS,
+    *tags.CHECKS,
+    *labels.CHECKS,
+    *budget.CHECKS,
+    *software.CHECKS,
+)
+"""Checks of the fleet file itself."""
+
+PLANNED_CHECKS: tuple[Check, ...] = costs.CHECKS
+"""Checks of what follows from it; they run where the fleet file has no error, since a broken one has
+no plan."""
+
+OVERRIDES = Path(".gpufleet") / "catalog"
+"""Where `gpufleet catalog refresh` writes, below the checkout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """A fleet without errors; `findings` are warnings alone. `catalog` is what it was judged by."""
+
+    loaded: LoadedFleet
+    findings: tuple[Finding, ...]
+    catalog: Catalog
+
+
+def run_checks(
+    spec: FleetSpec, catalog: Catalog, source: SourceMap, *, now: dt.datetime | None = None
+) -> list[Finding]:
+    """The findings of all checks, in the order of the file's lines, errors and warnings alike.
+
+    `now` (UTC, default: the clock) is what prices, support dates and booking windows are compared
+    with. The passing of time alone turns no valid fleet into an invalid one: it only adds warnings.
+    """
+    fleet = Fleet(spec, catalog, source, now or dt.datetime.now(dt.UTC))
+    findings = _judge(fleet, ALL_CHECKS)
+    if not any(finding.severity == "error" for finding in findings):
+        findings += _judge(fleet, PLANNED_CHECKS)
+    return sorted(findings, key=lambda finding: (finding.file != source.file, finding.file, finding.line))
+
+
+def validate(
+    target: str, *, root: Path, catalog: Catalog | None = None, now: dt.datetime | None = None
+) -> Validated:
+    """Load the fleet `target` (an environment below `root`, or a file's path) and run every check.
+
+    Raises InputError where there is no such fleet, and SpecError with all findings, warnings too,
+    when one of them is an error. Without `catalog`, the shipped one with what the checkout's
+    `gpufleet catalog refresh` has read.
+    """
+    loaded = load_fleet(target, root=root)
+    facts = catalog if catalog is not None else load_catalog(root / OVERRIDES)
+    findings = run_checks(loaded.spec, facts, loaded.source, now=now)
+    if any(finding.severity == "error" for finding in findings):
+        raise SpecError(findings)
+    return Validated(loaded, tuple(findings), facts)
+
+
+def _judge(fleet: Fleet, checks: tuple[Check, ...]) -> list[Finding]:
+    return [
+        fleet.source.finding(
+            problem.path,
+            rule=check.rule,
+            message=problem.message,
+            remedy=problem.remedy,
+            severity=problem.severity,
+            value=problem.value,
+        )
+        for check in checks
+        for problem in check.judge(fleet)
+    ]

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.cost.ledger import MONTH, Ledger, Rate, fixed, hours_of, joined, missing, number
-from gpufleet.plan.cost.volumes import price_volumes
+from gpufleet.plan.cost.volumes import Volumes, price_volumes
 from gpufleet.plan.models import CapacityKind, CapacityPlan, CostLine, CostRange, NodeGroupPlan, UnknownCost
 
 
@@ -19,7 +19,11 @@ def price_node_group(group: NodeGroupPlan, region: str, catalog: Catalog, ledger
     hours = MONTH
     if group.capacity.kind == "capacity-block" and group.capacity.duration is not None:
         hours = min(MONTH, hours_of(group.capacity.duration))
-    price_volumes(group, region, hours, catalog, ledger)
+    capacity = group.capacity
+    volumes = Volumes(
+        group.site, group.name, group.volume, capacity.min, capacity.desired, capacity.max, group.tags
+    )
+    price_volumes(volumes, region, catalog, ledger, hours)
 
 
 def instance_rate(

@@ -7,13 +7,20 @@ from decimal import Decimal
 from gpufleet.catalog import Catalog
 from gpufleet.plan.cost.compute import instance_rate
 from gpufleet.plan.cost.ledger import MONTH, Ledger, Rate, fixed, missing, number
-from gpufleet.plan.models import CloudSitePlan, CostLine, CostRange, KubernetesPlan, UnknownCost
+from gpufleet.plan.cost.volumes import Volumes, price_volumes
+from gpufleet.plan.models import CloudSitePlan, CostLine, CostRange, KubernetesPlan, UnknownCost, VolumePlan
+from gpufleet.spec.models import Volume
 
 NETWORK = "network"
 CONTROL_PLANE = "control-plane"
 SYSTEM = "system"
 OWNERS = (NETWORK, CONTROL_PLANE, SYSTEM)
 """Owners of cost lines that are neither a node group nor a storage; no group may take these names."""
+
+
+_DEFAULT = Volume()
+SYSTEM_VOLUME = VolumePlan(int(_DEFAULT.size.gib), _DEFAULT.iops, _DEFAULT.throughput)
+"""The root volume of a system node, which no fleet file declares: the one of any node."""
 
 
 def price_site_services(site: CloudSitePlan, catalog: Catalog, ledger: Ledger) -> None:
@@ -24,6 +31,16 @@ def price_site_services(site: CloudSitePlan, catalog: Catalog, ledger: Ledger) -
         data = catalog.service_price("nat-gateway-gb", site.region).amount
         each = f" ({number(data)} USD per GB)" if data is not None else ""
         ledger.leave_out(f"{site.site}: data through NAT gateways{each}, and their public IPv4 addresses")
+    else:
+        ledger.unknown.append(
+            UnknownCost(
+                site.site,
+                NETWORK,
+                "VPC interface endpoints, which stand in for NAT",
+                "no price of interface endpoints was read",
+            )
+        )
+    ledger.leave_out("keys (KMS), logs (CloudWatch) and requests")
     ledger.leave_out("data transfer between zones, between regions and to the internet")
     if site.kubernetes is not None:
         _add_hourly(
@@ -70,6 +87,9 @@ def _price_system_nodes(
     """On-demand nodes without GPUs, at their minimum until something needs more."""
     name = kubernetes.system_instance_types[0]
     low, high = kubernetes.system_min, kubernetes.system_max
+    price_volumes(
+        Volumes(site.site, SYSTEM, SYSTEM_VOLUME, low, low, high, site.tags), site.region, catalog, ledger
+    )
     known = name in catalog.instances
     rate = instance_rate(catalog, name, site.region, "on-demand") if known else None
     if rate is None:

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.cost.ledger import MONTH, Ledger, Rate, joined, missing, number, settle
-from gpufleet.plan.models import CostLine, CostRange, NodeGroupPlan, UnknownCost
+from gpufleet.plan.models import CostLine, CostRange, UnknownCost, VolumePlan
 
 INCLUDED_IOPS = 3000
 INCLUDED_MB_S = 125
 """What every gp3 volume has without extra charge."""
 
 
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """Root volumes of one kind of node: how many there are, and whose they are."""
+
+    site: str
+    owner: str
+    volume: VolumePlan
+    low: int
+    expected: int
+    high: int
+    tags: Mapping[str, str]
+
+
 def price_volumes(
-    group: NodeGroupPlan, region: str, hours: Decimal, catalog: Catalog, ledger: Ledger
+    volumes: Volumes, region: str, catalog: Catalog, ledger: Ledger, hours: Decimal = MONTH
 ) -> None:
-    """Add the root volumes of a group that runs `hours` a month.
+    """Add root volumes that exist for `hours` a month.
 
     AWS's "GB-month" of EBS is 2^30 bytes: GiB are counted as they are.
     """
-    volume, capacity = group.volume, group.capacity
+    volume = volumes.volume
     parts = [
         ("ebs-gp3", volume.size_gib, "GB-month"),
         ("ebs-gp3-iops", max(0, volume.iops - INCLUDED_IOPS), "IOPS-month"),
@@ -36,7 +51,7 @@ def price_volumes(
         rate = Rate.of(price)
         if rate is None:
             ledger.unknown.append(
-                UnknownCost(group.site, group.name, f"root volumes: {amount} {unit}", missing(price))
+                UnknownCost(volumes.site, volumes.owner, f"root volumes: {amount} {unit}", missing(price))
             )
             continue
         one += amount * rate.expected
@@ -48,16 +63,16 @@ def price_volumes(
     dates = [rate.date for rate in rates]
     ledger.lines.append(
         CostLine(
-            site=group.site,
-            owner=group.name,
+            site=volumes.site,
+            owner=volumes.owner,
             kind="storage",
-            what=f"{capacity.desired} root volumes, gp3 {volume.size_gib} GiB",
-            monthly=CostRange(capacity.min * monthly, capacity.desired * monthly, capacity.max * monthly),
-            basis=f"{capacity.desired} x ({' + '.join(basis)})"
+            what=f"{volumes.expected} root volumes, gp3 {volume.size_gib} GiB",
+            monthly=CostRange(volumes.low * monthly, volumes.expected * monthly, volumes.high * monthly),
+            basis=f"{volumes.expected} x ({' + '.join(basis)})"
             + ("" if hours == MONTH else f" x {number(hours)}/730 h"),
             source=joined(rate.source for rate in rates),
             date=None if None in dates else min(date for date in dates if date is not None),
-            tags=group.tags,
+            tags=volumes.tags,
             note=joined(rate.note for rate in rates),
         )
     )

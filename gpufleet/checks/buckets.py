@@ -1,0 +1,75 @@
+"""Buckets: names that S3 takes, once each, and retention in whole days."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Problem, check
+
+PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
+SUFFIXES = ("-s3alias", "--ol-s3", "--x-s3", "--table-s3")
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
+
+
+@check("bucket-name")
+def bucket_name(fleet: Fleet) -> Iterator[Problem]:
+    """S3 keeps some prefixes and suffixes for itself (S3 User Guide, "Bucket naming rules"); length and
+    characters are judged when the file is read."""
+    for path, _, _, bucket in fleet.buckets():
+        taken = [part for part in PREFIXES if bucket.name.startswith(part)]
+        taken += [part for part in SUFFIXES if bucket.name.endswith(part)]
+        if taken:
+            where = "starts" if taken[0] in PREFIXES else "ends"
+            yield Problem(
+                (*path, "name"),
+                f"bucket name '{bucket.name}' {where} with '{taken[0]}', which S3 keeps for itself",
+                "choose another name",
+            )
+
+
+@check("bucket-repeated")
+def bucket_repeated(fleet: Fleet) -> Iterator[Problem]:
+    """A bucket's name is unique in all of AWS, and so in a fleet."""
+    seen: dict[str, str] = {}
+    for path, site, item, bucket in fleet.buckets():
+        owner = f"{site.site}/{item.name}"
+        if bucket.name in seen:
+            yield Problem(
+                (*path, "name"),
+                f"bucket '{bucket.name}' is declared by {seen[bucket.name]} as well",
+                "give each its own name, or declare it once",
+            )
+        seen.setdefault(bucket.name, owner)
+
+
+@check("bucket-expiry")
+def bucket_expiry(fleet: Fleet) -> Iterator[Problem]:
+    """S3 counts the age of objects in whole days, at least one (S3 User Guide, "Expiring objects")."""
+    for path, _, _, bucket in fleet.buckets():
+        if bucket.expire_after is not None and bucket.expire_after.delta % dt.timedelta(days=1):
+            days = max(1, bucket.expire_after.delta.days)
+            yield Problem(
+                (*path, "expire_after"),
+                f"objects expire after whole days, not '{bucket.expire_after}'",
+                f"write '{days} d' or '{days + 1} d'",
+            )
+
+
+@check("import-bucket-name")
+def import_bucket(fleet: Fleet) -> Iterator[Problem]:
+    """`import_from` names a bucket by S3's rules; an address or two dots in a row never are one."""
+    for path, _, _, lustre in fleet.lustre():
+        if lustre.import_from is None:
+            continue
+        name = lustre.import_from.removeprefix("s3://").partition("/")[0]
+        if _ADDRESS.fullmatch(name) or ".." in name or name.endswith(("-", ".")):
+            yield Problem(
+                (*path, "import_from"),
+                f"'{name}' is not the name of a bucket",
+                "write 's3://<bucket>/<prefix>'",
+            )
+
+
+CHECKS = (bucket_name, bucket_repeated, bucket_expiry, import_bucket)

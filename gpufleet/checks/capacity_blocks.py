@@ -1,0 +1,198 @@
+"""EC2 Capacity Blocks for ML: lengths, sizes and times that AWS sells, and one type in one zone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Problem, check, listed
+
+DAY = dt.timedelta(days=1)
+
+
+@check("capacity-block-duration")
+def block_duration(fleet: Fleet) -> Iterator[Problem]:
+    """Blocks come in steps of a day up to 14 days and of a week up to 182 days (EC2 User Guide,
+    "Capacity Blocks for ML")."""
+    rules = fleet.catalog.capacity_block_rules
+    daily, longest = rules.daily_steps_up_to_days, rules.weekly_steps_up_to_days
+    for each in fleet.groups():
+        block = each.block
+        if block is None:
+            continue
+        where = (*each.block_path, "duration")
+        if block.duration is None:
+            if block.id is None:
+                yield Problem(
+                    where,
+                    "a Capacity Block is bought for a length of time, and none is given",
+                    f"write 'duration: 7 d' (days up to {daily} d, then weeks up to {longest} d)",
+                    value=f"{block.nodes} nodes",
+                )
+            continue
+        length = block.duration.delta
+        days, rest = divmod(length, DAY)
+        if not rest and rules.allows_days(days):
+            continue
+        if length > longest * DAY:
+            yield Problem(
+                where,
+                f"'{block.duration}' is longer than a Capacity Block can be ({longest} d)",
+                f"write '{longest} d' or less",
+            )
+            continue
+        below = next((n for n in range(days, 0, -1) if rules.allows_days(n)), None)
+        above = next((n for n in range(days + 1, longest + 1) if rules.allows_days(n)), None)
+        near = " or ".join(f"'{n} d'" for n in (below, above) if n is not None)
+        yield Problem(
+            where,
+            f"'{block.duration}' is not a length that Capacity Blocks are sold in (days up to {daily} d, then"
+            f" weeks up to {longest} d)",
+            f"write {near}",
+        )
+
+
+@check("capacity-block-size")
+def block_size(fleet: Fleet) -> Iterator[Problem]:
+    """One block holds at most 64 instances, and an account's blocks 256 at a time (EC2 User Guide)."""
+    rules = fleet.catalog.capacity_block_rules
+    total = 0
+    for each in fleet.groups():
+        block = each.block
+        if block is None:
+            continue
+        total += block.nodes
+        where = (*each.block_path, "nodes")
+        if block.nodes > rules.max_instances_per_block:
+            yield Problem(
+                where,
+                f"{block.nodes} instances are more than one Capacity Block holds"
+                f" ({rules.max_instances_per_block})",
+                f"use several node groups of {rules.max_instances_per_block} or fewer",
+            )
+        elif total > rules.max_instances_all_blocks:
+            yield Problem(
+                where,
+                f"with this one, the Capacity Blocks of the fleet hold {total} instances, and an account may"
+                f" have {rules.max_instances_all_blocks}",
+                "reserve fewer nodes, or use another account",
+            )
+
+
+@check("capacity-block-all-or-none")
+def block_bounds(fleet: Fleet) -> Iterator[Problem]:
+    """A block is paid for all of its nodes from its first to its last hour: fewer waste money, and more
+    are not there."""
+    for each in fleet.groups():
+        block = each.block
+        if block is None:
+            continue
+        for field, value in (("min", block.min), ("max", block.max)):
+            if value is not None and value != block.nodes:
+                more = "more than it holds" if value > block.nodes else "fewer than are paid for"
+                yield Problem(
+                    (*each.block_path, field),
+                    f"{field} {value} is not the block's {block.nodes} nodes ({more})",
+                    f"leave {field} out, or write '{field}: {block.nodes}'",
+                )
+
+
+@check("capacity-block-start")
+def block_start(fleet: Fleet) -> Iterator[Problem]:
+    """Blocks are sold up to eight weeks ahead (EC2 User Guide). A fixed start that has passed is no
+    error: the block may have been bought by then, and is in the stack's state."""
+    weeks = fleet.catalog.capacity_block_rules.book_ahead_weeks
+    ahead = dt.timedelta(weeks=weeks)
+    for each in fleet.groups():
+        block = each.block
+        if block is None:
+            continue
+        where = (*each.block_path, "start")
+        if block.start is None:
+            if block.id is None:
+                yield Problem(
+                    where,
+                    "a Capacity Block is bought for a time to come, and no start is given",
+                    "write the earliest start that will do, such as 'start: in 2 d'",
+                    value=f"{block.nodes} nodes",
+                )
+            continue
+        if block.id is not None:
+            yield Problem(
+                where, f"block {block.id} exists and has a start of its own", "leave `start` out", "warning"
+            )
+            continue
+        offset = block.start.offset
+        if offset is None and block.start.at is not None:
+            at = block.start.at if block.start.at.tzinfo else block.start.at.replace(tzinfo=dt.UTC)
+            offset = at - fleet.now
+        if offset is None:
+            continue
+        if offset > ahead:
+            yield Problem(
+                where,
+                f"'{block.start.text}' is further ahead than Capacity Blocks are sold ({weeks} weeks)",
+                f"write 'in {ahead.days} d' or sooner",
+            )
+        elif offset < dt.timedelta(0):
+            yield Problem(
+                where,
+                f"'{block.start.text}' has passed: a block that is not bought yet will be looked for from"
+                " now on",
+                "write a relative start, such as 'in 14 d'",
+                "warning",
+            )
+
+
+@check("capacity-block-type")
+def block_type(fleet: Fleet) -> Iterator[Problem]:
+    """A block holds one instance type, and only some types are sold so (the usage class
+    `capacity-block` of DescribeInstanceTypes)."""
+    for each in fleet.groups():
+        block = each.block
+        if block is None:
+            continue
+        types = each.group.instance_types
+        if len(types) > 1:
+            yield Problem(
+                (*each.path, "instance_types"),
+                f"a Capacity Block holds one instance type, and {each.name} names {len(types)}",
+                f"keep one, such as [{types[0]}], and put the others into node groups of their own",
+            )
+        for item in fleet.types(each.group):
+            if "capacity-block" not in item.usage_classes:
+                sold = [
+                    other.name for other in fleet.catalog.find_instances(usage="capacity-block", min_gpus=1)
+                ]
+                yield Problem(
+                    (*each.path, "instance_types", types.index(item.name)),
+                    f"{item.name} is not sold as a Capacity Block",
+                    f"use one of {listed(sold, 12)}, or buy it on demand",
+                )
+        if block.instance_type is not None and block.instance_type not in types:
+            yield Problem(
+                (*each.block_path, "instance_type"),
+                f"the block holds {block.instance_type}, and {each.name} launches {listed(types)}",
+                f"write 'instance_types: [{block.instance_type}]', or name a block of {types[0]}",
+            )
+
+
+@check("capacity-block-zone")
+def block_zone(fleet: Fleet) -> Iterator[Problem]:
+    """A block lies in one zone. A block to be bought takes the zone of the offering; an existing one is
+    where it is, and nodes launched in another zone never get to it."""
+    for each in fleet.groups():
+        block = each.block
+        if block is None or block.id is None or block.zone is not None:
+            continue
+        zones = each.group.zones or each.site.zones
+        if len(zones) > 1:
+            yield Problem(
+                (*each.block_path, "zone"),
+                f"block {block.id} lies in one zone, and {each.name} may use {listed(zones)}",
+                f"say where it lies, such as 'zone: {zones[0]}'",
+                value=listed(zones),
+            )
+
+
+CHECKS = (block_duration, block_size, block_bounds, block_start, block_type, block_zone)

@@ -1,0 +1,72 @@
+"""The plan's cost against the budget, and the age of its prices. Warnings: policies decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from gpufleet.checks.rules import Fleet, Problem, check
+from gpufleet.plan import build_plan
+from gpufleet.plan.cost import stale_prices
+from gpufleet.plan.cost.age import STALE_AFTER
+
+
+def _usd(amount: Decimal) -> str:
+    return f"{amount:,.0f} USD"
+
+
+@check("budget-exceeded")
+def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
+    """What is expected to be spent is compared with the cap before anything is built. At maximum size a
+    fleet may be meant to exceed it for a while; it is said all the same."""
+    cost = build_plan(fleet.spec, fleet.catalog).cost
+    path = ("budget", "monthly")
+    expected, high = cost.monthly.expected, cost.monthly.high
+    bound = "at least " if cost.unknown else ""
+    if expected is not None and expected > cost.budget_monthly:
+        yield Problem(
+            path,
+            f"the fleet is expected to cost {bound}{_usd(expected)} a month, and its budget is"
+            f" {_usd(cost.budget_monthly)}",
+            "raise the budget, or ask for fewer nodes (`gpufleet plan` shows what costs how much)",
+            "warning",
+        )
+    elif high is not None and high > cost.budget_monthly:
+        yield Problem(
+            path,
+            f"at its maximum size the fleet costs up to {_usd(high)} a month, and its budget is"
+            f" {_usd(cost.budget_monthly)}",
+            "lower `max` of the node groups, or watch the alerts",
+            "warning",
+        )
+    cap = fleet.spec.budget.upfront
+    if cap is not None and cost.upfront > cap.amount:
+        yield Problem(
+            ("budget", "upfront"),
+            f"Capacity Blocks cost {_usd(cost.upfront)} upfront, and the cap is {_usd(cap.amount)}",
+            "raise the cap, or reserve fewer nodes or days",
+            "warning",
+        )
+
+
+@check("price-age")
+def price_age(fleet: Fleet) -> Iterator[Problem]:
+    """Prices change: the age of each is shown with it, and old ones are worth a second look. Prices
+    without a date are shown as undated and are not part of this warning."""
+    cost = build_plan(fleet.spec, fleet.catalog).cost
+    old = [(item.age, item.line) for item in stale_prices(cost, fleet.now.date()) if item.age is not None]
+    if not old:
+        return
+    age, line = max(old, key=lambda item: item[0])
+    yield Problem(
+        ("budget", "monthly"),
+        f"{len(old)} price{'s' if len(old) != 1 else ''} of this plan "
+        f"{'are' if len(old) != 1 else 'is'} older than {STALE_AFTER.days} days; the oldest,"
+        f" of {line.what}, is from {line.date} ({age.days} days ago)",
+        "run `gpufleet catalog refresh` with AWS credentials",
+        "warning",
+        value=line.date,
+    )
+
+
+CHECKS = (budget_exceeded, price_age)

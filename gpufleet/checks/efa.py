@@ -1,0 +1,90 @@
+"""EFA: only where the type has it, the same for all types of a group, in one zone, and not forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.catalog import efa_layout
+from gpufleet.checks.rules import Fleet, Problem, check, listed
+from gpufleet.plan.capacity import capacity_kind, group_zones
+
+
+@check("efa-unsupported")
+def efa_unsupported(fleet: Fleet) -> Iterator[Problem]:
+    """A launch template with an EFA interface is refused for a type without EFA."""
+    for each in fleet.groups():
+        if each.group.network != "efa":
+            continue
+        without = [item.name for item in fleet.types(each.group) if not item.efa]
+        if without:
+            gpus = {item.gpu for item in fleet.types(each.group) if item.gpu}
+            others = [
+                item.name for gpu in sorted(gpus) for item in fleet.catalog.find_instances(gpu=gpu, efa=True)
+            ]
+            yield Problem(
+                (*each.path, "network"),
+                f"{listed(without)} takes no EFA interface",
+                "write 'network: ena'"
+                + (f", or use a type with EFA ({listed(others, 6)})" if others else ""),
+            )
+
+
+@check("efa-layout")
+def efa_same_layout(fleet: Fleet) -> Iterator[Problem]:
+    """The types of a group share one launch template and so one set of interfaces; a type with fewer
+    network cards refuses it and one with more would leave some of its bandwidth unused."""
+    for each in fleet.groups():
+        if each.group.network != "efa":
+            continue
+        types = [item for item in fleet.types(each.group) if item.efa]
+        for other in types[1:]:
+            mine, theirs = efa_layout(types[0]), efa_layout(other)
+            if mine != theirs:
+                yield Problem(
+                    (*each.path, "instance_types", each.group.instance_types.index(other.name)),
+                    f"{other.name} has {len(theirs) - 1} EFA interfaces and {types[0].name} has"
+                    f" {len(mine) - 1}: one launch template cannot serve both",
+                    f"put {other.name} into a node group of its own",
+                )
+
+
+@check("efa-off-in-training")
+def efa_off_in_training(fleet: Fleet) -> Iterator[Problem]:
+    """Training over several nodes without EFA runs over TCP, at a fraction of the bandwidth that the
+    type is paid for. On a type that has several EFA cards this is hardly ever meant."""
+    for each in fleet.groups():
+        if each.group.network == "efa" or each.group.workload != "training":
+            continue
+        able = [item for item in fleet.types(each.group) if item.efa]
+        if able and len(able) == len(each.group.instance_types):
+            yield Problem(
+                (*each.path, "network"),
+                f"{each.name} is for training and {able[0].name} has {able[0].max_efa_interfaces} EFA"
+                f" interface{'s' if able[0].max_efa_interfaces != 1 else ''}, which are off",
+                "write 'network: efa'",
+                "warning",
+                each.group.network,
+            )
+
+
+@check("efa-over-zones")
+def efa_over_zones(fleet: Fleet) -> Iterator[Problem]:
+    """EFA traffic does not leave its zone (EC2 User Guide, "Elastic Fabric Adapter", limitations): nodes
+    of one group in several zones cannot reach each other over EFA, and get no placement group."""
+    for each in fleet.groups():
+        zones = group_zones(each.group, each.site)
+        if (
+            each.group.network == "efa"
+            and len(zones) > 1
+            and capacity_kind(each.group) in ("on-demand", "spot")
+            and each.group.placement != "cluster"
+        ):
+            yield Problem(
+                (*each.path, "zones"),
+                f"{each.name} has EFA and may spread over {listed(zones)}, and EFA does not cross zones",
+                f"name one zone, such as 'zones: [{zones[0]}]': the nodes then get a placement group as well",
+                "warning",
+            )
+
+
+CHECKS = (efa_unsupported, efa_same_layout, efa_off_in_training, efa_over_zones)

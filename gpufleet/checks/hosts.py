@@ -1,0 +1,179 @@
+"""Rack sites: hosts that exist once, systems that are known, and fabrics that fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed
+from gpufleet.spec.models import OnPremSite
+
+GBPS = {"hdr": 200, "ndr": 400, "xdr": 800, "200gbe": 200, "400gbe": 400, "800gbe": 800}
+"""Speed of one 4x link of each generation, and of one Ethernet port, in Gb/s."""
+
+INFINIBAND = ("hdr", "ndr", "xdr")
+LONGEST_HOST_NAME = 63
+
+
+def _ranges(path: Path, site: OnPremSite) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
+    for role in ("nodes", "controllers", "login", "bmc"):
+        declared = getattr(site, role)
+        if declared is not None:
+            yield (*path, role), f"{role} of site {site.site!r}", declared.hosts
+
+
+@check("hosts-overlap")
+def hosts_overlap(fleet: Fleet) -> Iterator[Problem]:
+    """A host is in one place and has one role: listed twice, two playbooks configure it in turns."""
+    seen: dict[str, str] = {}
+    for path, site in fleet.onprem():
+        for where, name, hosts in _ranges(path, site):
+            twice: dict[str, list[str]] = {}
+            for host in hosts:
+                if host in seen:
+                    twice.setdefault(seen[host], []).append(host)
+                seen.setdefault(host, name)
+            for owner, same in twice.items():
+                yield Problem(
+                    where,
+                    f"{len(same)} host{'s' if len(same) != 1 else ''} of {name} "
+                    f"{'are' if len(same) != 1 else 'is'} in {owner} as well ({listed(same, 3)})",
+                    "list each host once",
+                )
+
+
+@check("bmc-count")
+def bmc_count(fleet: Fleet) -> Iterator[Problem]:
+    """Management controllers belong to nodes in the same order; one too few and every reset after the
+    gap hits the wrong machine."""
+    for path, site in fleet.onprem():
+        if site.bmc is not None and len(site.bmc.hosts) != len(site.nodes.hosts):
+            nodes = len(site.nodes.hosts)
+            yield Problem(
+                (*path, "bmc"),
+                f"{len(site.bmc.hosts)} management controllers for {nodes} nodes",
+                f"list {nodes}, in the order of `nodes` ({site.nodes.text})",
+            )
+
+
+@check("system-known")
+def system_known(fleet: Fleet) -> Iterator[Problem]:
+    """GPUs, power and fabric of a rack site follow from the catalog's entry of its system."""
+    for path, site in fleet.onprem():
+        if site.system not in fleet.catalog.systems:
+            yield Problem(
+                (*path, "system"),
+                f"system {site.system!r} is not in the catalog",
+                did_you_mean(
+                    fleet.catalog.suggest_system(site.system),
+                    f"use one of {listed(list(fleet.catalog.systems))}",
+                ),
+            )
+
+
+@check("fabric-kind")
+def fabric_kind(fleet: Fleet) -> Iterator[Problem]:
+    """HDR, NDR and XDR are speeds of InfiniBand, and 200, 400 and 800 GbE of Ethernet (RoCE)."""
+    for path, site in fleet.onprem():
+        infiniband = site.fabric.speed in INFINIBAND
+        if infiniband == (site.fabric.kind == "infiniband"):
+            continue
+        same = [
+            name
+            for name, gbps in GBPS.items()
+            if gbps == GBPS[site.fabric.speed] and (name in INFINIBAND) != infiniband
+        ]
+        other = "infiniband" if infiniband else "roce"
+        yield Problem(
+            (*path, "fabric", "speed"),
+            f"{site.fabric.speed} is no speed of {site.fabric.kind}",
+            f"write 'kind: {other}', or 'speed: {same[0]}'",
+        )
+
+
+@check("fabric-speed")
+def fabric_speed(fleet: Fleet) -> Iterator[Problem]:
+    """A link runs at the speed of its slower end: a fabric faster than the system's adapters is paid for
+    and not used, one that is slower halves what nodes can do."""
+    for path, site in fleet.onprem():
+        system = fleet.catalog.systems.get(site.system)
+        if system is None or system.fabric_gbps is None:
+            continue
+        gbps = GBPS[site.fabric.speed]
+        if gbps == system.fabric_gbps:
+            continue
+        fitting = [
+            name
+            for name, speed in GBPS.items()
+            if speed == system.fabric_gbps and (name in INFINIBAND) == (site.fabric.kind == "infiniband")
+        ]
+        yield Problem(
+            (*path, "fabric", "speed"),
+            f"{site.fabric.speed} is {gbps} Gb/s, and the adapters of {system.title} have"
+            f" {system.fabric_gbps} Gb/s",
+            f"write 'speed: {fitting[0]}'" if fitting else "see `gpufleet catalog` for the system's adapters",
+            "error" if gbps > system.fabric_gbps else "warning",
+        )
+
+
+@check("rack-power")
+def rack_power(fleet: Fleet) -> Iterator[Problem]:
+    """A rack that cannot feed one node at full load cannot hold it."""
+    for path, site in fleet.onprem():
+        system = fleet.catalog.systems.get(site.system)
+        if site.power is None or system is None or system.power_kw_max is None:
+            continue
+        if site.power.per_rack.kw < system.power_kw_max:
+            yield Problem(
+                (*path, "power", "per_rack"),
+                f"a rack of {site.power.per_rack} cannot feed one {system.title}"
+                f" ({system.power_kw_max} kW at full load)",
+                f"check the unit; a rack of {system.power_kw_max} kW holds one node",
+            )
+
+
+@check("slurm-controllers")
+def slurm_controllers(fleet: Fleet) -> Iterator[Problem]:
+    """slurmctld has to run somewhere, and not on a node that jobs can take down."""
+    for path, site in fleet.onprem():
+        if site.scheduler == "slurm" and site.controllers is None:
+            yield Problem(
+                (*path, "controllers"),
+                f"site {site.site!r} runs Slurm and names no host for its controller",
+                "write 'controllers: ctl01' (two for a backup: 'ctl[01-02]')",
+                "warning",
+                site.site,
+            )
+
+
+@check("host-names")
+def host_names(fleet: Fleet) -> Iterator[Problem]:
+    """A host name is at most 63 characters, with its domain at most 253 (RFC 1035); Slurm and SSH know
+    hosts by these names."""
+    for path, site in fleet.onprem():
+        domain = site.ssh.domain
+        for where, name, hosts in _ranges(path, site):
+            longest = max(hosts, key=len)
+            if len(longest) > LONGEST_HOST_NAME:
+                yield Problem(
+                    where,
+                    f"host name {longest!r} of {name} has {len(longest)} characters (at most 63)",
+                    "use a shorter prefix",
+                )
+            elif domain and len(longest) + 1 + len(domain) > 253:
+                yield Problem(
+                    (*path, "ssh", "domain"),
+                    f"{longest}.{domain} has {len(longest) + 1 + len(domain)} characters (at most 253)",
+                    "use a shorter domain",
+                )
+
+
+CHECKS = (
+    hosts_overlap,
+    bmc_count,
+    system_known,
+    fabric_kind,
+    fabric_speed,
+    rack_power,
+    slurm_controllers,
+    host_names,
+)

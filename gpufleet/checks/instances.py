@@ -1,0 +1,170 @@
+"""Instance types: that they exist, are offered, and can stand in for each other in one group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed
+
+
+@check("instance-type-known")
+def instance_type_known(fleet: Fleet) -> Iterator[Problem]:
+    """Interfaces, GPUs and prices follow from the catalog's entry of a type, so a group of another type
+    cannot be planned. System nodes need none of these: an unknown type is only not priced."""
+    for each in fleet.groups():
+        for index, name in enumerate(each.group.instance_types):
+            if name not in fleet.catalog.instances:
+                yield Problem(
+                    (*each.path, "instance_types", index),
+                    f"instance type {name!r} is not in the catalog",
+                    did_you_mean(
+                        fleet.catalog.suggest_instance(name),
+                        "see `gpufleet catalog`; `gpufleet catalog refresh` reads new types from AWS",
+                    ),
+                )
+    for path, site in fleet.cloud():
+        for index, name in enumerate(site.kubernetes.system_nodes.instance_types if site.kubernetes else ()):
+            if name not in fleet.catalog.instances:
+                yield Problem(
+                    (*path, "kubernetes", "system_nodes", "instance_types", index),
+                    f"instance type {name!r} is not in the catalog: it is not checked and not priced",
+                    did_you_mean(fleet.catalog.suggest_instance(name), "see `gpufleet catalog`"),
+                    "warning",
+                )
+
+
+@check("instance-type-in-region")
+def instance_type_in_region(fleet: Fleet) -> Iterator[Problem]:
+    """A type that a region does not offer never launches there. Regions and types of which no offering
+    was read at all are doubtful and not refused."""
+    read = {region for instance in fleet.catalog.instances.values() for region in instance.regions}
+    for each in fleet.groups():
+        region = each.site.region
+        if region not in fleet.catalog.regions:
+            continue
+        for index, name in enumerate(each.group.instance_types):
+            instance = fleet.catalog.instances.get(name)
+            if instance is None or region in instance.regions:
+                continue
+            where = (*each.path, "instance_types", index)
+            if not instance.regions or region not in read:
+                yield Problem(
+                    where,
+                    f"whether {region} offers {name} is not known",
+                    "ask AWS (`aws ec2 describe-instance-type-offerings`), or run `gpufleet catalog refresh`",
+                    "warning",
+                )
+                continue
+            yield Problem(
+                where,
+                f"{name} is not offered in {region}",
+                f"it is offered in {listed(sorted(instance.regions), 12)};"
+                " `gpufleet catalog refresh` reads today's offerings",
+            )
+
+
+@check("instance-type-repeated")
+def instance_type_repeated(fleet: Fleet) -> Iterator[Problem]:
+    """The order of types is an order of preference; a type in it twice says nothing."""
+    for each in fleet.groups():
+        types = each.group.instance_types
+        for index, name in enumerate(types):
+            if name in types[:index]:
+                yield Problem((*each.path, "instance_types", index), f"{name} is named twice", "name it once")
+
+
+@check("instance-types-alike")
+def instance_types_alike(fleet: Fleet) -> Iterator[Problem]:
+    """The types of a group share one launch template, one image and one entry in the scheduler, so they
+    have the same GPU, as many of them, and the same architecture."""
+    for each in fleet.groups():
+        types = fleet.types(each.group)
+        if len(types) < 2:
+            continue
+        first = types[0]
+        for other in types[1:]:
+            where = (*each.path, "instance_types", each.group.instance_types.index(other.name))
+            remedy = f"put {other.name} into a node group of its own"
+            if other.gpu != first.gpu:
+                yield Problem(
+                    where,
+                    f"{other.name} has {other.gpu or 'no GPU'} and {first.name} has {first.gpu or 'no GPU'}:"
+                    " one group, one kind of GPU",
+                    remedy,
+                )
+            elif (other.gpu_count, other.gpu_partition) != (first.gpu_count, first.gpu_partition):
+                yield Problem(
+                    where,
+                    f"{other.name} has {_gpus(other.gpu_count, other.gpu_partition)} and {first.name} has"
+                    f" {_gpus(first.gpu_count, first.gpu_partition)}: a scheduler counts a group's GPUs"
+                    " a node as one number",
+                    remedy,
+                )
+            if not set(other.architectures) & set(first.architectures):
+                yield Problem(
+                    where,
+                    f"{other.name} is {'/'.join(other.architectures)} and {first.name} is"
+                    f" {'/'.join(first.architectures)}: no image runs on both",
+                    remedy,
+                )
+
+
+def _gpus(count: int, partition: float) -> str:
+    if count:
+        return f"{count} GPU{'s' if count != 1 else ''}"
+    return f"{partition:g} of a GPU" if partition < 1 else "no GPU"
+
+
+@check("public-ip-multi-card")
+def public_ip_multi_card(fleet: Fleet) -> Iterator[Problem]:
+    """AWS gives no public address at launch to an instance with several network interfaces (EC2 User
+    Guide, "Multiple network interfaces"), so a node of such a type would come up without one."""
+    for each in fleet.groups():
+        if not each.group.public_ip:
+            continue
+        where = (*each.path, "public_ip")
+        wide = [instance.name for instance in fleet.types(each.group) if instance.multi_card]
+        if wide:
+            yield Problem(
+                where,
+                f"{listed(wide)} has several network cards, and AWS assigns no public address to those",
+                "write 'public_ip: false' and reach the nodes through the site's network",
+            )
+        elif each.group.network == "efa":
+            yield Problem(
+                where,
+                f"{each.name} has EFA: more than one interface, and AWS assigns no public address to those",
+                "write 'public_ip: false', or 'network: ena'",
+            )
+
+
+@check("volume-performance")
+def volume_performance(fleet: Fleet) -> Iterator[Problem]:
+    """A gp3 volume has at most 500 IOPS a GiB and 0.25 MB/s for each of its IOPS (EBS User Guide,
+    "General Purpose SSD volumes")."""
+    for each in fleet.groups():
+        volume = each.group.volume
+        size = int(volume.size.gib)
+        if volume.iops > 500 * size:
+            yield Problem(
+                (*each.path, "volume", "iops"),
+                f"{volume.iops} IOPS are more than the {500 * size} that a gp3 volume of {size} GiB has",
+                f"use {500 * size} IOPS or less, or a volume of {-(-volume.iops // 500)} GiB",
+            )
+        if volume.throughput * 4 > volume.iops:
+            yield Problem(
+                (*each.path, "volume", "throughput"),
+                f"{volume.throughput} MB/s need {volume.throughput * 4} IOPS, and the volume has"
+                f" {volume.iops}",
+                f"write 'iops: {volume.throughput * 4}', or a throughput of {volume.iops // 4}",
+            )
+
+
+CHECKS = (
+    instance_type_known,
+    instance_type_in_region,
+    instance_type_repeated,
+    instance_types_alike,
+    public_ip_multi_card,
+    volume_performance,
+)

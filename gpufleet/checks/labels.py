@@ -1,0 +1,109 @@
+"""Kubernetes labels and taints of node groups: syntax, lengths, and prefixes that are not the user's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Group, Path, Problem, check
+from gpufleet.plan.marks import LABEL_PREFIX
+
+LONGEST = 63
+"""Characters of a label's key (EKS counts its prefix in) and value (Kubernetes API conventions; EKS
+API Reference, Taint and labels)."""
+
+RESERVED = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", LABEL_PREFIX.rstrip("/"))
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+
+
+def key_problem(key: str) -> str | None:
+    """What is wrong with the key of a label or taint; None when nothing is."""
+    prefix, slash, name = key.rpartition("/")
+    if len(key) > LONGEST:
+        return f"'{key}' has {len(key)} characters (EKS takes {LONGEST})"
+    if not _NAME.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
+        return f"'{key}' is not a key that Kubernetes takes"
+    if any(prefix == domain or prefix.endswith(f".{domain}") for domain in RESERVED):
+        return f"'{key}' has a prefix that is kept for Kubernetes, EKS or gpufleet"
+    return None
+
+
+def _value_problem(value: str, least: int) -> str | None:
+    if len(value) > LONGEST:
+        return f"the value has {len(value)} characters (at most {LONGEST})"
+    if len(value) < least:
+        return "the value is empty, which EKS refuses"
+    if value and not _NAME.fullmatch(value):
+        return f"'{value}' is not a value that Kubernetes takes"
+    return None
+
+
+_KEY_REMEDY = "use letters, digits, '-', '_' and '.', with a prefix of your own such as 'example.com/'"
+_VALUE_REMEDY = "use letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+
+
+@check("label-legal")
+def labels_legal(fleet: Fleet) -> Iterator[Problem]:
+    """Kubernetes refuses a node whose labels are malformed, and EKS a node group with them."""
+    for each in fleet.groups():
+        for key, value in each.group.labels.items():
+            path = (*each.path, "labels", key)
+            if (wrong := key_problem(key)) is not None:
+                yield Problem(path, f"label {wrong}", _KEY_REMEDY, value=key)
+            elif (wrong := _value_problem(value, 1)) is not None:
+                yield Problem(path, f"label '{key}': {wrong}", _VALUE_REMEDY)
+
+
+@check("taint-legal")
+def taints_legal(fleet: Fleet) -> Iterator[Problem]:
+    """Taints have the syntax of labels, and one of each key and effect (EKS API Reference, Taint)."""
+    for each in fleet.groups():
+        seen: set[tuple[str, str]] = set()
+        for index, taint in enumerate(each.group.taints):
+            path: Path = (*each.path, "taints", index)
+            if (wrong := key_problem(taint.key)) is not None:
+                yield Problem((*path, "key"), f"taint {wrong}", _KEY_REMEDY)
+            elif (wrong := _value_problem(taint.value, 0)) is not None:
+                yield Problem((*path, "value"), f"taint '{taint.key}': {wrong}", _VALUE_REMEDY)
+            if (taint.key, taint.effect) in seen:
+                yield Problem(
+                    path,
+                    f"taint '{taint.key}' with effect {taint.effect} is there twice",
+                    "keep one",
+                    value=taint.key,
+                )
+            seen.add((taint.key, taint.effect))
+
+
+@check("labels-without-kubernetes")
+def labels_without_kubernetes(fleet: Fleet) -> Iterator[Problem]:
+    """Labels, taints and cluster settings mean something to Kubernetes alone."""
+    for each in fleet.groups():
+        if each.site.scheduler != "kubernetes":
+            yield from _unused(each)
+    for path, site in fleet.cloud():
+        if site.scheduler != "kubernetes" and site.kubernetes is not None:
+            yield Problem(
+                (*path, "kubernetes"),
+                f"site {site.site!r} is scheduled by {site.scheduler}: `kubernetes` has no effect",
+                "leave it out, or write 'scheduler: kubernetes'",
+                "warning",
+                site.scheduler,
+            )
+
+
+def _unused(each: Group) -> Iterator[Problem]:
+    for field, value in (("labels", each.group.labels), ("taints", each.group.taints)):
+        if value:
+            yield Problem(
+                (*each.path, field),
+                f"{each.name} is in a {each.site.scheduler} site: `{field}` has no effect",
+                "leave it out",
+                "warning",
+                field,
+            )
+
+
+CHECKS = (labels_legal, taints_legal, labels_without_kubernetes)

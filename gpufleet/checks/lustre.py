@@ -1,0 +1,203 @@
+"""FSx for Lustre: sizes, throughputs and options that AWS sells together."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from gpufleet.catalog import Catalog
+from gpufleet.checks.rules import Fleet, Problem, check, listed
+from gpufleet.plan.storage import DEPLOYMENTS, lustre_zone
+from gpufleet.spec.models import Lustre
+
+METADATA_IOPS = (1500, 3000, 6000, *range(12_000, 192_001, 12_000))
+"""What can be provisioned on SSD file systems (FSx API Reference,
+FileSystemLustreMetadataConfiguration)."""
+
+LONGEST_BACKUP = dt.timedelta(days=90)
+
+
+@check("lustre-throughput")
+def lustre_throughput(fleet: Fleet) -> Iterator[Problem]:
+    """A persistent file system is bought at a throughput per TiB out of a short list; a scratch one has
+    a fixed throughput (FSx for Lustre User Guide, "Performance")."""
+    for path, _, item, lustre in fleet.lustre():
+        allowed = fleet.catalog.lustre_throughputs(DEPLOYMENTS[lustre.deployment])
+        choice = listed([f"{value} MB/s/TiB" for value in allowed])
+        where = (*path, "throughput")
+        if not allowed:
+            if lustre.throughput is not None:
+                yield Problem(
+                    where,
+                    f"{lustre.deployment} has a fixed throughput",
+                    "leave `throughput` out, or use 'deployment: persistent-2'",
+                )
+        elif lustre.throughput is None:
+            yield Problem(
+                where,
+                f"file system {item.name!r} is {lustre.deployment} and has no throughput",
+                f"write 'throughput: {allowed[0]} MB/s/TiB' (one of {choice})",
+            )
+        elif lustre.throughput.mb_s_per_tib not in allowed:
+            wanted = lustre.throughput.mb_s_per_tib
+            near = min(allowed, key=lambda value: (abs(value - wanted), value))
+            yield Problem(
+                where,
+                f"{lustre.deployment} has no throughput of {lustre.throughput}",
+                f"write '{near} MB/s/TiB' (one of {choice})",
+            )
+
+
+@check("lustre-capacity")
+def lustre_capacity(fleet: Fleet) -> Iterator[Problem]:
+    """File systems come in sizes of 1,200 GiB and multiples of 2,400 GiB, and EFA-enabled ones in
+    multiples that depend on their throughput: 125 x 38,400 = 250 x 19,200 = 500 x 9,600 =
+    1000 x 4,800 (FSx for Lustre User Guide, "Managing storage capacity")."""
+    for path, _, _, lustre in fleet.lustre():
+        steps = _steps(lustre, fleet.catalog)
+        if steps is None:
+            continue
+        first, multiple = steps
+        gib = int(lustre.capacity.gib)
+        if gib == first or (gib > 0 and gib % multiple == 0):
+            continue
+        below, above = _neighbours(gib, first, multiple)
+        kind = "an EFA-enabled file system" if lustre.efa else "a file system"
+        at = f" at {lustre.throughput}" if lustre.efa and lustre.throughput is not None else ""
+        rule = f"a multiple of {multiple:,} GiB" + (f", or {first:,} GiB" if first != multiple else "")
+        yield Problem(
+            (*path, "capacity"),
+            f"{gib:,} GiB is not a size of {kind}{at}: {rule}",
+            "write " + " or ".join(f"'{size} GiB'" for size in (below, above) if size is not None),
+        )
+
+
+def _steps(lustre: Lustre, catalog: Catalog) -> tuple[int, int] | None:
+    """First size and multiple of a file system; None where another rule has to be kept first."""
+    deployment = DEPLOYMENTS[lustre.deployment]
+    throughput = lustre.throughput.mb_s_per_tib if lustre.throughput is not None else None
+    same = [tier for tier in catalog.lustre_tiers if tier.deployment == deployment]
+    exact = [tier for tier in same if tier.throughput == throughput]
+    if lustre.efa:
+        if not exact or exact[0].efa_multiple_gib is None:
+            return None
+        return exact[0].efa_multiple_gib, exact[0].efa_multiple_gib
+    tiers = exact or same
+    return (tiers[0].first_gib, tiers[0].multiple_gib) if tiers else None
+
+
+def _neighbours(gib: int, first: int, multiple: int) -> tuple[int | None, int]:
+    """The nearest sizes below and above."""
+    under = gib // multiple * multiple
+    below = max((size for size in (first, under) if 0 < size < gib), default=None)
+    above = min(size for size in (first, under + multiple) if size > gib)
+    return below, above
+
+
+@check("lustre-efa")
+def lustre_efa(fleet: Fleet) -> Iterator[Problem]:
+    """EFA to the disks is offered on PERSISTENT_2 with a metadata configuration, and is fixed at
+    creation (FSx for Lustre User Guide, "EFA-enabled file systems")."""
+    for path, _, item, lustre in fleet.lustre():
+        if not lustre.efa:
+            continue
+        if lustre.deployment != "persistent-2":
+            yield Problem(
+                (*path, "efa"),
+                f"{lustre.deployment} has no EFA",
+                "write 'deployment: persistent-2', or 'efa: false'",
+            )
+        elif lustre.metadata_iops is None:
+            yield Problem(
+                (*path, "efa"),
+                f"file system {item.name!r} is EFA-enabled, which needs a metadata configuration",
+                "write 'metadata_iops: 6000' (or another of 1500, 3000, 6000, 12000)",
+            )
+
+
+@check("lustre-metadata-iops")
+def lustre_metadata(fleet: Fleet) -> Iterator[Problem]:
+    """Metadata IOPS can be provisioned on PERSISTENT_2 only, as 1500, 3000, 6000 or a multiple of 12000
+    up to 192000 (FSx API Reference, FileSystemLustreMetadataConfiguration)."""
+    for path, _, _, lustre in fleet.lustre():
+        wanted = lustre.metadata_iops
+        if wanted is None:
+            continue
+        where = (*path, "metadata_iops")
+        if lustre.deployment != "persistent-2":
+            yield Problem(
+                where,
+                f"{lustre.deployment} takes no metadata IOPS",
+                "leave it out, or write 'deployment: persistent-2'",
+            )
+        elif wanted not in METADATA_IOPS:
+            below = max((value for value in METADATA_IOPS if value < wanted), default=None)
+            above = min((value for value in METADATA_IOPS if value > wanted), default=None)
+            near = " or ".join(f"'{value}'" for value in (below, above) if value is not None)
+            yield Problem(
+                where,
+                f"{wanted} metadata IOPS cannot be provisioned (1500, 3000, 6000, or a multiple of 12000)",
+                f"write {near}",
+            )
+
+
+@check("lustre-options")
+def lustre_options(fleet: Fleet) -> Iterator[Problem]:
+    """Files go back only to where they came from; scratch file systems have no backups; and automatic
+    backups are kept for whole days up to 90 (FSx API Reference, AutomaticBackupRetentionDays)."""
+    for path, _, item, lustre in fleet.lustre():
+        if lustre.export and lustre.import_from is None:
+            yield Problem(
+                (*path, "export"),
+                f"file system {item.name!r} exports, and has no `import_from` to export to",
+                "write 'import_from: s3://<bucket>/<prefix>', or 'export: false'",
+            )
+        if lustre.backups is None:
+            continue
+        where = (*path, "backups")
+        if lustre.deployment == "scratch-2":
+            yield Problem(where, "a scratch file system has no backups", "leave `backups` out")
+        elif lustre.export or lustre.import_from is not None:
+            yield Problem(
+                where,
+                "a file system that is linked to a bucket has no backups: the bucket holds its files",
+                "leave `backups` out and write 'export: true', or leave `import_from` out",
+            )
+        elif lustre.backups.delta > LONGEST_BACKUP or lustre.backups.delta % dt.timedelta(days=1):
+            yield Problem(
+                where,
+                f"backups are kept for whole days up to {LONGEST_BACKUP.days}, not '{lustre.backups}'",
+                f"write '{max(1, min(LONGEST_BACKUP.days, lustre.backups.delta.days))} d'",
+            )
+
+
+@check("lustre-efa-zone")
+def lustre_efa_zone(fleet: Fleet) -> Iterator[Problem]:
+    """EFA does not cross zones: nodes elsewhere read an EFA-enabled file system over TCP, and pay for the
+    traffic between zones."""
+    for path, site, item, lustre in fleet.lustre():
+        if not lustre.efa:
+            continue
+        zone = lustre_zone(lustre, site)
+        groups = [each for each in fleet.groups() if each.site is site and each.group.network == "efa"]
+        away = [each.group.name for each in groups if zone not in (each.group.zones or site.zones)]
+        if away:
+            yield Problem(
+                (*path, "zone"),
+                f"file system {item.name!r} has EFA in {zone}, and {listed(away)} cannot run there",
+                f"put them into one zone, such as 'zone: {groups[0].group.zones[0]}'"
+                if groups[0].group.zones
+                else f"write 'zones: [{zone}]' for them",
+                "warning",
+                zone,
+            )
+
+
+CHECKS = (
+    lustre_throughput,
+    lustre_capacity,
+    lustre_efa,
+    lustre_metadata,
+    lustre_options,
+    lustre_efa_zone,
+)

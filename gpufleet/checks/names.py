@@ -1,0 +1,131 @@
+"""Names: once each, and short enough for everything that is derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Path, Problem, check
+from gpufleet.plan.cost.racks import RACKS
+from gpufleet.plan.cost.services import OWNERS
+from gpufleet.plan.names import (
+    FALLBACK_SUFFIX,
+    LONGEST_ROLE_SUFFIX,
+    PULUMI_SUFFIX,
+    group_resource_name,
+    site_resource_name,
+)
+from gpufleet.spec.models import NodeGroup
+
+EKS_CLUSTER = 100
+EKS_NODE_GROUP = 63
+IAM_ROLE = 64
+KUBERNETES_NAME = 63
+NAMESPACES = ("default", "amazon-cloudwatch", "gpu-operator", "amazon-guardduty")
+
+
+@check("name-repeated")
+def names_once(fleet: Fleet) -> Iterator[Problem]:
+    """Everything is found by its name: sites in a fleet, node groups and storage in a site (their costs
+    are listed together, so they share one set of names), teams in a site."""
+    sites: list[tuple[Path, str]] = [
+        (("cloud", index, "site"), site.site) for index, site in enumerate(fleet.spec.cloud)
+    ]
+    sites += [(("onprem", index, "site"), site.site) for index, site in enumerate(fleet.spec.onprem)]
+    yield from _repeated("site", sites)
+    for path, site in fleet.cloud():
+        named: list[tuple[Path, str]] = [
+            ((*path, "node_groups", index, "name"), group.name)
+            for index, group in enumerate(site.node_groups)
+        ]
+        named += [((*path, "storage", index, "name"), item.name) for index, item in enumerate(site.storage)]
+        taken = [
+            (where, f"{name}{FALLBACK_SUFFIX}")
+            for (where, name), group in zip(named, site.node_groups, strict=False)
+            if falls_back(group)
+        ]
+        yield from _repeated("node group or storage", [*taken, *named])
+        for where, name in named:
+            if name in OWNERS:
+                yield Problem(
+                    where,
+                    f"'{name}' is what the site's own costs are listed under",
+                    f"choose another name, such as '{name}-1'",
+                )
+    for path, rack_site in fleet.onprem():
+        stores: list[tuple[Path, str]] = [
+            ((*path, "storage", index, "name"), item.name) for index, item in enumerate(rack_site.storage)
+        ]
+        yield from _repeated("storage", stores)
+        for where, name in stores:
+            if name == RACKS:
+                yield Problem(
+                    where, f"'{name}' is what the site's own costs are listed under", "choose another"
+                )
+    teams: dict[str, list[tuple[Path, str]]] = {}
+    for where, owner, team in fleet.teams():
+        teams.setdefault(owner, []).append(((*where, "name"), team.name))
+    for listed_teams in teams.values():
+        yield from _repeated("team", listed_teams)
+
+
+def falls_back(group: NodeGroup) -> bool:
+    """Whether a spot group has an on-demand part, which AWS knows by a name of its own."""
+    spot = group.capacity.spot
+    return spot is not None and "on-demand" in spot.on_shortage
+
+
+def _repeated(kind: str, named: list[tuple[Path, str]]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for path, name in named:
+        if name in seen:
+            yield Problem(path, f"there is a {kind} named '{name}' already", "give each its own name")
+        seen.add(name)
+
+
+@check("name-too-long")
+def derived_lengths(fleet: Fleet) -> Iterator[Problem]:
+    """Names in AWS are made of fleet, environment, site and group, with what components and Pulumi add:
+    an IAM role has at most 64 characters, an EKS node group 63, an EKS cluster 100 (IAM and EKS API
+    References). A name that is too long fails in the middle of a deployment."""
+    fleet_name, environment = fleet.spec.fleet, fleet.spec.environment
+    for path, site in fleet.cloud():
+        base = site_resource_name(fleet_name, environment, site.site)
+        role = len(base) + len(LONGEST_ROLE_SUFFIX) + PULUMI_SUFFIX
+        if role > IAM_ROLE:
+            yield _too_long((*path, "site"), f"IAM roles of '{base}'", role, IAM_ROLE)
+            continue
+        if len(base) > EKS_CLUSTER:
+            yield _too_long((*path, "site"), f"EKS cluster '{base}'", len(base), EKS_CLUSTER)
+        for index, group in enumerate(site.node_groups):
+            name = group_resource_name(fleet_name, environment, site.site, group.name)
+            length = len(name) + PULUMI_SUFFIX + (len(FALLBACK_SUFFIX) if falls_back(group) else 0)
+            if length > EKS_NODE_GROUP:
+                yield _too_long(
+                    (*path, "node_groups", index, "name"), f"EKS node group '{name}'", length, EKS_NODE_GROUP
+                )
+
+
+def _too_long(path: Path, what: str, length: int, limit: int) -> Problem:
+    return Problem(
+        path,
+        f"{what} would be called by {length} characters, and AWS takes {limit}",
+        f"shorten this name, the fleet's or the environment's by {length - limit} characters",
+    )
+
+
+@check("team-name")
+def team_names(fleet: Fleet) -> Iterator[Problem]:
+    """A team is a namespace on Kubernetes, which keeps names that start with kube- and a few others."""
+    for path, site in fleet.cloud():
+        if site.scheduler != "kubernetes" or site.kubernetes is None:
+            continue
+        for index, team in enumerate(site.kubernetes.teams):
+            if team.name.startswith("kube-") or team.name in NAMESPACES:
+                yield Problem(
+                    (*path, "kubernetes", "teams", index, "name"),
+                    f"namespace '{team.name}' belongs to the cluster",
+                    f"choose another name, such as 'team-{team.name}'",
+                )
+
+
+CHECKS = (names_once, derived_lengths, team_names)

@@ -1,0 +1,238 @@
+"""Addresses: CIDRs that are well-formed, large enough, apart from each other, and not open to all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+
+from gpufleet.checks.rules import Fleet, Path, Problem, check, listed
+from gpufleet.plan.capacity import group_zones, node_bounds
+from gpufleet.plan.subnets import LONGEST_PREFIX, MAX_ZONES, plan_subnets, usable_addresses
+from gpufleet.spec.models import CloudSite
+
+LARGEST_VPC = 16
+SMALLEST_VPC = 28
+PRIVATE = tuple(
+    IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
+)
+POD_ADDRESSES_PER_NODE = 50
+"""What the VPC CNI may hold on one large node: it keeps a whole interface's worth of addresses warm
+(WARM_ENI_TARGET=1), and an interface of the large types takes 50 (amazon-vpc-cni-k8s, README and
+eni-max-pods)."""
+
+
+def parse_network(text: str) -> IPv4Network | None:
+    """The network that `text` writes exactly; None for anything else."""
+    try:
+        return IPv4Network(text)
+    except ValueError:
+        return None
+
+
+def _written(fleet: Fleet) -> Iterator[tuple[Path, str]]:
+    for path, site in fleet.cloud():
+        yield (*path, "network", "cidr"), site.network.cidr
+        for index, cidr in enumerate(site.kubernetes.public_cidrs if site.kubernetes is not None else ()):
+            yield (*path, "kubernetes", "public_cidrs", index), cidr
+    for path, rack_site in fleet.onprem():
+        if rack_site.network is not None:
+            yield (*path, "network"), rack_site.network
+
+
+@check("cidr-valid")
+def cidr_valid(fleet: Fleet) -> Iterator[Problem]:
+    """A CIDR is an IPv4 network address and a prefix length; AWS refuses host bits in a VPC's CIDR and
+    silently drops them elsewhere, which is how a rule comes to cover more than was meant."""
+    for path, text in _written(fleet):
+        if parse_network(text) is not None:
+            continue
+        try:
+            masked = IPv4Network(text, strict=False)
+        except (AddressValueError, NetmaskValueError, ValueError):
+            yield Problem(
+                path, f"'{text}' is not an IPv4 CIDR", "write a network and a prefix, such as 10.40.0.0/16"
+            )
+            continue
+        yield Problem(
+            path,
+            f"'{text}' has bits set beyond its /{masked.prefixlen} prefix",
+            f"write '{masked}', or a longer prefix",
+        )
+
+
+@check("cidr-size")
+def cidr_size(fleet: Fleet) -> Iterator[Problem]:
+    """AWS makes VPCs of /16 to /28 (VPC User Guide, "VPC CIDR blocks"); one slot in eight for each
+    zone needs a /22 at least, so that public subnets are not smaller than /28."""
+    for path, site in fleet.cloud():
+        network = parse_network(site.network.cidr)
+        if network is None:
+            continue
+        where = (*path, "network", "cidr")
+        if network.prefixlen < LARGEST_VPC:
+            yield Problem(
+                where,
+                f"{network} is larger than a VPC can be (/{LARGEST_VPC} to /{SMALLEST_VPC})",
+                f"write '{network.network_address}/{LARGEST_VPC}'",
+            )
+        elif network.prefixlen > LONGEST_PREFIX:
+            aws = network.prefixlen > SMALLEST_VPC
+            yield Problem(
+                where,
+                f"{network} is too small for a public and a private subnet in each zone"
+                + (f", and smaller than a VPC can be (/{SMALLEST_VPC})" if aws else ""),
+                f"use /{LONGEST_PREFIX} or larger, such as '{network.supernet(new_prefix=LONGEST_PREFIX)}'",
+            )
+
+
+@check("cidr-overlap")
+def cidr_overlap(fleet: Fleet) -> Iterator[Problem]:
+    """Sites of one fleet are routed to each other (peering, VPN, Direct Connect), and networks that
+    overlap can never be; a VPC's CIDR cannot be changed afterwards."""
+    seen: list[tuple[str, IPv4Network]] = []
+    declared: list[tuple[Path, str, str]] = [
+        ((*path, "network", "cidr"), site.site, site.network.cidr) for path, site in fleet.cloud()
+    ]
+    declared += [
+        ((*path, "network"), site.site, site.network)
+        for path, site in fleet.onprem()
+        if site.network is not None
+    ]
+    for path, name, text in declared:
+        network = parse_network(text)
+        if network is None:
+            continue
+        for other_name, other in seen:
+            if network.overlaps(other):
+                yield Problem(
+                    path,
+                    f"{network} of site {name!r} overlaps {other} of site {other_name!r}",
+                    "give each site addresses of its own"
+                    + (f", such as '{free}'" if (free := _free(network, [n for _, n in seen])) else ""),
+                )
+        seen.append((name, network))
+
+
+def _free(network: IPv4Network, taken: list[IPv4Network]) -> IPv4Network | None:
+    """The next network of the same size in 10.0.0.0/8 that is apart from all in `taken`."""
+    step = 1 << (32 - network.prefixlen)
+    start = int(network.network_address)
+    last = int(PRIVATE[0].broadcast_address)
+    for address in range(start + step, min(start + 4096 * step, last + 1), step):
+        candidate = IPv4Network((address, network.prefixlen))
+        if candidate.subnet_of(PRIVATE[0]) and not any(candidate.overlaps(other) for other in taken):
+            return candidate
+    return None
+
+
+@check("cidr-private")
+def cidr_private(fleet: Fleet) -> Iterator[Problem]:
+    """Addresses outside of RFC 1918 (and RFC 6598) belong to somebody on the internet, who can then
+    not be reached from the site."""
+    for path, site in fleet.cloud():
+        network = parse_network(site.network.cidr)
+        if network is not None and not any(network.subnet_of(private) for private in PRIVATE):
+            yield Problem(
+                (*path, "network", "cidr"),
+                f"{network} is not private address space",
+                "use a part of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
+                "warning",
+            )
+
+
+@check("public-endpoint")
+def public_endpoint(fleet: Fleet) -> Iterator[Problem]:
+    """A Kubernetes API open to the whole internet is one leaked credential away from the cluster;
+    the endpoint is private unless networks are named."""
+    for path, site in fleet.cloud():
+        for index, text in enumerate(site.kubernetes.public_cidrs if site.kubernetes is not None else ()):
+            network = parse_network(text)
+            where = (*path, "kubernetes", "public_cidrs", index)
+            if network is not None and network.prefixlen == 0:
+                yield Problem(
+                    where,
+                    f"{text} opens the Kubernetes API to the whole internet",
+                    "name the networks that need it, or leave it out and use the private endpoint",
+                )
+            elif network is not None and any(network.subnet_of(private) for private in PRIVATE):
+                yield Problem(
+                    where,
+                    f"{text} is private address space: nobody reaches the public endpoint from there",
+                    "name public addresses; private networks use the private endpoint",
+                    "warning",
+                )
+
+
+@check("subnet-addresses")
+def subnet_addresses(fleet: Fleet) -> Iterator[Problem]:
+    """Nodes and their pods take addresses of the private subnets, one for each ENA interface of a node
+    (EFA-only interfaces take none) and one for each pod; a subnet cannot grow."""
+    for path, site in fleet.cloud():
+        sizes = _private_sizes(site)
+        if not sizes:
+            continue
+        where = (*path, "network", "cidr")
+        need: dict[tuple[str, ...], int] = {}
+        for group in site.node_groups:
+            zones = tuple(zone for zone in group_zones(group, site) if zone in sizes)
+            need[zones] = need.get(zones, 0) + node_bounds(group)[2]
+        nodes = sum(need.values())
+        for zones, wanted in need.items():
+            room = sum(sizes[zone] for zone in zones)
+            if zones and wanted > room:
+                yield Problem(
+                    where,
+                    f"{wanted:,} nodes at maximum do not fit the {room:,} private addresses in"
+                    f" {listed(zones)}",
+                    f"use a larger network (a /{LARGEST_VPC} has 8,187 private addresses a zone)",
+                )
+        pods = nodes * POD_ADDRESSES_PER_NODE
+        room = sum(sizes.values())
+        if site.scheduler == "kubernetes" and nodes <= room < pods:
+            bits = math.ceil(math.log2(pods / room))
+            prefix = int(site.network.cidr.rpartition("/")[2]) - bits
+            yield Problem(
+                where,
+                f"{nodes:,} nodes with pods may take {pods:,} addresses ({POD_ADDRESSES_PER_NODE} a node with"
+                f" the VPC CNI's defaults), and the private subnets have {room:,}",
+                f"use a /{prefix}" if prefix >= LARGEST_VPC else "spread over more sites",
+                "warning",
+            )
+
+
+def _private_sizes(site: CloudSite) -> dict[str, int]:
+    network = parse_network(site.network.cidr)
+    if network is None or network.prefixlen > LONGEST_PREFIX or len(site.zones) > MAX_ZONES:
+        return {}
+    subnets = plan_subnets(site.network.cidr, site.zones)
+    return {item.zone: usable_addresses(item.cidr) for item in subnets if item.kind == "private"}
+
+
+@check("onprem-network-size")
+def onprem_network_size(fleet: Fleet) -> Iterator[Problem]:
+    """Every host of a rack site needs an address of the site's network."""
+    for path, site in fleet.onprem():
+        network = parse_network(site.network) if site.network is not None else None
+        if network is None:
+            continue
+        ranges = (site.nodes, site.controllers, site.login)
+        hosts = sum(len(item.hosts) for item in ranges if item is not None)
+        room = network.num_addresses - 2
+        if hosts > room:
+            yield Problem(
+                (*path, "network"),
+                f"{hosts} hosts do not fit the {room} addresses of {network}",
+                f"use a /{32 - math.ceil(math.log2(hosts + 2))} or larger",
+            )
+
+
+CHECKS = (
+    cidr_valid,
+    cidr_size,
+    cidr_overlap,
+    cidr_private,
+    public_endpoint,
+    subnet_addresses,
+    onprem_network_size,
+)

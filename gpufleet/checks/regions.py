@@ -1,0 +1,128 @@
+"""Regions and zones: that they exist, belong together, and hold what is put into them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed
+from gpufleet.plan.subnets import MAX_ZONES
+
+_ZONE = re.compile(r"(?P<region>[a-z]{2}(-[a-z]+)+-\d)(?P<letter>[a-z])")
+LAST_LETTER = "f"
+"""No AWS region has more than six zones (us-east-1, a to f)."""
+
+
+@check("region-known")
+def region_known(fleet: Fleet) -> Iterator[Problem]:
+    """A region that does not exist fails at the first call to it."""
+    for path, site in fleet.cloud():
+        if site.region not in fleet.catalog.regions:
+            yield Problem(
+                (*path, "region"),
+                f"{site.region!r} is not an AWS region that the catalog knows",
+                did_you_mean(
+                    fleet.catalog.suggest_region(site.region),
+                    f"use one of {listed(sorted(fleet.catalog.regions), 40)}",
+                ),
+            )
+
+
+@check("zone-in-region")
+def zone_in_region(fleet: Fleet) -> Iterator[Problem]:
+    """A zone is one of its region. Which letters an account sees is the account's own, so a letter that
+    was not read is only doubtful; one beyond the sixth exists nowhere."""
+    for path, site in fleet.cloud():
+        known = fleet.catalog.zones(site.region)
+        for index, zone in enumerate(site.zones):
+            where = (*path, "zones", index)
+            match = _ZONE.fullmatch(zone)
+            among = f"zones of {site.region}: {listed(known)}" if known else f"such as {site.region}a"
+            if match is None:
+                yield Problem(where, f"{zone!r} is not a zone", f"write its name ({among})")
+            elif match["region"] != site.region:
+                yield Problem(
+                    where,
+                    f"zone {zone} is not in region {site.region}",
+                    f"use zones of {site.region} ({among}), or change the region to {match['region']}",
+                )
+            elif known and zone not in known:
+                yield Problem(
+                    where,
+                    f"zone {zone} is not among those known in {site.region}",
+                    f"{among}; `gpufleet catalog refresh` reads your account's",
+                    "error" if match["letter"] > LAST_LETTER else "warning",
+                )
+
+
+@check("zone-repeated")
+def zone_repeated(fleet: Fleet) -> Iterator[Problem]:
+    """Each zone gets one public and one private subnet; a zone named twice would get two of each."""
+    for path, site in fleet.cloud():
+        yield from _repeated((*path, "zones"), site.zones)
+    for each in fleet.groups():
+        yield from _repeated((*each.path, "zones"), each.group.zones)
+
+
+def _repeated(path: Path, zones: tuple[str, ...]) -> Iterator[Problem]:
+    for index, zone in enumerate(zones):
+        if zone in zones[:index]:
+            yield Problem((*path, index), f"zone {zone} is named twice", "name it once")
+
+
+@check("zone-count")
+def zone_count(fleet: Fleet) -> Iterator[Problem]:
+    """EKS places its control plane in subnets of at least two zones (EKS User Guide, "Amazon EKS
+    networking requirements"), and a network here is cut for seven at most."""
+    for path, site in fleet.cloud():
+        distinct = len(set(site.zones))
+        if site.scheduler == "kubernetes" and distinct < 2:
+            spare = [zone for zone in fleet.catalog.zones(site.region) if zone not in site.zones]
+            yield Problem(
+                (*path, "zones"),
+                "EKS needs subnets in at least two zones, and this site has one",
+                f"add a zone{f', such as {spare[0]}' if spare else ''}; node groups may still name one"
+                " with `zones`",
+            )
+        if distinct > MAX_ZONES:
+            yield Problem(
+                (*path, "zones"),
+                f"{distinct} zones are more than the {MAX_ZONES} that a network is cut for",
+                f"keep {MAX_ZONES}",
+            )
+
+
+@check("zone-in-site")
+def zone_in_site(fleet: Fleet) -> Iterator[Problem]:
+    """Node groups, file systems and reservations use their site's subnets, and a zone outside of the
+    site has none: a reservation in another zone would stay empty and cost money."""
+    for each in fleet.groups():
+        for index, zone in enumerate(each.group.zones):
+            if zone not in each.site.zones:
+                yield _outside((*each.path, "zones", index), each.name, zone, each.site.zones)
+        for path, held in ((each.block_path, each.block), (each.odcr_path, each.odcr)):
+            if held is None or held.zone is None:
+                continue
+            if held.zone not in each.site.zones:
+                yield _outside((*path, "zone"), f"the reservation of {each.name}", held.zone, each.site.zones)
+            elif each.group.zones and held.zone not in each.group.zones:
+                yield Problem(
+                    (*path, "zone"),
+                    f"the reservation of {each.name} is in {held.zone}, and the group is in"
+                    f" {listed(each.group.zones)}",
+                    f"write 'zones: [{held.zone}]' for the group, or leave its `zones` out",
+                )
+    for path, site, item, lustre in fleet.lustre():
+        if lustre.zone is not None and lustre.zone not in site.zones:
+            yield _outside((*path, "zone"), f"file system {item.name!r}", lustre.zone, site.zones)
+
+
+def _outside(path: Path, what: str, zone: str, zones: tuple[str, ...]) -> Problem:
+    return Problem(
+        path,
+        f"{what} names zone {zone}, which is not one of its site's",
+        f"use one of {listed(zones)}, or add {zone} to the site's `zones`",
+    )
+
+
+CHECKS = (region_known, zone_in_region, zone_repeated, zone_count, zone_in_site)

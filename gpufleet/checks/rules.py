@@ -1,0 +1,167 @@
+"""What a check is: a rule with an identifier, and a function from a fleet to its problems."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.catalog import Catalog, InstanceType
+from gpufleet.findings import Severity
+from gpufleet.spec.models import (
+    Bucket,
+    CapacityBlock,
+    CloudSite,
+    FleetSpec,
+    Lustre,
+    NodeGroup,
+    OnDemandReservation,
+    OnPremSite,
+    Storage,
+    Team,
+)
+from gpufleet.spec.source import SourceMap
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that breaks a rule. `value` stands in for what the user wrote at `path`."""
+
+    path: Path
+    message: str
+    remedy: str
+    severity: Severity = "error"
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A node group where it stands: its path, its site, itself."""
+
+    path: Path
+    site: CloudSite
+    group: NodeGroup
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"node group {self.group.name!r}"
+
+    @property
+    def block(self) -> CapacityBlock | None:
+        """Its Capacity Block, if it is bought so."""
+        reserved = self.group.capacity.reserved
+        return reserved.capacity_block if reserved is not None else None
+
+    @property
+    def odcr(self) -> OnDemandReservation | None:
+        """Its On-Demand Capacity Reservation, if it is bought so."""
+        reserved = self.group.capacity.reserved
+        return reserved.odcr if reserved is not None else None
+
+    @property
+    def block_path(self) -> Path:
+        """Where its Capacity Block is declared."""
+        return (*self.path, "capacity", "reserved", "capacity_block")
+
+    @property
+    def odcr_path(self) -> Path:
+        """Where its On-Demand Capacity Reservation is declared."""
+        return (*self.path, "capacity", "reserved", "odcr")
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What checks judge: a fleet, the facts, where values stand in the file, and the time."""
+
+    spec: FleetSpec
+    catalog: Catalog
+    source: SourceMap
+    now: dt.datetime
+
+    def cloud(self) -> Iterator[tuple[Path, CloudSite]]:
+        """The cloud sites with their paths."""
+        for index, site in enumerate(self.spec.cloud):
+            yield ("cloud", index), site
+
+    def onprem(self) -> Iterator[tuple[Path, OnPremSite]]:
+        """The rack sites with their paths."""
+        for index, site in enumerate(self.spec.onprem):
+            yield ("onprem", index), site
+
+    def groups(self) -> Iterator[Group]:
+        """All cloud node groups."""
+        for path, site in self.cloud():
+            for index, group in enumerate(site.node_groups):
+                yield Group((*path, "node_groups", index), site, group)
+
+    def storage(self) -> Iterator[tuple[Path, CloudSite, Storage]]:
+        """All storage of cloud sites."""
+        for path, site in self.cloud():
+            for index, item in enumerate(site.storage):
+                yield (*path, "storage", index), site, item
+
+    def lustre(self) -> Iterator[tuple[Path, CloudSite, Storage, Lustre]]:
+        """All FSx for Lustre file systems; the path is that of `lustre`."""
+        for path, site, item in self.storage():
+            if item.lustre is not None:
+                yield (*path, "lustre"), site, item, item.lustre
+
+    def buckets(self) -> Iterator[tuple[Path, CloudSite, Storage, Bucket]]:
+        """All buckets; the path is that of `bucket`."""
+        for path, site, item in self.storage():
+            if item.bucket is not None:
+                yield (*path, "bucket"), site, item, item.bucket
+
+    def teams(self) -> Iterator[tuple[Path, str, Team]]:
+        """All teams with the name of their site."""
+        for path, site in self.cloud():
+            for index, team in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
+                yield (*path, "kubernetes", "teams", index), site.site, team
+        for path, rack_site in self.onprem():
+            for index, team in enumerate(rack_site.teams):
+                yield (*path, "teams", index), rack_site.site, team
+
+    def types(self, group: NodeGroup) -> tuple[InstanceType, ...]:
+        """The instance types of a group that the catalog knows; `instance-type-known` tells the rest."""
+        known = self.catalog.instances
+        return tuple(known[name] for name in group.instance_types if name in known)
+
+
+Judge = Callable[[Fleet], Iterator[Problem]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A rule and the function that finds what breaks it; the reason is the function's docstring."""
+
+    rule: str
+    judge: Judge
+
+    @property
+    def reason(self) -> str:
+        """Why the rule exists, and its source."""
+        return (self.judge.__doc__ or "").strip()
+
+
+def check(rule: str) -> Callable[[Judge], Check]:
+    """Make a function the check of a rule; `rule` is in kebab-case and unique."""
+
+    def wrap(judge: Judge) -> Check:
+        return Check(rule, judge)
+
+    return wrap
+
+
+def listed(items: Sequence[str], limit: int = 8) -> str:
+    """Items as text, cut where nobody reads on."""
+    more = len(items) - limit
+    return ", ".join(items[:limit]) + (f" and {more} more" if more > 0 else "")
+
+
+def did_you_mean(guess: str | None, otherwise: str) -> str:
+    """A remedy that names the nearest known value, or what to do where none is near."""
+    return f"did you mean {guess!r}? If not, {otherwise}" if guess is not None else otherwise

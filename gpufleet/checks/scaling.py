@@ -1,0 +1,77 @@
+"""How many nodes: bounds in order, and groups that could never have a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Problem, check
+from gpufleet.plan.capacity import node_bounds
+
+
+@check("node-bounds")
+def bounds_in_order(fleet: Fleet) -> Iterator[Problem]:
+    """An auto scaling group has min <= desired <= max; AWS refuses anything else."""
+    for each in fleet.groups():
+        kind = "on_demand" if each.group.capacity.on_demand is not None else "spot"
+        scaled = each.group.capacity.on_demand or each.group.capacity.spot
+        if scaled is None:
+            continue
+        path = (*each.path, "capacity", kind)
+        if scaled.max < scaled.min:
+            yield Problem(
+                (*path, "max"),
+                f"max {scaled.max} is below min {scaled.min}",
+                f"write 'max: {scaled.min}' or more",
+                value=scaled.max,
+            )
+        elif scaled.desired is not None and not scaled.min <= scaled.desired <= scaled.max:
+            yield Problem(
+                (*path, "desired"),
+                f"desired {scaled.desired} is not between min {scaled.min} and max {scaled.max}",
+                f"write a number from {scaled.min} to {scaled.max}, or leave it out",
+                value=scaled.desired,
+            )
+    for path, site in fleet.cloud():
+        nodes = site.kubernetes.system_nodes if site.kubernetes is not None else None
+        where = (*path, "kubernetes", "system_nodes")
+        if nodes is not None and nodes.max < nodes.min:
+            yield Problem(
+                (*where, "max"),
+                f"max {nodes.max} is below min {nodes.min}",
+                f"write 'max: {nodes.min}' or more",
+                value=nodes.max,
+            )
+        elif nodes is not None and nodes.max == 0:
+            yield Problem(
+                (*where, "max"),
+                "a cluster without system nodes has nowhere to run its own services",
+                "write 'max: 2' or more",
+            )
+
+
+@check("node-group-empty")
+def group_never_has_nodes(fleet: Fleet) -> Iterator[Problem]:
+    """A group with a maximum of 0 can never have a node. EKS refuses it (`maxSize` is at least 1) and so
+    does EC2 a reservation of nothing; elsewhere it is only useless."""
+    for each in fleet.groups():
+        if node_bounds(each.group)[2] > 0:
+            continue
+        if each.block is not None or each.odcr is not None:
+            path = (*(each.block_path if each.block is not None else each.odcr_path), "nodes")
+            yield Problem(path, f"{each.name} reserves 0 nodes", "write 1 or more, or remove the group")
+            continue
+        kind = "on_demand" if each.group.capacity.on_demand is not None else "spot"
+        scaled = each.group.capacity.on_demand or each.group.capacity.spot
+        if scaled is not None and scaled.min > 0:
+            continue
+        kubernetes = each.site.scheduler == "kubernetes"
+        yield Problem(
+            (*each.path, "capacity", kind, "max"),
+            f"{each.name} can never have a node"
+            + (": EKS wants a maximum of 1 or more" if kubernetes else ""),
+            "write 'max: 1' (with 'min: 0' it costs nothing until it is used), or remove the group",
+            "error" if kubernetes else "warning",
+        )
+
+
+CHECKS = (bounds_in_order, group_never_has_nodes)

@@ -1,0 +1,92 @@
+"""The software channel: known, able to run every GPU of the fleet, and not past its support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed
+from gpufleet.spec.models import Kubernetes
+
+_CHANNEL: Path = ("software", "channel")
+
+
+@check("channel-known")
+def channel_known(fleet: Fleet) -> Iterator[Problem]:
+    """Drivers, CUDA, NCCL and all the rest come from the channel's lock."""
+    channel = fleet.spec.software.channel
+    if channel not in fleet.catalog.locks:
+        yield Problem(
+            _CHANNEL,
+            f"software channel {channel!r} is not in the catalog",
+            did_you_mean(
+                fleet.catalog.suggest_channel(channel), f"use one of {listed(sorted(fleet.catalog.locks))}"
+            ),
+        )
+
+
+@check("driver-runs-gpu")
+def driver_runs_gpu(fleet: Fleet) -> Iterator[Problem]:
+    """A driver branch older than a GPU does not know it (lists of supported devices in the EKS GPU
+    images, awslabs/amazon-eks-ami)."""
+    lock = fleet.catalog.locks.get(fleet.spec.software.channel)
+    if lock is None:
+        return
+    users: dict[str, list[str]] = {}
+    for each in fleet.groups():
+        for item in fleet.types(each.group):
+            if item.gpu is not None:
+                users.setdefault(item.gpu, []).append(f"{each.site.site}/{each.group.name}")
+    for _, site in fleet.onprem():
+        system = fleet.catalog.systems.get(site.system)
+        if system is not None:
+            users.setdefault(system.gpu, []).append(site.site)
+    for gpu, names in users.items():
+        needed = lock.gpus_min_driver.get(gpu)
+        if needed is not None and needed > lock.driver_branch:
+            able = [name for name, other in fleet.catalog.locks.items() if other.driver_branch >= needed]
+            yield Problem(
+                _CHANNEL,
+                f"driver {lock.driver} of channel {lock.channel} does not run {gpu}"
+                f" ({listed(list(dict.fromkeys(names)), 4)}): it needs branch {needed} or later",
+                f"use channel {listed(sorted(able))}" if able else "wait for a channel with that branch",
+            )
+
+
+@check("driver-support")
+def driver_support(fleet: Fleet) -> Iterator[Problem]:
+    """A driver branch past its last month gets no security fixes (NVIDIA Data Center Drivers, support
+    table). It goes on working, so this only warns."""
+    lock = fleet.catalog.locks.get(fleet.spec.software.channel)
+    if lock is not None and fleet.now.strftime("%Y-%m") > lock.driver_eol:
+        alive = [
+            name
+            for name, other in fleet.catalog.locks.items()
+            if other.driver_eol >= fleet.now.strftime("%Y-%m")
+        ]
+        yield Problem(
+            _CHANNEL,
+            f"driver branch {lock.driver_branch} of channel {lock.channel} was supported until"
+            f" {lock.driver_eol}",
+            f"use channel {listed(sorted(alive))}" if alive else "use a newer gpufleet with newer channels",
+            "warning",
+        )
+
+
+@check("kubernetes-version")
+def kubernetes_version(fleet: Fleet) -> Iterator[Problem]:
+    """A channel's images and plugins were chosen for some versions of Kubernetes."""
+    lock = fleet.catalog.locks.get(fleet.spec.software.channel)
+    for path, site in fleet.cloud():
+        if lock is None or site.scheduler != "kubernetes":
+            continue
+        version = (site.kubernetes or Kubernetes()).version
+        if version not in lock.kubernetes:
+            yield Problem(
+                (*path, "kubernetes", "version"),
+                f"Kubernetes {version} is not one of channel {lock.channel}'s versions",
+                f"write one of {listed(lock.kubernetes)}",
+                value=version,
+            )
+
+
+CHECKS = (channel_known, driver_runs_gpu, driver_support, kubernetes_version)

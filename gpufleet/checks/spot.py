@@ -1,0 +1,83 @@
+"""Spot: only types that are sold so, and fallbacks that can be followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.checks.rules import Fleet, Problem, check
+
+
+@check("spot-unsupported")
+def spot_unsupported(fleet: Fleet) -> Iterator[Problem]:
+    """A type without the usage class `spot` (DescribeInstanceTypes) never starts as a spot instance."""
+    for each in fleet.groups():
+        if each.group.capacity.spot is None:
+            continue
+        for item in fleet.types(each.group):
+            if "spot" not in item.usage_classes:
+                yield Problem(
+                    (*each.path, "instance_types", each.group.instance_types.index(item.name)),
+                    f"{item.name} is not sold on spot",
+                    "use `on_demand` or `reserved` capacity, or another type",
+                )
+
+
+@check("on-demand-unsupported")
+def on_demand_unsupported(fleet: Fleet) -> Iterator[Problem]:
+    """A type without the usage class `on-demand` never starts on demand."""
+    for each in fleet.groups():
+        if each.group.capacity.on_demand is None:
+            continue
+        for item in fleet.types(each.group):
+            if "on-demand" not in item.usage_classes:
+                yield Problem(
+                    (*each.path, "instance_types", each.group.instance_types.index(item.name)),
+                    f"{item.name} is not sold on demand",
+                    "use `reserved` capacity, or another type",
+                )
+
+
+@check("spot-price-unseen")
+def spot_price_unseen(fleet: Fleet) -> Iterator[Problem]:
+    """A type that had no spot price in a region when prices were read was probably not on offer there;
+    its cost is unknown either way."""
+    for each in fleet.groups():
+        region = each.site.region
+        if each.group.capacity.spot is None or region not in fleet.catalog.regions:
+            continue
+        for item in fleet.types(each.group):
+            if "spot" in item.usage_classes and region in item.regions and region not in item.spot:
+                yield Problem(
+                    (*each.path, "instance_types", each.group.instance_types.index(item.name)),
+                    f"no spot price of {item.name} was seen in {region}: it may have none, and its cost is"
+                    " unknown",
+                    "run `gpufleet catalog refresh` with AWS credentials, or choose another type",
+                    "warning",
+                )
+
+
+@check("spot-fallback")
+def spot_fallback(fleet: Fleet) -> Iterator[Problem]:
+    """A fallback that has nowhere to go, or comes after waiting for ever, does nothing."""
+    for each in fleet.groups():
+        spot = each.group.capacity.spot
+        if spot is None:
+            continue
+        path = (*each.path, "capacity", "spot", "on_shortage")
+        for index, step in enumerate(spot.on_shortage):
+            if step in spot.on_shortage[:index]:
+                yield Problem((*path, index), f"'{step}' is named twice", "name it once")
+            elif "wait" in spot.on_shortage[:index]:
+                yield Problem(
+                    (*path, index), f"'{step}' comes after 'wait' and is never tried", "put 'wait' last"
+                )
+            elif step == "other-type" and len(each.group.instance_types) == 1:
+                yield Problem(
+                    (*path, index),
+                    f"'other-type' has nothing to try: {each.name} names one instance type",
+                    "add a type to `instance_types`, or leave 'other-type' out",
+                    "warning",
+                )
+
+
+CHECKS = (spot_unsupported, on_demand_unsupported, spot_price_unseen, spot_fallback)

@@ -1,0 +1,62 @@
+"""Teams: node groups of teams that exist, and quotas that their site can fill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed
+from gpufleet.plan.capacity import node_bounds
+
+
+@check("team-known")
+def team_known(fleet: Fleet) -> Iterator[Problem]:
+    """Nodes of a team that its site does not declare have no namespace to be used from, and their costs
+    go to nobody."""
+    for each in fleet.groups():
+        team = each.group.team
+        if team is None:
+            continue
+        declared = [item.name for item in each.site.kubernetes.teams] if each.site.kubernetes else []
+        if team in declared or (not declared and each.site.scheduler != "kubernetes"):
+            continue
+        near = get_close_matches(team, declared, n=1)
+        yield Problem(
+            (*each.path, "team"),
+            f"{each.name} belongs to team '{team}', which site {each.site.site!r} does not declare",
+            did_you_mean(
+                near[0] if near else None,
+                f"use one of {listed(declared)}"
+                if declared
+                else f"declare it under `kubernetes.teams`, as {{ name: {team}, gpus: 8 }}",
+            ),
+            "error" if declared else "warning",
+        )
+
+
+@check("team-quota")
+def team_quota(fleet: Fleet) -> Iterator[Problem]:
+    """A quota above what the site has at its largest limits nobody."""
+    gpus: dict[str, int] = {}
+    for each in fleet.groups():
+        types = fleet.types(each.group)
+        if len(types) != len(each.group.instance_types):
+            gpus[each.site.site] = -1
+        elif gpus.get(each.site.site, 0) >= 0:
+            most = max(item.gpu_count for item in types)
+            gpus[each.site.site] = gpus.get(each.site.site, 0) + most * node_bounds(each.group)[2]
+    for _, rack_site in fleet.onprem():
+        system = fleet.catalog.systems.get(rack_site.system)
+        gpus[rack_site.site] = system.gpus * len(rack_site.nodes.hosts) if system is not None else -1
+    for path, name, team in fleet.teams():
+        most = gpus.get(name, 0)
+        if most >= 0 and team.gpus > most:
+            yield Problem(
+                (*path, "gpus"),
+                f"team '{team.name}' may hold {team.gpus} GPUs, and site {name!r} has {most} at its largest",
+                f"write {most} or fewer",
+                "warning",
+            )
+
+
+CHECKS = (team_known, team_quota)
