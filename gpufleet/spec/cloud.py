@@ -118,5 +118,7 @@ class CloudSite(Model):
         Literal["kubernetes", "slurm"], Field(description="Who places jobs: EKS, or Slurm.")
     ] = "kubernetes"
     kubernetes: Annotated[Kubernetes | None, Field(description="Settings of a Kubernetes site.")] = None
-    node_groups: Annotated[tuple[NodeGroup, ...], Field(description="Nodes that scale together.")] = ()
+    node_groups: Annotated[
+        tuple[NodeGroup, ...], Field(max_length=5000, description="Nodes that scale together.")
+    ] = ()
     storage: Annotated[tuple[Storage, ...], Field(description="File systems and buckets.")] = ()

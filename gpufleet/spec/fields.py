@@ -12,6 +12,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+MOST_SITES = 100
+
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 _SWITCH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -41,9 +43,17 @@ def _switch(value: Any) -> bool:
     raise PydanticCustomError("flag", "neither true nor false")
 
 
+def _few_sites(value: Any) -> Any:
+    """Refuse a long list before its items are looked at: each may expand to 10,000 hosts."""
+    if isinstance(value, (list, tuple)) and len(value) > MOST_SITES:
+        raise PydanticCustomError("too_long", "too many", {"max_length": MOST_SITES})
+    return value
+
+
 # These two stand last in `Annotated`: bounds in front of them get into the JSON schema as they are.
 WHOLE = BeforeValidator(_whole)
 DECIMAL = BeforeValidator(_decimal)
+FEW_SITES = BeforeValidator(_few_sites)
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Text = Annotated[str, Field(min_length=1, max_length=255)]
 

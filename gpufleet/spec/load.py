@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from gpufleet.spec.translate import findings_of
 
 STACKS = "stacks"
 FLEET_FILE = "fleet.yaml"
+MOST_FINDINGS = 1000
 
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -62,9 +63,21 @@ def load_fleet(target: str, *, root: Path) -> LoadedFleet:
     findings += _environment(path, source)
     unique = list({(f.file, f.line, f.field, f.rule): f for f in findings}.values())
     unique.sort(key=lambda finding: (finding.file != shown, finding.file, finding.line))
+    if len(unique) > MOST_FINDINGS:
+        rest = unique[MOST_FINDINGS]
+        unique = [*unique[:MOST_FINDINGS], _more(rest, len(unique) - MOST_FINDINGS)]
     if spec is None or any(finding.severity == "error" for finding in unique):
         raise SpecError(unique)
     return LoadedFleet(spec, source, spec.environment, path)
+
+
+def _more(first: Finding, count: int) -> Finding:
+    return replace(
+        first,
+        rule="too-many-findings",
+        message=f"{count:,} more findings from here on are not shown",
+        remedy="mend those above first",
+    )
 
 
 def environments(root: Path) -> list[str]:

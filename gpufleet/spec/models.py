@@ -24,7 +24,7 @@ from gpufleet.spec.cloud import (
     Team,
     Volume,
 )
-from gpufleet.spec.fields import Name, NodeCount, SoftwareChannel, Text, Word
+from gpufleet.spec.fields import FEW_SITES, MOST_SITES, Name, NodeCount, SoftwareChannel, Text, Word
 from gpufleet.spec.onprem import Fabric, OnPremSite, Ownership, SitePower, Ssh
 from gpufleet.spec.quantity import Money, Percent
 from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
@@ -98,6 +98,10 @@ class FleetSpec(Model):
         "cost-center",
         "project",
     )
-    cloud: Annotated[tuple[CloudSite, ...], Field(description="Cloud sites.")] = ()
-    onprem: Annotated[tuple[OnPremSite, ...], Field(description="On-premises sites.")] = ()
+    cloud: Annotated[
+        tuple[CloudSite, ...], Field(max_length=MOST_SITES, description="Cloud sites."), FEW_SITES
+    ] = ()
+    onprem: Annotated[
+        tuple[OnPremSite, ...], Field(max_length=MOST_SITES, description="On-premises sites."), FEW_SITES
+    ] = ()
     software: Annotated[Software, Field(description="Which versions are installed.")]

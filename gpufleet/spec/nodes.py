@@ -107,6 +107,7 @@ class _Composer:
         self.root: Entry | None = None
         self.findings: list[Finding] = []
         self.documents = 0
+        self.merged = 0
         self.anchors: dict[str, Node] = {}
         self.stack: list[_Frame] = []
 
@@ -162,20 +163,16 @@ class _Composer:
         if isinstance(node.value, dict):
             # A merged mapping gives what the mapping itself does not say; the first named wins.
             for line, merged in frame.merges:
+                self.merged += merged.size
+                if self.merged > MOST_VALUES:
+                    raise self.too_large(line, self.merged)
                 for key, entry in self.mapping(merged, line).items():
                     node.value.setdefault(key, entry)
             node.size = 1 + sum(entry.node.size for entry in node.value.values())
         elif isinstance(node.value, list):
             node.size = 1 + sum(entry.node.size for entry in node.value)
         if node.size > MOST_VALUES:
-            raise self.fatal(
-                frame.line,
-                "yaml-size",
-                f"the value that starts here expands to {node.size:,} values; the limit is {MOST_VALUES:,}"
-                if node.size < 10**15
-                else f"the aliases here expand to far more than {MOST_VALUES:,} values (a YAML bomb)",
-                "use fewer aliases (*name), or split the fleet",
-            )
+            raise self.too_large(frame.line, node.size)
         if frame.anchor:
             self.anchors[frame.anchor] = node
         self.put(node, frame.line)
@@ -259,6 +256,14 @@ class _Composer:
                 message=f"the tag '{event.tag}' is not accepted: a fleet file is plain data",
                 remedy="remove the '!' tag",
             )
+        )
+
+    def too_large(self, line: int, size: int) -> Unreadable:
+        return self.fatal(
+            line,
+            "yaml-size",
+            f"what starts here expands to {size:,} values or more; the limit is {MOST_VALUES:,}",
+            "use fewer aliases (*name), or split the fleet",
         )
 
     def fatal(self, line: int, rule: str, message: str, remedy: str) -> Unreadable:

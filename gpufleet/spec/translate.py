@@ -96,6 +96,7 @@ _BOUND_RULES = {
     "string_too_long": "too-long",
     "string_too_short": "too-short",
     "too_short": "empty-list",
+    "too_long": "too-long",
 }
 
 
@@ -118,6 +119,11 @@ def _bound(kind: str, name: str, value: Any, context: dict[str, Any]) -> tuple[s
             return f"'{name}' is empty", "write a value"
         case "too_short":
             return f"'{name}' is an empty list", f"name at least {context['min_length']}"
+        case "too_long":
+            return (
+                f"'{name}' has more than {context['max_length']} entries",
+                "split the fleet into environments",
+            )
         case "string_pattern_mismatch":
             pattern = str(context["pattern"])
             words = PATTERNS.get(pattern, f"text that matches {pattern}")

@@ -228,6 +228,21 @@ def test_a_wrong_value_is_named_with_field_rule_and_remedy(
     assert not PYDANTIC.search(finding.message + finding.remedy)
 
 
+def test_a_thousand_findings_are_enough_and_the_rest_is_counted(checkout: Checkout) -> None:
+    found = checkout.findings(VALID + "".join(f"field{index}: 1\n" for index in range(1500)))
+    assert len(found) == 1001
+    assert (found[-1].rule, found[-1].line) == ("too-many-findings", found[-2].line + 1)
+    assert "500 more" in found[-1].message
+
+
+def test_more_sites_than_a_fleet_can_have_are_refused_before_their_hosts_are_expanded(
+    checkout: Checkout,
+) -> None:
+    sites = "".join(f"  - {{site: s{index}, nodes: 'n[00001-10000]'}}\n" for index in range(5000))
+    found = checkout.findings(VALID.replace("onprem:\n", "onprem:\n" + sites))
+    assert [each.field for each in found if each.rule == "too-long"] == ["onprem"]
+
+
 def test_findings_print_as_plain_json(checkout: Checkout) -> None:
     data = checkout.changed("zones: [us-east-1a]", "zones: {a: b}").to_json()
     assert set(data) == {"file", "line", "field", "value", "rule", "message", "remedy", "severity"}

@@ -23,7 +23,12 @@ def plain(text: str) -> object:
     return root.node.plain()
 
 
-@pytest.mark.parametrize("text", [BOMB, MERGE_BOMB])
+# Every merge copies: the sum counts, not the size of one mapping.
+COPIES = "a: &a {" + ", ".join(f"k{key}: 1" for key in range(20_000)) + "}\n"
+COPIES += "".join(f"b{copy}: {{<<: *a}}\n" for copy in range(20_000))
+
+
+@pytest.mark.parametrize("text", [BOMB, MERGE_BOMB, COPIES])
 def test_a_yaml_bomb_is_refused_where_it_grows(checkout: Checkout, text: str) -> None:
     finding = checkout.only(text)
     assert finding.rule == "yaml-size"
