@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pulumi_aws
 import pytest
