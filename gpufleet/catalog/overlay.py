@@ -39,7 +39,7 @@ def _lay_over(
     implausible = known.gpu is not None and "gpu_memory_gib" in known.unverified
     return read.model_copy(
         update={
-            "regions": (known.regions - asked.keys()) | read.regions,
+            "regions": (known.regions - frozenset(asked)) | read.regions,
             "on_demand": known.on_demand | read.on_demand,
             "spot": kept_spot | read.spot,
             "capacity_block": known.capacity_block | read.capacity_block,

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
-import json
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
-import moto.ec2
 import pytest
 
 from gpufleet.catalog import Catalog, SpotPrices, load_catalog
@@ -25,14 +21,6 @@ SYSTEM_TYPES = {"m7i.large", "m7i.xlarge", "m7i.2xlarge", "m6i.xlarge", "c7i.2xl
 @pytest.fixture
 def catalog() -> Catalog:
     return load_catalog()
-
-
-@pytest.fixture(scope="module")
-def dump() -> dict[str, Any]:
-    """The stored DescribeInstanceTypes answers that the hardware facts were read from."""
-    path = Path(moto.ec2.__file__).parent / "resources" / "instance_types.json.gz"
-    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    return found
 
 
 def test_the_catalog_has_57_accelerated_types_and_the_system_types(catalog: Catalog) -> None:

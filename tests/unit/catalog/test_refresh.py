@@ -1,0 +1,273 @@
+"""Reading an account: everything it answers, and what it refuses to answer."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+from moto import mock_aws
+
+from gpufleet.catalog.refresh import Reading, Refresher, masked_account
+from gpufleet.errors import CloudError
+from tests.unit.catalog.conftest import price_document
+
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+
+
+class Account:
+    """Clients whose answers are given in advance and judged by botocore's own models."""
+
+    def __init__(self) -> None:
+        self._clients: dict[tuple[str, str], Any] = {}
+        self._stubs: dict[tuple[str, str], Stubber] = {}
+
+    def __call__(self, service: str, region: str) -> Any:
+        if (service, region) not in self._clients:
+            client = boto3.client(service, region_name=region, **KEYS)
+            self._clients[(service, region)] = client
+            self._stubs[(service, region)] = Stubber(client)
+            self._stubs[(service, region)].activate()
+        return self._clients[(service, region)]
+
+    def stub(self, service: str, region: str = "us-east-1") -> Stubber:
+        self(service, region)
+        return self._stubs[(service, region)]
+
+    def assert_all_asked(self) -> None:
+        for stub in self._stubs.values():
+            stub.assert_no_pending_responses()
+
+
+@pytest.fixture
+def account(dump: dict[str, Any]) -> Account:
+    """us-east-1 with p5.48xlarge, the system type m7i.xlarge, and c5.large that nobody wants."""
+    made = Account()
+    ec2 = made.stub("ec2")
+    names = ["p5.48xlarge", "m7i.xlarge", "c5.large"]
+    ec2.add_response(
+        "describe_instance_type_offerings",
+        {
+            "InstanceTypeOfferings": [{"InstanceType": name, "Location": "us-east-1"} for name in names[:1]],
+            "NextToken": "page-2",
+        },
+        {"LocationType": "region"},
+    )
+    ec2.add_response(
+        "describe_instance_type_offerings",
+        {"InstanceTypeOfferings": [{"InstanceType": name, "Location": "us-east-1"} for name in names[1:]]},
+        {"LocationType": "region", "NextToken": "page-2"},
+    )
+    types = [dump[name] for name in (*names, "p4d.24xlarge")]
+    ec2.add_response("describe_instance_types", {"InstanceTypes": types}, {})
+    return made
+
+
+def add_zones(account: Account) -> None:
+    zones = [("us-east-1b", "use1-az1"), ("us-east-1a", "use1-az4")]
+    account.stub("ec2").add_response(
+        "describe_availability_zones",
+        {
+            "AvailabilityZones": [
+                {"ZoneName": name, "ZoneId": zone_id, "ZoneType": "availability-zone"}
+                for name, zone_id in zones
+            ]
+            + [{"ZoneName": "us-east-1-atl-2a", "ZoneId": "use1-atl2-az1", "ZoneType": "local-zone"}]
+        },
+        {},
+    )
+
+
+def add_prices(account: Account) -> None:
+    account.stub("pricing").add_response(
+        "get_products",
+        {
+            "FormatVersion": "aws_v1",
+            "PriceList": [
+                price_document("p5.48xlarge", "50.0"),
+                price_document("p5.48xlarge", "9.9", operatingSystem="Windows"),
+                price_document("c5.large", "0.085"),
+            ],
+        },
+        {"ServiceCode": "AmazonEC2", "FormatVersion": "aws_v1", "Filters": ANY},
+    )
+
+
+def add_spot(account: Account) -> None:
+    account.stub("ec2").add_response(
+        "describe_spot_price_history",
+        {
+            "SpotPriceHistory": [
+                {"InstanceType": "p5.48xlarge", "AvailabilityZone": zone, "SpotPrice": usd, "Timestamp": NOW}
+                for zone, usd in (("us-east-1a", "50.0"), ("us-east-1b", "20.5"), ("us-east-1-atl-2a", "1"))
+            ]
+        },
+        {
+            "InstanceTypes": ["m7i.xlarge", "p5.48xlarge"],
+            "ProductDescriptions": ["Linux/UNIX"],
+            "StartTime": NOW,
+            "EndTime": NOW,
+        },
+    )
+
+
+def read(account: Account, *, capacity_blocks: bool = False) -> Reading:
+    reading = Refresher(
+        account,
+        account="account ********9012",
+        now=NOW,
+        system_types=frozenset({"m7i.xlarge"}),
+        capacity_blocks=capacity_blocks,
+    ).read(["us-east-1"])
+    account.assert_all_asked()
+    return reading
+
+
+def test_accelerated_and_system_types_that_the_region_offers_are_read(account: Account) -> None:
+    for add in (add_zones, add_prices, add_spot):
+        add(account)
+    reading = read(account)
+    assert [item.name for item in reading.instances] == ["m7i.xlarge", "p5.48xlarge"]
+    p5 = reading.instances[1]
+    assert p5.regions == {"us-east-1"}
+    assert len(p5.cards) == 32
+    assert p5.on_demand["us-east-1"].amount == Decimal(50)
+    assert p5.on_demand["us-east-1"].date == NOW.date()
+    assert p5.on_demand["us-east-1"].source == "account ********9012, Price List GetProducts"
+    assert reading.instances[0].on_demand == {}, "no price is unknown, not 0"
+    assert reading.unanswered == ()
+
+
+def test_spot_prices_go_by_zone_id_and_leave_local_zones_out(account: Account) -> None:
+    for add in (add_zones, add_prices, add_spot):
+        add(account)
+    spot = read(account).instances[1].spot["us-east-1"]
+    assert spot.by_zone_id == {"use1-az4": Decimal("50.0"), "use1-az1": Decimal("20.5")}
+    assert spot.median == Decimal("20.5"), "the other zone costs as much as on-demand"
+
+
+def test_zones_are_those_of_this_account(account: Account) -> None:
+    for add in (add_zones, add_prices, add_spot):
+        add(account)
+    (region,) = read(account).regions
+    assert [(zone.name, zone.zone_id) for zone in region.zones] == [
+        ("us-east-1a", "use1-az4"),
+        ("us-east-1b", "use1-az1"),
+    ]
+    assert region.zone_ids == ("use1-az1", "use1-az4")
+
+
+def test_capacity_block_prices_are_asked_for_when_wanted_and_only_of_types_sold_so(account: Account) -> None:
+    for add in (add_zones, add_prices, add_spot):
+        add(account)
+    account.stub("ec2").add_response(
+        "describe_capacity_block_offerings",
+        {
+            "CapacityBlockOfferings": [
+                {
+                    "CapacityBlockOfferingId": "cb-0123456789abcdef0",
+                    "InstanceType": "p5.48xlarge",
+                    "AvailabilityZone": "us-east-1a",
+                    "InstanceCount": 1,
+                    "CapacityBlockDurationHours": 24,
+                    "UpfrontFee": "943.92",
+                    "CurrencyCode": "USD",
+                }
+            ]
+        },
+        {"InstanceType": "p5.48xlarge", "InstanceCount": 1, "CapacityDurationHours": 24},
+    )
+    reading = read(account, capacity_blocks=True)
+    assert reading.instances[1].capacity_block["us-east-1"].amount == Decimal("39.33")
+    assert reading.instances[0].capacity_block == {}
+
+
+def test_what_the_account_may_not_ask_is_named_and_the_rest_is_read(account: Account) -> None:
+    add_zones(account)
+    account.stub("pricing").add_client_error(
+        "get_products", "AccessDeniedException", "not authorized to perform: pricing:GetProducts"
+    )
+    add_spot(account)
+    reading = read(account)
+    assert reading.instances[1].on_demand == {}
+    assert "us-east-1" in reading.instances[1].spot
+    (line,) = reading.unanswered
+    assert "on-demand prices" in line
+    assert "pricing:GetProducts" in line
+    assert reading.asked[0].spot is True
+
+
+def test_without_zones_spot_is_not_asked_and_not_taken_for_gone(account: Account) -> None:
+    account.stub("ec2").add_client_error("describe_availability_zones", "UnauthorizedOperation", "no")
+    add_prices(account)
+    reading = read(account)
+    assert reading.asked[0].spot is False
+    assert reading.regions == ()
+    assert len(reading.unanswered) == 2
+
+
+def test_a_region_whose_types_cannot_be_listed_ends_the_run() -> None:
+    account = Account()
+    account.stub("ec2").add_client_error(
+        "describe_instance_type_offerings", "OptInRequired", "You are not subscribed to this service"
+    )
+    with pytest.raises(CloudError, match="us-east-1: cannot list instance types") as caught:
+        read(account)
+    assert "ec2:DescribeInstanceTypes" in caught.value.remedy
+
+
+def test_the_account_is_shown_by_its_last_four_digits() -> None:
+    account = Account()
+    account.stub("sts").add_response(
+        "get_caller_identity", {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:user/a"}
+    )
+    assert masked_account(account, "us-east-1") == "account ********9012"
+
+
+def test_credentials_that_aws_refuses_are_a_failure_of_the_cloud() -> None:
+    account = Account()
+    account.stub("sts").add_client_error("get_caller_identity", "ExpiredToken", "The token has expired")
+    with pytest.raises(CloudError, match="token has expired"):
+        masked_account(account, "us-east-1")
+
+
+@pytest.fixture
+def emulated() -> Iterator[None]:
+    with mock_aws():
+        yield
+
+
+@pytest.mark.usefixtures("emulated")
+def test_two_regions_of_an_emulated_account_come_together() -> None:
+    account = Account()
+    for region in ("us-east-1", "us-west-2"):
+        account.stub("pricing").add_response(
+            "get_products",
+            {"FormatVersion": "aws_v1", "PriceList": [price_document("p4d.24xlarge", "20", region)]},
+        )
+
+    def clients(service: str, region: str) -> Any:
+        if service == "pricing":
+            return account(service, region)
+        return boto3.client(service, region_name=region, **KEYS)
+
+    reading = Refresher(
+        clients, account=masked_account(clients, "us-east-1"), now=NOW, system_types=frozenset({"t3.medium"})
+    ).read(["us-east-1", "us-west-2"])
+    types = {item.name: item for item in reading.instances}
+    assert {"p4d.24xlarge", "p5.48xlarge", "g6e.48xlarge", "trn1.32xlarge", "t3.medium"} <= types.keys()
+    assert "m7i.xlarge" not in types
+    p4d = types["p4d.24xlarge"]
+    assert p4d.regions == {"us-east-1", "us-west-2"}
+    assert {region: price.amount for region, price in p4d.on_demand.items()} == {
+        "us-east-1": Decimal(20),
+        "us-west-2": Decimal(20),
+    }
+    assert p4d.spot.keys() == {"us-east-1", "us-west-2"}
+    assert {region.name for region in reading.regions} == {"us-east-1", "us-west-2"}
+    assert reading.unanswered == ()

@@ -1,0 +1,304 @@
+"""`gpufleet catalog` as a user sees it: tables, filters, ages, sources, refresh."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.catalog import InstanceType, Price, RegionRead, load_catalog
+from gpufleet.catalog.store import INSTANCES, instances_text, read_entries
+from gpufleet.cli import catalog as catalog_cli
+from gpufleet.cli import catalog_refresh
+from gpufleet.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[3]
+TODAY = dt.date(2026, 11, 21)
+
+
+@pytest.fixture(autouse=True)
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout of its own as the working folder, on a fixed day."""
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    (tmp_path / "stacks").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setattr(catalog_cli, "today", lambda: TODAY)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(["catalog", *arguments]) == code
+    captured = capsys.readouterr()
+    return captured.err if code else captured.out
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    return json.loads(run(capsys, *arguments, "--json"))
+
+
+def first_words(text: str) -> list[str]:
+    return [line.split()[0] for line in text.splitlines() if line.strip()]
+
+
+def test_instances_are_listed_unless_told_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys) == run(capsys, "instances")
+    assert run(capsys, "--gpu", "H100") == run(capsys, "instances", "--gpu", "H100")
+
+
+@pytest.mark.parametrize("kind", ["instances", "systems", "storage", "software", "prices"])
+def test_a_table_fits_100_columns_and_cuts_no_name(capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    text = run(capsys, kind)
+    assert max(len(line) for line in text.splitlines()) <= 100
+    assert "…" not in text
+
+
+def test_every_type_has_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = first_words(run(capsys))
+    for name in load_catalog().instances:
+        assert words.count(name) == 1, name
+
+
+def test_the_biggest_gpus_come_first_and_plain_machines_last(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [item["name"] for item in run_json(capsys)["instances"]]
+    assert names[0] == "p6-b300.48xlarge"
+    assert set(names[-6:]) == {
+        name for name, item in load_catalog().instances.items() if item.gpu is None
+    } - {"trn2u.48xlarge"}
+
+
+def test_filters_leave_what_meets_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(
+        capsys, "--gpu", "h100", "--region", "US-EAST-1", "--efa", "--usage", "spot", "--min-gpus", "8"
+    )
+    assert [item["name"] for item in found["instances"]] == ["p5.48xlarge"]
+    assert found["region"] == "us-east-1"
+
+
+def test_no_efa_lists_the_types_without(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(capsys, "--no-efa")["instances"]
+    assert found
+    assert all(item["max_efa_interfaces"] == 0 for item in found)
+
+
+def test_conditions_that_nothing_meets_are_said_plainly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nothing in the catalog" in run(capsys, "--gpu", "T4", "--min-gpus", "99")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "guess"),
+    [
+        ("--gpu", "H10", "H100"),
+        ("--region", "us-esat-1", "us-east-1"),
+        ("--usage", "spott", "spot"),
+    ],
+)
+def test_an_unknown_filter_value_gets_the_nearest_one_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], option: str, value: str, guess: str
+) -> None:
+    text = run(capsys, option, value, code=2)
+    assert f"{value!r}; did you mean {guess!r}?" in text
+    assert "fix: use one of" in text
+
+
+def test_an_unknown_system_gpu_is_refused_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "did you mean 'B200'" in run(capsys, "systems", "--gpu", "B20", code=2)
+
+
+def test_an_unknown_kind_has_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "instnces" in run(capsys, "instnces", code=2)
+
+
+def test_unknown_and_not_sold_read_differently(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = {line.split()[0]: line.split() for line in run(capsys).splitlines() if line.strip()}
+    assert lines["p5.48xlarge"][-4:-2] == ["20.20", "39.33"]
+    assert lines["p6-b200.48xlarge"][-3] == "unknown", "sold in blocks, at a price nobody published"
+    assert lines["p5e.48xlarge"][-4:] == ["-", "-", "-", "-"], "not offered in us-east-1"
+    assert lines["g6.xlarge"][-3] == "-", "not sold in blocks"
+    assert lines["p5en.48xlarge"][-3] == "41.61*", "a press note"
+
+
+def test_no_price_is_shown_as_0(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in ("instances", "systems", "storage", "prices"):
+        words = run(capsys, kind).split()
+        assert not {"0", "0.0", "0.00", "0.0000"} & set(words), kind
+
+
+def test_the_age_of_a_price_is_shown_and_an_old_one_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "--gpu", "H100")
+    assert "124 d" in text
+    assert "1 of 4 prices older than 180 days, the oldest 689" in text
+    assert "gpufleet catalog refresh" in text
+    assert "1 of 4 prices undated" in text
+
+
+def test_two_years_later_the_table_is_the_same_but_for_ages_and_warnings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = run(capsys, "--gpu", "B300")
+    assert "warning" not in before
+    monkeypatch.setattr(catalog_cli, "today", lambda: TODAY + dt.timedelta(days=730))
+    after = run(capsys, "--gpu", "B300")
+    assert "854 d" in after
+    assert "warning" in after
+    assert "142.42" in before
+    assert "142.42" in after
+
+
+def test_a_refresh_is_not_proposed_for_prices_it_cannot_read(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "systems")
+    assert "warning" in text
+    assert "refresh" not in text
+
+
+def test_sources_are_named_when_asked_for_and_not_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "karpenter" not in run(capsys, "--gpu", "H100")
+    text = run(capsys, "--gpu", "H100", "--sources")
+    assert "karpenter" in text
+    assert "2026-07-20" in text
+    assert "not offered there" in text
+    assert "SemiAnalysis" in run(capsys, "systems", "--sources")
+    assert "R535 is past its end of life" in run(capsys, "software", "--sources")
+    assert "600 GiB" in run(capsys, "storage", "--sources")
+
+
+def test_json_keeps_exact_amounts_ages_and_unknowns(capsys: pytest.CaptureFixture[str]) -> None:
+    prices = {
+        (row["kind"], row["region"]): row for row in run_json(capsys, "prices", "--gpu", "H200")["prices"]
+    }
+    on_demand = next(row for row in run_json(capsys, "--gpu", "A100")["prices"] if row["kind"] == "on-demand")
+    assert on_demand["amount"] == "21.957642"
+    assert (on_demand["age_days"], on_demand["stale"]) == (124, False)
+    assert prices[("capacity-block", "us-east-2")]["stale"] is True
+    nowhere = [row for row in run_json(capsys, "storage")["prices"] if row["amount"] is None]
+    assert nowhere
+    assert all(row["verified"] is False for row in nowhere)
+
+
+def test_prices_are_filtered_by_region_and_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = run_json(capsys, "prices", "--region", "us-west-2", "--usage", "spot")["prices"]
+    assert {(row["kind"], row["region"]) for row in rows} == {("spot", "us-west-2")}
+    assert {row["kind"] for row in run_json(capsys, "prices")["prices"]} == {
+        *("on-demand", "spot", "capacity-block", "lustre", "service", "system")
+    }
+
+
+def test_outside_a_checkout_the_shipped_catalog_is_listed(
+    capsys: pytest.CaptureFixture[str], checkout: Path
+) -> None:
+    (checkout / "Pulumi.yaml").unlink()
+    assert "p5.48xlarge" in run(capsys)
+
+
+def test_what_a_refresh_wrote_is_what_is_listed(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
+    write_refreshed(checkout, "12.5")
+    assert "12.50" in run(capsys, "--gpu", "H100")
+    assert "today" in run(capsys, "--gpu", "H100")
+
+
+def write_refreshed(checkout: Path, usd: str) -> Path:
+    """A refreshed catalog in which p5.48xlarge costs `usd` on demand in us-east-1."""
+    p5 = load_catalog().instance("p5.48xlarge")
+    price = Price(amount=Decimal(usd), unit="instance-hour", source="account ********9012", date=TODAY)
+    folder = checkout / ".gpufleet" / "catalog"
+    folder.mkdir(parents=True)
+    asked = RegionRead(name="us-east-1", date=TODAY, spot=False)
+    changed = p5.model_copy(update={"on_demand": {"us-east-1": price}})
+    (folder / INSTANCES).write_text(instances_text([changed], [asked]))
+    return folder / INSTANCES
+
+
+def test_refresh_without_credentials_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(checkout / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(checkout / "none"))
+    text = run(capsys, "refresh", code=2)
+    assert "no AWS credentials" in text
+    assert "--profile" in text
+    assert "no usable AWS profile" in run(capsys, "refresh", "--profile", "absent", code=2)
+    assert not (checkout / ".gpufleet").exists()
+
+
+def test_refresh_never_takes_an_emulated_aws_for_an_account(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:5000")
+    assert "emulated AWS" in run(capsys, "refresh", code=2)
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account whose answers are fixed; how AWS is asked is tested with gpufleet.catalog.refresh."""
+    from gpufleet.catalog import refresh
+
+    p5 = load_catalog().instance("p5.48xlarge")
+    price = Price(amount=Decimal(44), unit="instance-hour", source="account ********9012", date=TODAY)
+    answer = p5.model_copy(
+        update={
+            "regions": frozenset({"us-east-1"}),
+            "on_demand": {"us-east-1": price},
+            "spot": {},
+            "capacity_block": {},
+        }
+    )
+    new = answer.model_copy(update={"name": "p7.48xlarge"})
+    reading = refresh.Reading(
+        instances=(answer, new),
+        regions=(load_catalog().regions["us-east-1"],),
+        asked=(RegionRead(name="us-east-1", date=TODAY, spot=True),),
+        unanswered=("us-east-1: no Capacity Block price of p5.48xlarge: no",),
+    )
+    monkeypatch.setattr(catalog_refresh, "_clients", lambda _profile: (None, "us-east-1"))
+    monkeypatch.setattr(refresh, "masked_account", lambda _clients, _region: "account ********9012")
+    monkeypatch.setattr(refresh.Refresher, "read", lambda _self, _regions: reading)
+
+
+@pytest.mark.usefixtures("account")
+def test_refresh_writes_the_catalog_and_says_what_changed(
+    capsys: pytest.CaptureFixture[str], checkout: Path
+) -> None:
+    text = run(capsys, "refresh")
+    assert "p5.48xlarge on-demand us-east-1: 55.04 -> 44 USD/h (-20.1%)" in text
+    assert "p5.48xlarge spot us-east-1: 20.2037 -> unknown" in text
+    assert "new: p7.48xlarge" in text
+    catalog = load_catalog(checkout / ".gpufleet" / "catalog")
+    assert catalog.on_demand("p5.48xlarge", "us-east-1").amount == 44
+    assert catalog.on_demand("p5.48xlarge", "us-west-2").amount == Decimal("55.04")
+    assert catalog.capacity_block("p5.48xlarge", "us-east-1").amount == Decimal("39.33")
+    assert "us-east-1" not in catalog.instance("p4d.24xlarge").regions, "the account did not list it"
+    assert sorted(path.name for path in (checkout / ".gpufleet" / "catalog").iterdir()) == [
+        "instances.json",
+        "regions.json",
+    ]
+
+
+@pytest.mark.usefixtures("account")
+def test_a_second_refresh_changes_no_price_and_keeps_other_regions(
+    capsys: pytest.CaptureFixture[str], checkout: Path
+) -> None:
+    path = write_refreshed(checkout, "12.5")
+    west = RegionRead(name="us-west-2", date=TODAY, spot=False)
+    read = read_entries(path, InstanceType, "instances")
+    path.write_text(instances_text(read, [west]))
+    run(capsys, "refresh")
+    assert "no price changed" in run(capsys, "refresh")
+    assert {item.name for item in read_entries(path, RegionRead, "read")} == {"us-east-1", "us-west-2"}
+
+
+@pytest.mark.usefixtures("account")
+def test_refresh_as_json_is_one_object_with_the_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = run_json(capsys, "refresh")
+    assert answer["account"] == "account ********9012"
+    assert answer["added"] == ["p7.48xlarge"]
+    assert {"what": "p5.48xlarge", "kind": "on-demand", "region": "us-east-1", "before": "55.04",
+            "after": "44"} in answer["changes"]  # fmt: skip
+    assert len(answer["unanswered"]) == 1
