@@ -8,6 +8,7 @@ from typing import Any
 from gpufleet.errors import CloudError
 from gpufleet.sandbox.provider.errors import is_missing
 from gpufleet.sandbox.provider.handler import Aws
+from gpufleet.sandbox.provider.resources import tagging
 from gpufleet.sandbox.provider.waiting import until
 from gpufleet.sandbox.provider.wire import Props
 
@@ -61,10 +62,4 @@ def await_update(aws: Aws, update: Props | None, **of: str) -> None:
 
 def retag(aws: Aws, arn: str, old: Props, new: Props) -> None:
     """Makes the tags of an EKS resource those of `new`."""
-    before, after = old.get("tags") or {}, new.get("tags") or {}
-    gone = sorted(key for key in before if key not in after)
-    fresh = {key: str(value) for key, value in after.items() if before.get(key) != value}
-    if gone:
-        aws.client("eks").untag_resource(resourceArn=arn, tagKeys=gone)
-    if fresh:
-        aws.client("eks").tag_resource(resourceArn=arn, tags=fresh)
+    tagging.retag(aws.client("eks"), {"resourceArn": arn}, old, new, tags="tags", keys="tagKeys", as_map=True)

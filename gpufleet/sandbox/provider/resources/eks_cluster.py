@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import Aws, AutoName, Handler, without
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, without
 from gpufleet.sandbox.provider.mapper import Names
 from gpufleet.sandbox.provider.resources.eks import await_active, await_update, optional, retag
 from gpufleet.sandbox.provider.schema import Problem

@@ -7,8 +7,9 @@ from typing import Any
 
 from gpufleet.errors import CloudError
 from gpufleet.sandbox.provider.errors import is_missing, keeping
-from gpufleet.sandbox.provider.handler import Aws, AutoName, Handler, only
-from gpufleet.sandbox.provider.mapper import Names, tag_list, tags_to_map
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
+from gpufleet.sandbox.provider.mapper import Names, tag_list
+from gpufleet.sandbox.provider.resources.tagging import retag
 from gpufleet.sandbox.provider.schema import Problem
 from gpufleet.sandbox.provider.waiting import settle
 from gpufleet.sandbox.provider.wire import UNKNOWN, Props
@@ -29,17 +30,6 @@ def document_problem(inputs: Props, key: str) -> list[Problem]:
     except ValueError as error:
         return [Problem(key, f"not a JSON document: {error}")]
     return []
-
-
-def retag_iam(client: Any, kind: str, identity: dict[str, str], old: Props, new: Props) -> None:
-    """Makes the tags of an IAM resource those of `new`. `kind` is `role`, `policy`, ..."""
-    before, after = old.get("tags") or {}, new.get("tags") or {}
-    gone = sorted(key for key in before if key not in after)
-    fresh = {key: value for key, value in after.items() if before.get(key) != value}
-    if gone:
-        getattr(client, f"untag_{kind}")(**identity, TagKeys=gone)
-    if fresh:
-        getattr(client, f"tag_{kind}")(**identity, Tags=tag_list(fresh))
 
 
 class Role(Handler):
@@ -129,7 +119,7 @@ class Role(Handler):
             self._managed(
                 aws, rid, set(old.get("managedPolicyArns") or ()), set(new.get("managedPolicyArns") or ())
             )
-        retag_iam(iam, "role", {"RoleName": rid}, old, new)
+        retag(iam, {"RoleName": rid}, old, new, suffix="role")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Takes off what this resource put on (or all, with forceDetachPolicies), then deletes."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import Aws, AutoName, Handler, only
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
 from gpufleet.sandbox.provider.mapper import Names, tag_list
-from gpufleet.sandbox.provider.resources.iam import document, document_problem, retag_iam
+from gpufleet.sandbox.provider.resources.iam import document, document_problem
+from gpufleet.sandbox.provider.resources.tagging import retag
 from gpufleet.sandbox.provider.schema import Problem
 from gpufleet.sandbox.provider.waiting import settle
 from gpufleet.sandbox.provider.wire import Props
@@ -55,7 +56,7 @@ class Policy(Handler):
             if len(versions) >= _VERSIONS_KEPT:
                 iam.delete_policy_version(PolicyArn=rid, VersionId=spare[0]["VersionId"])
             iam.create_policy_version(PolicyArn=rid, PolicyDocument=document(new["policy"]), SetAsDefault=True)
-        retag_iam(iam, "policy", {"PolicyArn": rid}, old, new)
+        retag(iam, {"PolicyArn": rid}, old, new, suffix="policy")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Deletes the policy with its versions."""
@@ -108,7 +109,7 @@ class InstanceProfile(Handler):
         """Role and tags change in place."""
         if "role" in changed:
             self._set_role(aws, rid, old.get("role"), new.get("role"))
-        retag_iam(aws.client("iam"), "instance_profile", {"InstanceProfileName": rid}, old, new)
+        retag(aws.client("iam"), {"InstanceProfileName": rid}, old, new, suffix="instance_profile")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Takes the role out, then deletes."""
@@ -161,7 +162,7 @@ class OpenIdConnectProvider(Handler):
             iam.add_client_id_to_open_id_connect_provider(**identity, ClientID=audience)
         for audience in sorted(before - after):
             iam.remove_client_id_from_open_id_connect_provider(**identity, ClientID=audience)
-        retag_iam(iam, "open_id_connect_provider", identity, old, new)
+        retag(iam, identity, old, new, suffix="open_id_connect_provider")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Forgets the issuer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import Aws, AutoName, Handler, only
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
 from gpufleet.sandbox.provider.mapper import Names, tags_to_map
 from gpufleet.sandbox.provider.schema import Problem
 from gpufleet.sandbox.provider.wire import Props

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.sandbox.provider.handler import Aws, AutoName, Handler, without
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, without
 from gpufleet.sandbox.provider.mapper import Names, from_response, tag_list, tags_to_map, to_request
 from gpufleet.sandbox.provider.resources.ec2 import find, remove, retag, tag_spec
 from gpufleet.sandbox.provider.schema import Problem
@@ -121,7 +121,7 @@ class LaunchTemplate(Handler):
         data = (version or {}).get("LaunchTemplateData") or {}
         declared = self.schema.outputs
         kinds = {key: kind for key, kind in declared.items() if key not in ("tags", "tagsAll", *_OF_THE_TEMPLATE)}
-        out: Props = dict.fromkeys((key for key in kinds if key in self.schema.inputs.properties and key != "region"))
+        out: Props = dict.fromkeys(key for key in kinds if key in self.schema.inputs.properties and key != "region")
         out |= from_response(kinds, data, _NAMES)
         return out | {
             "arn": aws.arn("ec2", f"launch-template/{rid}"),

@@ -164,7 +164,7 @@ class Route(Handler):
         wanted = _translated(state, _ROUTE_DESTINATIONS)
         for route in (table or {}).get("Routes") or ():
             if wanted and all(route.get(member) == value for member, value in wanted.items()):
-                out: Props = {key: None for key in _TARGETS} | _named(route, _ROUTE_DESTINATIONS)
+                out: Props = dict.fromkeys(_TARGETS) | _named(route, _ROUTE_DESTINATIONS)
                 return out | _named(route, _TARGETS) | {
                     "routeTableId": state["routeTableId"],
                     "instanceId": route.get("InstanceId", ""),

@@ -7,12 +7,13 @@ from typing import Any
 
 from gpufleet.errors import CloudError
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import Aws, AutoName, Handler
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler
 from gpufleet.sandbox.provider.resources.ec2 import find, remove, retag, tag_spec
 from gpufleet.sandbox.provider.wire import Props
 
 MANAGED = "Managed by Pulumi"
 _ALL_TRAFFIC = {"-1", "all"}
+_SOURCES = ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds", "securityGroups")
 
 
 def permission(rule: Mapping[str, Any], own_group: str) -> dict[str, Any]:
@@ -53,6 +54,37 @@ def rules_of(permissions: Iterable[Mapping[str, Any]], own_group: str) -> list[P
                 else:
                     rule[name].append(source[key])
         made.extend(by_description.values())
+    return made
+
+
+def regrouped(declared: Iterable[Mapping[str, Any]], present: Iterable[Mapping[str, Any]]) -> list[Props]:
+    """Present rules in the groups in which the program declares them: AWS merges rules of equal ports.
+
+    Sources that the program does not declare follow in groups of AWS' own.
+    """
+    left = [_single(rule) for item in present for rule in _split(item)]
+    made: list[Props] = []
+    for rule in declared:
+        taken = [part for part in (_single(item) for item in _split(rule)) if part in left]
+        left = [part for part in left if part not in taken]
+        if taken:
+            made.append({**_merged(taken), **{key: rule[key] for key in ("protocol", "fromPort", "toPort")}})
+    groups: dict[str, list[Props]] = {}
+    for part in left:
+        key = f"{part['protocol']} {part['fromPort']} {part['toPort']} {part['description']}"
+        groups.setdefault(key, []).append(part)
+    return made + [_merged(parts) for parts in groups.values()]
+
+
+def _merged(parts: list[Props]) -> Props:
+    made: Props = {
+        **{key: parts[0][key] for key in ("protocol", "fromPort", "toPort", "description")},
+        **{name: [] for name in _SOURCES},
+        "self": any(part.get("self") for part in parts),
+    }
+    for part in parts:
+        for name in _SOURCES:
+            made[name] += part.get(name) or []
     return made
 
 
@@ -97,7 +129,7 @@ def _split(rule: Mapping[str, Any]) -> list[Props]:
     }  # fmt: skip
     parts = [
         {**fixed, name: [source]}
-        for name in ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds", "securityGroups")
+        for name in _SOURCES
         for source in rule.get(name) or ()
     ]
     return [*parts, {**fixed, "self": True}] if rule.get("self") else parts
@@ -127,8 +159,8 @@ class _Group(Handler):
             "description": found.get("Description"),
             "vpcId": found.get("VpcId"),
             "ownerId": found.get("OwnerId"),
-            "ingress": rules_of(found.get("IpPermissions") or (), rid),
-            "egress": rules_of(found.get("IpPermissionsEgress") or (), rid),
+            "ingress": regrouped(state.get("ingress") or (), rules_of(found.get("IpPermissions") or (), rid)),
+            "egress": regrouped(state.get("egress") or (), rules_of(found.get("IpPermissionsEgress") or (), rid)),
             "tags": {tag["Key"]: tag["Value"] for tag in found.get("Tags") or ()},
         }
 

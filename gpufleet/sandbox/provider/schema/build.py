@@ -89,7 +89,7 @@ class _Package:
     def union(self, items: list[ast.expr], module: str) -> Any:
         """A union of a string and an enum is a string; one with PolicyDocument takes an object too."""
         text = [ast.unparse(item) for item in items]
-        if any("PolicyDocument" in item for item in text):
+        if any(item.strip("'\"").rsplit(".", 1)[-1] == "PolicyDocumentArgs" for item in text):
             return "document"
         if any(item.endswith("str") for item in text):
             return "string"
