@@ -1,0 +1,252 @@
+#!/usr/bin/python
+"""Ansible module: what the kernel and the operating system say about a host, read only, without root."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+---
+module: preflight_measure
+short_description: Measures a host and changes nothing
+description:
+  - Reads /proc, /sys and /etc in one go. Works the same in check mode.
+  - A probe that fails does not end the module; its reason is listed under C(errors).
+options:
+  paths:
+    description: Paths whose file systems are measured.
+    type: list
+    elements: path
+    required: true
+  gpu_vendor:
+    description: PCI vendor of the GPUs, four hexadecimal digits.
+    type: str
+    default: "10de"
+  nic_vendor:
+    description: PCI vendor of the fabric's adapters, four hexadecimal digits.
+    type: str
+    default: "15b3"
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Measure the host
+  preflight_measure:
+    paths: [/, /var]
+  register: measured
+"""
+
+RETURN = r"""
+preflight_measurements:
+  description: The measurements by name, and under C(errors) why a measurement is missing.
+  returned: always
+  type: dict
+"""
+
+SCHEMA = 1
+# PCI classes: 0x0300 VGA and 0x0302 3D controllers; 0x0200 Ethernet and 0x0207 InfiniBand.
+GPU_CLASSES = ("0x0300", "0x0302")
+NIC_CLASSES = ("0x0200", "0x0207")
+# adjtimex(2): set while the kernel's clock is not synchronized.
+STA_UNSYNC = 0x0040
+SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+
+def text(path):
+    """The text of a small file of the kernel, without the newline."""
+    return path.read_text(encoding="utf-8", errors="replace").strip()
+
+
+def operating_system(root):
+    """Distribution, version, and DGX OS' own version where that is installed."""
+    found = assignments(root / "etc/os-release")
+    dgx = root / "etc/dgx-release"
+    version = assignments(dgx).get("DGX_SWBUILD_VERSION", "unknown") if dgx.exists() else None
+    return {
+        "id": found["ID"],
+        "version": found.get("VERSION_ID", ""),
+        "name": found.get("PRETTY_NAME", found["ID"]),
+        "dgx_os": version,
+    }
+
+
+def assignments(path):
+    """`KEY=value` lines, quotes removed."""
+    pairs = (
+        line.split("=", 1) for line in text(path).splitlines() if "=" in line and not line.startswith("#")
+    )
+    return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
+
+
+def kernel(_root):
+    """Release and architecture of the running kernel."""
+    name = os.uname()
+    return {"release": name.release, "architecture": name.machine}
+
+
+def cpu(root):
+    """Logical processors that are online, and sockets."""
+    folder = root / "sys/devices/system/cpu"
+    packages = {text(path) for path in folder.glob("cpu[0-9]*/topology/physical_package_id")}
+    return {"logical": count_ranges(text(folder / "online")), "sockets": len(packages) or None}
+
+
+def count_ranges(ranges):
+    """How many numbers `0-3,8` stands for."""
+    ends = [part.split("-") for part in ranges.split(",") if part]
+    return sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
+
+
+def meminfo(root):
+    """/proc/meminfo by name; sizes in KiB, counts as they are."""
+    lines = (line.split(":", 1) for line in text(root / "proc/meminfo").splitlines() if ":" in line)
+    return {name: int(value.split()[0]) for name, value in lines}
+
+
+def memory(root):
+    """Memory that the kernel has to give."""
+    return {"total_kib": meminfo(root)["MemTotal"]}
+
+
+def hugepages(root):
+    """Huge pages set aside, their size, and whether transparent ones are in use."""
+    found = meminfo(root)
+    transparent = text(root / "sys/kernel/mm/transparent_hugepage/enabled")
+    return {
+        "total": found["HugePages_Total"],
+        "size_kib": found["Hugepagesize"],
+        "transparent": transparent.partition("[")[2].partition("]")[0],
+    }
+
+
+def pci(root, vendor, classes):
+    """The physical functions of one vendor and of some classes, in the order of their addresses."""
+    folder = root / "sys/bus/pci/devices"
+    if not folder.is_dir():
+        raise FileNotFoundError(str(folder) + " does not exist: the kernel has no PCI bus")
+    return [
+        pci_function(device)
+        for device in sorted(folder.iterdir())
+        if text(device / "vendor") == "0x" + vendor.lower()
+        and text(device / "class")[:6] in classes
+        and not (device / "physfn").exists()
+    ]
+
+
+def pci_function(device):
+    """One PCI function: where it is, what it is, its link, and how the IOMMU treats it."""
+    return {
+        "address": device.name,
+        "device": text(device / "device").replace("0x", ""),
+        "class": text(device / "class")[:6],
+        "link_width": number(device / "current_link_width"),
+        "max_link_width": number(device / "max_link_width"),
+        "numa_node": number(device / "numa_node"),
+        "iommu": text(device / "iommu_group/type") if (device / "iommu_group/type").exists() else None,
+    }
+
+
+def number(path):
+    """The number in a file, None when there is no such file or no number in it."""
+    try:
+        return int(text(path))
+    except (OSError, ValueError):
+        return None
+
+
+def iommu(root):
+    """How many IOMMUs the kernel uses, and the kernel arguments that concern them."""
+    arguments = text(root / "proc/cmdline").split()
+    units = root / "sys/class/iommu"
+    return {
+        "units": len(list(units.iterdir())) if units.is_dir() else 0,
+        "arguments": [item for item in arguments if item.split("=")[0].endswith("iommu")],
+    }
+
+
+def secure_boot(root):
+    """Whether the firmware is EFI, and whether it refuses unsigned code."""
+    if not (root / "sys/firmware/efi").is_dir():
+        return {"efi": False, "enabled": False}
+    variable = root / SECURE_BOOT
+    if not variable.exists():
+        if not any((root / "sys/firmware/efi/efivars").glob("*")):
+            raise FileNotFoundError("the firmware's variables are not mounted (efivarfs)")
+        return {"efi": True, "enabled": False}
+    # Four bytes of attributes, then the value.
+    return {"efi": True, "enabled": variable.read_bytes()[4] == 1}
+
+
+def clock(_root):
+    """Whether the kernel's clock is synchronized, as adjtimex(2) says, and its largest error."""
+    # struct timex on 64-bit Linux; with modes 0 the call only reads.
+    buffer = ctypes.create_string_buffer(512)
+    if ctypes.CDLL(None, use_errno=True).adjtimex(buffer) < 0:
+        raise OSError(ctypes.get_errno(), "adjtimex: " + os.strerror(ctypes.get_errno()))
+    max_error, _, status = struct.unpack_from("=qqi", buffer.raw, 24)
+    return {"synchronized": not status & STA_UNSYNC, "max_error_us": max_error}
+
+
+def disks(root, paths):
+    """Size and free space of the file systems that hold `paths`, in bytes and inodes."""
+    return {path: disk(root / path.lstrip("/")) for path in paths}
+
+
+def disk(path):
+    """One file system; free is what a user without root may take."""
+    found = os.statvfs(path)
+    return {
+        "total_bytes": found.f_blocks * found.f_frsize,
+        "free_bytes": found.f_bavail * found.f_frsize,
+        "free_inodes": found.f_favail if found.f_files else None,
+    }
+
+
+def measure(root, paths, gpu_vendor, nic_vendor):
+    """All measurements; what could not be measured is listed under `errors` with the reason."""
+    probes = {
+        "os": operating_system,
+        "kernel": kernel,
+        "cpu": cpu,
+        "memory": memory,
+        "hugepages": hugepages,
+        "gpus": lambda where: pci(where, gpu_vendor, GPU_CLASSES),
+        "nics": lambda where: pci(where, nic_vendor, NIC_CLASSES),
+        "iommu": iommu,
+        "secure_boot": secure_boot,
+        "clock": clock,
+        "disks": lambda where: disks(where, paths),
+    }
+    values, errors = {}, {}
+    for name, probe in probes.items():
+        try:
+            values[name] = probe(root)
+        except (OSError, ValueError, KeyError, IndexError, AttributeError) as error:
+            errors[name] = f"{type(error).__name__}: {error}"
+    return {"schema": SCHEMA, **values, "errors": errors}
+
+
+def main():
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "paths": {"type": "list", "elements": "path", "required": True},
+            "gpu_vendor": {"type": "str", "default": "10de"},
+            "nic_vendor": {"type": "str", "default": "15b3"},
+        },
+        supports_check_mode=True,
+    )
+    found = measure(
+        Path("/"), module.params["paths"], module.params["gpu_vendor"], module.params["nic_vendor"]
+    )
+    module.exit_json(changed=False, preflight_measurements=found)
+
+
+if __name__ == "__main__":
+    main()

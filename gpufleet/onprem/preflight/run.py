@@ -1,0 +1,62 @@
+"""Runs the preflight playbook on rack hosts and judges what they measured."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.catalog import Catalog
+from gpufleet.onprem.events import TaskEvent
+from gpufleet.onprem.inventory import build_inventory
+from gpufleet.onprem.inventory_text import render
+from gpufleet.onprem.preflight.expectations import expectations_for
+from gpufleet.onprem.preflight.judge import judge
+from gpufleet.onprem.preflight.verdict import Verdict
+from gpufleet.onprem.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
+from gpufleet.plan.models import FleetPlan
+
+PLAYBOOK = "playbooks/preflight.yml"
+RESULT_KEY = "preflight_measurements"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the hosts measured, by name, and how the run went."""
+
+    measurements: Mapping[str, Mapping[str, Any]]
+    result: PlaybookResult
+
+
+def measure(run: PlaybookRun, on_task: OnTask | None = None) -> Measured:
+    """Run a playbook with the role `preflight` and collect the measurements from its events."""
+    found: dict[str, Mapping[str, Any]] = {}
+
+    def collect(event: TaskEvent) -> None:
+        if isinstance(event.result.get(RESULT_KEY), Mapping):
+            found[event.host] = event.result[RESULT_KEY]
+        if on_task is not None:
+            on_task(event)
+
+    return Measured(found, run_playbook(run, collect))
+
+
+def preflight(
+    plan: FleetPlan, catalog: Catalog, project: Path, *, limit: str = "", on_task: OnTask | None = None
+) -> tuple[Verdict, ...]:
+    """Measure the rack hosts of `plan` with the playbooks in `project`, and judge them.
+
+    With `limit` (an Ansible pattern) only the hosts that it selects are judged. A host that was not
+    reached is a failed verdict, not an exception.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpufleet-inventory-") as folder:
+        inventory = Path(folder) / "inventory.yaml"
+        inventory.write_text(render(build_inventory(plan, catalog)), encoding="utf-8")
+        run = PlaybookRun(project=project, playbook=PLAYBOOK, inventory=inventory, limit=limit or "onprem")
+        measured = measure(run, on_task)
+    expected = expectations_for(plan, catalog)
+    if limit:
+        expected = {host: item for host, item in expected.items() if host in measured.result.hosts}
+    return judge(measured.measurements, expected)

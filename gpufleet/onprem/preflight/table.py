@@ -1,0 +1,106 @@
+"""One table for all hosts: equal hosts share a row, and what is wrong stands below it once."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from gpufleet.onprem.preflight.verdict import Status, Verdict
+
+_COLUMNS = (
+    "os",
+    "kernel",
+    "cpu",
+    "memory",
+    "gpus",
+    "nics",
+    "iommu",
+    "hugepages",
+    "clock",
+    "disk",
+    "secure-boot",
+)
+_STYLE: dict[Status, str] = {"pass": "green", "warn": "yellow", "fail": "bold red", "not-judged": "dim"}
+_SHOWN_ELSEWHERE = frozenset({"gpu-links", "nic-links", "gpu-iommu", "uniform", "measured"})
+_NUMBERED = re.compile(r"(.*?)(\d+)([^\d]*)")
+
+
+def fold_hosts(names: Iterable[str]) -> str:
+    """Host names as ranges: `dgx001, dgx002, dgx004` is `dgx[001-002,004]`."""
+    families: dict[tuple[str, int, str], list[int]] = defaultdict(list)
+    single: list[str] = []
+    for name in names:
+        match = _NUMBERED.fullmatch(name)
+        if match is None:
+            single.append(name)
+        else:
+            families[match[1], len(match[2]), match[3]].append(int(match[2]))
+    folded = []
+    for (prefix, width, suffix), numbers in families.items():
+        runs = _runs(sorted(set(numbers)))
+        texts = [str(a).zfill(width) + (f"-{str(b).zfill(width)}" if b > a else "") for a, b in runs]
+        inside = ",".join(texts)
+        folded.append(
+            f"{prefix}{inside if len(runs) == 1 and runs[0][0] == runs[0][1] else f'[{inside}]'}{suffix}"
+        )
+    return ",".join(sorted(single) + folded)
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def preflight_table(verdicts: Sequence[Verdict]) -> RenderableType:
+    """The table, then each thing that is wrong once with the hosts that it concerns."""
+    by_host: dict[str, dict[str, Verdict]] = defaultdict(dict)
+    worst: dict[str, Status] = {}
+    for verdict in verdicts:
+        if verdict.check not in _SHOWN_ELSEWHERE:
+            by_host[verdict.host][verdict.check] = verdict
+        worst[verdict.host] = _worse(worst.get(verdict.host, "pass"), verdict.status)
+    rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for host in worst:
+        cells = tuple(_cell(by_host[host].get(column)) for column in _COLUMNS)
+        rows[(*cells, _colored(worst[host], worst[host]))].append(host)
+    table = Table("hosts", *_COLUMNS, "verdict", box=None, pad_edge=False)
+    for cells, hosts in rows.items():
+        table.add_row(escape(fold_hosts(hosts)), *cells)
+    return Group(table, *_remarks(verdicts))
+
+
+def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
+    said: dict[tuple[Status, str, str, str], list[str]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.status in ("fail", "warn"):
+            said[verdict.status, verdict.check, verdict.message, verdict.remedy].append(verdict.host)
+    ordered = sorted(said.items(), key=lambda item: item[0][0] != "fail")
+    return [
+        f"{_colored(status, status)} {escape(fold_hosts(hosts))}: {check}: {escape(message)}\n"
+        f"    fix: {escape(remedy)}"
+        for (status, check, message, remedy), hosts in ordered
+    ]
+
+
+def _cell(verdict: Verdict | None) -> str:
+    return "-" if verdict is None else _colored(verdict.status, verdict.measured)
+
+
+def _colored(status: Status, text: str) -> str:
+    return f"[{_STYLE[status]}]{escape(text)}[/{_STYLE[status]}]"
+
+
+def _worse(one: Status, other: Status) -> Status:
+    order: tuple[Status, ...] = ("pass", "warn", "fail")
+    ranked = [status if status != "not-judged" else "pass" for status in (one, other)]
+    return max(ranked, key=order.index)

@@ -1,0 +1,33 @@
+"""A verdict: one check of one host, what was measured, what was expected, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Status = Literal["pass", "warn", "fail", "not-judged"]
+"""`not-judged`: measured, but nobody published what it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`measured` and `expected` are short texts with units; `message` is empty for a pass."""
+
+    host: str
+    check: str
+    status: Status
+    measured: str
+    expected: str = ""
+    message: str = ""
+    remedy: str = ""
+
+
+def failed(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Those that stop a rollout."""
+    return tuple(verdict for verdict in verdicts if verdict.status == "fail")
+
+
+def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as plain JSON values."""
+    return asdict(verdict)

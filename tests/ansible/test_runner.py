@@ -1,0 +1,214 @@
+"""The driver: outcomes by host, secrets out of sight, errors that say what to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
+from gpufleet.onprem.runner import PlaybookRun, run_playbook
+
+SECRET = "planted-4f1c"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder for playbooks with two local hosts and one that nobody can reach."""
+    monkeypatch.setenv("ANSIBLE_HOME", str(tmp_path / "home"))
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    gone = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_user": "nobody"}
+    hosts = {"one": local, "two": local | {"second": True}, "gone": gone}
+    (tmp_path / "inventory.yaml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+    (tmp_path / "ansible.cfg").write_text("[defaults]\ntimeout = 3\n")
+    return tmp_path
+
+
+def playbook(project: Path, *tasks: dict, **play) -> PlaybookRun:
+    document = [{"name": "Test", "hosts": "all", "gather_facts": False, "tasks": list(tasks)} | play]
+    (project / "play.yml").write_text(yaml.safe_dump(document, sort_keys=False))
+    return PlaybookRun(
+        project=project, playbook="play.yml", inventory=project / "inventory.yaml", limit="one,two"
+    )
+
+
+def changed(run: PlaybookRun, **changes) -> PlaybookRun:
+    from dataclasses import replace
+
+    return replace(run, **changes)
+
+
+def shell(command: str, **more) -> dict:
+    return {"name": "Run it", "ansible.builtin.shell": command} | more
+
+
+def test_every_task_of_every_host_is_told_as_it_ends(project):
+    events = []
+    result = run_playbook(playbook(project, shell("echo hello")), events.append)
+    told = [(event.kind, event.host, event.task) for event in events if event.kind != "started"]
+    assert sorted(told) == [("changed", "one", "Run it"), ("changed", "two", "Run it")]
+    assert all(event.duration_s > 0 for event in events if event.kind == "changed")
+    assert events[-1].result["stdout"] == "hello"
+    assert result.hosts["one"].changed == 1
+    assert result.failed_hosts == ()
+    result.raise_for_failures()
+
+
+def test_a_host_that_fails_does_not_stop_the_others_and_is_named_with_its_reason(project):
+    run = playbook(
+        project,
+        {
+            "name": "Refuse the second",
+            "ansible.builtin.assert": {"that": "second is not defined", "fail_msg": "no room left"},
+        },
+        shell("true"),
+    )
+    result = run_playbook(run)
+    assert result.failed_hosts == ("two",)
+    assert (result.hosts["one"].changed, result.hosts["two"].changed) == (1, 0)
+    with pytest.raises(
+        CloudError, match=r"1 of 2 hosts failed: two; first: two: Refuse the second: no room left"
+    ) as caught:
+        result.raise_for_failures()
+    assert caught.value.exit_code == ExitCode.CLOUD_FAILURE
+    assert "limit two" in caught.value.remedy
+
+
+def test_a_host_that_is_not_reached_is_told_apart_from_one_that_failed(project):
+    result = run_playbook(changed(playbook(project, shell("true")), limit="one,gone"))
+    assert (result.hosts["gone"].unreachable, result.hosts["gone"].failed) == (1, 0)
+    assert result.failed_hosts == ("gone",)
+    assert result.hosts["one"].changed == 1
+    assert result.failures[0].kind == "unreachable"
+
+
+def test_host_keys_are_checked_unless_the_inventory_says_otherwise(project):
+    run = playbook(project, shell("echo $ANSIBLE_HOST_KEY_CHECKING"))
+    events = []
+    run_playbook(changed(run, limit="one"), events.append)
+    assert events[-1].result["stdout"] == "True"
+
+
+def test_check_mode_changes_nothing(project):
+    target = project / "written"
+    run = playbook(
+        project,
+        {"name": "Write", "ansible.builtin.copy": {"content": "x\n", "dest": str(target), "mode": "0644"}},
+    )
+    result = run_playbook(changed(run, limit="one", check=True, diff=True))
+    assert result.changed == 1
+    assert not target.exists()
+
+
+def test_secrets_are_in_the_environment_and_in_no_file_and_no_argument(project, monkeypatch, tmp_path):
+    folder = tmp_path / "private"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    seen: dict[str, object] = {}
+
+    def look(event):
+        if event.kind != "started":
+            return
+        seen["files"] = [
+            str(path) for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()
+        ]
+        seen["arguments"] = [
+            path.parent.name
+            for path in Path("/proc").glob("[0-9]*/cmdline")
+            if SECRET.encode() in _read(path)
+        ]
+        seen["mode"] = [oct(path.stat().st_mode & 0o777) for path in folder.iterdir()]
+
+    task = shell(f'test "$PLANTED" = {SECRET[:4]}"{SECRET[4:]}"', no_log=True)
+    uses = {"name": "Use it", "ansible.builtin.debug": {"msg": "{{ lookup('env', 'PLANTED') | length }}"}}
+    run = changed(playbook(project, uses, task), secrets={"PLANTED": SECRET}, limit="one")
+    events = []
+    result = run_playbook(run, lambda event: (look(event), events.append(event)))
+    assert result.failed_hosts == ()
+    assert events[1].result["msg"] == len(SECRET)
+    assert seen == {"files": [], "arguments": [], "mode": ["0o700"]}
+    assert SECRET not in repr(run)
+    assert list(folder.iterdir()) == []
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_vault_opens_with_a_password_that_no_file_holds(project):
+    import subprocess
+
+    secret_file = project / "password"
+    secret_file.write_text(SECRET)
+    vars_file = project / "vault.yml"
+    vars_file.write_text("hidden: found\n")
+    tool = Path(sys.executable).with_name("ansible-vault")
+    subprocess.run(
+        [tool, "encrypt", "--vault-password-file", secret_file, vars_file], check=True, capture_output=True
+    )
+    secret_file.unlink()
+    run = playbook(
+        project,
+        {"name": "Open", "ansible.builtin.assert": {"that": "hidden == 'found'"}},
+        vars_files=[str(vars_file)],
+    )
+    assert run_playbook(changed(run, vault_password=SECRET)).failed_hosts == ()
+    with pytest.raises(GpufleetError, match="ended with code"):
+        run_playbook(changed(run, vault_password="wrong"))
+
+
+def test_variables_reach_the_play(project):
+    run = playbook(project, {"name": "Say", "ansible.builtin.debug": {"msg": "{{ count + 1 }}"}})
+    events = []
+    run_playbook(changed(run, limit="one", variables={"count": 41}), events.append)
+    assert events[-1].result["msg"] == 42
+
+
+def test_a_limit_that_matches_nothing_is_the_users_mistake(project):
+    with pytest.raises(InputError, match=r"no host of .* matches .nowhere."):
+        run_playbook(changed(playbook(project, shell("true")), limit="nowhere"))
+
+
+def test_a_playbook_that_does_not_parse_says_why(project):
+    run = playbook(project, {"name": "Broken", "no.such.module": {}})
+    with pytest.raises(GpufleetError, match=r"no\.such\.module"):
+        run_playbook(run)
+
+
+@pytest.mark.parametrize("what", ["playbook", "inventory"])
+def test_a_file_that_is_not_there_is_named(project, what):
+    run = playbook(project, shell("true"))
+    gone = (
+        changed(run, playbook="gone.yml") if what == "playbook" else changed(run, inventory=project / "gone")
+    )
+    with pytest.raises(InputError, match=f"there is no {what} .*gone"):
+        run_playbook(gone)
+
+
+def test_a_run_that_takes_too_long_is_ended(project):
+    started = time.monotonic()
+    with pytest.raises(CloudError, match="did not end within 2 s"):
+        run_playbook(changed(playbook(project, shell("sleep 60")), timeout_s=2))
+    assert time.monotonic() - started < 30
+
+
+def test_a_signal_ends_the_run_and_its_handler_is_given_back(project):
+    before = signal.getsignal(signal.SIGINT)
+    timer = threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_playbook(playbook(project, shell("sleep 60")))
+    finally:
+        timer.cancel()
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,54 @@
+"""What every role must have, whatever it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
+ROLES = sorted(path.name for path in (ANSIBLE / "roles").iterdir() if path.is_dir())
+
+
+def load(role: str, name: str) -> Any:
+    return yaml.safe_load((ANSIBLE / "roles" / role / name).read_text(encoding="utf-8"))
+
+
+def test_there_are_roles_to_judge():
+    assert "preflight" in ROLES
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_defaults_are_those_of_the_argument_specs_in_names_and_values(role):
+    options = load(role, "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    specified = {name: option["default"] for name, option in options.items() if "default" in option}
+    assert load(role, "defaults/main.yml") == specified
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_variables_start_with_the_name_of_the_role_and_are_described(role):
+    options = load(role, "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    readme = (ANSIBLE / "roles" / role / "README.md").read_text(encoding="utf-8")
+    for name, option in options.items():
+        assert name.startswith(f"{role}_") and not name.startswith(f"{role}__")
+        assert option["description"]
+        assert f"`{name}`" in readme
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_task_ignores_errors_and_no_lint_rule_is_skipped(role):
+    for path in (ANSIBLE / "roles" / role).rglob("*.yml"):
+        text = path.read_text(encoding="utf-8")
+        assert "ignore_errors" not in text
+        assert "noqa" not in text
+
+
+def test_playbooks_import_only_what_exists():
+    for path in (ANSIBLE / "playbooks").glob("*.yml"):
+        for play in yaml.safe_load(path.read_text(encoding="utf-8")):
+            if "ansible.builtin.import_playbook" in play:
+                assert (path.parent / play["ansible.builtin.import_playbook"]).is_file()
+            for role in play.get("roles", ()):
+                assert role["role"] in ROLES
