@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -51,6 +52,59 @@ PIECES = (
 )
 
 
+VALUES = (
+    *(
+        "",
+        "~",
+        "''",
+        "0",
+        "-1",
+        "1",
+        "1.5",
+        "99999999999999999999",
+        "1e400",
+        ".inf",
+        ".nan",
+        "0x1F",
+        "0o17",
+        "yes",
+    ),
+    *(
+        "true",
+        "2031-05-01",
+        "12:30:45",
+        "in 3 d",
+        "24 TiB",
+        "24 TB",
+        "250 MB/s/TiB",
+        "80%",
+        "5 USD",
+        "a[1-3]",
+    ),
+    *(
+        "[]",
+        "{}",
+        "[a, b]",
+        "{a: b}",
+        "[[[]]]",
+        "{a: {b: [c]}}",
+        "'{braces} %s %d'",
+        "'\\\\'",
+        '"\\u0000"',
+        "x" * 300,
+    ),
+    *(
+        "\N{ARABIC-INDIC DIGIT FIVE}",
+        "\N{FULLWIDTH DIGIT FIVE} GiB",
+        "g6.xlarge",
+        "Serve",
+        "s-",
+        "spot",
+        "slurm",
+    ),
+)
+
+
 def mutate(text: str, dice: random.Random) -> str:
     for _ in range(dice.randint(1, 4)):
         start = dice.randrange(len(text) + 1)
@@ -66,6 +120,14 @@ def mutate(text: str, dice: random.Random) -> str:
             other = dice.randrange(len(text) + 1)
             middle = text[other : other + dice.choice([1, 5, 30])]
         text = text[:start] + middle + text[end:]
+    return text
+
+
+def replace_values(text: str, dice: random.Random) -> str:
+    """The same structure with other values: what gets past the parser and to the models."""
+    values = list(re.finditer(r"(?<=: )[A-Za-z0-9][^,\n\[\]{}#]*", text))
+    for value in sorted(dice.sample(values, dice.randint(1, 6)), key=lambda match: -match.start()):
+        text = text[: value.start()] + dice.choice(VALUES) + text[value.end() :]
     return text
 
 
@@ -94,6 +156,15 @@ def test_mutated_files_hold_or_get_findings(checkout: Checkout, seed: int) -> No
     sources = [VALID, (ROOT / "stacks/sandbox/fleet.yaml").read_text()]
     checkout.write(VALID)
     outcomes = [judge(checkout, mutate(dice.choice(sources), dice).encode()) for _ in range(150)]
+    assert not all(outcomes)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_replaced_values_hold_or_get_findings(checkout: Checkout, seed: int) -> None:
+    dice = random.Random(3000 + seed)
+    sources = [VALID, (ROOT / "stacks/sandbox/fleet.yaml").read_text()]
+    checkout.write(VALID)
+    outcomes = [judge(checkout, replace_values(dice.choice(sources), dice).encode()) for _ in range(100)]
     assert not all(outcomes)
 
 

@@ -1,0 +1,52 @@
+"""Shipped environments and templates hold under every check, today and in two years."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from gpufleet.catalog import load_catalog
+from gpufleet.checks import validate
+from gpufleet.plan import build_plan
+from gpufleet.spec.init import TEMPLATES, write_environment
+from tests.unit.spec.samples import ROOT
+
+READ = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
+MOMENTS = [READ, READ + dt.timedelta(days=730)]
+# Warnings that come with time and say that facts are old.
+AGE = {"price-age", "driver-support"}
+
+
+def rules(target: str, root: Path, now: dt.datetime) -> set[str]:
+    """The rules that have something to say. An error would have been raised as SpecError."""
+    return {finding.rule for finding in validate(target, root=root, now=now).findings}
+
+
+@pytest.mark.parametrize("now", MOMENTS, ids=["today", "in two years"])
+@pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
+def test_a_shipped_environment_has_no_finding_but_the_age_of_facts(
+    environment: str, now: dt.datetime
+) -> None:
+    assert rules(environment, ROOT, now) <= AGE
+
+
+@pytest.mark.parametrize("now", MOMENTS, ids=["today", "in two years"])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_template_has_no_finding_but_the_age_of_facts(
+    tmp_path: Path, template: str, now: dt.datetime
+) -> None:
+    write_environment(tmp_path, "lab", template, "zeus")
+    assert rules("lab", tmp_path, now) <= AGE
+
+
+@pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
+def test_a_shipped_environment_stays_within_its_budget_at_its_largest(environment: str) -> None:
+    spec = validate(environment, root=ROOT, now=READ).loaded.spec
+    cost = build_plan(spec, load_catalog()).cost
+    assert cost.monthly.high is not None
+    assert cost.monthly.high < spec.budget.monthly.amount
+    if cost.upfront:
+        assert spec.budget.upfront is not None
+        assert cost.upfront < spec.budget.upfront.amount
