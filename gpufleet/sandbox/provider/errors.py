@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 
 from gpufleet.errors import CloudError, GpufleetError
 
-_MISSING = re.compile(r"NotFound|NoSuch|NotExist|NonExistent|^404$")
+_MISSING = re.compile(r"NotFound|NoSuch|NotExist|NonExistent|^404$|\.Unknown$|^Unknown(Monitor|Subscription)")
 _REMEDIES = (
     (re.compile(r"NotImplemented|^501$|UnknownOperation"), "the emulated AWS of gpufleet does not have this operation"),
     (re.compile(r"AlreadyExist|Duplicate|InUse|AlreadyOwned|Conflict"), "choose another name, or delete what is there"),

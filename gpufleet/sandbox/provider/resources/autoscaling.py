@@ -186,10 +186,12 @@ class Group(Handler):
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Scales to nothing, then deletes; `forceDelete` skips the scaling."""
-        scaling = aws.client("autoscaling")
+        scaling, found = aws.client("autoscaling"), self._find(aws, rid)
+        if found is None:
+            return
         if state.get("warmPool"):
             scaling.delete_warm_pool(AutoScalingGroupName=rid, ForceDelete=bool(state.get("forceDeleteWarmPool")))
-        if not state.get("forceDelete") and (self._find(aws, rid) or {}).get("Instances"):
+        if not state.get("forceDelete") and found.get("Instances"):
             scaling.update_auto_scaling_group(AutoScalingGroupName=rid, MinSize=0, MaxSize=0, DesiredCapacity=0)
             until_gone(
                 lambda: ((self._find(aws, rid) or {}).get("Instances") or None), timeout_s=_TIMEOUT_S,

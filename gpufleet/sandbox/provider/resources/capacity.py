@@ -130,7 +130,9 @@ class CapacityReservation(Handler):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Cancels."""
+        """Cancels, unless somebody did so already."""
+        if _reservation(aws, rid) is None:
+            return
         ec2 = aws.client("ec2")
         remove(lambda: ec2.cancel_capacity_reservation(CapacityReservationId=rid), lambda: _reservation(aws, rid), rid)
 
