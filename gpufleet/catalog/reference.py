@@ -1,0 +1,228 @@
+"""Writes docs/reference/catalog.md: `python -m gpufleet.catalog.reference > docs/reference/catalog.md`.
+
+The page holds the shipped catalog alone, no override and no age: it changes with the data files.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from gpufleet.catalog import Catalog, InstanceType, Price, efa_layout, load_catalog
+from gpufleet.catalog.listing import all_prices
+
+REGION = "us-east-1"
+_INTRODUCTION = f"""\
+# Catalog
+
+What ships with gpufleet. `gpufleet catalog` lists and filters the same facts with the age of each
+price; `gpufleet catalog refresh` reads instance types, zones and prices from your AWS account into
+`.gpufleet/catalog/` of the checkout, which is laid over what ships: a type read from the account
+replaces the shipped hardware facts, a price read from it replaces the shipped price of the same type,
+region and kind, and what it was not asked stays as it is here.
+
+This page is written by `python -m gpufleet.catalog.reference`; a test keeps it current.
+"unknown" means that no source read gives the figure: it is never counted as 0. `*` marks a figure
+whose source is weak or contradicted. Prices are USD, in {REGION} where they depend on the region.
+"""
+
+
+def reference_text(catalog: Catalog) -> str:
+    """The whole page."""
+    parts = [
+        _INTRODUCTION,
+        _instances(catalog),
+        _interfaces(catalog),
+        _capacity_blocks(catalog),
+        _systems(catalog),
+        _storage(catalog),
+        _software(catalog),
+        _services(catalog),
+        _sources(catalog),
+    ]
+    return "\n".join(parts)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [f"| {' | '.join(columns)} |", f"|{'|'.join(['---'] * len(columns))}|"]
+    lines += [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _figure(price: Price) -> str:
+    if price.amount is None:
+        return "unknown"
+    day = f" ({price.date})" if price.date else " (undated)"
+    return f"{price.amount.normalize():f}{'' if price.verified else '*'}{day}"
+
+
+def _unknown(value: object) -> str:
+    return "unknown" if value is None or value == "" else str(value)
+
+
+def _instances(catalog: Catalog) -> str:
+    rows = [
+        (
+            f"`{item.name}`",
+            _gpus(item),
+            item.vcpus,
+            f"{item.memory_gib:g}",
+            item.network_performance,
+            len(item.cards),
+            item.max_efa_interfaces,
+            _figure(catalog.on_demand(item.name, REGION)) if REGION in item.regions else "not offered",
+            ", ".join(sorted(item.usage_classes)),
+            len(item.regions),
+        )
+        for item in catalog.find_instances()
+    ]
+    columns = (
+        "type",
+        "GPUs",
+        "vCPUs",
+        "GiB",
+        "network",
+        "cards",
+        "EFA",
+        "on-demand USD/h",
+        "sold as",
+        "regions",
+    )
+    return "## Instance types\n\n" + _table(columns, rows)
+
+
+def _gpus(item: InstanceType) -> str:
+    if "gpu" in item.unverified:
+        return "unknown"
+    if item.gpu is None:
+        return "none"
+    count = f"{item.gpu_partition:g}" if item.gpu_partition < 1 else str(item.gpu_count)
+    memory = "unknown memory" if item.gpu_memory_gib is None else f"{item.gpu_memory_gib:g} GiB"
+    return f"{count} x {item.gpu}, {memory}"
+
+
+def _interfaces(catalog: Catalog) -> str:
+    rows = []
+    for item in catalog.find_instances(efa=True):
+        if not item.multi_card:
+            continue
+        efa = [entry for entry in efa_layout(item) if entry.interface_type == "efa-only"]
+        on_0 = any(entry.network_card_index == 0 for entry in efa)
+        others = [entry.network_card_index for entry in efa if entry.network_card_index > 0]
+        rows.append(
+            (
+                f"`{item.name}`",
+                "ENA",
+                "EFA-only" if on_0 else "none",
+                f"EFA-only on card {others[0]}" + (f" to {others[-1]}" if len(others) > 1 else ""),
+                len(efa),
+            )
+        )
+    text = (
+        "## Network interfaces with EFA\n\n"
+        "Types with one card and EFA take ENA as device 0 and EFA-only as device 1 of card 0. Source:\n"
+        "docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.md (read 2026-11-21).\n\n"
+    )
+    columns = ("type", "card 0, device 0", "card 0, device 1", "further cards, device 0", "EFA interfaces")
+    return text + _table(columns, rows)
+
+
+def _capacity_blocks(catalog: Catalog) -> str:
+    rules = catalog.capacity_block_rules
+    lines = [
+        f"1 to {rules.daily_steps_up_to_days} days, then whole weeks up to {rules.weekly_steps_up_to_days} days",
+        f"at most {rules.max_instances_per_block} instances a block, {rules.max_instances_all_blocks} in all",
+        f"booked up to {rules.book_ahead_weeks} weeks ahead; days begin at {rules.day_boundary_utc} UTC",
+        f"instances are terminated from {rules.termination_starts_before_end_min} minutes before the end",
+        f"payment: {rules.payment}",
+        f"placement: {rules.placement}",
+    ]
+    sources = "".join(f"- {source}\n" for source in rules.sources)
+    return "## Capacity Blocks\n\n" + "".join(f"- {line}\n" for line in lines) + f"\nSources:\n\n{sources}"
+
+
+def _systems(catalog: Catalog) -> str:
+    rows = [
+        (
+            f"`{item.name}`",
+            f"{item.gpus} x {item.gpu}",
+            _unknown(item.power_kw_max),
+            f"{item.compute_nics} x {item.compute_nic}" if item.compute_nics else "unknown",
+            _unknown(item.rack_units),
+            _figure(item.price),
+            "; ".join(item.notes),
+        )
+        for item in catalog.systems.values()
+    ]
+    columns = ("name", "GPUs", "max kW", "compute network cards", "rack units", "USD a node", "notes")
+    return "## On-premises systems\n\n" + _table(columns, rows)
+
+
+def _storage(catalog: Catalog) -> str:
+    rows = [
+        (
+            tier.deployment,
+            _unknown(tier.throughput) if tier.throughput is not None else "fixed",
+            f"{tier.first_gib} or multiples of {tier.multiple_gib}",
+            f"multiples of {tier.efa_multiple_gib}" if tier.efa_multiple_gib else "no EFA",
+            _figure(catalog.lustre_price(tier, REGION)),
+        )
+        for tier in catalog.lustre_tiers
+    ]
+    columns = ("deployment", "MB/s/TiB", "GiB", "GiB with EFA", "USD per GB-month")
+    return "## FSx for Lustre\n\n" + _table(columns, rows)
+
+
+def _software(catalog: Catalog) -> str:
+    locks = list(catalog.locks.values())
+    fields = [
+        name
+        for name in type(locks[0]).model_fields
+        if name not in {"channel", "notes", "unverified", "sources", "gpus_min_driver", "kubernetes"}
+    ]
+    rows: list[Sequence[object]] = [
+        (
+            name.replace("_", " "),
+            *(f"{getattr(lock, name)}{'*' if name in lock.unverified else ''}" for lock in locks),
+        )
+        for name in fields
+    ]
+    rows.append(("kubernetes", *(", ".join(lock.kubernetes) for lock in locks)))
+    notes = "".join(f"- {lock.channel}: {note}\n" for lock in locks for note in lock.notes)
+    return (
+        "## Software channels\n\n"
+        + _table(("component", *(lock.channel for lock in locks)), rows)
+        + "\n`*`: read from a source, but its fit with the rest is stated by none.\n\n"
+        + notes
+    )
+
+
+def _services(catalog: Catalog) -> str:
+    rows = [
+        (f"`{item.key}`", item.title, region, _figure(price), f"per {item.unit}", price.note)
+        for item in catalog.services.values()
+        for region, price in item.prices.items()
+    ]
+    return "## Cloud services\n\n" + _table(("key", "service", "region", "USD", "unit", "note"), rows)
+
+
+def _sources(catalog: Catalog) -> str:
+    counts: dict[tuple[str, str], int] = {}
+    for row in all_prices(catalog):
+        if row.price.source:
+            key = (row.price.source, str(row.price.date or "undated"))
+            counts[key] = counts.get(key, 0) + 1
+    rows = [(source, day, count) for (source, day), count in sorted(counts.items())]
+    hardware = sorted({item.hardware_source for item in catalog.instances.values()})
+    zones = sorted({region.source for region in catalog.regions.values()})
+    return (
+        "## Sources\n\n"
+        + "".join(f"- hardware of instance types: {text}\n" for text in hardware)
+        + "".join(f"- regions and zones: {text}\n" for text in zones)
+        + "\n"
+        + _table(("source of prices", "day", "prices"), rows)
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference_text(load_catalog()))
