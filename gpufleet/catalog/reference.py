@@ -130,7 +130,7 @@ def _interfaces(catalog: Catalog) -> str:
 def _capacity_blocks(catalog: Catalog) -> str:
     rules = catalog.capacity_block_rules
     lines = [
-        f"1 to {rules.daily_steps_up_to_days} days, then whole weeks up to {rules.weekly_steps_up_to_days} days",
+        f"1 to {rules.daily_steps_up_to_days} days, whole weeks up to {rules.weekly_steps_up_to_days} days",
         f"at most {rules.max_instances_per_block} instances a block, {rules.max_instances_all_blocks} in all",
         f"booked up to {rules.book_ahead_weeks} weeks ahead; days begin at {rules.day_boundary_utc} UTC",
         f"instances are terminated from {rules.termination_starts_before_end_min} minutes before the end",
