@@ -127,7 +127,9 @@ def _bound(kind: str, name: str, value: Any, context: dict[str, Any]) -> tuple[s
         case "string_pattern_mismatch":
             pattern = str(context["pattern"])
             words = PATTERNS.get(pattern, f"text that matches {pattern}")
-            return f"'{name}' has to be {words}", _respell(value, pattern) or "write it so"
+            sort, _, example = words.partition(", such as ")
+            remedy = _respell(value, pattern) or f"write for example {example or 'a valid one'}"
+            return f"'{name}' has to be {sort}", remedy
         case _:
             return f"'{name}' is not accepted here", "see `gpufleet schema` for what the field takes"
 
@@ -152,7 +154,9 @@ def _choice(path: FieldPath, value: str, known: Sequence[str], source: SourceMap
     folded = {choice.casefold(): choice for choice in known}
     near = get_close_matches(value.casefold().replace("_", "-"), folded, n=1, cutoff=0.5)
     listed = " or ".join([", ".join(known[:-1]), known[-1]]) if len(known) > 1 else "".join(known)
-    remedy = f"did you mean '{folded[near[0]]}'? It takes {listed}" if near else f"write {listed}"
+    remedy = f"write {listed}"
+    if near and len(known) > 1:
+        remedy = f"did you mean '{folded[near[0]]}'? It takes {listed}"
     return source.finding(
         path,
         rule="unknown-choice",
