@@ -3,7 +3,8 @@
 It serves the scenario tests as a plugin process, of the embedded engine and of the Pulumi CLI. The
 folder is named by BOX_CLOUD; `faults.json` in it makes operations fail, wait or die; `calls.jsonl`
 records every operation with its times. Properties: a change of `zone` replaces, of `slot` replaces
-and deletes first, of anything else updates. `arn` is computed, `secretArn` comes back secret.
+and deletes first, of anything else updates. `arn` is computed; with `token` there is a
+secret output `tokenValue`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class Box(Provider):
     async def configure(self, request: ConfigureRequest) -> ConfigureResponse:
         self.region = _plain(request.args.get("region", PropertyValue("nowhere")))
         record("configure", self.region, 0.0)
-        return await super().configure(request)
+        # The SDK of this version reads resource references under other keys than it is sent.
+        return ConfigureResponse(accept_secrets=True, supports_preview=True, accept_outputs=True)
 
     async def diff_config(self, request: DiffRequest) -> DiffResponse:
         old, new = request.old_state.get("region"), request.new_inputs.get("region")
@@ -79,7 +81,7 @@ class Box(Provider):
             return CheckResponse(failures=[CheckFailure("size", "'bad' is no size: give a number")])
         if request.type == "box:index:Named" and "label" not in inputs:
             old = request.old_inputs.get("label")
-            inputs["label"] = old or PropertyValue(f"{request.name}-{request.random_seed.hex()[:6]}")
+            inputs["label"] = old or PropertyValue(f"{request.name}-{request.random_seed.hex()[:8]}")
         return CheckResponse(inputs=inputs)
 
     async def diff(self, request: DiffRequest) -> DiffResponse:
@@ -145,15 +147,18 @@ class Box(Provider):
         return InvokeResponse({**request.args, "region": PropertyValue(self.region)})
 
 
-OUTPUT_ONLY = ("arn", "secretArn", "region")
+OUTPUT_ONLY = ("arn", "tokenValue", "region")
 
 
 def outputs_of(
     inputs: dict[str, PropertyValue], identifier: str, region: str
 ) -> dict[str, PropertyValue]:
     arn = PropertyValue(f"arn:{identifier}") if identifier else COMPUTED
-    secret_arn = PropertyValue(f"secret:{identifier}", is_secret=True) if identifier else COMPUTED
-    return {**inputs, "arn": arn, "secretArn": secret_arn, "region": PropertyValue(region)}
+    outputs = {**inputs, "arn": arn, "region": PropertyValue(region)}
+    if "token" in inputs:
+        value = f"token of {identifier}" if identifier else UNKNOWN
+        outputs["tokenValue"] = PropertyValue(value, is_secret=True)
+    return outputs
 
 
 def _plain(value: PropertyValue | None) -> Any:

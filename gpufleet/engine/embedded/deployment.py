@@ -10,6 +10,7 @@ from pulumi.runtime.proto import resource_pb2
 
 from gpufleet.engine.api import Op, PolicyEvent
 from gpufleet.engine.embedded.context import RunContext
+from gpufleet.engine.embedded.diffs import Diff
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
 from gpufleet.engine.embedded.policy import NO_POLICIES, PolicyGate
@@ -35,8 +36,8 @@ from gpufleet.errors import GpufleetError
 class Deployment:
     """The shared memory of all registrations of a run. Safe to use from several threads.
 
-    `replaced` holds the URNs that this run replaces, `deleted` the old resources that were deleted
-    ahead of their replacement because something they depend on is replaced by deleting it first.
+    `replaced` holds the URNs that this run replaces, `deleted` those whose old resource was
+    deleted ahead because something it depends on is replaced by deleting it first, with the reason.
     """
 
     def __init__(self, context: RunContext, policies: PolicyGate = NO_POLICIES) -> None:
@@ -48,7 +49,7 @@ class Deployment:
         self.providers = ProviderRegistry(context)
         self.removal = Removal(context, self.operations_of)
         self.replaced: set[str] = set()
-        self.deleted: dict[str, ResourceState] = {}
+        self.deleted: dict[str, Diff] = {}
         self.refusal: Exception | None = None
         self.on_refusal: Callable[[], None] = lambda: None
         self.deletion_lock = threading.Lock()

@@ -35,7 +35,7 @@ _INTERRUPT_GRACE_S = 10.0
 class EmbeddedEngine:
     """An `Engine` that runs the program, the providers and the state itself."""
 
-    name: Literal["embedded"] = "embedded"
+    name: Literal["embedded", "pulumi"] = "embedded"
 
     def preview(self, request: StackRequest, on_event: OnEvent) -> RunResult:
         """Say what `up` would do; takes no lock and writes nothing."""

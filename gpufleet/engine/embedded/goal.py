@@ -51,7 +51,9 @@ def seconds(text: str) -> float:
 def timeouts_of(message: resource_pb2.RegisterResourceRequest.CustomTimeouts) -> dict[str, float]:
     """Custom timeouts in seconds, by operation."""
     given = {name: getattr(message, name) for name in ("create", "update", "delete", "read")}
-    return {name: seconds(text) for name, text in given.items() if text}
+    found = {name: seconds(text) for name, text in given.items() if text}
+    # As Go writes them: a whole number has no fraction.
+    return {name: int(value) if value.is_integer() else value for name, value in found.items()}
 
 
 def aliases_of(request: resource_pb2.RegisterResourceRequest) -> tuple[AliasSpec | str, ...]:

@@ -129,7 +129,8 @@ class Registration:
         elif recreating:
             self._reporter.plain(Op.REPLACE, new.urn, new.parent)
             deployment.replaced.add(new.urn)
-            self._create(operations, Op.CREATE_REPLACEMENT, NO_DIFF, drop=old)
+            why = deployment.deleted.get(new.urn, NO_DIFF)
+            self._create(operations, Op.CREATE_REPLACEMENT, why, drop=old)
         elif old.external:
             self._create(operations, Op.CREATE_REPLACEMENT, NO_DIFF, drop=old)
             self._reporter.plain(Op.REPLACE, new.urn, new.parent)
@@ -366,7 +367,7 @@ class Registration:
     def _delete_first(self, old: ResourceState) -> None:
         deployment = self._deployment
         with deployment.deletion_lock:
-            for dependent in reversed(dependents_to_replace(deployment, old)):
+            for dependent, why in reversed(dependents_to_replace(deployment, old)):
                 if dependent.urn in deployment.deleted:
                     continue
                 if dependent.protect and not dependent.delete:
@@ -374,7 +375,7 @@ class Registration:
                         f"replacing it deletes {dependent.urn} first, and that one is protected"
                     )
                 deployment.removal.delete_for_replacement(dependent)
-                deployment.deleted[dependent.urn] = dependent
+                deployment.deleted[dependent.urn] = why
             deployment.removal.delete_for_replacement(old)
 
     def _read(self, identifier: str) -> bool:

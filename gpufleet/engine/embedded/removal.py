@@ -96,7 +96,8 @@ class Removal:
             context.reporter.failed(step, error.message)
             return False
         context.reporter.done(step)
-        context.reporter.plan(state, Op.DELETE)
+        if op is Op.DELETE:
+            context.reporter.plan(state, op)
         return True
 
     def _call(self, state: ResourceState, number: int) -> None:

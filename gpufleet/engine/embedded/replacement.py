@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpufleet.engine.embedded.diffs import apply_replace_on_changes, compare_inputs
+from gpufleet.engine.embedded.diffs import Diff, apply_replace_on_changes, compare_inputs
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.urns import is_provider_type, split_reference
 from gpufleet.engine.embedded.values import UNKNOWN, Properties
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gpufleet.engine.embedded.deployment import Deployment
 
 
-def dependents_to_replace(deployment: Deployment, root: ResourceState) -> list[ResourceState]:
-    """Old resources that the replacement of `root` replaces too, dependencies first.
+def dependents_to_replace(deployment: Deployment, root: ResourceState) -> list[tuple[ResourceState, Diff]]:
+    """Old resources that the replacement of `root` replaces too, dependencies first, and why.
 
     Those are its dependents (direct or not) whose provider would replace them if the properties
     that come from a replaced resource changed; that change is asked for with unknown values.
@@ -22,12 +22,13 @@ def dependents_to_replace(deployment: Deployment, root: ResourceState) -> list[R
     """
     store = deployment.store
     replaced = {root.urn}
-    found: list[ResourceState] = []
+    found: list[tuple[ResourceState, Diff]] = []
     for state in _dependents(deployment, root):
         if state.urn in store.news or state.urn == root.urn:
             continue
-        if _is_replaced(deployment, state, replaced):
-            found.append(state)
+        diff = _replacing_diff(deployment, state, replaced)
+        if diff is not None:
+            found.append((state, diff))
             replaced.add(state.urn)
     return found
 
@@ -48,25 +49,31 @@ def _dependents(deployment: Deployment, root: ResourceState) -> list[ResourceSta
     return found
 
 
-def _is_replaced(deployment: Deployment, state: ResourceState, replaced: set[str]) -> bool:
+def _replacing_diff(deployment: Deployment, state: ResourceState, replaced: set[str]) -> Diff | None:
     if not state.custom or state.external:
-        return False
+        return None
     if state.provider and split_reference(state.provider)[0] in replaced:
-        return True
+        return Diff(changes=True)
     if state.deleted_with in replaced:
-        return True
+        return Diff(changes=True)
     touched: Properties = {}
     for key, urns in state.property_dependencies.items():
         if key in state.inputs and not replaced.isdisjoint(urns):
             touched[key] = UNKNOWN
     if not touched:
-        return False
+        return None
     news = {**state.inputs, **touched}
     if is_provider_type(state.type):
         provider = deployment.providers.get(f"{state.urn}::{state.id}")
-        return provider.diff_config(state.urn, state.inputs, state.outputs, news).replaces
+        diff = provider.diff_config(state.urn, state.inputs, state.outputs, news)
+        return _keys_only(diff)
     operations = deployment.providers.get(state.provider)
     diff = operations.diff(state.urn, state.id, state.inputs, state.outputs, news, state.ignore_changes)
     if diff.changes is None:
         diff = compare_inputs(state.inputs, news)
-    return apply_replace_on_changes(diff, state.replace_on_changes, init_errors=False).replaces
+    return _keys_only(apply_replace_on_changes(diff, state.replace_on_changes, init_errors=False))
+
+
+def _keys_only(diff: Diff) -> Diff | None:
+    # The values were made up to ask the question: only what forces the replacement is told.
+    return Diff(changes=True, replace_keys=diff.shown_replace_keys()) if diff.replaces else None

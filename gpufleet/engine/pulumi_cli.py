@@ -1,0 +1,295 @@
+"""The Pulumi CLI as an `Engine`, through Pulumi's Automation API.
+
+Backend and passphrase come from the environment, as for the CLI itself. The stack's own settings
+file is read and never written: each run gets a configuration file of its own (mode 0600, removed
+afterwards) with the request's values, secrets encrypted as in Pulumi's own files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from pulumi import automation
+from pulumi.automation.errors import CommandError, ConcurrentUpdateError
+from ruamel.yaml import YAML
+from semver import VersionInfo
+
+from gpufleet.engine.api import OnEvent, RunResult, StackRequest, Verb
+from gpufleet.engine.cli_events import EventTranslator
+from gpufleet.engine.embedded.crypter import Crypter, new_crypter
+from gpufleet.engine.errors import PluginError, StateLockedError
+from gpufleet.errors import CloudError, InputError
+
+_REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: see `pulumi login --help`"
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    stack: automation.Stack
+    command: automation.PulumiCommand
+    env: Mapping[str, str]
+    config_file: Path
+    root: Path
+
+    def run(self, *args: str) -> str:
+        """The output of a CLI command on this stack."""
+        words = [*args, "--stack", self.stack.name]
+        return str(self.command.run(words, str(self.root), dict(self.env)).stdout)
+
+
+class PulumiCliEngine:
+    """An `Engine` on top of the `pulumi` executable."""
+
+    name: Literal["embedded", "pulumi"] = "pulumi"
+
+    def preview(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        """`pulumi preview`."""
+        return self._run("preview", request, on_event)
+
+    def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        """`pulumi up --skip-preview --continue-on-error`: what does not depend on a failure is finished."""
+        return self._run("up", request, on_event)
+
+    def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        """`pulumi refresh --skip-preview`."""
+        return self._run("refresh", request, on_event)
+
+    def destroy(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        """`pulumi destroy --skip-preview`; the stack itself stays."""
+        return self._run("destroy", request, on_event)
+
+    def outputs(self, request: StackRequest) -> Mapping[str, Any]:
+        """`pulumi stack output`; empty when the stack does not exist."""
+        with _session(request, create=False) as session:
+            return {} if session is None else _outputs(session, request)
+
+    def export(self, request: StackRequest) -> dict[str, Any] | None:
+        """`pulumi stack export`, secrets encrypted; None when the stack does not exist."""
+        with _session(request, create=False) as session:
+            return None if session is None else dict(json.loads(session.run("stack", "export")))
+
+    def _run(self, verb: Verb, request: StackRequest, on_event: OnEvent) -> RunResult:
+        started = time.monotonic()
+        events = EventTranslator(on_event, planning=verb == "preview")
+        with _session(request, create=True) as session:
+            assert session is not None  # noqa: S101 - it was to be created
+            try:
+                _operation(verb, session, request)(
+                    on_event=events.take,
+                    parallel=request.parallel,
+                    color="never",
+                    target=list(request.targets) or None,
+                    config_file=str(session.config_file),
+                    **_special(verb, request),
+                )
+                ok = True
+            except ConcurrentUpdateError as error:
+                raise StateLockedError(
+                    f"the stack is locked: {_last_words(error)}", remedy="wait until the other run ends"
+                ) from error
+            except CommandError as error:
+                ok = False
+                if not events.explained:
+                    # Without a single event the CLI did not even start the operation.
+                    raise CloudError(_last_words(error), remedy=_REMEDY) from error
+            outputs = _outputs(session, request) if verb in ("up", "refresh") else {}
+        return RunResult(
+            engine="pulumi",
+            verb=verb,
+            ok=ok and not events.failures,
+            changes=events.changes,
+            duration_s=time.monotonic() - started,
+            outputs=outputs,
+            resources=events.resources,
+            failures=tuple(events.failures),
+            diagnostics=tuple(events.diagnostics),
+            violations=tuple(events.violations),
+        )
+
+
+def _operation(verb: Verb, session: _Session, request: StackRequest) -> Callable[..., Any]:
+    operations: dict[Verb, Callable[..., Any]] = {
+        "preview": session.stack.preview,
+        "up": session.stack.up,
+        "refresh": session.stack.refresh,
+        "destroy": session.stack.destroy,
+    }
+    return operations[verb]
+
+
+def _special(verb: Verb, request: StackRequest) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if verb in ("up", "destroy"):
+        options["continue_on_error"] = True
+    if verb != "preview":
+        options["show_secrets"] = False
+    if verb in ("up", "preview") and request.policy_packs:
+        options["policy_packs"] = [str(path) for path in request.policy_packs]
+    return options
+
+
+def _outputs(session: _Session, request: StackRequest) -> Mapping[str, Any]:
+    shown = ("--show-secrets",) if request.show_secrets else ()
+    return dict(json.loads(session.run("stack", "output", "--json", *shown)))
+
+
+@contextlib.contextmanager
+def _session(request: StackRequest, *, create: bool) -> Iterator[_Session | None]:
+    """The stack, ready to run; None when it does not exist and is not to be created."""
+    root = request.project_root
+    if not (root / "Pulumi.yaml").is_file():
+        raise InputError(f"{root}: there is no Pulumi.yaml", remedy="run from the checkout of the project")
+    with tempfile.TemporaryDirectory(prefix="gpufleet-pulumi-") as folder:
+        scratch = Path(folder)
+        env = {**os.environ, **request.env}
+        env["PATH"] = os.pathsep.join([str(_shims(scratch, request)), env.get("PATH", "")])
+        env["PULUMI_SKIP_UPDATE_CHECK"] = "true"
+        command = _command(env)
+        try:
+            exists = _exists(command, root, env, request.stack)
+            if not exists and not create:
+                yield None
+                return
+            config_file = _write_config(scratch, request, command, env, exists=exists)
+            if not exists:
+                _create_stack(scratch, request, command, env)
+        except CommandError as error:
+            raise CloudError(_last_words(error), remedy=_REMEDY) from error
+        options = automation.LocalWorkspaceOptions(work_dir=str(root), env_vars=env, pulumi_command=command)
+        workspace = automation.LocalWorkspace(
+            work_dir=str(root), env_vars=env, pulumi_command=options.pulumi_command
+        )
+        stack = automation.Stack.select(request.stack, workspace)
+        yield _Session(stack, command, env, config_file, root)
+
+
+def _command(env: Mapping[str, str]) -> automation.PulumiCommand:
+    found = shutil.which("pulumi", path=env.get("PATH"))
+    if found is None:
+        raise PluginError(
+            "the Pulumi CLI is not on PATH",
+            remedy="install it (https://www.pulumi.com/docs/install/), or use --engine embedded",
+        )
+    path = Path(found)
+    root = str(path.parent.parent) if path.parent.name == "bin" else None
+    command = automation.PulumiCommand(root=root, skip_version_check=True)
+    if command.version is None:
+        # A development build does not say its version; it is taken for as new as the SDK.
+        command.version = VersionInfo.parse(version("pulumi"))
+    return command
+
+
+def _shims(scratch: Path, request: StackRequest) -> Path:
+    """A folder with one `pulumi-resource-<package>` for each provider that the request names."""
+    folder = scratch / "plugins"
+    folder.mkdir()
+    for package, words in request.providers.items():
+        shim = folder / f"pulumi-resource-{package}"
+        shim.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+        shim.chmod(0o700)
+    return folder
+
+
+def _exists(command: automation.PulumiCommand, root: Path, env: Mapping[str, str], stack: str) -> bool:
+    listed = json.loads(command.run(["stack", "ls", "--json"], str(root), dict(env)).stdout or "[]")
+    return any(item["name"].rpartition("/")[2] == stack for item in listed)
+
+
+def _create_stack(
+    scratch: Path, request: StackRequest, command: automation.PulumiCommand, env: Mapping[str, str]
+) -> None:
+    # In a folder of its own, because `stack init` writes a settings file beside Pulumi.yaml.
+    folder = scratch / "project"
+    folder.mkdir()
+    (folder / "Pulumi.yaml").write_text(f"name: {request.project}\nruntime: python\n", encoding="utf-8")
+    command.run(["stack", "init", request.stack, "--no-select"], str(folder), dict(env))
+
+
+def _write_config(
+    scratch: Path,
+    request: StackRequest,
+    command: automation.PulumiCommand,
+    env: Mapping[str, str],
+    *,
+    exists: bool,
+) -> Path:
+    """The run's configuration: the stack's own settings with the request's values over them."""
+    yaml = YAML(typ="safe")
+    project = yaml.load((request.project_root / "Pulumi.yaml").read_text(encoding="utf-8")) or {}
+    folder = request.project_root / str(project.get("stackConfigDir") or "")
+    own = folder / f"Pulumi.{request.stack}.yaml"
+    settings: dict[str, Any] = {}
+    if own.is_file():
+        settings = yaml.load(own.read_text(encoding="utf-8")) or {}
+    config: dict[str, Any] = dict(settings.get("config") or {})
+    secret = {key: request.config[key] for key in request.secret_config if key in request.config}
+    config.update({key: text for key, text in request.config.items() if key not in secret})
+    if secret:
+        crypter = _crypter(settings, request, command, env, exists=exists)
+        settings["encryptionsalt"] = crypter.state
+        config.update({key: {"secure": crypter.encrypt(text)} for key, text in secret.items()})
+    elif "encryptionsalt" not in settings and "secretsprovider" not in settings and exists:
+        salt = _salt_in_state(request, command, env)
+        if salt:
+            settings["encryptionsalt"] = salt
+    path = scratch / f"Pulumi.{request.stack}.yaml"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        yaml.dump({**settings, "config": config}, out)
+    return path
+
+
+def _crypter(
+    settings: Mapping[str, Any],
+    request: StackRequest,
+    command: automation.PulumiCommand,
+    env: Mapping[str, str],
+    *,
+    exists: bool,
+) -> Crypter:
+    if settings.get("secretsprovider") not in (None, "", "passphrase"):
+        raise InputError(
+            f"the stack's secrets provider is {settings['secretsprovider']}, and the run has secret settings",
+            remedy="set them with `pulumi config set --secret`, so that they are in the stack's own file",
+        )
+    passphrase = env.get("PULUMI_CONFIG_PASSPHRASE")
+    if passphrase is None and env.get("PULUMI_CONFIG_PASSPHRASE_FILE"):
+        passphrase = Path(env["PULUMI_CONFIG_PASSPHRASE_FILE"]).read_text(encoding="utf-8").strip()
+    if passphrase is None:
+        raise InputError(
+            "the run has secret settings, and no passphrase is set to encrypt them with",
+            remedy="set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE",
+        )
+    salt = str(settings.get("encryptionsalt") or "")
+    if not salt and exists:
+        salt = _salt_in_state(request, command, env)
+    return Crypter(passphrase, salt) if salt else new_crypter(passphrase)
+
+
+def _salt_in_state(request: StackRequest, command: automation.PulumiCommand, env: Mapping[str, str]) -> str:
+    words = ["stack", "export", "--stack", request.stack]
+    state = json.loads(command.run(words, str(request.project_root), dict(env)).stdout)
+    providers = (state.get("deployment") or {}).get("secrets_providers") or {}
+    return (
+        str((providers.get("state") or {}).get("salt", "")) if providers.get("type") == "passphrase" else ""
+    )
+
+
+def _last_words(error: CommandError) -> str:
+    """What the CLI said at the end, without the wrapping of the Automation API."""
+    text = str(error)
+    said = text.partition("\n stderr: ")[2] or text
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    wanted = [line for line in lines if line.startswith("error:")] or lines[-3:]
+    return "; ".join(line.removeprefix("error:").strip() for line in wanted) or "the Pulumi CLI failed"

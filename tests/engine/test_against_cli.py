@@ -1,0 +1,303 @@
+"""The same program and provider on the embedded engine and on the real Pulumi CLI: equal steps, equal states.
+
+Runs where `pulumi` is on PATH (it is in no package registry, so no test set-up can bring it).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.engine.api import RunResult
+from gpufleet.engine.pulumi_cli import PulumiCliEngine
+
+from .conftest import Lab
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("pulumi") is None, reason="the Pulumi CLI is not on PATH, so there is nothing to compare with"
+)
+
+_ID = re.compile(r"-[0-9a-f]{8}\b|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_IGNORED = {"created", "modified", "sourcePosition", "stackTrace"}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Steps of (verb, program or None to keep it, configuration)."""
+
+    name: str
+    steps: list[tuple[str, str | None]]
+    config: dict[str, str] = field(default_factory=dict)
+    secret: frozenset[str] = frozenset()
+    fails: frozenset[int] = frozenset()
+
+
+CHAIN = """
+a = Box("a", {{"size": {size}, "zone": "{zone}"}})
+b = Box("b", {{"of": a.arn, "zone": a.id}})
+c = Box("c", {{"of": b.arn}})
+pulumi.export("arn", c.arn)
+"""
+SLOTS = """
+a = Box("a", {{"slot": "{slot}"}})
+b = Box("b", {{"slot": a.arn}})
+c = Box("c", {{"of": a.arn}})
+d = Box("d", {{"slot": b.arn}}, Opts(depends_on=[c]))
+"""
+
+SCENARIOS = [
+    Scenario(
+        "components, configuration and secrets",
+        [
+            (
+                "up",
+                """
+                cfg = pulumi.Config()
+                g = Group("g", props={"note": "hello", "nothing": None})
+                inner = Box("g-inner", {"size": 1, "list": [1, 2.5, "x", None, True]}, Opts(parent=g))
+                g.register_outputs({"inner": inner.arn})
+                a = Box("a", {"size": cfg.require_int("size"), "password": cfg.require_secret("password")})
+                b = Box("b", {"of": a.arn, "nested": {"deep": {"arn": inner.arn}}, "token": "t"},
+                        Opts(additional_secret_outputs=["arn"], depends_on=[inner]))
+                pulumi.export("arn", b.arn)
+                pulumi.export("password", a.id.apply(lambda _: cfg.require_secret("password")))
+                pulumi.export("nested", {"list": [a.arn, "x"], "box": inner.arn})
+                """,
+            ),
+            ("up", None),
+            ("refresh", None),
+            ("destroy", None),
+        ],
+        config={"lab:size": "3", "lab:password": "hunter2", "box:region": "north"},
+        secret=frozenset({"lab:password"}),
+    ),
+    Scenario(
+        "update, replacement in a chain, removal",
+        [
+            ("up", CHAIN.format(size=1, zone="x")),
+            ("preview", CHAIN.format(size=2, zone="x")),
+            ("up", None),
+            ("preview", CHAIN.format(size=2, zone="y")),
+            ("up", None),
+            ("up", 'a = Box("a", {"size": 2, "zone": "y"})\n'),
+            ("up", None),
+        ],
+    ),
+    Scenario(
+        "delete before replace takes dependants along",
+        [
+            ("up", SLOTS.format(slot=1)),
+            ("preview", SLOTS.format(slot=2)),
+            ("up", None),
+            ("up", 'a = Box("a", {"zone": "1"}, Opts(delete_before_replace=True))\nBox("b", {"zone": a.id})\n'),
+            ("up", 'a = Box("a", {"zone": "2"}, Opts(delete_before_replace=True))\nBox("b", {"zone": a.id})\n'),
+        ],
+    ),
+    Scenario(
+        "explicit providers, default providers, provider changes",
+        [
+            (
+                "up",
+                """
+                south = BoxProvider("south", "south")
+                Box("a", {"size": 1}, Opts(provider=south))
+                g = Group("g", Opts(providers={"box": BoxProvider("west", "west")}))
+                Box("b", {"size": 1}, Opts(parent=g))
+                Box("c", {"size": 1})
+                """,
+            ),
+            (
+                "up",
+                """
+                south = BoxProvider("south", "deep-south")
+                Box("a", {"size": 1}, Opts(provider=south))
+                g = Group("g", Opts(providers={"box": BoxProvider("west", "west")}))
+                Box("b", {"size": 2}, Opts(parent=g))
+                Box("c", {"size": 1}, Opts(provider=south))
+                """,
+            ),
+            ("destroy", None),
+        ],
+        config={"box:region": "home"},
+    ),
+    Scenario(
+        "options: ignoreChanges, replaceOnChanges, protect, retainOnDelete, timeouts, aliases",
+        [
+            (
+                "up",
+                """
+                Box("ignored", {"size": 1, "deep": {"x": 1, "y": 1}}, Opts(ignore_changes=["size", "deep.x"]))
+                Box("replaced", {"size": 1}, Opts(replace_on_changes=["size"]))
+                Box("kept", {"size": 1}, Opts(retain_on_delete=True))
+                Box("guarded", {"size": 1}, Opts(protect=True))
+                Box("slow", {"size": 1}, Opts(custom_timeouts=pulumi.CustomTimeouts(create="1h30m", delete="90s")))
+                g = Group("old-group")
+                Box("old-group-box", {"size": 1}, Opts(parent=g))
+                Box("old-name", {"size": 1})
+                """,
+            ),
+            (
+                "up",
+                """
+                Box("ignored", {"size": 9, "deep": {"x": 9, "y": 2}}, Opts(ignore_changes=["size", "deep.x"]))
+                Box("replaced", {"size": 2}, Opts(replace_on_changes=["size"]))
+                Box("guarded", {"size": 2}, Opts(protect=False))
+                g = Group("new-group", Opts(aliases=[pulumi.Alias(name="old-group")]))
+                Box("new-group-box", {"size": 1}, Opts(parent=g))
+                Box("new-name", {"size": 1}, Opts(aliases=[pulumi.Alias(name="old-name")]))
+                """,
+            ),
+            ("up", None),
+        ],
+    ),
+    Scenario(
+        "reads, invokes and resource references",
+        [
+            (
+                "up",
+                """
+                a = Box("a", {"size": 1, "extra": "e"})
+                class Known(pulumi.CustomResource):
+                    def __init__(self, name, id):
+                        super().__init__("box:index:Box", name, {"arn": None}, Opts(id=id))
+                k = Known("known", a.id)
+                pulumi.export("known", k.arn)
+                found = pulumi.runtime.invoke_output("box:index:lookup", {"q": a.arn})
+                pulumi.export("found", found)
+                Box("refers", {"box": a, "many": [a]})
+                """,
+            ),
+            ("up", None),
+            ("destroy", None),
+        ],
+    ),
+    Scenario(
+        "a provider that cannot tell compares inputs; names are kept",
+        [
+            ("up", 'Box("v", {"size": 1}, kind="Vague")\nBox("n", {"size": 1}, kind="Named")\n'),
+            ("up", 'Box("v", {"size": 2}, kind="Vague")\nBox("n", {"size": 2}, kind="Named")\n'),
+            ("up", None),
+        ],
+    ),
+    Scenario(
+        "a failed program keeps what it made and deletes nothing",
+        [
+            ("up", 'Box("a")\nBox("z")\n'),
+            ("up", 'Box("a", {"size": 2})\nBox("b")\nraise ValueError("no more")\n'),
+            ("up", 'Box("a", {"size": 2})\n'),
+        ],
+        fails=frozenset({1}),
+    ),
+]
+
+
+def normal(value: Any) -> Any:
+    """Values without what differs from run to run: ids, times, positions, ciphertexts."""
+    if isinstance(value, str):
+        return _ID.sub("<id>", value)
+    if isinstance(value, dict):
+        return {
+            key: "<sealed>" if key == "ciphertext" else normal(item)
+            for key, item in value.items()
+            if key not in _IGNORED
+        }
+    return [normal(item) for item in value] if isinstance(value, list) else value
+
+
+def comparable(deployment: dict[str, Any]) -> list[str]:
+    """The resources of a state, in an order that does not depend on timing."""
+    resources = [normal(resource) for resource in deployment.get("resources") or []]
+    for resource in resources:
+        resource.get("dependencies", []).sort()
+        for urns in resource.get("propertyDependencies", {}).values():
+            urns.sort()
+    return sorted(json.dumps(resource, sort_keys=True) for resource in resources)
+
+
+def planned(result: RunResult) -> list[tuple[Any, ...]]:
+    """What a result says of each resource that changes."""
+    return sorted(
+        (r.urn, r.op.value, r.custom, r.parent, r.diff, r.replace_keys, json.dumps(normal(r.inputs), sort_keys=True))
+        for r in result.resources
+        if r.op.value not in ("same", "read", "refresh")
+    )
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A laboratory on the Pulumi CLI with a backend of its own."""
+    backend = tmp_path / "backend"
+    backend.mkdir()
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{backend}")
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PULUMI_SKIP_UPDATE_CHECK", "true")
+    return Lab(tmp_path / "cli", PulumiCliEngine())
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_both_engines_do_the_same_and_leave_the_same_state(scenario: Scenario, cli: Lab, tmp_path: Path) -> None:
+    ours = Lab(tmp_path / "embedded")
+    for lab in (ours, cli):
+        lab.configure(config=scenario.config, secret_config=scenario.secret)
+    for number, (verb, text) in enumerate(scenario.steps):
+        results = []
+        for lab in (ours, cli):
+            if text is not None:
+                lab.program(text)
+            results.append(lab.run(verb))
+        mine, theirs = results
+        where = f"step {number} ({verb})"
+        assert (mine.ok, theirs.ok) == (number not in scenario.fails,) * 2, (where, mine, theirs)
+        assert mine.changes == theirs.changes, where
+        assert sorted(ours.real_steps()) == sorted(cli.real_steps()), where
+        assert planned(mine) == planned(theirs), where
+        assert normal(mine.outputs) == normal(theirs.outputs) or verb in ("preview", "destroy"), where
+        assert comparable(ours.export()) == comparable(cli.export()), where
+        assert ours.names() == cli.names(), where
+
+
+def test_the_cli_takes_our_state_and_goes_on_from_it(cli: Lab, tmp_path: Path) -> None:
+    ours = Lab(tmp_path / "embedded")
+    text = 'a = Box("a", {"size": 1, "password": pulumi.Output.secret("s3cret")})\nBox("b", {"of": a.arn})\n'
+    ours.up(text)
+    cli.cloud.rmdir()
+    shutil.copytree(ours.cloud, cli.cloud)
+    cli.program(text)
+    env = {**os.environ, **cli.request.env}
+    pulumi = str(shutil.which("pulumi"))
+    subprocess.run([pulumi, "stack", "init", "dev"], cwd=cli.folder, env=env, check=True, capture_output=True)
+    exported = json.dumps(ours.engine.export(ours.request))
+    imported = subprocess.run(
+        [pulumi, "stack", "import", "--stack", "dev"],
+        cwd=cli.folder, env=env, input=exported, text=True, capture_output=True, check=False,
+    )
+    assert imported.returncode == 0, imported.stderr
+    result = cli.run("up")
+    assert result.ok
+    assert (result.changes.total, result.changes.same) == (0, 3)
+    cli.run("destroy")
+    assert cli.names() == []
+
+
+def test_we_take_the_state_of_the_cli_and_go_on_from_it(cli: Lab, tmp_path: Path) -> None:
+    text = 'a = Box("a", {"size": 1, "password": pulumi.Output.secret("s3cret")})\nBox("b", {"of": a.arn})\n'
+    cli.up(text)
+    ours = Lab(tmp_path / "embedded").program(text)
+    ours.cloud.rmdir()
+    shutil.copytree(cli.cloud, ours.cloud)
+    ours.request.state_file.parent.mkdir()
+    ours.request.state_file.write_text(json.dumps(cli.engine.export(cli.request)))
+    result = ours.run("up")
+    assert result.ok
+    assert (result.changes.total, result.changes.same) == (0, 3)
+    ours.run("destroy")
+    assert ours.names() == []
