@@ -1,0 +1,113 @@
+"""Mocks that create what the program registers in moto, through the sandbox's own handlers.
+
+botocore's service models judge every parameter on the way, and moto its values: a mock that only
+repeats its inputs would take anything.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import boto3
+from moto import mock_aws
+from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs
+
+from components.capacity_block_offering import OfferingProvider
+from gpufleet.sandbox.backends import install
+from gpufleet.sandbox.provider import planning
+from gpufleet.sandbox.provider.config import ProviderConfig
+from gpufleet.sandbox.provider.handler import Aws
+from gpufleet.sandbox.provider.invokes import run_invoke
+from gpufleet.sandbox.provider.registry import handler_for
+from tests.unit.components.recording import ACCOUNT, EchoMocks, unsecret
+
+
+class InProcessClients:
+    """boto3 clients on moto in this process, with the interface of the provider's own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: dict[tuple[str, str], Any] = {}
+
+    def get(self, service: str, region: str) -> Any:
+        with self._lock:
+            if (service, region) not in self._clients:
+                self._clients[service, region] = boto3.client(service, region_name=region)
+            return self._clients[service, region]
+
+    def account(self, region: str) -> str:
+        del region
+        return ACCOUNT
+
+    def endpoint_data(self) -> Any:
+        return boto3.Session()._session.get_component("data_loader").load_data("endpoints")
+
+
+class MotoMocks(EchoMocks):
+    """Creates AWS resources in moto; anything else is echoed."""
+
+    def __init__(self) -> None:
+        self._clients: Any = InProcessClients()
+        self._regions: dict[str, str] = {}
+
+    def call(self, args: MockCallArgs) -> Any:
+        aws = Aws(self._clients, self._region(args.provider))
+        return run_invoke(aws, args.token, unsecret(args.args))
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        inputs = unsecret(args.inputs)
+        if args.typ == "pulumi:providers:aws":
+            self._regions[args.name] = inputs["region"]
+        if args.typ == "pulumi-python:dynamic/capacity:CapacityBlockOffering":
+            found = OfferingProvider().create(inputs)
+            return found.id, {**inputs, **(found.outs or {})}
+        if not args.typ.startswith("aws:"):
+            return super().new_resource(args)
+        return self._create(args.typ, args.name, _whole(inputs), self._region(args.provider or ""))
+
+    def _create(
+        self, token: str, name: str, inputs: dict[str, Any], region: str
+    ) -> tuple[str, dict[str, Any]]:
+        handler, config = handler_for(token), ProviderConfig(region=region)
+        filled, problems = planning.checked_inputs(handler, config, inputs, {}, name, name.encode().ljust(32))
+        if problems:
+            raise AssertionError(f"{token} {name}: {problems}")
+        aws = Aws(self._clients, region)
+        rid = handler.create(aws, filled)
+        observed = handler.read(aws, rid, filled)
+        assert observed is not None, f"{token} {name} is not there after its creation"
+        return rid, planning.state_of(handler, config, filled, rid, observed)
+
+    def _region(self, provider: str) -> str:
+        # <urn of the provider>::<id>
+        return self._regions.get(provider.rpartition("::")[0].rpartition("::")[2], "us-east-1")
+
+
+@contextmanager
+def emulated_aws() -> Iterator[None]:
+    """An empty AWS account in this process, with what the sandbox adds to moto."""
+    keys = {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    with mock.patch.dict(os.environ, kept | keys, clear=True), mock_aws():
+        install()
+        yield
+
+
+def _whole(value: Any) -> Any:
+    """Numbers travel as floating point in Pulumi's protocol; the provider gives handlers integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return value

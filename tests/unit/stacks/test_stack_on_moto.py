@@ -1,0 +1,179 @@
+"""The sandbox environment created in moto: what AWS would have after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from gpufleet.catalog import load_catalog
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+from gpufleet.spec.load import load_fleet
+from stacks.program import build_fleet
+from stacks.settings import Settings
+from tests.unit.components.recording import Recording, record
+from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def plan() -> FleetPlan:
+    return build_plan(load_fleet("sandbox", root=ROOT).spec, load_catalog())
+
+
+@pytest.fixture(scope="module")
+def made(plan: FleetPlan) -> Iterator[Recording]:
+    """What the program registered, while the account still has it."""
+    with emulated_aws():
+        yield record(
+            lambda: build_fleet(plan, Settings("sandbox", "sandbox", False, None, {}, {})), MotoMocks()
+        )
+
+
+@pytest.fixture(scope="module")
+def ec2(made: Recording) -> Any:
+    return boto3.client("ec2", region_name="us-east-1")
+
+
+def template(ec2: Any, name: str) -> Any:
+    """The launch template data of a node group, by the group's Name tag."""
+    (found,) = [
+        t
+        for t in ec2.describe_launch_templates()["LaunchTemplates"]
+        if {"Key": "Name", "Value": f"atlas-sandbox-use1-{name}"} in t["Tags"]
+    ]
+    versions = ec2.describe_launch_template_versions(
+        LaunchTemplateId=found["LaunchTemplateId"], Versions=["$Default"]
+    )
+    return versions["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+
+
+def test_every_launch_template_requires_imdsv2_and_encrypts_its_volume(ec2: Any) -> None:
+    templates = ec2.describe_launch_templates()["LaunchTemplates"]
+    assert len(templates) == 6
+    for one in templates:
+        (version,) = ec2.describe_launch_template_versions(
+            LaunchTemplateId=one["LaunchTemplateId"], Versions=["$Default"]
+        )["LaunchTemplateVersions"]
+        data = version["LaunchTemplateData"]
+        assert data["MetadataOptions"]["HttpTokens"] == "required"
+        assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+        assert data["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] is True
+
+
+def test_the_block_group_targets_the_block_that_was_bought_and_has_no_placement(ec2: Any) -> None:
+    blocks = [
+        r
+        for r in ec2.describe_capacity_reservations()["CapacityReservations"]
+        if r.get("ReservationType") == "capacity-block"
+    ]
+    assert [b["TotalInstanceCount"] for b in blocks] == [2]
+    data = template(ec2, "pretrain")
+    target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
+    assert target["CapacityReservationId"] == blocks[0]["CapacityReservationId"]
+    assert data["InstanceMarketOptions"]["MarketType"] == "capacity-block"
+    assert "Placement" not in data
+
+
+def test_the_block_groups_subnets_are_in_the_blocks_zone(ec2: Any, made: Recording) -> None:
+    eks = boto3.client("eks", region_name="us-east-1")
+    names = eks.list_nodegroups(clusterName="atlas-sandbox-use1")["nodegroups"]
+    (name,) = [n for n in names if n.startswith("atlas-sandbox-use1-pretrain")]
+    group = eks.describe_nodegroup(clusterName="atlas-sandbox-use1", nodegroupName=name)["nodegroup"]
+    subnets = ec2.describe_subnets(SubnetIds=group["subnets"])["Subnets"]
+    assert {s["AvailabilityZone"] for s in subnets} == {"us-east-1a"}
+    assert group["capacityType"] == "CAPACITY_BLOCK"
+
+
+def test_a_pretraining_node_has_thirty_two_efa_devices_on_as_many_cards(ec2: Any, plan: FleetPlan) -> None:
+    interfaces = template(ec2, "pretrain")["NetworkInterfaces"]
+    efa = [i for i in interfaces if i["InterfaceType"] in ("efa", "efa-only")]
+    assert len({i["NetworkCardIndex"] for i in efa}) == len(efa) == 32
+    assert [
+        i["InterfaceType"] for i in interfaces if (i["NetworkCardIndex"], i["DeviceIndex"]) == (0, 0)
+    ] == ["interface"]
+    assert not any(i.get("AssociatePublicIpAddress") for i in interfaces)
+
+
+def test_the_efa_group_lets_in_and_out_its_members_alone(ec2: Any) -> None:
+    (group,) = ec2.describe_security_groups(
+        Filters=[{"Name": "tag:Name", "Values": ["atlas-sandbox-use1-efa"]}]
+    )["SecurityGroups"]
+    for permissions in (group["IpPermissions"], group["IpPermissionsEgress"]):
+        (permission,) = permissions
+        assert permission["IpProtocol"] == "-1"
+        assert [p["GroupId"] for p in permission["UserIdGroupPairs"]] == [group["GroupId"]]
+        assert not permission["IpRanges"]
+        assert not permission["Ipv6Ranges"]
+
+
+def test_no_security_group_of_ours_lets_the_world_in(ec2: Any) -> None:
+    checked = 0
+    for region in ("us-east-1", "us-west-2"):
+        client = boto3.client("ec2", region_name=region)
+        for group in client.describe_security_groups(
+            Filters=[{"Name": "tag:gpufleet:fleet", "Values": ["atlas"]}]
+        )["SecurityGroups"]:
+            for permission in group["IpPermissions"]:
+                assert "0.0.0.0/0" not in [r["CidrIp"] for r in permission["IpRanges"]]
+                assert not permission["Ipv6Ranges"]
+            checked += 1
+    assert checked >= 8
+
+
+def test_the_slurm_group_launched_its_node_with_the_fleets_tags(made: Recording, plan: FleetPlan) -> None:
+    client = boto3.client("ec2", region_name="us-west-2")
+    reservations = client.describe_instances(
+        Filters=[{"Name": "tag:gpufleet:node-group", "Values": ["burst"]}]
+    )["Reservations"]
+    (instance,) = [i for r in reservations for i in r["Instances"]]
+    tags = {t["Key"]: t["Value"] for t in instance["Tags"]}
+    assert dict(plan.tags).items() <= tags.items()
+    assert "PublicIpAddress" not in instance
+
+
+def test_buckets_are_private_encrypted_and_reached_by_tls_alone(made: Recording) -> None:
+    s3 = boto3.client("s3", region_name="us-east-1")
+    names = [b["Name"] for b in s3.list_buckets()["Buckets"]]
+    assert sorted(names) == ["atlas-sandbox-artifacts", "atlas-sandbox-datasets"]
+    for name in names:
+        block = s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"]
+        assert set(block.values()) == {True}
+        (rule,) = s3.get_bucket_encryption(Bucket=name)["ServerSideEncryptionConfiguration"]["Rules"]
+        assert rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+        (statement,) = json.loads(s3.get_bucket_policy(Bucket=name)["Policy"])["Statement"]
+        assert statement["Effect"] == "Deny"
+
+
+def test_the_cluster_is_private_and_encrypts_its_secrets(made: Recording) -> None:
+    cluster = boto3.client("eks", region_name="us-east-1").describe_cluster(name="atlas-sandbox-use1")[
+        "cluster"
+    ]
+    assert cluster["resourcesVpcConfig"]["endpointPublicAccess"] is False
+    assert cluster["resourcesVpcConfig"]["endpointPrivateAccess"] is True
+    assert cluster["encryptionConfig"][0]["resources"] == ["secrets"]
+
+
+def test_the_budget_is_the_fleet_files(made: Recording, plan: FleetPlan) -> None:
+    budgets = boto3.client("budgets", region_name="us-east-1").describe_budgets(AccountId="123456789012")
+    (budget,) = budgets["Budgets"]
+    assert budget["BudgetName"] == "atlas-sandbox-budget"
+    assert float(budget["BudgetLimit"]["Amount"]) == float(plan.budget.monthly)
+
+
+def test_every_key_of_ours_rotates(made: Recording) -> None:
+    checked = 0
+    for region in ("us-east-1", "us-west-2"):
+        kms = boto3.client("kms", region_name=region)
+        for key in kms.list_keys()["Keys"]:
+            tags = {t["TagKey"] for t in kms.list_resource_tags(KeyId=key["KeyId"])["Tags"]}
+            if "gpufleet:fleet" in tags:
+                assert kms.get_key_rotation_status(KeyId=key["KeyId"])["KeyRotationEnabled"]
+                checked += 1
+    assert checked == 9
