@@ -37,6 +37,7 @@ SERVICES = {
             "ec2_topology",
             "ec2_launch_templates",
             "ec2_instances",
+            "ec2_dependencies",
         ),
     ),
     "eks": ServiceExtension(
@@ -56,6 +57,11 @@ SERVICES = {
         ),
     ),
     "fsx": ServiceExtension("moto.fsx.responses:FSxResponse", ("fsx_file_systems", "fsx_associations")),
+    "autoscaling": ServiceExtension(
+        "moto.autoscaling.responses:AutoScalingResponse", ("autoscaling_groups", "autoscaling_refresh")
+    ),
+    "kms": ServiceExtension("moto.kms.responses:KmsResponse", ("kms_rotation",)),
+    "logs": ServiceExtension("moto.logs.responses:LogsResponse", ("logs_encryption",)),
     "ce": ServiceExtension("moto.ce.responses:CostExplorerResponse", ("ce_anomalies",)),
     "budgets": ServiceExtension("moto.budgets.responses:BudgetsResponse", ("budgets_notifications",)),
     "servicequotas": ServiceExtension(

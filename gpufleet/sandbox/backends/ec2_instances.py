@@ -82,6 +82,17 @@ def _check_room(call: Call, reservation_id: str, count: int) -> None:
         raise AwsError("ReservationCapacityExceeded", message)
 
 
+def _own_interfaces(instance: Any, interfaces: list[Params]) -> None:
+    """Interfaces that a launch makes go with the instance, unless it says otherwise; moto's stay."""
+    kept = {
+        int(one.get("DeviceIndex") or 0)
+        for one in interfaces
+        if one.get("NetworkInterfaceId") or one.get("DeleteOnTermination") is False
+    }
+    for index, interface in instance.nics.items():
+        interface.delete_on_termination = index not in kept
+
+
 def _place(instance: Any, data: Params) -> None:
     placement = data.get("Placement") or {}
     if placement.get("GroupName"):
@@ -103,10 +114,12 @@ def _record_placement() -> None:
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         reservation = original(self, *args, **kwargs)
+        data: Params = {}
         if kwargs.get("launch_template"):
             data = self._get_template_from_args(kwargs["launch_template"]).data
-            for instance in reservation.instances:
-                _place(instance, data)
+        for instance in reservation.instances:
+            _own_interfaces(instance, kwargs.get("nics") or data.get("NetworkInterfaces") or [])
+            _place(instance, data)
         return reservation
 
     InstanceBackend.run_instances = run

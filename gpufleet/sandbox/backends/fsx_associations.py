@@ -41,6 +41,9 @@ def create_data_repository_association(call: Call) -> Params:
     deployment = (file_system.lustre_configuration or {}).get("DeploymentType")
     if deployment in (None, "SCRATCH_1"):
         raise AwsError("BadRequest", f"Data repository associations are not supported on {deployment}.")
+    if file_system.lustre_configuration.get("AutomaticBackupRetentionDays"):
+        message = "Automatic backups are not supported on file systems linked to a data repository."
+        raise AwsError("BadRequest", message)
     path = given.get("FileSystemPath") or "/"
     siblings = [a for a in _associations(call).values() if a["FileSystemId"] == given["FileSystemId"]]
     if len(siblings) >= MAX_PER_FILE_SYSTEM:

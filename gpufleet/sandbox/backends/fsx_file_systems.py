@@ -72,7 +72,7 @@ def create_file_system(call: Call) -> Params | Passthrough:
     if lustre.get("EfaEnabled"):
         _check_efa(deployment, lustre, given)
     check_capacity(deployment, storage, given.get("StorageCapacity"), lustre)
-    network = _check_network(call, given)
+    subnet = _check_network(call, given)
     file_system = backend_of(call).create_file_system(
         client_request_token=given.get("ClientRequestToken"),
         file_system_type="LUSTRE",
@@ -88,11 +88,17 @@ def create_file_system(call: Call) -> Params | Passthrough:
         file_system_type_version=given.get("FileSystemTypeVersion"),
         open_zfs_configuration=None,
     )
+    interface = _ec2(call).create_network_interface(
+        subnet,
+        None,
+        group_ids=given.get("SecurityGroupIds") or None,
+        description=f"FSx network interface for {file_system.file_system_id}",
+    )
     file_system.gpufleet = {
         "OwnerId": call.account,
         "CreationTime": utcnow(),
-        "VpcId": network,
-        "NetworkInterfaceIds": [f"eni-{secrets.token_hex(9)[:17]}"],
+        "VpcId": subnet.vpc_id,
+        "NetworkInterfaceIds": [interface.id],
         "FileSystemTypeVersion": given.get("FileSystemTypeVersion") or _default_version(deployment),
         "NetworkType": given.get("NetworkType") or "IPV4",
         "AdministrativeActions": [],
@@ -160,6 +166,8 @@ def delete_file_system(call: Call) -> Params | Passthrough:
     from gpufleet.sandbox.backends.fsx_associations import forget_associations
 
     backend = backend_of(call)
+    for interface in vars(file_system).get("gpufleet", {}).get("NetworkInterfaceIds", []):
+        _ec2(call).enis.pop(interface, None)
     forget_associations(call, file_system.file_system_id)
     del backend.file_systems[file_system.file_system_id]
     backend.tagger.delete_all_tags_for_resource(file_system.resource_arn)
@@ -210,10 +218,14 @@ def _check_efa(deployment: str, lustre: Params, given: Params) -> None:
         raise AwsError("BadRequest", "EfaEnabled needs an EFA-enabled security group.")
 
 
-def _check_network(call: Call, given: Params) -> str:
+def _ec2(call: Call) -> Any:
     from moto.ec2.models import ec2_backends
 
-    ec2 = ec2_backends[call.account][call.region]
+    return ec2_backends[call.account][call.region]
+
+
+def _check_network(call: Call, given: Params) -> Any:
+    ec2 = _ec2(call)
     subnets = given["SubnetIds"]
     if len(subnets) != 1:
         raise AwsError("InvalidNetworkSettings", "A Lustre file system takes exactly one subnet.")
@@ -223,5 +235,4 @@ def _check_network(call: Call, given: Params) -> str:
     for group in given.get("SecurityGroupIds") or []:
         if not re.fullmatch(r"sg-[0-9a-f]{8,}", group) or ec2.get_security_group_from_id(group) is None:
             raise AwsError("InvalidNetworkSettings", f"The security group '{group}' does not exist.")
-    vpc: str = found[subnets[0]].vpc_id
-    return vpc
+    return found[subnets[0]]
