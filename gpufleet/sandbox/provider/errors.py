@@ -101,10 +101,5 @@ def _prefixed(error: GpufleetError, subject: str, action: str) -> GpufleetError:
     return copy
 
 
-def one_line(error: GpufleetError) -> str:
-    """Message and remedy as the single line that an engine prints."""
-    return f"{error.message}; {error.remedy}" if error.remedy else error.message
-
-
 def _line(text: str) -> str:
     return re.sub(r"\s*\n\s*", "; ", text.strip()).replace(":; ", ": ")

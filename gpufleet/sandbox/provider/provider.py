@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from pulumi.provider.experimental import provider as api
-from pulumi.provider.experimental.property_value import PropertyValue
 
-from gpufleet.errors import GpufleetError, InputError
+from gpufleet.errors import InputError
+from gpufleet.sandbox.protocol import InitFailedError
 from gpufleet.sandbox.provider import VERSION, planning
 from gpufleet.sandbox.provider.clients import Clients
 from gpufleet.sandbox.provider.compare import drifted_inputs
@@ -24,28 +24,6 @@ from gpufleet.sandbox.provider.wire import Props, contains_unknown, plain_map, s
 
 T = TypeVar("T")
 _WORKERS = 32
-
-
-class InitFailedError(GpufleetError):
-    """A creation that left a resource behind: the engine records it with what is known of it."""
-
-    def __init__(self, message: str, *, resource_id: str, properties: dict[str, PropertyValue], inputs: dict[str, PropertyValue]) -> None:
-        super().__init__(message)
-        self.resource_id = resource_id
-        self.properties = properties
-        self.inputs = inputs
-
-
-class DiffRequest(api.DiffRequest):
-    """A diff request with the old inputs, which the protocol has and the base class lacks."""
-
-    old_inputs: dict[str, PropertyValue]
-
-
-class UpdateRequest(api.UpdateRequest):
-    """An update request with the old inputs, likewise."""
-
-    old_inputs: dict[str, PropertyValue]
 
 
 class AwsProvider(api.Provider):
