@@ -37,6 +37,7 @@ def lustre_throughput(fleet: Fleet) -> Iterator[Problem]:
                 where,
                 f"file system {item.name!r} is {lustre.deployment} and has no throughput",
                 f"write 'throughput: {allowed[0]} MB/s/TiB' (one of {choice})",
+                value=lustre.deployment,
             )
         elif lustre.throughput.mb_s_per_tib not in allowed:
             wanted = lustre.throughput.mb_s_per_tib

@@ -15,6 +15,7 @@ __all__ = [
     "Duration",
     "EnergyPrice",
     "HostRange",
+    "LustreSize",
     "Money",
     "Percent",
     "Power",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 GIB = {"GiB": Decimal(1), "TiB": Decimal(1024), "PiB": Decimal(1024 * 1024)}
+LUSTRE_GIB = {"GiB": Decimal(1), "TiB": Decimal(1000), "PiB": Decimal(1000 * 1000)}
 DECIMAL_BYTES = {"MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 MICROSECONDS = {
     "s": Decimal(10**6),
@@ -52,6 +54,7 @@ class Size(Quantity):
     examples: ClassVar[tuple[str, ...]] = ("1200 GiB", "24 TiB")
     pattern: ClassVar[str] = rf"^\s*{NUMBER}\s*(GiB|TiB|PiB)\s*$"
     description: ClassVar[str] = "A size in binary units: GiB, TiB (1024 GiB) or PiB; a whole number of GiB."
+    units: ClassVar[dict[str, Decimal]] = GIB
 
     @classmethod
     def of_gib(cls, gib: int) -> Size:
@@ -72,13 +75,9 @@ class Size(Quantity):
                 f"{exactly} GiB)",
                 f"write '{near} GiB', or '{plain(number)} {unit[0]}iB' if binary units were meant",
             )
-        gib = cls.read(text, GIB)
+        gib = cls.read(text, cls.units)
         if gib != gib.to_integral_value():
             hint = f"write '{max(1, int(gib.to_integral_value()))} GiB'"
-            if unit == "TiB" and (number * 1000) % 1 == 0:
-                hint += (
-                    f", or '{plain(number * 1000)} GiB' if the AWS console's '{plain(number)} TiB' was meant"
-                )
             raise cls.error(text, f"it is {plain(gib)} GiB, which is not a whole number of GiB", hint)
         if gib == 0:
             raise cls.error(text, "it is zero")
@@ -88,6 +87,20 @@ class Size(Quantity):
 
     def __str__(self) -> str:
         return f"{plain(self.gib)} GiB"
+
+
+@dataclass(frozen=True, slots=True)
+class LustreSize(Size):
+    """The capacity of an FSx for Lustre file system in GiB, counted as FSx counts it.
+
+    FSx sells 1,200 GiB under the name of 1.2 TiB, in its console, its guide and its prices: for a
+    file system `24 TiB` is 24,000 GiB, which exists, and not 24,576 GiB, which does not.
+    """
+
+    accepted: ClassVar[str] = "a whole number of GiB, or TiB or PiB as FSx counts them (1 TiB = 1000 GiB)"
+    examples: ClassVar[tuple[str, ...]] = ("1200 GiB", "24 TiB", "1.2 TiB")
+    description: ClassVar[str] = "A size as FSx counts it: GiB, TiB (1000 GiB) or PiB."
+    units: ClassVar[dict[str, Decimal]] = LUSTRE_GIB
 
 
 @dataclass(frozen=True, slots=True)

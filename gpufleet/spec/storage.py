@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import WHOLE, AbsolutePath, BucketName, Name, S3Path, Switch, Text
-from gpufleet.spec.quantity import Duration, Size, ThroughputPerTiB
+from gpufleet.spec.quantity import Duration, LustreSize, ThroughputPerTiB
 
 
 class Lustre(Model):
@@ -19,7 +19,8 @@ class Lustre(Model):
     """
 
     capacity: Annotated[
-        Size, Field(description="1200 GiB or multiples of 2400 GiB; with EFA larger steps by throughput.")
+        LustreSize,
+        Field(description="1200 GiB or multiples of 2400 GiB; with EFA larger steps by throughput."),
     ]
     deployment: Annotated[
         Literal["persistent-2", "persistent-1", "scratch-2"],

@@ -12,6 +12,7 @@ from gpufleet.spec.quantity import (
     Duration,
     EnergyPrice,
     HostRange,
+    LustreSize,
     Money,
     Percent,
     Power,
@@ -46,11 +47,19 @@ def test_a_size_in_decimal_units_is_refused_with_both_readings() -> None:
     assert "24 TiB" in error.remedy
 
 
-def test_a_size_that_is_no_whole_gib_names_what_the_aws_console_means() -> None:
+def test_a_size_that_is_no_whole_gib_is_refused_with_the_nearest() -> None:
     error = error_of(Size, "1.2 TiB")
     assert "1228.8 GiB" in error.reason
-    assert "1200 GiB" in error.remedy
+    assert "1229 GiB" in error.remedy
     assert Size.parse("1200 GiB") == Size.of_gib(1200)
+
+
+@pytest.mark.parametrize(
+    ("text", "gib"), [("1.2 TiB", 1200), ("24 TiB", 24_000), ("38.4 TiB", 38_400), ("1200 GiB", 1200)]
+)
+def test_a_lustre_capacity_is_counted_as_fsx_counts_it(text: str, gib: int) -> None:
+    assert LustreSize.parse(text) == LustreSize.of_gib(gib)
+    assert "unit" in error_of(LustreSize, "24 TB").reason
 
 
 @pytest.mark.parametrize("text", ["0 GiB", "1025 TiB", "24 W", "24", "24 MiB", "24 tib", "24 TiB 3", "TiB"])
