@@ -71,8 +71,10 @@ class _SingleRule(Handler):
         out = self.decode(found, Names(rename={"securityGroupId": "GroupId", "arn": "SecurityGroupRuleArn"}))
         referenced = (found.get("ReferencedGroupInfo") or {}).get("GroupId")
         out["referencedSecurityGroupId"] = referenced
-        for key in ("cidrIpv4", "cidrIpv6", "prefixListId", "description"):
+        for key in ("cidrIpv4", "cidrIpv6", "prefixListId"):
             out.setdefault(key, None)
+        if not referenced:  # moto forgets the description of a rule whose source is a group
+            out.setdefault("description", None)
         if found.get("IpProtocol") == "-1":
             out |= {key: state.get(key) for key in ("fromPort", "toPort")}
         out["tags"] = out.get("tags", {})
