@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 BIN := .venv/bin
+# pulumi_aws is large: without bytecode every process of a run would compile it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup up test lint bench lock clean
 
