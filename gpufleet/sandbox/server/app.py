@@ -27,6 +27,9 @@ CONTROL = "/_gpufleet/"
 CONTROL_HEADER = "HTTP_X_GPUFLEET_SANDBOX"
 """A page in a browser cannot send this header without a preflight, and no preflight is answered."""
 
+_WRITING_READS = {"DescribeCapacityBlockOfferings", "GetParameter", "GetParameters"}
+"""Reads that the sandbox remembers: offerings shown, images that a public parameter named."""
+
 _READS = ("Describe", "Get", "List", "Head", "Lookup", "Simulate", "Search", "BatchGet")
 
 
@@ -99,11 +102,15 @@ def _create_app(service: Any) -> Any:
 def _is_read(environ: dict[str, Any], body: bytes) -> bool:
     target: str = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
     if target:
-        return target.startswith(_READS)
+        return _reads(target)
     if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
         action = parse_qs(body[:4096].decode(errors="replace")).get("Action", [""])[0]
-        return action.startswith(_READS)
+        return _reads(action)
     return environ["REQUEST_METHOD"] in {"GET", "HEAD"}
+
+
+def _reads(action: str) -> bool:
+    return action.startswith(_READS) and action not in _WRITING_READS
 
 
 def _buffer(environ: dict[str, Any]) -> bytes:

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from gpufleet.sandbox import daemon
+from gpufleet.sandbox.server.process import Files, Runtime, process_start
+
+
+def test_ensure_starts_a_server_and_finds_it_the_next_time(root: Path, client: Any) -> None:
+    first = daemon.ensure(root)
+    assert first.url.startswith("http://127.0.0.1:")
+    assert client(first, "sts").get_caller_identity()["Account"] == "123456789012"
+    assert daemon.ensure(root) == first
+    assert daemon.status(root) == first
+
+
+def test_two_starters_at_once_get_one_server(root: Path) -> None:
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        endpoints = list(pool.map(lambda _: daemon.ensure(root), range(4)))
+    assert len(set(endpoints)) == 1
+
+
+def test_stop_ends_the_process_and_a_second_stop_finds_nothing(root: Path) -> None:
+    endpoint = daemon.ensure(root)
+    started = process_start(endpoint.pid)
+    assert started
+    assert daemon.stop(root) is True
+    assert process_start(endpoint.pid) != started
+    assert daemon.status(root) is None
+    assert daemon.stop(root) is False
+    assert not Files(root).runtime.exists()
+
+
+def test_a_pid_that_now_belongs_to_another_process_is_no_server_and_is_left_alone(root: Path) -> None:
+    root.mkdir()
+    Runtime(os.getpid(), 1, "not when this process started").write(Files(root).runtime)
+    assert daemon.status(root) is None
+    assert daemon.stop(root) is False  # it would have ended this very test otherwise
+    Runtime(os.getpid(), 1, "not when this process started").write(Files(root).runtime)
+    assert daemon.ensure(root).pid != os.getpid()
+
+
+def test_a_runtime_file_that_is_none_does_not_stop_a_start(root: Path) -> None:
+    root.mkdir()
+    Files(root).runtime.write_text("{broken")
+    assert daemon.ensure(root).pid > 0
+
+
+def test_the_next_server_takes_the_same_port(root: Path) -> None:
+    first = daemon.ensure(root)
+    daemon.stop(root)
+    second = daemon.ensure(root)
+    assert second.url == first.url
+    assert second.pid != first.pid
+
+
+def test_an_idle_server_stops_by_itself_and_keeps_its_state(root: Path, client: Any) -> None:
+    endpoint = daemon.ensure(root, idle_s=0.5)
+    client(endpoint, "s3").create_bucket(Bucket="kept-over-idleness")
+    deadline = time.monotonic() + 15
+    while process_start(endpoint.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert process_start(endpoint.pid) == ""
+    buckets = client(daemon.ensure(root), "s3").list_buckets()["Buckets"]
+    assert [bucket["Name"] for bucket in buckets] == ["kept-over-idleness"]
+
+
+def test_the_server_listens_on_loopback_alone(root: Path) -> None:
+    port = int(daemon.ensure(root).url.rpartition(":")[2])
+    listening = []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            if state == "0A" and int(local.rpartition(":")[2], 16) == port:
+                listening.append(local.rpartition(":")[0])
+    assert listening == ["0100007F"]
+
+
+def test_the_files_of_a_sandbox_are_for_their_owner_only(root: Path, client: Any) -> None:
+    client(daemon.ensure(root), "s3").create_bucket(Bucket="private")
+    daemon.stop(root)
+    assert root.stat().st_mode & 0o077 == 0
+    assert Files(root).snapshot.stat().st_mode & 0o077 == 0
