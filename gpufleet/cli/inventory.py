@@ -35,7 +35,7 @@ def inventory(
 ) -> int:
     """Write the Ansible inventory: rack hosts, and the cloud nodes of Slurm sites that are up."""
     from gpufleet.checks import validate
-    from gpufleet.onprem.files import write_atomically
+    from gpufleet.files import write_atomically
     from gpufleet.onprem.inventory import build_inventory
     from gpufleet.onprem.inventory_text import group_members, render
     from gpufleet.plan import build_plan

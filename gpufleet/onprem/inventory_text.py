@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import TaggedScalar
-
 from gpufleet.onprem.inventory import Inventory
+from gpufleet.yaml_text import Unsafe, dump_yaml
 
 _HEADER = "# Written by `gpufleet inventory`. Change the fleet file, not this: the next run overwrites it.\n"
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
@@ -16,15 +13,7 @@ _TEMPLATE_MARKS = ("{{", "{%", "{#")
 
 def render(inventory: Inventory) -> str:
     """The inventory as YAML text with a comment that says where it comes from."""
-    yaml = YAML()
-    yaml.default_flow_style = False
-    yaml.width = 4096
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    # No aliases: a reader of the file should find each value where it is used.
-    yaml.representer.ignore_aliases = lambda _data: True
-    text = StringIO()
-    yaml.dump(_inert(inventory), text)
-    return _HEADER + text.getvalue()
+    return _HEADER + dump_yaml(_inert(inventory))
 
 
 def _inert(value: Any) -> Any:
@@ -34,7 +23,7 @@ def _inert(value: Any) -> Any:
     if isinstance(value, list):
         return [_inert(item) for item in value]
     if isinstance(value, str) and any(mark in value for mark in _TEMPLATE_MARKS):
-        return TaggedScalar(value, style="'", tag="!unsafe")
+        return Unsafe(value)
     return value
 
 

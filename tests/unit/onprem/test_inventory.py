@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpufleet.errors import InputError
-from gpufleet.onprem.files import write_atomically
+from gpufleet.files import write_atomically
 from gpufleet.onprem.inventory import build_inventory, group_name
 from gpufleet.onprem.inventory_text import group_members, render
 
@@ -103,6 +104,15 @@ def test_without_outputs_there_are_no_cloud_nodes_but_their_groups_are_known(
 def test_a_kubernetes_site_is_not_configured_by_ansible(make_fleet, make_cloud_site, catalog):
     document = build_inventory(make_fleet(cloud=(make_cloud_site("kubernetes"),)), catalog)
     assert document["all"]["children"] == {}
+
+
+@pytest.mark.parametrize("text", ["on", "no", "1:30", "2026.10", "~", "0x10", "a: b #c"])
+def test_a_text_that_yaml_could_take_for_something_else_stays_text(
+    text, tmp_path, make_fleet, make_rack, catalog
+):
+    path = tmp_path / "inventory.yaml"
+    path.write_text(render(build_inventory(make_fleet(make_rack(), tags={"x": text}), catalog)))
+    assert yaml.safe_load(path.read_text())["all"]["vars"]["gpufleet_tags"] == {"x": text}
 
 
 def test_a_template_in_a_tag_stays_text(tmp_path, make_fleet, make_rack, catalog):

@@ -9,10 +9,11 @@ from pathlib import Path
 from gpufleet.errors import InputError
 
 
-def write_atomically(path: Path, text: str) -> bool:
+def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> bool:
     """Write `text` to `path` through a temporary file beside it; whether anything changed.
 
-    Folders are made as needed. Raises InputError when the place cannot be written.
+    Folders are made as needed; the file never has more than the permissions of `mode`. Raises
+    InputError when the place cannot be written.
     """
     try:
         if path.is_file() and path.read_text(encoding="utf-8") == text:
@@ -24,7 +25,7 @@ def write_atomically(path: Path, text: str) -> bool:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)
+            Path(temporary).chmod(mode)
             Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)

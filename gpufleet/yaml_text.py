@@ -1,0 +1,39 @@
+"""YAML for Ansible and kubectl, which read YAML 1.1: a text `on` or `1:30` is quoted, and stays a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+
+class Unsafe(str):
+    """A text that Ansible must never take for a template."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Block style, list items indented, values spelled out where they are used."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indents list items, too."""
+        del indentless
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """No anchors: a reader of the file should find each value where it is used."""
+        del data
+        return True
+
+
+def _unsafe(dumper: yaml.SafeDumper, value: Unsafe) -> yaml.ScalarNode:
+    return dumper.represent_scalar("!unsafe", str(value), style="'")
+
+
+_Dumper.add_representer(Unsafe, _unsafe)
+
+
+def dump_yaml(document: Any) -> str:
+    """The document as block-style YAML, keys in their order."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4096)
