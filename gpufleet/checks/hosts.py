@@ -12,6 +12,7 @@ GBPS = {"hdr": 200, "ndr": 400, "xdr": 800, "200gbe": 200, "400gbe": 400, "800gb
 
 INFINIBAND = ("hdr", "ndr", "xdr")
 LONGEST_HOST_NAME = 63
+LONGEST_FULL_NAME = 253
 
 
 def _ranges(path: Path, site: OnPremSite) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
@@ -150,21 +151,26 @@ def host_names(fleet: Fleet) -> Iterator[Problem]:
     """A host name is at most 63 characters, with its domain at most 253 (RFC 1035); Slurm and SSH know
     hosts by these names."""
     for path, site in fleet.onprem():
-        domain = site.ssh.domain
+        longest_of_all = 0
         for where, name, hosts in _ranges(path, site):
             longest = max(hosts, key=len)
+            longest_of_all = max(longest_of_all, len(longest))
             if len(longest) > LONGEST_HOST_NAME:
                 yield Problem(
                     where,
-                    f"host name {longest!r} of {name} has {len(longest)} characters (at most 63)",
+                    f"host name {longest!r} of {name} has {len(longest)} characters"
+                    f" (at most {LONGEST_HOST_NAME})",
                     "use a shorter prefix",
                 )
-            elif domain and len(longest) + 1 + len(domain) > 253:
-                yield Problem(
-                    (*path, "ssh", "domain"),
-                    f"{longest}.{domain} has {len(longest) + 1 + len(domain)} characters (at most 253)",
-                    "use a shorter domain",
-                )
+        domain = site.ssh.domain
+        length = longest_of_all + 1 + len(domain)
+        if domain and length > LONGEST_FULL_NAME:
+            yield Problem(
+                (*path, "ssh", "domain"),
+                f"hosts of site {site.site!r} would be called by {length} characters with their domain"
+                f" (at most {LONGEST_FULL_NAME})",
+                "use a shorter domain",
+            )
 
 
 CHECKS = (

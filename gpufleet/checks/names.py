@@ -61,9 +61,9 @@ def names_once(fleet: Fleet) -> Iterator[Problem]:
                 yield Problem(
                     where, f"'{name}' is what the site's own costs are listed under", "choose another"
                 )
-    teams: dict[str, list[tuple[Path, str]]] = {}
-    for where, owner, team in fleet.teams():
-        teams.setdefault(owner, []).append(((*where, "name"), team.name))
+    teams: dict[Path, list[tuple[Path, str]]] = {}
+    for where, _, team in fleet.teams():
+        teams.setdefault(where[:2], []).append(((*where, "name"), team.name))
     for listed_teams in teams.values():
         yield from _repeated("team", listed_teams)
 

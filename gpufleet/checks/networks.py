@@ -178,9 +178,11 @@ def subnet_addresses(fleet: Fleet) -> Iterator[Problem]:
             zones = tuple(zone for zone in group_zones(group, site) if zone in sizes)
             need[zones] = need.get(zones, 0) + node_bounds(group)[2]
         nodes = sum(need.values())
+        full = False
         for zones, wanted in need.items():
             room = sum(sizes[zone] for zone in zones)
             if zones and wanted > room:
+                full = True
                 yield Problem(
                     where,
                     f"{wanted:,} nodes at maximum do not fit the {room:,} private addresses in"
@@ -189,7 +191,7 @@ def subnet_addresses(fleet: Fleet) -> Iterator[Problem]:
                 )
         pods = nodes * POD_ADDRESSES_PER_NODE
         room = sum(sizes.values())
-        if site.scheduler == "kubernetes" and nodes <= room < pods:
+        if site.scheduler == "kubernetes" and not full and room < pods:
             bits = math.ceil(math.log2(pods / room))
             prefix = int(site.network.cidr.rpartition("/")[2]) - bits
             yield Problem(

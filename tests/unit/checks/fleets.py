@@ -1,0 +1,164 @@
+"""A fleet without any finding, changes to it, and what the checks then say."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpufleet.catalog import Catalog
+from gpufleet.checks import run_checks
+from gpufleet.findings import Finding
+from gpufleet.spec.load import load_fleet
+
+# Two months after the newest prices in the catalog's data were read: no price and no driver branch is
+# old then, except those whose source is older than a year.
+NOW = dt.datetime(2026, 9, 15, 12, 0, tzinfo=dt.UTC)
+ALWAYS = {"price-age"}
+
+FLEET: dict[str, Any] = {
+    "apiVersion": "gpufleet/v1",
+    "fleet": "atlas",
+    "environment": "test",
+    "budget": {
+        "monthly": "900000 USD",
+        "upfront": "100000 USD",
+        "alerts": ["50%", "80%", "100%"],
+        "notify": ["finops@example.com"],
+    },
+    "tags": {"team": "ml", "cost-center": "cc-1", "project": "atlas"},
+    "cloud": [
+        {
+            "site": "use1",
+            "region": "us-east-1",
+            "zones": ["us-east-1a", "us-east-1b"],
+            "network": {"cidr": "10.40.0.0/16"},
+            "scheduler": "kubernetes",
+            "kubernetes": {"version": "1.35", "teams": [{"name": "research", "gpus": 16}]},
+            "node_groups": [
+                {
+                    "name": "train",
+                    "instance_types": ["p5.48xlarge"],
+                    "capacity": {"on_demand": {"min": 0, "max": 2}},
+                    "zones": ["us-east-1a"],
+                    "network": "efa",
+                    "workload": "training",
+                    "team": "research",
+                },
+                {
+                    "name": "block",
+                    "instance_types": ["p5.48xlarge"],
+                    "capacity": {
+                        "reserved": {"capacity_block": {"nodes": 1, "duration": "7 d", "start": "in 14 d"}}
+                    },
+                    "network": "efa",
+                },
+                {
+                    "name": "held",
+                    "instance_types": ["p4d.24xlarge"],
+                    "capacity": {"reserved": {"odcr": {"nodes": 1, "zone": "us-east-1b"}}},
+                },
+                {
+                    "name": "sweep",
+                    "instance_types": ["p4d.24xlarge", "p4de.24xlarge"],
+                    "capacity": {"spot": {"min": 0, "max": 4}},
+                },
+            ],
+            "storage": [
+                {
+                    "name": "scratch",
+                    "mount": "/fsx/scratch",
+                    "lustre": {
+                        "capacity": "2400 GiB",
+                        "throughput": "125 MB/s/TiB",
+                        "import_from": "s3://atlas-test-data/train",
+                    },
+                },
+                {"name": "data", "bucket": {"name": "atlas-test-data"}},
+            ],
+        }
+    ],
+    "onprem": [
+        {
+            "site": "dc1",
+            "system": "dgx-h100",
+            "nodes": "dgx[001-008]",
+            "bmc": "bmc[001-008]",
+            "controllers": "ctl[01-02]",
+            "login": "login01",
+            "network": "10.60.0.0/24",
+            "fabric": {"kind": "infiniband", "speed": "ndr"},
+            "scheduler": "slurm",
+            "power": {"per_rack": "40 kW", "pue": 1.25, "price": "0.11 USD/kWh"},
+            "storage": [{"name": "home", "kind": "nfs", "source": "nas01:/export", "mount": "/shared/home"}],
+            "teams": [{"name": "research", "gpus": 64}],
+        }
+    ],
+    "software": {"channel": "2026.11"},
+}
+
+GONE: Any = object()
+
+
+class Said:
+    """What the checks said of one fleet."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        self.findings = findings
+
+    @property
+    def rules(self) -> set[str]:
+        """The rules broken, without those that every test fleet breaks."""
+        return {finding.rule for finding in self.findings} - ALWAYS
+
+    def of(self, rule: str) -> list[Finding]:
+        return [finding for finding in self.findings if finding.rule == rule]
+
+    def only(self, rule: str, severity: str = "error") -> Finding:
+        """The one finding there is: of this rule and severity."""
+        told = "\n".join(str(finding) for finding in self.findings)
+        assert self.rules == {rule}, told
+        found = self.of(rule)
+        assert len(found) == 1, told
+        assert found[0].severity == severity, told
+        assert found[0].message
+        assert found[0].remedy
+        assert found[0].value is not None, told
+        return found[0]
+
+
+class Judge:
+    """Writes the fleet with changes to a file, loads it as a user's, and runs all checks."""
+
+    def __init__(self, folder: Path, catalog: Catalog) -> None:
+        self.folder = folder
+        self.catalog = catalog
+
+    def __call__(self, changes: Mapping[str, Any] | None = None, *, now: dt.datetime = NOW) -> Said:
+        fleet = copy.deepcopy(FLEET)
+        for path, value in (changes or {}).items():
+            change(fleet, path, value)
+        file = self.folder / "fleet.yaml"
+        file.write_text(yaml.safe_dump(fleet, sort_keys=False), encoding="utf-8")
+        loaded = load_fleet(str(file), root=self.folder)
+        return Said(run_checks(loaded.spec, self.catalog, loaded.source, now=now))
+
+
+def change(fleet: Any, path: str, value: Any) -> None:
+    """Set the field at a dotted path (`cloud.0.zones`), append with `+`, or take it away with GONE."""
+    *parents, last = path.split(".")
+    where = fleet
+    for part in parents:
+        where = where[int(part)] if isinstance(where, list) else where.setdefault(part, {})
+    if last == "+":
+        where.append(value)
+    elif value is GONE:
+        del where[int(last) if isinstance(where, list) else last]
+    elif isinstance(where, list):
+        where[int(last)] = value
+    else:
+        where[last] = value

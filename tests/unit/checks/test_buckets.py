@@ -1,0 +1,35 @@
+"""S3 buckets."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.checks.fleets import Judge
+
+BUCKET = "cloud.0.storage.1.bucket"
+
+
+@pytest.mark.parametrize("name", ["xn--data", "sthree-data", "data-s3alias", "data--ol-s3", "data--x-s3"])
+def test_names_that_s3_keeps_are_refused(judge: Judge, name: str) -> None:
+    finding = judge({f"{BUCKET}.name": name}).only("bucket-name")
+    assert finding.field == "cloud[0].storage[1].bucket.name"
+    assert finding.value == name
+
+
+def test_a_bucket_declared_twice_is_refused(judge: Judge) -> None:
+    finding = judge({"cloud.0.storage.+": {"name": "more", "bucket": {"name": "atlas-test-data"}}}).only(
+        "bucket-repeated"
+    )
+    assert finding.field == "cloud[0].storage[2].bucket.name"
+    assert "use1/data" in finding.message
+
+
+def test_objects_that_expire_after_part_of_a_day_are_refused(judge: Judge) -> None:
+    assert "'1 d' or '2 d'" in judge({f"{BUCKET}.expire_after": "36 h"}).only("bucket-expiry").remedy
+    assert judge({f"{BUCKET}.expire_after": "30 d"}).rules == set()
+
+
+@pytest.mark.parametrize("url", ["s3://10.0.0.1/data", "s3://a..b/data"])
+def test_an_import_from_what_is_no_bucket_is_refused(judge: Judge, url: str) -> None:
+    finding = judge({"cloud.0.storage.0.lustre.import_from": url}).only("import-bucket-name")
+    assert finding.value == url

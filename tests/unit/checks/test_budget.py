@@ -1,0 +1,84 @@
+"""The budget, and the cost that is compared with it."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from gpufleet.checks.budget import MOST_ALERTS
+from gpufleet.errors import SpecError
+from tests.unit.checks.fleets import NOW, Judge
+
+
+@pytest.mark.parametrize("field", ["monthly", "upfront"])
+def test_a_budget_of_zero_is_refused(judge: Judge, field: str) -> None:
+    finding = judge({f"budget.{field}": "0 USD"}).only("budget-positive")
+    assert finding.field == f"budget.{field}"
+    assert finding.value == "0 USD"
+
+
+@pytest.mark.parametrize("amount", ["-5 USD", "5000 EUR"])
+def test_a_budget_below_zero_or_in_other_money_is_refused_when_it_is_read(judge: Judge, amount: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        judge({"budget.monthly": amount})
+    (finding,) = raised.value.findings
+    assert finding.field == "budget.monthly"
+    assert finding.value == amount
+
+
+@pytest.mark.parametrize("alerts", [["80%", "50%"], ["50%", "50%"]])
+def test_alerts_out_of_order_are_refused(judge: Judge, alerts: list[str]) -> None:
+    finding = judge({"budget.alerts": alerts}).only("budget-alerts")
+    assert finding.field == "budget.alerts[1]"
+
+
+def test_alerts_after_the_money_is_spent_are_doubtful(judge: Judge) -> None:
+    judge({"budget.alerts": ["110%", "120%"]}).only("budget-alerts", "warning")
+
+
+def test_more_alerts_than_aws_takes_are_refused(judge: Judge) -> None:
+    alerts = [f"{10 * number}%" for number in range(1, MOST_ALERTS + 2)]
+    assert judge({"budget.alerts": alerts[:-1]}).rules == set()
+    judge({"budget.alerts": alerts}).only("budget-alerts")
+
+
+@pytest.mark.parametrize("address", ["finops", "fin ops@example.com", "@example.com", "a@b", "a@-b.com"])
+def test_what_is_no_mail_address_is_refused(judge: Judge, address: str) -> None:
+    finding = judge({"budget.notify": ["ok@example.com", address]}).only("budget-notify")
+    assert finding.field == "budget.notify[1]"
+    assert finding.value == address
+
+
+def test_an_address_named_twice_is_doubtful(judge: Judge) -> None:
+    judge({"budget.notify": ["a@example.com", "A@example.com"]}).only("budget-notify", "warning")
+
+
+def test_more_addresses_than_aws_takes_are_refused(judge: Judge) -> None:
+    judge({"budget.notify": [f"p{number}@example.com" for number in range(11)]}).only("budget-notify")
+
+
+def test_a_cost_above_the_budget_is_doubtful_and_says_both(judge: Judge) -> None:
+    finding = judge({"budget.monthly": "1000 USD"}).only("budget-exceeded", "warning")
+    assert finding.field == "budget.monthly"
+    assert "expected to cost" in finding.message
+    assert "1,000 USD" in finding.message
+
+
+def test_a_cost_above_the_budget_at_maximum_size_alone_says_so(judge: Judge) -> None:
+    finding = judge({"budget.monthly": "60000 USD"}).only("budget-exceeded", "warning")
+    assert "at its maximum size" in finding.message
+
+
+def test_the_cost_of_a_broken_fleet_is_not_judged(judge: Judge) -> None:
+    said = judge({"budget.monthly": "1 USD", "cloud.0.node_groups.0.instance_types": ["p9.48xlarge"]})
+    assert "budget-exceeded" not in said.rules
+    assert "instance-type-known" in said.rules
+
+
+def test_old_prices_are_doubtful_and_their_age_is_said(judge: Judge) -> None:
+    (young,) = judge().of("price-age")
+    (old,) = judge(now=NOW + dt.timedelta(days=730)).of("price-age")
+    assert young.severity == old.severity == "warning"
+    assert int(old.message.split()[0]) > int(young.message.split()[0])
+    assert "gpufleet catalog refresh" in old.remedy

@@ -1,0 +1,151 @@
+"""Capacity Blocks."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.fleets import FLEET, GONE, NOW, Judge
+
+GROUP = "cloud.0.node_groups.1"
+BLOCK = f"{GROUP}.capacity.reserved.capacity_block"
+FIELD = "cloud[0].node_groups[1].capacity.reserved.capacity_block"
+
+
+@pytest.mark.parametrize("duration", ["1 d", "14 d", "21 d", "182 d", "26 w", "24 h"])
+def test_lengths_that_aws_sells_pass(judge: Judge, duration: str) -> None:
+    said = judge({f"{BLOCK}.duration": duration, "budget.upfront": "900000 USD"})
+    assert said.rules == set()
+
+
+@pytest.mark.parametrize(
+    ("duration", "near"),
+    [
+        ("183 d", ["182 d"]),
+        ("365 d", ["182 d"]),
+        ("15 d", ["14 d", "21 d"]),
+        ("20 d", ["14 d", "21 d"]),
+        ("36 h", ["1 d", "2 d"]),
+        ("6 h", ["1 d"]),
+    ],
+)
+def test_lengths_that_aws_does_not_sell_are_refused_with_the_nearest(
+    judge: Judge, duration: str, near: list[str]
+) -> None:
+    finding = judge({f"{BLOCK}.duration": duration}).only("capacity-block-duration")
+    assert finding.field == f"{FIELD}.duration"
+    assert finding.value == duration
+    for length in near:
+        assert f"'{length}'" in finding.remedy
+
+
+def test_a_block_to_be_bought_needs_a_length_and_a_start(judge: Judge) -> None:
+    judge({f"{BLOCK}.duration": GONE}).only("capacity-block-duration")
+    judge({f"{BLOCK}.start": GONE}).only("capacity-block-start")
+
+
+def test_a_block_of_more_than_64_instances_is_refused(judge: Judge) -> None:
+    finding = judge({f"{BLOCK}.nodes": 65}).only("capacity-block-size")
+    assert finding.value == "65"
+    assert "64" in finding.remedy
+    assert judge({f"{BLOCK}.nodes": 64, "budget.upfront": "900000 USD"}).rules <= {"budget-exceeded"}
+
+
+def test_blocks_of_more_than_256_instances_together_are_refused(judge: Judge) -> None:
+    changes: dict[str, Any] = {f"{BLOCK}.nodes": 64}
+    groups = copy.deepcopy(FLEET["cloud"][0]["node_groups"])
+    for number in range(3, 6):
+        block = copy.deepcopy(groups[1]) | {"name": f"block{number}"}
+        block["capacity"]["reserved"]["capacity_block"]["nodes"] = 64
+        groups.append(block)
+    said = judge({"cloud.0.node_groups": groups} | changes | {"budget.upfront": "9000000 USD"})
+    assert "capacity-block-size" not in said.rules
+    groups[-1]["capacity"]["reserved"]["capacity_block"]["nodes"] = 64
+    extra = copy.deepcopy(groups[-1]) | {"name": "straw"}
+    extra["capacity"]["reserved"]["capacity_block"]["nodes"] = 1
+    said = judge({"cloud.0.node_groups": [*groups, extra]} | changes)
+    finding = said.only("capacity-block-size")
+    assert "257" in finding.message
+    assert finding.field.startswith("cloud[0].node_groups[7]")
+
+
+@pytest.mark.parametrize(("field", "value"), [("min", 0), ("max", 2), ("min", 2), ("max", 0)])
+def test_bounds_other_than_the_blocks_nodes_are_refused(judge: Judge, field: str, value: int) -> None:
+    finding = judge({f"{BLOCK}.{field}": value}).only("capacity-block-all-or-none")
+    assert finding.field == f"{FIELD}.{field}"
+    assert finding.value == str(value)
+
+
+def test_bounds_equal_to_the_blocks_nodes_pass(judge: Judge) -> None:
+    assert judge({f"{BLOCK}.min": 1, f"{BLOCK}.max": 1}).rules == set()
+
+
+@pytest.mark.parametrize("start", ["in 57 d", "in 9 w", (NOW + dt.timedelta(days=60)).date().isoformat()])
+def test_a_start_more_than_eight_weeks_ahead_is_refused(judge: Judge, start: str) -> None:
+    finding = judge({f"{BLOCK}.start": start}).only("capacity-block-start")
+    assert "'in 56 d'" in finding.remedy
+
+
+@pytest.mark.parametrize("start", ["in 56 d", "in 1 d", (NOW + dt.timedelta(days=50)).date().isoformat()])
+def test_a_start_within_eight_weeks_passes(judge: Judge, start: str) -> None:
+    assert judge({f"{BLOCK}.start": start}).rules == set()
+
+
+def test_a_start_that_has_passed_is_only_doubtful(judge: Judge) -> None:
+    judge({f"{BLOCK}.start": (NOW - dt.timedelta(days=30)).date().isoformat()}).only(
+        "capacity-block-start", "warning"
+    )
+
+
+def test_a_type_that_is_not_sold_in_blocks_is_refused(judge: Judge) -> None:
+    said = judge({f"{GROUP}.instance_types": ["g6.8xlarge"]})
+    finding = said.only("capacity-block-type")
+    assert finding.field == "cloud[0].node_groups[1].instance_types[0]"
+    assert "p5.48xlarge" in finding.remedy
+
+
+def test_a_block_of_several_types_is_refused(judge: Judge) -> None:
+    said = judge({f"{GROUP}.instance_types": ["p4d.24xlarge", "p4de.24xlarge"]})
+    finding = said.only("capacity-block-type")
+    assert "[p4d.24xlarge]" in finding.remedy
+
+
+def _existing(**more: Any) -> dict[str, Any]:
+    return {BLOCK: {"nodes": 1, "id": "cr-0123456789abcdef0", "duration": "7 d", **more}}
+
+
+def test_an_existing_block_in_a_known_zone_passes(judge: Judge) -> None:
+    assert judge(_existing(zone="us-east-1a", instance_type="p5.48xlarge")).rules == set()
+
+
+def test_an_existing_block_of_another_type_is_refused(judge: Judge) -> None:
+    finding = judge(_existing(zone="us-east-1a", instance_type="p4d.24xlarge")).only("capacity-block-type")
+    assert finding.field == f"{FIELD}.instance_type"
+    assert "p4d.24xlarge" in finding.remedy
+
+
+def test_an_existing_block_has_to_say_which_of_several_zones_it_lies_in(judge: Judge) -> None:
+    finding = judge(_existing()).only("capacity-block-zone")
+    assert "zone: us-east-1a" in finding.remedy
+
+
+def test_an_existing_block_in_another_zone_is_refused(judge: Judge) -> None:
+    judge(_existing(zone="us-east-1c")).only("zone-in-site")
+
+
+def test_an_existing_block_smaller_than_its_group_is_refused(judge: Judge) -> None:
+    finding = judge(_existing(zone="us-east-1a", max=4)).only("capacity-block-all-or-none")
+    assert "more than it holds" in finding.message
+
+
+def test_a_start_of_an_existing_block_is_doubtful(judge: Judge) -> None:
+    judge(_existing(zone="us-east-1a", start="in 3 d")).only("capacity-block-start", "warning")
+
+
+def test_blocks_paid_upfront_beyond_the_cap_are_doubtful(judge: Judge) -> None:
+    finding = judge({f"{BLOCK}.nodes": 64}).of("budget-exceeded")[-1]
+    assert finding.field == "budget.upfront"
+    assert finding.severity == "warning"

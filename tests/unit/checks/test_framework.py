@@ -1,0 +1,105 @@
+"""All checks together: complete, documented, and all findings in one run."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+
+import pytest
+
+from gpufleet.catalog import Catalog
+from gpufleet.checks import ALL_CHECKS, PLANNED_CHECKS, Check, run_checks, validate
+from gpufleet.errors import InputError, SpecError
+from gpufleet.spec.load import load_fleet
+from tests.unit.checks.fleets import NOW, Judge
+
+EVERY = (*ALL_CHECKS, *PLANNED_CHECKS)
+TEMPLATES = Path(__file__).resolve().parents[3] / "gpufleet" / "spec" / "templates"
+
+
+def test_a_good_fleet_has_no_finding(judge: Judge) -> None:
+    assert judge().rules == set()
+
+
+@pytest.mark.parametrize("check", EVERY, ids=lambda check: check.rule)
+def test_every_check_says_why_it_exists(check: Check) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", check.rule)
+    assert len(check.reason) > 40
+
+
+def test_rules_are_unique() -> None:
+    rules = [check.rule for check in EVERY]
+    assert len(rules) == len(set(rules))
+
+
+def test_several_faults_are_all_found_in_one_run_in_the_order_of_their_lines(judge: Judge) -> None:
+    said = judge(
+        {
+            "cloud.0.region": "us-esat-1",
+            "cloud.0.node_groups.0.instance_types": ["p5.48xlagre"],
+            "onprem.0.system": "dgx-h1000",
+            "software.channel": "2026.13",
+            "tags": {"team": "ml"},
+        }
+    )
+    assert {
+        "region-known",
+        "instance-type-known",
+        "system-known",
+        "channel-known",
+        "required-tags",
+    } <= said.rules
+    lines = [finding.line for finding in said.findings]
+    assert lines == sorted(lines)
+    assert len(said.of("required-tags")) == 2
+
+
+def test_a_finding_names_the_line_that_the_value_stands_on(judge: Judge) -> None:
+    finding = judge({"cloud.0.network.cidr": "10.40.0.1/16"}).only("cidr-valid")
+    text = (judge.folder / "fleet.yaml").read_text(encoding="utf-8").splitlines()
+    assert "10.40.0.1/16" in text[finding.line - 1]
+    assert finding.value == "10.40.0.1/16"
+    assert finding.file.endswith("fleet.yaml")
+
+
+def test_validate_raises_with_warnings_beside_the_errors(judge: Judge, tmp_path: Path) -> None:
+    judge({"cloud.0.node_groups.0.network": "ena", "onprem.0.system": "dgx"})
+    with pytest.raises(SpecError) as raised:
+        validate(str(tmp_path / "fleet.yaml"), root=tmp_path, now=NOW)
+    severities = {finding.rule: finding.severity for finding in raised.value.findings}
+    assert severities["system-known"] == "error"
+    assert severities["efa-off-in-training"] == "warning"
+    assert raised.value.exit_code == 2
+
+
+def test_validate_returns_warnings_and_the_catalog_it_judged_by(judge: Judge, tmp_path: Path) -> None:
+    judge({"cloud.0.node_groups.0.network": "ena"})
+    validated = validate(str(tmp_path / "fleet.yaml"), root=tmp_path, catalog=judge.catalog, now=NOW)
+    assert "efa-off-in-training" in {finding.rule for finding in validated.findings}
+    assert validated.catalog is judge.catalog
+    assert validated.loaded.spec.fleet == "atlas"
+
+
+def test_validate_names_a_missing_environment(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no environment"):
+        validate("nowhere", root=tmp_path)
+
+
+@pytest.mark.parametrize("years", [0, 2, 10])
+def test_time_alone_makes_no_valid_fleet_invalid(judge: Judge, years: int) -> None:
+    said = judge(
+        {"cloud.0.node_groups.1.capacity.reserved.capacity_block.start": "2026-09-20"},
+        now=NOW + dt.timedelta(days=366 * years),
+    )
+    assert [finding for finding in said.findings if finding.severity == "error"] == []
+
+
+@pytest.mark.parametrize("template", sorted(path.stem for path in TEMPLATES.glob("*.yaml")))
+def test_the_templates_of_init_have_no_error(template: str, tmp_path: Path, catalog: Catalog) -> None:
+    text = (TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8")
+    file = tmp_path / "fleet.yaml"
+    file.write_text(text.replace("${fleet}", "atlas").replace("${environment}", "dev"), encoding="utf-8")
+    loaded = load_fleet(str(file), root=tmp_path)
+    findings = run_checks(loaded.spec, catalog, loaded.source, now=NOW)
+    assert {finding.rule for finding in findings} <= {"price-age"}

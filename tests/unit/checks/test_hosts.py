@@ -1,0 +1,106 @@
+"""Rack sites."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gpufleet.catalog import Catalog
+from tests.unit.checks.fleets import FLEET, GONE, Judge
+
+SITE = "onprem.0"
+
+
+def _second(**changes: Any) -> dict[str, Any]:
+    site = copy.deepcopy(FLEET["onprem"][0]) | {
+        "site": "dc2",
+        "nodes": "gpu[001-004]",
+        "bmc": "oob[001-004]",
+        "controllers": "head01",
+        "login": "gate01",
+        "network": "10.61.0.0/24",
+        **changes,
+    }
+    return {"onprem.+": site}
+
+
+def test_two_sites_with_hosts_of_their_own_pass(judge: Judge) -> None:
+    assert judge(_second()).rules == {"team-quota"}
+
+
+def test_a_host_range_that_overlaps_another_site_is_refused(judge: Judge) -> None:
+    said = judge(_second(nodes="dgx[008-011]", teams=[]))
+    finding = said.only("hosts-overlap")
+    assert finding.field == "onprem[1].nodes"
+    assert finding.value == "dgx[008-011]"
+    assert "dgx008" in finding.message
+    assert "'dc1'" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("role", "hosts"), [("controllers", "dgx001"), ("login", "ctl01"), ("bmc", "dgx[001-008]")]
+)
+def test_a_host_with_two_roles_is_refused(judge: Judge, role: str, hosts: str) -> None:
+    finding = judge({f"{SITE}.{role}": hosts}).only("hosts-overlap")
+    assert finding.field.startswith("onprem[0].")
+
+
+def test_too_few_management_controllers_are_refused(judge: Judge) -> None:
+    finding = judge({f"{SITE}.bmc": "bmc[001-007]"}).only("bmc-count")
+    assert finding.message == "7 management controllers for 8 nodes"
+    assert judge({f"{SITE}.bmc": GONE}).rules == set()
+
+
+def test_an_unknown_system_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
+    finding = judge({f"{SITE}.system": "dgx-h10"}).only("system-known")
+    assert finding.field == "onprem[0].system"
+    assert "'dgx-h100'" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("kind", "speed", "remedy"),
+    [("infiniband", "400gbe", "speed: ndr"), ("roce", "ndr", "speed: 400gbe")],
+)
+def test_a_speed_of_the_other_kind_of_fabric_is_refused(
+    judge: Judge, kind: str, speed: str, remedy: str
+) -> None:
+    finding = judge({f"{SITE}.fabric": {"kind": kind, "speed": speed}}).only("fabric-kind")
+    assert finding.field == "onprem[0].fabric.speed"
+    assert remedy in finding.remedy
+
+
+def test_a_fabric_faster_than_the_adapters_is_refused(judge: Judge) -> None:
+    finding = judge({f"{SITE}.fabric.speed": "xdr"}).only("fabric-speed")
+    assert "400 Gb/s" in finding.message
+    assert "speed: ndr" in finding.remedy
+
+
+def test_a_fabric_slower_than_the_adapters_is_doubtful(judge: Judge) -> None:
+    judge({f"{SITE}.fabric.speed": "hdr"}).only("fabric-speed", "warning")
+
+
+def test_roce_at_the_adapters_speed_passes(judge: Judge) -> None:
+    assert judge({f"{SITE}.fabric": {"kind": "roce", "speed": "400gbe"}}).rules == set()
+
+
+def test_a_rack_that_cannot_feed_one_node_is_refused(judge: Judge) -> None:
+    finding = judge({f"{SITE}.power.per_rack": "10 kW"}).only("rack-power")
+    assert finding.value == "10 kW"
+    assert "10.2 kW" in finding.message
+
+
+def test_slurm_without_a_controller_is_doubtful(judge: Judge) -> None:
+    judge({f"{SITE}.controllers": GONE}).only("slurm-controllers", "warning")
+    assert judge({f"{SITE}.controllers": GONE, f"{SITE}.scheduler": "kubernetes"}).rules == set()
+
+
+def test_a_fully_qualified_name_that_is_too_long_is_refused(judge: Judge) -> None:
+    finding = judge({f"{SITE}.ssh": {"domain": ".".join(["abcdefghi"] * 25)}}).only("host-names")
+    assert finding.field == "onprem[0].ssh.domain"
+
+
+def test_every_system_of_the_catalog_can_be_declared(judge: Judge, catalog: Catalog) -> None:
+    for name in catalog.systems:
+        assert "system-known" not in judge({f"{SITE}.system": name}).rules

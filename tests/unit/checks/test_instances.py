@@ -1,0 +1,127 @@
+"""Instance types: known, offered, and alike within a group."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.catalog import Catalog
+from gpufleet.checks import ALL_CHECKS
+from gpufleet.checks.rules import Fleet
+from gpufleet.spec.load import load_fleet
+from tests.unit.checks.fleets import NOW, Judge
+
+GROUP = "cloud.0.node_groups.0"
+
+
+def test_an_unknown_instance_type_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
+    finding = judge({f"{GROUP}.instance_types": ["p5.48xlagre"]}).only("instance-type-known")
+    assert finding.field == "cloud[0].node_groups[0].instance_types[0]"
+    assert finding.value == "p5.48xlagre"
+    assert "p5.48xlarge" in finding.remedy
+
+
+def test_an_unknown_type_of_system_nodes_is_only_doubtful(judge: Judge) -> None:
+    judge({"cloud.0.kubernetes.system_nodes": {"instance_types": ["m99i.xlarge"]}}).only(
+        "instance-type-known", "warning"
+    )
+
+
+def test_a_type_that_its_region_does_not_offer_is_refused(judge: Judge) -> None:
+    said = judge({f"{GROUP}.instance_types": ["p5e.48xlarge"]})
+    finding = said.of("instance-type-in-region")[0]
+    assert finding.severity == "error"
+    assert "us-east-1" in finding.message
+    assert "us-west-2" in finding.remedy
+
+
+def test_a_type_of_which_no_offering_was_read_is_only_doubtful(judge: Judge, catalog: Catalog) -> None:
+    judge()
+    loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
+    p5 = catalog.instances["p5.48xlarge"].model_copy(update={"regions": frozenset()})
+    blind = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, p5.name: p5}})
+    check = next(check for check in ALL_CHECKS if check.rule == "instance-type-in-region")
+    problems = list(check.judge(Fleet(loaded.spec, blind, loaded.source, NOW)))
+    assert {problem.severity for problem in problems} == {"warning"}
+    assert len(problems) == 2
+
+
+def test_a_type_named_twice_is_refused(judge: Judge) -> None:
+    judge({"cloud.0.node_groups.3.instance_types": ["p4d.24xlarge", "p4d.24xlarge"]}).only(
+        "instance-type-repeated"
+    )
+
+
+@pytest.mark.parametrize(
+    ("types", "word"),
+    [
+        (["p4d.24xlarge", "p5.48xlarge"], "one kind of GPU"),
+        (["g6.xlarge", "g6.12xlarge"], "4 GPUs"),
+        (["g6.xlarge", "g6f.xlarge"], "0.125 of a GPU"),
+        (["g5.xlarge", "g6.xlarge"], "one kind of GPU"),
+        (["p4d.24xlarge", "m7i.xlarge"], "no GPU"),
+    ],
+)
+def test_types_that_differ_do_not_share_a_group(judge: Judge, types: list[str], word: str) -> None:
+    said = judge({"cloud.0.node_groups.3.instance_types": types})
+    found = said.of("instance-types-alike")
+    assert len(found) == 1
+    assert word in found[0].message
+    assert found[0].value == types[1]
+
+
+def test_types_of_two_architectures_do_not_share_a_group(judge: Judge, catalog: Catalog) -> None:
+    judge()
+    loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
+    arm = catalog.instances["p4de.24xlarge"].model_copy(update={"architectures": ("arm64",)})
+    mixed = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, arm.name: arm}})
+    check = next(check for check in ALL_CHECKS if check.rule == "instance-types-alike")
+    (problem,) = check.judge(Fleet(loaded.spec, mixed, loaded.source, NOW))
+    assert "arm64" in problem.message
+
+
+def test_types_with_the_same_gpus_share_a_group(judge: Judge) -> None:
+    said = judge({"cloud.0.node_groups.3.instance_types": ["p4de.24xlarge", "p4d.24xlarge"]})
+    assert said.rules == set()
+
+
+def test_public_addresses_on_a_type_with_several_cards_are_refused(judge: Judge) -> None:
+    finding = judge({"cloud.0.node_groups.3.public_ip": True}).only("public-ip-multi-card")
+    assert finding.field == "cloud[0].node_groups[3].public_ip"
+    assert "p4d.24xlarge" in finding.message
+
+
+def test_public_addresses_beside_efa_are_refused_on_a_type_with_one_card(judge: Judge) -> None:
+    said = judge(
+        {
+            f"{GROUP}.instance_types": ["g6.8xlarge"],
+            f"{GROUP}.public_ip": True,
+            "cloud.0.kubernetes.teams.0.gpus": 8,
+        }
+    )
+    said.only("public-ip-multi-card")
+
+
+def test_public_addresses_on_a_type_with_one_card_pass(judge: Judge) -> None:
+    said = judge(
+        {
+            "cloud.0.node_groups.+": {
+                "name": "notebooks",
+                "instance_types": ["g6.xlarge"],
+                "capacity": {"on_demand": {"max": 1}},
+                "public_ip": True,
+            }
+        }
+    )
+    assert said.rules == set()
+
+
+@pytest.mark.parametrize(
+    ("volume", "field"),
+    [
+        ({"size": "200 GiB", "iops": 3000, "throughput": 1000}, "throughput"),
+        ({"size": "10 GiB", "iops": 8000}, "iops"),
+    ],
+)
+def test_a_volume_faster_than_gp3_is_refused(judge: Judge, volume: dict[str, object], field: str) -> None:
+    finding = judge({f"{GROUP}.volume": volume}).only("volume-performance")
+    assert finding.field == f"cloud[0].node_groups[0].volume.{field}"

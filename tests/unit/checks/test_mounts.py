@@ -1,0 +1,95 @@
+"""Mount points."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.checks.fleets import GONE, Judge
+
+MOUNT = "cloud.0.storage.0.mount"
+HOME = "onprem.0.storage.0"
+
+
+def _second(mount: str | None) -> dict[str, object]:
+    store: dict[str, object] = {
+        "name": "second",
+        "lustre": {"capacity": "1200 GiB", "throughput": "125 MB/s/TiB"},
+    }
+    return {"cloud.0.storage.+": store if mount is None else store | {"mount": mount}}
+
+
+@pytest.mark.parametrize("mount", ["/fsx/scratch", "/fsx/scratch/inner", "/fsx"])
+def test_mount_points_that_overlap_are_refused(judge: Judge, mount: str) -> None:
+    finding = judge(_second(mount)).only("mount-overlap")
+    assert finding.field == "cloud[0].storage[2].mount"
+    assert finding.value == mount
+    assert "'scratch'" in finding.message
+
+
+@pytest.mark.parametrize("mount", ["/fsx/scratch2", "/fsx/other"])
+def test_mount_points_beside_each_other_pass(judge: Judge, mount: str) -> None:
+    assert judge(_second(mount)).rules == set()
+
+
+def test_the_same_path_in_two_sites_passes(judge: Judge) -> None:
+    assert judge({f"{HOME}.mount": "/fsx/scratch"}).rules == set()
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        "/",
+        "/etc",
+        "/usr/local/data",
+        "/proc/x",
+        "/var",
+        "/var/lib/kubelet",
+        "/var/lib/docker/x",
+        "/tmp",
+        "/mnt",
+    ],
+)
+def test_mount_points_of_the_system_are_refused(judge: Judge, mount: str) -> None:
+    finding = judge({MOUNT: mount}).only("mount-reserved")
+    assert finding.field == "cloud[0].storage[0].mount"
+    assert finding.value == mount
+    assert "/fsx/scratch" in finding.remedy
+
+
+@pytest.mark.parametrize("mount", ["/home", "/home/ubuntu"])
+def test_a_file_system_over_the_administrators_home_is_doubtful(judge: Judge, mount: str) -> None:
+    judge({f"{HOME}.mount": mount}).only("mount-reserved", "warning")
+
+
+@pytest.mark.parametrize("mount", ["/mnt/data", "/srv/models", "/etcetera", "/data"])
+def test_folders_of_ones_own_pass(judge: Judge, mount: str) -> None:
+    assert judge({MOUNT: mount}).rules == set()
+
+
+@pytest.mark.parametrize("mount", ["/fsx/../data", "/fsx//data", "/fsx/./data", "//fsx", "/fsx/data/"])
+def test_two_spellings_of_one_path_are_refused(judge: Judge, mount: str) -> None:
+    finding = judge({MOUNT: mount}).only("mount-path")
+    assert finding.value == mount
+
+
+def test_a_missing_mount_point_is_doubtful_and_says_where_it_will_be(judge: Judge) -> None:
+    assert "/mnt/scratch" in judge({MOUNT: GONE}).only("mount-missing", "warning").message
+
+
+def test_a_mount_point_of_a_bucket_is_refused(judge: Judge) -> None:
+    finding = judge({"cloud.0.storage.1.mount": "/data"}).only("mount-on-bucket")
+    assert "import_from: s3://atlas-test-data" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "good"),
+    [
+        ("nfs", "nas01", "nas01:/export/home"),
+        ("nfs", "10.0.0.1@tcp:/home", "nas01:/export/home"),
+        ("lustre", "nas01:/export", "10.0.0.1@tcp:/scratch"),
+    ],
+)
+def test_a_source_of_another_kind_is_refused(judge: Judge, kind: str, source: str, good: str) -> None:
+    finding = judge({f"{HOME}.kind": kind, f"{HOME}.source": source}).only("mount-source")
+    assert good in finding.remedy
+    assert judge({f"{HOME}.kind": kind, f"{HOME}.source": good}).rules == set()

@@ -1,0 +1,116 @@
+"""CIDRs: well-formed, large enough, apart from each other, not open to all."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from tests.unit.checks.fleets import FLEET, Judge
+
+CIDR = "cloud.0.network.cidr"
+
+
+def _second_site(cidr: str, zone: str = "us-west-2") -> dict[str, object]:
+    site: dict[str, object] = copy.deepcopy(FLEET["cloud"][0])
+    site |= {
+        "site": "usw2",
+        "region": zone,
+        "zones": [f"{zone}a", f"{zone}b"],
+        "network": {"cidr": cidr},
+        "node_groups": [],
+        "storage": [],
+        "kubernetes": {"version": "1.35"},
+    }
+    return site
+
+
+def test_overlapping_cidrs_of_two_cloud_sites_are_refused(judge: Judge) -> None:
+    finding = judge({"cloud.+": _second_site("10.40.128.0/17")}).only("cidr-overlap")
+    assert finding.field == "cloud[1].network.cidr"
+    assert finding.value == "10.40.128.0/17"
+    assert "'use1'" in finding.message
+    assert "10.41.0.0/17" in finding.remedy
+
+
+def test_a_rack_site_within_a_cloud_sites_network_is_refused(judge: Judge) -> None:
+    finding = judge({"onprem.0.network": "10.40.7.0/24"}).only("cidr-overlap")
+    assert finding.field == "onprem[0].network"
+    assert "10.40.0.0/16" in finding.message
+
+
+def test_sites_next_to_each_other_do_not_overlap(judge: Judge) -> None:
+    assert judge({"cloud.+": _second_site("10.41.0.0/16")}).rules == set()
+
+
+@pytest.mark.parametrize(
+    ("cidr", "remedy"),
+    [
+        ("10.40.0.1/16", "10.40.0.0/16"),
+        ("10.40.0.0/33", "10.40.0.0/16"),
+        ("fd00::/64", "10.40.0.0/16"),
+        ("all", "10.40.0.0/16"),
+    ],
+)
+def test_what_is_no_cidr_is_refused_with_one_that_is(judge: Judge, cidr: str, remedy: str) -> None:
+    finding = judge({CIDR: cidr}).only("cidr-valid")
+    assert finding.field == "cloud[0].network.cidr"
+    assert finding.value == cidr
+    assert remedy in finding.remedy
+
+
+@pytest.mark.parametrize(("cidr", "word"), [("10.0.0.0/15", "larger"), ("10.40.0.0/23", "too small")])
+def test_a_network_that_no_vpc_can_have_is_refused(judge: Judge, cidr: str, word: str) -> None:
+    finding = judge({CIDR: cidr}).only("cidr-size")
+    assert word in finding.message
+    assert "/16" in finding.remedy or "/22" in finding.remedy
+
+
+def test_a_network_smaller_than_aws_makes_is_refused_as_such(judge: Judge) -> None:
+    assert "/28" in judge({CIDR: "10.40.0.0/29"}).only("cidr-size").message
+
+
+@pytest.mark.parametrize("cidr", ["10.40.0.0/16", "10.40.0.0/20"])
+def test_networks_that_can_be_cut_pass(judge: Judge, cidr: str) -> None:
+    assert judge({CIDR: cidr}).rules == set()
+
+
+def test_addresses_of_somebody_on_the_internet_are_doubtful(judge: Judge) -> None:
+    judge({CIDR: "8.8.0.0/16"}).only("cidr-private", "warning")
+
+
+def test_a_kubernetes_api_open_to_everybody_is_refused(judge: Judge) -> None:
+    finding = judge({"cloud.0.kubernetes.public_cidrs": ["203.0.113.0/24", "0.0.0.0/0"]}).only(
+        "public-endpoint"
+    )
+    assert finding.field == "cloud[0].kubernetes.public_cidrs[1]"
+    assert finding.value == "0.0.0.0/0"
+
+
+def test_a_private_network_among_the_public_ones_is_doubtful(judge: Judge) -> None:
+    judge({"cloud.0.kubernetes.public_cidrs": ["10.0.0.0/8"]}).only("public-endpoint", "warning")
+
+
+def test_more_nodes_than_addresses_are_refused(judge: Judge) -> None:
+    said = judge(
+        {
+            CIDR: "10.40.0.0/22",
+            "cloud.0.node_groups.0.capacity": {"on_demand": {"max": 200}},
+            "budget.monthly": "90000000 USD",
+        }
+    )
+    finding = said.only("subnet-addresses")
+    assert "200 nodes" in finding.message
+    assert "123" in finding.message
+
+
+def test_pods_that_may_not_find_addresses_are_doubtful(judge: Judge) -> None:
+    finding = judge({CIDR: "10.40.0.0/22"}).only("subnet-addresses", "warning")
+    assert "use a /21" in finding.remedy
+    assert judge({CIDR: "10.40.0.0/21"}).rules == set()
+
+
+def test_a_rack_network_smaller_than_its_hosts_is_refused(judge: Judge) -> None:
+    finding = judge({"onprem.0.network": "10.60.0.0/29"}).only("onprem-network-size")
+    assert "11 hosts" in finding.message
+    assert "/28" in finding.remedy

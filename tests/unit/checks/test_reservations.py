@@ -1,0 +1,51 @@
+"""On-Demand Capacity Reservations."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.checks.fleets import GONE, Judge
+
+GROUP = "cloud.0.node_groups.2"
+ODCR = f"{GROUP}.capacity.reserved.odcr"
+FIELD = "cloud[0].node_groups[2].capacity.reserved.odcr"
+ID = "cr-0123456789abcdef0"
+
+
+def test_an_existing_reservation_passes(judge: Judge) -> None:
+    assert judge({f"{ODCR}.id": ID, f"{ODCR}.instance_type": "p4d.24xlarge"}).rules == set()
+
+
+def test_a_reservation_for_another_type_is_refused(judge: Judge) -> None:
+    finding = judge({f"{ODCR}.id": ID, f"{ODCR}.instance_type": "p5.48xlarge"}).only("odcr-type")
+    assert finding.field == f"{FIELD}.instance_type"
+    assert finding.value == "p5.48xlarge"
+    assert "instance_types: [p5.48xlarge]" in finding.remedy
+
+
+def test_a_reservation_for_several_types_is_refused(judge: Judge) -> None:
+    finding = judge({f"{GROUP}.instance_types": ["p4d.24xlarge", "p4de.24xlarge"]}).only("odcr-type")
+    assert finding.field == "cloud[0].node_groups[2].instance_types"
+
+
+def test_a_reservation_that_may_be_in_several_zones_is_refused(judge: Judge) -> None:
+    finding = judge({f"{ODCR}.zone": GONE}).only("odcr-zone")
+    assert "us-east-1a, us-east-1b" in finding.message
+
+
+def test_one_zone_of_the_group_is_that_of_its_reservation(judge: Judge) -> None:
+    assert judge({f"{ODCR}.zone": GONE, f"{GROUP}.zones": ["us-east-1a"]}).rules == set()
+
+
+@pytest.mark.parametrize("text", ["cr-123", "lt-0123456789abcdef0", "cr-0123456789ABCDEF0", "reservation"])
+def test_what_is_no_reservations_id_is_refused(judge: Judge, text: str) -> None:
+    finding = judge({f"{ODCR}.id": text}).only("reservation-id")
+    assert finding.field == f"{FIELD}.id"
+
+
+def test_two_groups_on_one_reservation_are_refused(judge: Judge) -> None:
+    block = {"nodes": 1, "id": ID, "duration": "7 d", "zone": "us-east-1a"}
+    finding = judge({f"{ODCR}.id": ID, "cloud.0.node_groups.1.capacity.reserved.capacity_block": block}).only(
+        "reservation-repeated"
+    )
+    assert "'block'" in finding.message

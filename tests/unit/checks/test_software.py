@@ -1,0 +1,53 @@
+"""The software channel."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from gpufleet.catalog import Catalog
+from gpufleet.checks import ALL_CHECKS
+from gpufleet.checks.rules import Fleet, Problem
+from gpufleet.spec.load import load_fleet
+from tests.unit.checks.fleets import NOW, Judge
+
+
+def test_an_unknown_channel_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
+    finding = judge({"software.channel": "2026.12"}).only("channel-known")
+    assert finding.field == "software.channel"
+    assert "2026.11" in finding.remedy
+
+
+def _problems(judge: Judge, catalog: Catalog, rule: str, branch: int) -> list[Problem]:
+    judge()
+    loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
+    lock = catalog.locks["2026.11"].model_copy(update={"driver_branch": branch, "driver": f"{branch}.1"})
+    locks = {**catalog.locks, "2026.11": lock}
+    other = type(catalog)(**{**vars(catalog), "locks": locks})
+    check = next(check for check in ALL_CHECKS if check.rule == rule)
+    return list(check.judge(Fleet(loaded.spec, other, loaded.source, NOW)))
+
+
+def test_a_driver_older_than_a_gpu_of_the_fleet_is_refused(judge: Judge, catalog: Catalog) -> None:
+    problems = _problems(judge, catalog, "driver-runs-gpu", 550)
+    assert {problem.severity for problem in problems} == {"error"}
+    told = {problem.message.split(" run ")[1].split(" ")[0] for problem in problems}
+    assert told == {"H100", "A100"}
+    assert all("2026.08" in problem.remedy for problem in problems)
+
+
+def test_a_driver_as_new_as_the_newest_gpu_passes(judge: Judge, catalog: Catalog) -> None:
+    assert _problems(judge, catalog, "driver-runs-gpu", 555) == []
+
+
+def test_a_driver_branch_past_its_support_is_doubtful(judge: Judge, catalog: Catalog) -> None:
+    year, month = catalog.locks["2026.11"].driver_eol.split("-")
+    last = dt.datetime(int(year), int(month), 28, tzinfo=dt.UTC)
+    assert "driver-support" not in judge(now=last).rules
+    judge(now=last + dt.timedelta(days=5)).only("driver-support", "warning")
+
+
+def test_a_kubernetes_version_that_the_channel_was_not_made_for_is_refused(judge: Judge) -> None:
+    finding = judge({"cloud.0.kubernetes.version": "1.20"}).only("kubernetes-version")
+    assert finding.field == "cloud[0].kubernetes.version"
+    assert finding.value == "1.20"
+    assert "1.35" in finding.remedy

@@ -1,0 +1,75 @@
+"""Spot capacity."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from gpufleet.catalog import Catalog
+from gpufleet.catalog.models import UsageClass
+from gpufleet.checks import ALL_CHECKS
+from gpufleet.checks.rules import Fleet
+from gpufleet.spec.load import load_fleet
+from tests.unit.checks.fleets import NOW, Judge
+
+GROUP = "cloud.0.node_groups.3"
+SHORTAGE = f"{GROUP}.capacity.spot.on_shortage"
+
+
+def test_spot_on_a_type_that_has_none_is_refused(judge: Judge) -> None:
+    said = judge({f"{GROUP}.instance_types": ["trn2u.48xlarge"]})
+    finding = said.of("spot-unsupported")[0]
+    assert finding.severity == "error"
+    assert finding.field == "cloud[0].node_groups[3].instance_types[0]"
+    assert finding.value == "trn2u.48xlarge"
+    assert "on_demand" in finding.remedy
+
+
+def test_spot_on_a_type_without_a_spot_price_is_doubtful(judge: Judge) -> None:
+    said = judge({f"{GROUP}.instance_types": ["g6.xlarge"]})
+    said.only("spot-price-unseen", "warning")
+
+
+def test_other_type_with_one_type_is_doubtful(judge: Judge) -> None:
+    said = judge({f"{GROUP}.instance_types": ["p4d.24xlarge"], SHORTAGE: ["other-type"]})
+    said.only("spot-fallback", "warning")
+    assert judge({SHORTAGE: ["other-type"]}).rules == set()
+
+
+def test_a_fallback_after_waiting_is_refused(judge: Judge) -> None:
+    finding = judge({SHORTAGE: ["wait", "on-demand"]}).only("spot-fallback")
+    assert finding.field == "cloud[0].node_groups[3].capacity.spot.on_shortage[1]"
+
+
+def test_a_fallback_named_twice_is_refused(judge: Judge) -> None:
+    judge({SHORTAGE: ["other-zone", "other-zone"]}).only("spot-fallback")
+
+
+def test_all_fallbacks_in_a_sensible_order_pass(judge: Judge) -> None:
+    assert judge({SHORTAGE: ["other-zone", "other-type", "on-demand", "wait"]}).rules == set()
+
+
+@pytest.mark.parametrize(
+    ("rule", "usage", "group"),
+    [
+        ("on-demand-unsupported", "on-demand", 0),
+        ("odcr-type", "on-demand", 2),
+        ("spot-unsupported", "spot", 3),
+    ],
+)
+def test_a_type_that_is_not_sold_in_the_way_asked_for_is_refused(
+    judge: Judge, catalog: Catalog, rule: str, usage: str, group: int
+) -> None:
+    judge()
+    loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
+    sold = frozenset(get_args(UsageClass)) - {usage}
+    scarce = {
+        name: item.model_copy(update={"usage_classes": sold}) for name, item in catalog.instances.items()
+    }
+    other = type(catalog)(**{**vars(catalog), "instances": scarce})
+    check = next(check for check in ALL_CHECKS if check.rule == rule)
+    problems = list(check.judge(Fleet(loaded.spec, other, loaded.source, NOW)))
+    assert problems
+    assert {problem.path[:4] for problem in problems} == {("cloud", 0, "node_groups", group)}
+    assert {problem.severity for problem in problems} == {"error"}

@@ -1,0 +1,205 @@
+"""Node groups: interfaces, capacity, placement, labels, taints, tags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.plan.models import NetworkInterface
+from tests.unit.plan.fleets import block, first_group, group, odcr, on_demand, plan_of, spot
+
+KUBERNETES: dict[str, Any] = {"scheduler": "kubernetes"}
+ONE_ZONE: dict[str, Any] = {"zones": ["us-east-1a"]}
+ID = "cr-0123456789abcdef0"
+
+
+@pytest.mark.parametrize(
+    ("instance", "efa", "first_card"),
+    [
+        ("p4d.24xlarge", 4, 0),
+        ("p4de.24xlarge", 4, 0),
+        ("p5.48xlarge", 32, 0),
+        ("p5e.48xlarge", 32, 0),
+        ("p5en.48xlarge", 16, 0),
+        ("p6-b200.48xlarge", 8, 0),
+        ("p6-b300.48xlarge", 16, 1),
+        ("g6e.48xlarge", 4, 0),
+        ("g6e.24xlarge", 2, 0),
+        ("g6e.12xlarge", 1, 0),
+    ],
+)
+def test_an_efa_group_has_one_ena_interface_and_all_efa_interfaces_of_its_type(
+    instance: str, efa: int, first_card: int
+) -> None:
+    planned = first_group(group("train", instance, on_demand(0, 1), network="efa"))
+    interfaces = planned.network_interfaces
+    assert interfaces[0] == NetworkInterface(0, 0, "interface")
+    assert interfaces[1:] == tuple(
+        NetworkInterface(card, 1 if card == 0 else 0, "efa-only")
+        for card in range(first_card, first_card + efa)
+    )
+    assert planned.efa
+
+
+def test_a_group_without_efa_has_the_primary_interface_alone() -> None:
+    planned = first_group(group("serve", "p5.48xlarge", on_demand(0, 1)))
+    assert planned.network_interfaces == (NetworkInterface(0, 0, "interface"),)
+    assert not planned.efa
+
+
+def test_efa_on_a_type_without_it_is_an_error_and_never_a_plan() -> None:
+    with pytest.raises(InputError, match=r"g6\.xlarge"):
+        plan_of(group("serve", "g6.xlarge", on_demand(0, 1), network="efa"))
+
+
+def test_desired_is_min_unless_it_is_written() -> None:
+    assert first_group(group("a", "p5.48xlarge", on_demand(2, 5))).capacity.desired == 2
+    assert first_group(group("a", "p5.48xlarge", on_demand(2, 5, 4))).capacity.desired == 4
+
+
+@pytest.mark.parametrize(("capacity", "kind"), [(block(3), "capacity-block"), (odcr(3), "odcr")])
+def test_a_reservation_has_all_of_its_nodes(capacity: dict[str, Any], kind: str) -> None:
+    planned = first_group(group("a", "p5.48xlarge", capacity)).capacity
+    assert planned.kind == kind
+    assert (planned.min, planned.desired, planned.max) == (3, 3, 3)
+
+
+def test_a_blocks_start_stays_the_users_own_words() -> None:
+    capacity = first_group(group("a", "p5.48xlarge", block(3, start="in 14 d"))).capacity
+    assert capacity.start == "in 14 d"
+    assert capacity.duration is not None
+    assert capacity.duration.days == 14
+    assert capacity.reservation_id is None
+
+
+def test_on_demand_nodes_fill_in_for_spot_only_where_it_is_asked_for() -> None:
+    asked = first_group(group("a", "p5.48xlarge", spot(0, 2, "other-zone", "on-demand")))
+    assert asked.capacity.on_demand_fallback
+    assert not first_group(group("a", "p5.48xlarge", spot(0, 2, "other-zone"))).capacity.on_demand_fallback
+    assert not first_group(group("a", "p5.48xlarge", on_demand(0, 2))).capacity.on_demand_fallback
+
+
+@pytest.mark.parametrize("placement", ["auto", "cluster", "none"])
+@pytest.mark.parametrize("zones", [[], ["us-east-1a"]])
+def test_a_capacity_block_never_gets_a_placement_group(placement: str, zones: list[str]) -> None:
+    planned = first_group(
+        group("a", "p5.48xlarge", block(2), network="efa", placement=placement, zones=zones)
+    )
+    assert not planned.placement_group
+
+
+@pytest.mark.parametrize(
+    ("capacity", "changes", "expected"),
+    [
+        (on_demand(0, 2), {"network": "efa", **ONE_ZONE}, True),
+        (spot(0, 2), {"network": "efa", **ONE_ZONE}, True),
+        (on_demand(0, 2), {"network": "efa"}, False),
+        (on_demand(0, 2), {"network": "efa", "placement": "none", **ONE_ZONE}, False),
+        (on_demand(0, 2), ONE_ZONE, False),
+        (on_demand(0, 2), {"placement": "cluster", **ONE_ZONE}, True),
+        (odcr(2, zone="us-east-1b"), {"network": "efa"}, True),
+        (odcr(2, zone="us-east-1b"), {}, False),
+        (odcr(2, zone="us-east-1b", id=ID), {"network": "efa"}, False),
+        (odcr(2, zone="us-east-1b", id=ID, placement_group="pg-1"), {"network": "efa"}, False),
+    ],
+)
+def test_a_placement_group_is_created_only_where_it_belongs(
+    capacity: dict[str, Any], changes: dict[str, Any], expected: bool
+) -> None:
+    assert first_group(group("a", "p5.48xlarge", capacity, **changes)).placement_group is expected
+
+
+def test_an_existing_reservation_keeps_its_own_placement_group() -> None:
+    capacity = odcr(2, zone="us-east-1b", id=ID, placement_group="pg-1")
+    planned = first_group(group("a", "p5.48xlarge", capacity, network="efa")).capacity
+    assert planned.reservation_id == ID
+    assert planned.reservation_zone == "us-east-1b"
+    assert planned.reservation_placement_group == "pg-1"
+
+
+def test_a_group_runs_in_its_reservations_zone_its_own_or_all_of_its_site() -> None:
+    assert first_group(group("a", "p5.48xlarge", odcr(1, zone="us-east-1b"))).zones == ("us-east-1b",)
+    assert first_group(group("a", "p5.48xlarge", on_demand(0, 1), zones=["us-east-1a"])).zones == (
+        "us-east-1a",
+    )
+    assert first_group(group("a", "p5.48xlarge", on_demand(0, 1))).zones == ("us-east-1a", "us-east-1b")
+    assert first_group(group("a", "p5.48xlarge", block(1))).zones == ("us-east-1a", "us-east-1b")
+
+
+def test_gpu_nodes_of_a_kubernetes_site_are_tainted_for_their_device_plugin() -> None:
+    (taint,) = first_group(group("a", "p5.48xlarge", on_demand(0, 1)), **KUBERNETES).taints
+    assert (taint.key, taint.effect) == ("nvidia.com/gpu", "NoSchedule")
+    (taint,) = first_group(group("a", "trn1.32xlarge", on_demand(0, 1)), **KUBERNETES).taints
+    assert taint.key == "aws.amazon.com/neuron"
+
+
+def test_nodes_without_gpus_and_slurm_nodes_get_no_taint() -> None:
+    assert first_group(group("a", "m7i.xlarge", on_demand(0, 1)), **KUBERNETES).taints == ()
+    assert first_group(group("a", "p5.48xlarge", on_demand(0, 1))).taints == ()
+
+
+def test_a_taint_of_the_fleet_file_takes_the_defaults_place() -> None:
+    own = [{"key": "nvidia.com/gpu", "value": "mine", "effect": "PreferNoSchedule"}, {"key": "x"}]
+    taints = first_group(group("a", "p5.48xlarge", on_demand(0, 1), taints=own), **KUBERNETES).taints
+    assert [(taint.key, taint.value) for taint in taints] == [("nvidia.com/gpu", "mine"), ("x", "")]
+
+
+def test_labels_say_what_a_workload_selects_by() -> None:
+    planned = first_group(
+        group(
+            "train",
+            "p5.48xlarge",
+            on_demand(0, 1),
+            workload="training",
+            team="research",
+            labels={"tier": "gold"},
+        ),
+        **KUBERNETES,
+    )
+    assert planned.labels == {
+        "gpufleet.io/fleet": "atlas",
+        "gpufleet.io/environment": "test",
+        "gpufleet.io/site": "use1",
+        "gpufleet.io/node-group": "train",
+        "gpufleet.io/capacity": "on-demand",
+        "gpufleet.io/workload": "training",
+        "gpufleet.io/gpu": "h100",
+        "gpufleet.io/team": "research",
+        "tier": "gold",
+    }
+
+
+def test_a_group_without_a_team_or_gpu_has_no_label_or_tag_of_one() -> None:
+    planned = first_group(group("cpu", "m7i.xlarge", on_demand(0, 1)))
+    assert "gpufleet.io/team" not in planned.labels
+    assert "gpufleet.io/gpu" not in planned.labels
+    assert "gpufleet:team" not in planned.tags
+    assert planned.gpus_per_node == 0
+
+
+def test_tags_are_the_fleets_and_say_whose_the_group_is() -> None:
+    planned = first_group(group("train", "p5.48xlarge", on_demand(0, 1), team="research"))
+    assert planned.tags == {
+        "team": "ml",
+        "cost-center": "cc-1",
+        "project": "atlas",
+        "gpufleet:environment": "test",
+        "gpufleet:fleet": "atlas",
+        "gpufleet:site": "use1",
+        "gpufleet:node-group": "train",
+        "gpufleet:team": "research",
+    }
+
+
+def test_the_first_type_is_the_groups_type_and_the_others_follow() -> None:
+    planned = first_group(group("a", ["p4de.24xlarge", "p4d.24xlarge"], spot(0, 1)))
+    assert planned.instance_type == "p4de.24xlarge"
+    assert planned.instance_types == ("p4de.24xlarge", "p4d.24xlarge")
+    assert planned.gpus_per_node == 8
+
+
+def test_an_unknown_type_is_an_error_that_names_it() -> None:
+    with pytest.raises(InputError, match=r"p5\.48xlagre"):
+        plan_of(group("a", "p5.48xlagre", on_demand(0, 1)))

@@ -1,0 +1,100 @@
+"""Sites: networks, storage, clusters, hosts, and the plan as a whole."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpufleet.plan import build_plan
+from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, plan_of, rack_site, spec
+
+
+def test_a_kubernetes_site_without_settings_has_the_defaults() -> None:
+    (site,) = plan_of(scheduler="kubernetes").cloud
+    assert site.kubernetes is not None
+    assert site.kubernetes.public_cidrs == ()
+    assert site.kubernetes.system_min == 2
+    assert (
+        build_plan(spec(cloud=[cloud_site(scheduler="kubernetes", kubernetes={})]), CATALOG).cloud[0] == site
+    )
+
+
+def test_a_slurm_site_has_no_cluster_even_with_settings() -> None:
+    (site,) = plan_of(kubernetes={"version": "1.35"}).cloud
+    assert site.kubernetes is None
+
+
+def test_storage_is_planned_with_its_defaults() -> None:
+    lustre = {"capacity": "4800 GiB", "throughput": "125 MB/s/TiB", "import_from": "s3://data/train/v1/"}
+    (site,) = plan_of(
+        storage=[
+            {"name": "scratch", "lustre": lustre},
+            {"name": "data", "bucket": {"name": "atlas-data", "expire_after": "30 d"}},
+        ]
+    ).cloud
+    (system,) = site.lustre
+    assert system.deployment == "PERSISTENT_2"
+    assert system.capacity_gib == 4800
+    assert system.zone == "us-east-1a"
+    assert system.mount == "/mnt/scratch"
+    assert (system.import_bucket, system.import_prefix) == ("data", "train/v1")
+    assert system.backup_days == 0
+    assert system.tags["gpufleet:storage"] == "scratch"
+    (bucket,) = site.buckets
+    assert (bucket.bucket, bucket.expire_days, bucket.versioning) == ("atlas-data", 30, True)
+
+
+def test_a_file_system_without_an_import_has_no_bucket() -> None:
+    lustre = {"capacity": "1200 GiB", "deployment": "scratch-2", "zone": "us-east-1b"}
+    (site,) = plan_of(storage=[{"name": "s", "mount": "/fsx", "lustre": lustre}]).cloud
+    (system,) = site.lustre
+    assert (system.import_bucket, system.import_prefix, system.throughput) == (None, "", None)
+    assert (system.zone, system.mount) == ("us-east-1b", "/fsx")
+    assert site.buckets == ()
+
+
+def test_hosts_have_an_address_and_their_own_management_controller() -> None:
+    fleet = spec(
+        onprem=[
+            rack_site(
+                nodes="dgx[001-003]",
+                bmc="bmc[001-003]",
+                controllers="ctl01",
+                login="login01",
+                ssh={"domain": "dc1.example.com"},
+            )
+        ]
+    )
+    (site,) = build_plan(fleet, CATALOG).onprem
+    assert [(host.name, host.role) for host in site.hosts] == [
+        ("dgx001", "gpu"),
+        ("dgx002", "gpu"),
+        ("dgx003", "gpu"),
+        ("ctl01", "controller"),
+        ("login01", "login"),
+    ]
+    assert site.hosts[1].address == "dgx002.dc1.example.com"
+    assert site.hosts[1].bmc == "bmc002.dc1.example.com"
+    assert site.hosts[3].bmc is None
+    assert site.power_kw_per_node == Decimal("10.2")
+
+
+def test_hosts_without_a_domain_are_reached_by_their_names() -> None:
+    (site,) = build_plan(spec(onprem=[rack_site()]), CATALOG).onprem
+    assert site.hosts[0].address == "dgx001"
+    assert site.hosts[0].bmc is None
+
+
+def test_gpus_are_counted_over_clouds_and_racks() -> None:
+    fleet = spec(cloud=[cloud_site(group("a", "p5.48xlarge", on_demand(0, 4)))], onprem=[rack_site()])
+    assert build_plan(fleet, CATALOG).gpus_at_maximum == 8 * 4 + 8 * 64
+
+
+def test_the_same_fleet_gives_the_same_plan() -> None:
+    fleet = spec(cloud=[cloud_site(group("a", "p5.48xlarge", on_demand(0, 4)))], onprem=[rack_site()])
+    assert build_plan(fleet, CATALOG) == build_plan(fleet.model_copy(deep=True), CATALOG)
+
+
+def test_an_empty_fleet_costs_nothing_and_has_nothing_unknown() -> None:
+    cost = build_plan(spec(), CATALOG).cost
+    assert cost.monthly.expected == 0
+    assert cost.unknown == ()
