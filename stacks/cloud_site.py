@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from components.network import Network, NetworkArgs, SubnetArgs
 from components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
 from stacks.cluster_inside import build_cluster_base
-from stacks.node_groups import Surroundings, build_node_group
+from stacks.node_groups import SiteParts, build_node_group
+from stacks.nodes import running_nodes
 from stacks.settings import Settings
 
 PRIVATE_SERVICES = (
@@ -45,8 +46,17 @@ class _Site:
     opts: pulumi.ResourceOptions
 
 
-def build_site(plan: FleetPlan, site: CloudSitePlan, settings: Settings) -> dict[str, Any]:
-    """Everything of one site. Returns its outputs: `<site>`, and `<site>-kubeconfig` as a secret."""
+@dataclass(frozen=True)
+class SiteOutputs:
+    """What the stack exports of a site. `nodes` are lists of the running nodes of its Slurm groups."""
+
+    site: dict[str, Any]
+    kubeconfig: pulumi.Output[str] | None
+    nodes: Sequence[pulumi.Output[list[dict[str, Any]]]]
+
+
+def build_site(plan: FleetPlan, site: CloudSitePlan, settings: Settings) -> SiteOutputs:
+    """Everything of one site."""
     name = f"{plan.fleet}-{plan.environment}-{site.site}"
     provider = aws.Provider(name, region=site.region, **settings.aws_provider)
     this = _Site(name, site, settings, pulumi.ResourceOptions(providers=[provider]))
@@ -62,7 +72,7 @@ def build_site(plan: FleetPlan, site: CloudSitePlan, settings: Settings) -> dict
     cluster = _cluster(this, site.kubernetes, network, roles) if site.kubernetes else None
     client_group = cluster.security_group_id if cluster else network.node_security_group_id
     storage = {item.name: _lustre(this, item, network, client_group, buckets) for item in site.lustre}
-    around = Surroundings(
+    parts = SiteParts(
         network=network,
         roles=roles,
         cluster=cluster,
@@ -70,24 +80,31 @@ def build_site(plan: FleetPlan, site: CloudSitePlan, settings: Settings) -> dict
         settings=settings,
         opts=this.opts,
     )
-    groups = [build_node_group(f"{name}-{group.name}", group, around) for group in site.node_groups]
-    outputs: dict[str, Any] = {
-        site.site: {
+    groups = {
+        group.name: build_node_group(f"{name}-{group.name}", group, parts) for group in site.node_groups
+    }
+    nodes = [
+        running_nodes(site.site, group, built.names, provider)
+        for group, built in groups.items()
+        if cluster is None
+    ]
+    if cluster and site.kubernetes:
+        build_cluster_base(name, site, site.kubernetes, cluster)
+    return SiteOutputs(
+        site={
             "region": site.region,
             "scheduler": site.scheduler,
             "vpc_id": network.vpc_id,
             "private_subnet_ids": dict(network.private_subnet_ids),
             "public_subnet_ids": dict(network.public_subnet_ids),
             "cluster": _cluster_outputs(cluster),
-            "node_groups": groups,
-            "lustre": [_lustre_outputs(item, storage[item.name]) for item in site.lustre],
+            "node_groups": {key: group.outputs for key, group in groups.items()},
+            "lustre": {item.name: _lustre_outputs(item, storage[item.name]) for item in site.lustre},
             "buckets": {key: bucket.bucket_name for key, bucket in buckets.items()},
-        }
-    }
-    if cluster and site.kubernetes:
-        build_cluster_base(name, site, site.kubernetes, cluster)
-        outputs[f"{site.site}-kubeconfig"] = cluster.kubeconfig
-    return outputs
+        },
+        kubeconfig=cluster.kubeconfig if cluster else None,
+        nodes=nodes,
+    )
 
 
 def _network(this: _Site) -> Network:
@@ -198,7 +215,6 @@ def _cluster_outputs(cluster: EksCluster | None) -> dict[str, Any] | None:
 
 def _lustre_outputs(item: LustrePlan, storage: SharedStorage) -> dict[str, Any]:
     return {
-        "name": item.name,
         "id": storage.file_system_id,
         "dns_name": storage.dns_name,
         "mount_name": storage.mount_name,

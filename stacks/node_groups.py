@@ -32,8 +32,8 @@ from stacks.settings import Settings
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """The site that a node group is built into. `client_group` is the group that nodes share."""
+class SiteParts:
+    """What a node group is built into. `client_group` is the security group that nodes share."""
 
     network: Network
     roles: IamRoles
@@ -41,6 +41,14 @@ class Surroundings:
     client_group: pulumi.Output[str]
     settings: Settings
     opts: pulumi.ResourceOptions
+
+
+@dataclass(frozen=True)
+class BuiltGroup:
+    """A node group: its names in AWS, and what the stack exports of it."""
+
+    names: Sequence[pulumi.Output[str]]
+    outputs: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,8 @@ class _Reservation:
     outputs: dict[str, Any] | None = None
 
 
-def build_node_group(name: str, group: NodeGroupPlan, around: Surroundings) -> dict[str, Any]:
-    """The group and its reservation; returns what the stack exports of them."""
+def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> BuiltGroup:
+    """The group, and the reservation that it launches into."""
     subnets = around.network.public_subnet_ids if group.public_ip else around.network.private_subnet_ids
     reservation = _reserve(name, group, around)
     efa_groups = [around.network.efa_security_group_id] if group.efa else []
@@ -107,8 +115,7 @@ def build_node_group(name: str, group: NodeGroupPlan, around: Surroundings) -> d
         ),
         around.opts,
     )
-    return {
-        "name": group.name,
+    outputs = {
         "kind": "auto-scaling-group" if cluster is None else "eks-node-group",
         "group_names": list(built.group_names),
         "instance_types": list(group.instance_types),
@@ -119,9 +126,10 @@ def build_node_group(name: str, group: NodeGroupPlan, around: Surroundings) -> d
         "placement_group": built.placement_group_name,
         "reservation": reservation.outputs,
     }
+    return BuiltGroup(built.group_names, outputs)
 
 
-def _reserve(name: str, group: NodeGroupPlan, around: Surroundings) -> _Reservation:
+def _reserve(name: str, group: NodeGroupPlan, around: SiteParts) -> _Reservation:
     capacity = group.capacity
     if capacity.kind not in ("odcr", "capacity-block"):
         return _Reservation(placement_group=group.placement_group)
@@ -130,7 +138,7 @@ def _reserve(name: str, group: NodeGroupPlan, around: Surroundings) -> _Reservat
     return _reserve_now(name, group, around) if capacity.kind == "odcr" else _buy(name, group, around)
 
 
-def _existing(group: NodeGroupPlan, around: Surroundings) -> _Reservation:
+def _existing(group: NodeGroupPlan, around: SiteParts) -> _Reservation:
     capacity = group.capacity
     zones = [capacity.reservation_zone] if capacity.reservation_zone else list(group.zones)
     return _Reservation(
@@ -141,7 +149,7 @@ def _existing(group: NodeGroupPlan, around: Surroundings) -> _Reservation:
     )
 
 
-def _reserve_now(name: str, group: NodeGroupPlan, around: Surroundings) -> _Reservation:
+def _reserve_now(name: str, group: NodeGroupPlan, around: SiteParts) -> _Reservation:
     zone = group.capacity.reservation_zone or group.zones[0]
     made = OnDemandReservation(
         name,
@@ -162,7 +170,7 @@ def _reserve_now(name: str, group: NodeGroupPlan, around: Surroundings) -> _Rese
     )
 
 
-def _buy(name: str, group: NodeGroupPlan, around: Surroundings) -> _Reservation:
+def _buy(name: str, group: NodeGroupPlan, around: SiteParts) -> _Reservation:
     capacity, settings = group.capacity, around.settings
     if capacity.duration is None or capacity.start is None:
         raise AssertionError(f"{name}: a checked plan says when and for how long a Capacity Block is bought")

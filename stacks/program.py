@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
@@ -47,10 +47,16 @@ def build_fleet(plan: FleetPlan, settings: Settings) -> None:
     from stacks.account import build_account
     from stacks.cloud_site import build_site
 
+    nodes: list[pulumi.Output[list[dict[str, Any]]]] = []
     for site in plan.cloud:
         outputs = build_site(plan, site, settings)
-        for key, value in outputs.items():
-            pulumi.export(key, value)
+        pulumi.export(site.site, outputs.site)
+        if outputs.kubeconfig is not None:
+            pulumi.export(f"{site.site}-kubeconfig", outputs.kubeconfig)
+        nodes += outputs.nodes
+    pulumi.export(
+        "nodes", pulumi.Output.all(*nodes).apply(lambda lists: [node for found in lists for node in found])
+    )
     pulumi.export("fleet", plan.fleet)
     pulumi.export("environment", plan.environment)
     if plan.cloud:

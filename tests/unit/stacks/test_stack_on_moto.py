@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pulumi
+import pulumi_aws as aws
 import pytest
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.load import load_fleet
+from stacks.nodes import running_nodes
 from stacks.program import build_fleet
 from stacks.settings import Settings
 from tests.unit.components.recording import Recording, record
@@ -136,6 +139,24 @@ def test_the_slurm_group_launched_its_node_with_the_fleets_tags(made: Recording,
     tags = {t["Key"]: t["Value"] for t in instance["Tags"]}
     assert dict(plan.tags).items() <= tags.items()
     assert "PublicIpAddress" not in instance
+
+
+def test_the_nodes_that_run_are_listed_for_the_inventory(made: Recording) -> None:
+    group = made.one("aws:autoscaling/group:Group")
+    (name,) = made.outputs[made.one("NodeGroup", "atlas-sandbox-usw2-burst").urn]["groupNames"]
+    seen: list[Any] = []
+
+    def program() -> None:
+        provider = aws.Provider("west", region="us-west-2")
+        names = [pulumi.Output.from_input(name)]
+        running_nodes("usw2", "burst", names, provider).apply(seen.append)
+
+    record(program, MotoMocks())
+    ((node,),) = seen
+    assert group.inputs["desiredCapacity"] == 1
+    assert (node["site"], node["node_group"], node["user"]) == ("usw2", "burst", "ubuntu")
+    assert node["address"].startswith("10.11.")
+    assert node["name"] == "ip-" + node["address"].replace(".", "-")
 
 
 def test_buckets_are_private_encrypted_and_reached_by_tls_alone(made: Recording) -> None:

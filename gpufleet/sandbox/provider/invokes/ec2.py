@@ -17,7 +17,9 @@ def _filters(arguments: Props) -> dict[str, Any]:
         {"Name": str(item["name"]), "Values": [str(value) for value in item["values"]]}
         for item in arguments.get("filters") or ()
     ]
-    made += [{"Name": f"tag:{key}", "Values": [str(value)]} for key, value in (arguments.get("tags") or {}).items()]
+    made += [
+        {"Name": f"tag:{key}", "Values": [str(value)]} for key, value in (arguments.get("tags") or {}).items()
+    ]
     return {"Filters": made} if made else {}
 
 
@@ -34,7 +36,9 @@ def get_ami(aws: Aws, arguments: Props) -> Props:
     if not images:
         raise CloudError("no image fits the filters", remedy="check owners and filters, or the region")
     if len(images) > 1 and not arguments.get("mostRecent"):
-        raise CloudError(f"{len(images)} images fit the filters", remedy="narrow the filters or set mostRecent")
+        raise CloudError(
+            f"{len(images)} images fit the filters", remedy="narrow the filters or set mostRecent"
+        )
     image = max(images, key=lambda item: str(item.get("CreationDate", "")))
     rid = str(image["ImageId"])
     out = {key[0].lower() + key[1:]: value for key, value in image.items()}
@@ -65,6 +69,26 @@ def get_ami(aws: Aws, arguments: Props) -> Props:
     }
 
 
+def get_instances(aws: Aws, arguments: Props) -> Props:
+    """Ids and addresses of the instances that fit; running ones unless other states are named."""
+    tags = {"tags": arguments.get("instanceTags"), "filters": arguments.get("filters")}
+    states = [str(state) for state in arguments.get("instanceStateNames") or ("running",)]
+    parameters = _filters(tags)
+    parameters["Filters"] = [
+        *parameters.get("Filters", ()),
+        {"Name": "instance-state-name", "Values": states},
+    ]
+    pages = aws.client("ec2").get_paginator("describe_instances").paginate(**parameters)
+    found = [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
+    return {
+        "id": aws.region,
+        "ids": [item["InstanceId"] for item in found],
+        "privateIps": [item["PrivateIpAddress"] for item in found if item.get("PrivateIpAddress")],
+        "publicIps": [item["PublicIpAddress"] for item in found if item.get("PublicIpAddress")],
+        "ipv6Addresses": [item["Ipv6Address"] for item in found if item.get("Ipv6Address")],
+    }
+
+
 def get_capacity_block_offering(aws: Aws, arguments: Props) -> Props:
     """The one Capacity Block on offer that fits; the cheapest of several, the earliest of equals."""
     keys = ("capacityDurationHours", "endDateRange", "instanceCount", "instanceType", "startDateRange")
@@ -72,7 +96,9 @@ def get_capacity_block_offering(aws: Aws, arguments: Props) -> Props:
     offers = answer.get("CapacityBlockOfferings") or []
     if not offers:
         asked = ", ".join(f"{key}={arguments[key]}" for key in keys if arguments.get(key) is not None)
-        raise CloudError(f"no Capacity Block is on offer for {asked}", remedy="ask for another time, length or count")
+        raise CloudError(
+            f"no Capacity Block is on offer for {asked}", remedy="ask for another time, length or count"
+        )
     best = min(offers, key=lambda item: (float(item.get("UpfrontFee") or 0), str(item.get("StartDate"))))
     return {
         "availabilityZone": best["AvailabilityZone"],
@@ -142,7 +168,11 @@ def get_vpc(aws: Aws, arguments: Props) -> Props:
         Filters=[{"Name": "vpc-id", "Values": [rid]}, {"Name": "association.main", "Values": ["true"]}]
     )["RouteTables"]
     blocks = [
-        {"associationId": item["AssociationId"], "cidrBlock": item["CidrBlock"], "state": item["CidrBlockState"]["State"]}
+        {
+            "associationId": item["AssociationId"],
+            "cidrBlock": item["CidrBlock"],
+            "state": item["CidrBlockState"]["State"],
+        }
         for item in vpc.get("CidrBlockAssociationSet") or ()
     ]
     ipv6 = [

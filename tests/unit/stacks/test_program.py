@@ -1,0 +1,114 @@
+"""The stack program as an engine runs it: its configuration, and what bad input gets as an answer."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from gpufleet.errors import InputError
+from stacks.program import run
+from stacks.settings import load_settings
+from tests.unit.components.recording import Recording, record
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def settings(monkeypatch: pytest.MonkeyPatch, **config: str) -> Any:
+    values = {f"gpufleet:{key}": value for key, value in config.items()}
+    monkeypatch.setattr(pulumi.Config, "_get", _reader(values))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    return load_settings(ROOT)
+
+
+def _reader(values: dict[str, str]) -> Any:
+    def get(self: pulumi.Config, key: str, *_: Any, **__: Any) -> str | None:
+        return values.get(f"{self.name}:{key}" if ":" not in key else key)
+
+    return get
+
+
+def program(root: Path, monkeypatch: pytest.MonkeyPatch, **config: str) -> Recording:
+    values = {f"gpufleet:{key}": value for key, value in config.items()}
+    monkeypatch.setattr(pulumi.Config, "_get", _reader(values))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    return record(lambda: run(root))
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    shutil.copytree(
+        ROOT / "stacks", tmp_path / "stacks", ignore=shutil.ignore_patterns("*.py", "__pycache__")
+    )
+    return tmp_path
+
+
+def test_a_real_account_buys_no_block_and_protects_storage_until_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = settings(monkeypatch)
+    assert found.cloud == "aws"
+    assert found.allow_upfront == "0"
+    assert found.protect
+    assert found.aws_provider == {}
+    assert found.aws_client == {}
+
+
+def test_protection_and_the_upfront_cap_are_the_stacks_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = settings(monkeypatch, cloud="aws", protect="false", allowUpfront="800000.50")
+    assert not found.protect
+    assert found.allow_upfront == "800000.50"
+
+
+@pytest.mark.parametrize("amount", ["lots", "-1", "NaN", "Infinity"])
+def test_an_upfront_cap_that_is_no_amount_is_refused(monkeypatch: pytest.MonkeyPatch, amount: str) -> None:
+    with pytest.raises(InputError, match="allowUpfront") as refused:
+        settings(monkeypatch, allowUpfront=amount)
+    assert "pulumi config set" in refused.value.remedy
+
+
+def test_an_unknown_cloud_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="gcp"):
+        settings(monkeypatch, cloud="gcp")
+
+
+def test_the_sandbox_uses_its_own_key_that_no_real_account_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = settings(monkeypatch, cloud="sandbox")
+    assert found.aws_provider["access_key"] == "GPUFLEETSANDBOXONLY0"
+    assert found.aws_client["aws_access_key_id"] == "GPUFLEETSANDBOXONLY0"
+    assert found.aws_client["endpoint_url"] == "http://127.0.0.1:1"
+    assert not found.protect
+
+
+def test_the_program_builds_the_environment_of_its_stack(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = program(checkout, monkeypatch, cloud="sandbox", fleetFile="sandbox")
+    assert len(built.of("aws:ec2/vpc:Vpc")) == 2
+    providers = built.of("pulumi:providers:aws")
+    assert {p.inputs["region"] for p in providers} == {"us-east-1", "us-west-2"}
+    assert {p.inputs["accessKey"] for p in providers} == {"GPUFLEETSANDBOXONLY0"}
+
+
+def test_a_bad_fleet_file_ends_the_run_with_every_finding_and_no_traceback(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = checkout / "stacks" / "sandbox" / "fleet.yaml"
+    text = file.read_text().replace("metadata_iops: 6000", "metadata_iopss: 6000")
+    file.write_text(text.replace("monthly: 45000 USD", "monthly: -1 USD"))
+    with pytest.raises(pulumi.RunError) as ended:
+        program(checkout, monkeypatch, cloud="sandbox", fleetFile="sandbox")
+    assert "metadata_iopss" in str(ended.value)
+    assert "budget.monthly" in str(ended.value)
+    assert ended.value.__cause__ is None
+
+
+def test_a_stack_without_a_fleet_file_says_which_is_missing(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(pulumi.RunError, match="unit"):
+        program(checkout, monkeypatch, cloud="sandbox")
