@@ -39,10 +39,9 @@ _OPS = {
     "read-replacement": Op.READ,
     "import": Op.READ,
     "import-replacement": Op.READ,
-    "discard": Op.DELETE,
-    "discard-replaced": Op.DELETE_REPLACED,
-    "remove-pending-replace": Op.DELETE_REPLACED,
 }
+# Steps that touch nothing: the state forgets a resource that was only read, or is gone already.
+_SILENT = frozenset({"discard", "discard-replaced", "remove-pending-replace"})
 
 
 class EventTranslator:
@@ -83,7 +82,7 @@ class EventTranslator:
                 self._summarize(event.summary_event)
 
     def _begin(self, step: cli.StepEventMetadata) -> None:
-        if is_default_provider(step.urn):
+        if is_default_provider(step.urn) or str(step.op.value) in _SILENT:
             return
         self._plan(step)
         op = _op(step)

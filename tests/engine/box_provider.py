@@ -136,9 +136,7 @@ class Box(Provider):
         inputs = {key: PropertyValue.unmarshal(_value(item)) for key, item in data["inputs"].items()}
         for key in data["secrets"]:
             inputs[key] = PropertyValue(inputs[key].value, is_secret=True)
-        return ReadResponse(
-            request.resource_id, outputs_of(inputs, request.resource_id, self.region), inputs
-        )
+        return ReadResponse(request.resource_id, outputs_of(inputs, request.resource_id, self.region), inputs)
 
     async def invoke(self, request: InvokeRequest) -> InvokeResponse:
         await fault("invoke", request.tok)
@@ -150,9 +148,7 @@ class Box(Provider):
 OUTPUT_ONLY = ("arn", "tokenValue", "region")
 
 
-def outputs_of(
-    inputs: dict[str, PropertyValue], identifier: str, region: str
-) -> dict[str, PropertyValue]:
+def outputs_of(inputs: dict[str, PropertyValue], identifier: str, region: str) -> dict[str, PropertyValue]:
     arn = PropertyValue(f"arn:{identifier}") if identifier else COMPUTED
     outputs = {**inputs, "arn": arn, "region": PropertyValue(region)}
     if "token" in inputs:

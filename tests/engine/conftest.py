@@ -18,7 +18,9 @@ from gpufleet.engine.embedded import EmbeddedEngine
 
 HERE = Path(__file__).parent
 PROVIDER = (sys.executable, str(HERE / "box_provider.py"))
-PREAMBLE = "import pulumi\nfrom pulumi import ResourceOptions as Opts\nfrom boxes import Box, BoxProvider, Group\n"
+PREAMBLE = (
+    "import pulumi\nfrom pulumi import ResourceOptions as Opts\nfrom boxes import Box, BoxProvider, Group\n"
+)
 
 
 class Lab:
@@ -95,17 +97,13 @@ class Lab:
 
     def messages(self, severity: str) -> str:
         """All diagnostics of a severity, joined."""
-        return "\n".join(
-            event.message for event in self.events if getattr(event, "severity", "") == severity
-        )
+        return "\n".join(event.message for event in self.events if getattr(event, "severity", "") == severity)
 
     # -- the cloud
 
     def things(self) -> dict[str, dict[str, Any]]:
         """What exists in the cloud, by id."""
-        return {
-            file.stem: json.loads(file.read_text()) for file in sorted(self.cloud.glob("things/*.json"))
-        }
+        return {file.stem: json.loads(file.read_text()) for file in sorted(self.cloud.glob("things/*.json"))}
 
     def names(self) -> list[str]:
         """The names of what exists in the cloud."""

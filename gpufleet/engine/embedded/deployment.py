@@ -67,14 +67,14 @@ class Deployment:
     def register(self, goal: Goal) -> Outcome:
         """Bring one resource to its goal. Failures of the resource are in the outcome, never raised."""
         urn = self._claim(goal)
-        old, alias = self._find_old(urn, goal)
-        return Registration(self, goal, urn, old, alias).run()
+        old = self._find_old(urn, goal)
+        return Registration(self, goal, urn, old).run()
 
     def read(self, goal: Goal, identifier: str) -> Outcome:
         """Read a resource that the program does not own."""
         urn = self._claim(goal)
-        old, alias = self._find_old(urn, goal)
-        return Registration(self, goal, urn, old, alias).read(identifier)
+        old = self._find_old(urn, goal)
+        return Registration(self, goal, urn, old).read(identifier)
 
     def _claim(self, goal: Goal) -> str:
         if self.context.cancelled.is_set():
@@ -94,10 +94,10 @@ class Deployment:
             self._seen.add(urn)
         return urn
 
-    def _find_old(self, urn: str, goal: Goal) -> tuple[ResourceState | None, str]:
+    def _find_old(self, urn: str, goal: Goal) -> ResourceState | None:
         old = self.store.by_urn.get(urn)
         if old is not None:
-            return old, ""
+            return old
         with self._lock:
             for alias in self._aliases.candidates(goal.name, goal.type, goal.parent, goal.aliases):
                 old = self.store.by_urn.get(alias)
@@ -108,8 +108,8 @@ class Deployment:
                         f"{urn} claims the former resource {alias}, which is registered in its own right"
                     )
                 self._aliases.used[urn] = alias
-                return old, alias
-        return None, ""
+                return old
+        return None
 
     def former_urn(self, urn: str) -> str:
         """The URN under which a resource lies in the old state."""

@@ -75,7 +75,10 @@ def _apply(state: _Folding, record: Record) -> None:
         for index in record.get("drop", ()):
             state.olds[index] = None
     elif kind == "outputs":
-        state.news[record["key"]] = {**state.news[record["key"]], "outputs": record["outputs"]}
+        resource = {name: value for name, value in state.news[record["key"]].items() if name != "outputs"}
+        if record["outputs"]:
+            resource["outputs"] = record["outputs"]
+        state.news[record["key"]] = resource
     elif kind == "salt":
         state.salt = record["salt"]
 

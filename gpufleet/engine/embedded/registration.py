@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 class Registration:
     """The way of one resource through a run."""
 
-    def __init__(
-        self, deployment: Deployment, goal: Goal, urn: str, old: ResourceState | None, alias: str
-    ) -> None:
+    def __init__(self, deployment: Deployment, goal: Goal, urn: str, old: ResourceState | None) -> None:
         self._deployment = deployment
         self._store = deployment.store
         self._reporter = deployment.reporter
@@ -48,9 +46,9 @@ class Registration:
         self._old = old
         self._urn = urn
         self._step: Step | None = None
-        self._new = self._new_state(alias)
+        self._new = self._new_state()
 
-    def _new_state(self, alias: str) -> ResourceState:
+    def _new_state(self) -> ResourceState:
         goal, old = self._goal, self._old
         return ResourceState(
             urn=self._urn,
@@ -63,7 +61,6 @@ class Registration:
             provider=goal.provider if goal.custom and not is_provider_type(goal.type) else "",
             property_dependencies=goal.property_dependencies,
             additional_secret_outputs=goal.additional_secret_outputs,
-            aliases=[alias] if alias else [],
             custom_timeouts=goal.timeouts,
             import_id=goal.import_id,
             retain_on_delete=bool(goal.retain_on_delete),
@@ -99,7 +96,8 @@ class Registration:
             self._reporter.failed(self._step or Step(op, new.urn, new.parent), error.message)
             self._deployment.fail(new.urn, error.message)
             return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
-        return Outcome(new.urn, new.id, new.outputs, unknown=skipped)
+        settled = self._new
+        return Outcome(settled.urn, settled.id, settled.outputs, unknown=skipped)
 
     # -- deciding
 
