@@ -11,7 +11,6 @@ GBPS = {"hdr": 200, "ndr": 400, "xdr": 800, "200gbe": 200, "400gbe": 400, "800gb
 """Speed of one 4x link of each generation, and of one Ethernet port, in Gb/s."""
 
 INFINIBAND = ("hdr", "ndr", "xdr")
-LONGEST_HOST_NAME = 63
 LONGEST_FULL_NAME = 253
 
 
@@ -148,22 +147,11 @@ def slurm_controllers(fleet: Fleet) -> Iterator[Problem]:
 
 @check("host-names")
 def host_names(fleet: Fleet) -> Iterator[Problem]:
-    """A host name is at most 63 characters, with its domain at most 253 (RFC 1035); Slurm and SSH know
-    hosts by these names."""
+    """A host name with its domain has at most 253 characters (RFC 1035); SSH reaches hosts by it."""
     for path, site in fleet.onprem():
-        longest_of_all = 0
-        for where, name, hosts in _ranges(path, site):
-            longest = max(hosts, key=len)
-            longest_of_all = max(longest_of_all, len(longest))
-            if len(longest) > LONGEST_HOST_NAME:
-                yield Problem(
-                    where,
-                    f"host name {longest!r} of {name} has {len(longest)} characters"
-                    f" (at most {LONGEST_HOST_NAME})",
-                    "use a shorter prefix",
-                )
         domain = site.ssh.domain
-        length = longest_of_all + 1 + len(domain)
+        longest = max(len(host) for _, _, hosts in _ranges(path, site) for host in hosts)
+        length = longest + 1 + len(domain)
         if domain and length > LONGEST_FULL_NAME:
             yield Problem(
                 (*path, "ssh", "domain"),

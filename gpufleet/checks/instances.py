@@ -115,6 +115,21 @@ def _gpus(count: int, partition: float) -> str:
     return f"{partition:g} of a GPU" if partition < 1 else "no GPU"
 
 
+@check("accelerator-unknown")
+def accelerator_unknown(fleet: Fleet) -> Iterator[Problem]:
+    """Of some types nobody published which accelerator they have: the plan then counts no GPUs for them
+    and their nodes get neither a label nor the taint of an accelerator."""
+    for each in fleet.groups():
+        for item in fleet.types(each.group):
+            if "gpu" in item.unverified:
+                yield Problem(
+                    (*each.path, "instance_types", each.group.instance_types.index(item.name)),
+                    f"which accelerator {item.name} has is not in the catalog: its GPUs are not counted",
+                    "run `gpufleet catalog refresh` with AWS credentials, and name the taint under `taints`",
+                    "warning",
+                )
+
+
 @check("public-ip-multi-card")
 def public_ip_multi_card(fleet: Fleet) -> Iterator[Problem]:
     """AWS gives no public address at launch to an instance with several network interfaces (EC2 User
@@ -165,6 +180,7 @@ CHECKS = (
     instance_type_in_region,
     instance_type_repeated,
     instance_types_alike,
+    accelerator_unknown,
     public_ip_multi_card,
     volume_performance,
 )

@@ -51,21 +51,14 @@ def mounts(fleet: Fleet) -> Iterator[Mount]:
 
 @check("mount-path")
 def mount_path(fleet: Fleet) -> Iterator[Problem]:
-    """A mount point is an absolute path in its plain form, so that two spellings of one path are not
-    taken for two."""
+    """A mount point is in its plain form, so that two spellings of one path are not taken for two."""
     for mount in mounts(fleet):
-        plain = posixpath.normpath(mount.point) if mount.point.startswith("/") else ""
-        if not plain:
-            yield Problem(
-                mount.path,
-                f"mount point '{mount.point}' is not an absolute path",
-                f"write one that starts with '/', such as '/fsx/{mount.name}'",
-            )
-        elif plain.lstrip("/") != mount.point.lstrip("/") or mount.point.startswith("//"):
+        plain = posixpath.normpath("/" + mount.point.lstrip("/"))
+        if plain != mount.point:
             yield Problem(
                 mount.path,
                 f"mount point '{mount.point}' is not in its plain form",
-                f"write '/{plain.lstrip('/')}'",
+                f"write '{plain}'",
             )
 
 

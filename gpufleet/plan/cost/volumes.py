@@ -51,7 +51,12 @@ def price_volumes(
         rate = Rate.of(price)
         if rate is None:
             ledger.unknown.append(
-                UnknownCost(volumes.site, volumes.owner, f"root volumes: {amount} {unit}", missing(price))
+                UnknownCost(
+                    volumes.site,
+                    volumes.owner,
+                    f"{volumes.low} to {volumes.high} root volumes of {amount} {unit} each",
+                    missing(price),
+                )
             )
             continue
         one += amount * rate.expected

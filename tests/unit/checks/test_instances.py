@@ -125,3 +125,21 @@ def test_public_addresses_on_a_type_with_one_card_pass(judge: Judge) -> None:
 def test_a_volume_faster_than_gp3_is_refused(judge: Judge, volume: dict[str, object], field: str) -> None:
     finding = judge({f"{GROUP}.volume": volume}).only("volume-performance")
     assert finding.field == f"cloud[0].node_groups[0].volume.{field}"
+
+
+def test_a_type_of_an_unknown_accelerator_is_doubtful(judge: Judge) -> None:
+    said = judge(
+        {
+            "cloud.0.region": "ap-south-2",
+            "cloud.0.zones": ["ap-south-2a", "ap-south-2b"],
+            "cloud.0.node_groups": [
+                {
+                    "name": "neuron",
+                    "instance_types": ["trn2u.48xlarge"],
+                    "capacity": {"on_demand": {"max": 1}},
+                }
+            ],
+            "cloud.0.kubernetes.teams": [],
+        }
+    )
+    said.only("accelerator-unknown", "warning")
