@@ -68,9 +68,9 @@ class EmbeddedEngine:
 
     def export(self, request: StackRequest) -> dict[str, Any] | None:
         """The state as `pulumi stack export` prints it; None when there was never a run."""
-        if not request.state_file.exists():
+        folded, digest, interrupted = load_folded(request.state_file)
+        if not digest and not interrupted:
             return None
-        folded, _, _ = load_folded(request.state_file)
         return {"version": 3, "deployment": deployment_json(folded.resources, folded.pending, folded.salt)}
 
     # -- one run

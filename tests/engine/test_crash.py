@@ -1,0 +1,261 @@
+"""Killed, interrupted, locked out, or with a damaged state: nothing is lost and nothing is left running."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpufleet.engine.api import Changes
+from gpufleet.engine.embedded.lock import StateLock
+from gpufleet.engine.errors import StateError, StateLockedError
+from gpufleet.errors import ExitCode
+
+from .conftest import Lab
+
+RUNNER = """
+import pickle, sys
+from gpufleet.engine.embedded import EmbeddedEngine
+request = pickle.loads(open(sys.argv[1], "rb").read())
+result = getattr(EmbeddedEngine(), sys.argv[2])(request, lambda event: None)
+print(result.ok, flush=True)
+"""
+
+
+@pytest.fixture
+def start(lab: Lab, tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    """Starts a verb in a process of its own."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(verb: str) -> subprocess.Popen[str]:
+        request = tmp_path / "request.pickle"
+        lab.configure(config=dict(lab.request.config), providers=dict(lab.request.providers))
+        request.write_bytes(pickle.dumps(lab.request))
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUNNER, str(request), verb], stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def processes_of(lab: Lab) -> list[str]:
+    """The command lines of processes that run with this laboratory's cloud."""
+    marker = f"BOX_CLOUD={lab.cloud}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if marker in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+CHAIN = 'a = Box("a")\nb = Box("b", {"of": a.arn})\nBox("c", {"of": b.arn})\n'
+
+
+def test_a_killed_up_is_reported_and_finished_by_the_next_one(
+    lab: Lab, start: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    lab.program(CHAIN)
+    lab.fault("create", "b", delay=60)
+    process = start("up")
+    wait_for(lambda: (lab.cloud / "reached").exists())
+    process.kill()
+    process.wait()
+    # The journal has it all, before anything was written to the checkpoint.
+    assert not lab.request.state_file.exists()
+    assert "a" in lab.resources()
+    (pending,) = lab.export()["pending_operations"]
+    assert (pending["type"], pending["resource"]["urn"][-1]) == ("creating", "b")
+    wait_for(lambda: processes_of(lab) == [])
+    lab.no_faults()
+    result = lab.up()
+    assert "died while creating urn:pulumi:dev::lab::box:index:Box::b" in lab.messages("warning")
+    assert result.changes == Changes(create=2, same=2)
+    assert lab.names() == ["a", "b", "c"]
+    assert lab.up().changes == Changes(same=4)
+    assert lab.run("destroy").ok
+    assert lab.names() == []
+
+
+def test_a_killed_update_and_a_killed_destroy_lose_nothing(
+    lab: Lab, start: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    lab.up('Box("a", {"size": 1})\nBox("b", {"size": 1})\n')
+    lab.program('Box("a", {"size": 2})\nBox("b", {"size": 1})\n')
+    lab.fault("update", "a", delay=60)
+    process = start("up")
+    wait_for(lambda: (lab.cloud / "reached").exists())
+    process.kill()
+    process.wait()
+    assert [p["type"] for p in lab.export()["pending_operations"]] == ["updating"]
+    lab.no_faults()
+    assert lab.up().changes == Changes(update=1, same=2)
+    (lab.cloud / "reached").unlink()
+    lab.fault("delete", "b", delay=60)
+    process = start("destroy")
+    wait_for(lambda: (lab.cloud / "reached").exists() and lab.names() == ["b"])
+    process.kill()
+    process.wait()
+    assert "b" in lab.resources()
+    lab.no_faults()
+    assert lab.run("destroy").ok
+    assert lab.names() == []
+
+
+def test_a_replacement_that_deletes_first_survives_a_kill_in_the_middle(
+    lab: Lab, start: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    text = 'a = Box("a", {{"slot": {0}}})\nBox("b", {{"slot": a.arn}})\n'
+    lab.up(text.format(1))
+    lab.program(text.format(2))
+    lab.fault("create", "a", delay=60)
+    process = start("up")
+    wait_for(lambda: (lab.cloud / "reached").exists())
+    process.kill()
+    process.wait()
+    assert lab.names() == []
+    assert all(lab.resources()[name]["pendingReplacement"] for name in ("a", "b"))
+    lab.no_faults()
+    lab.forget_calls()
+    assert lab.up().changes == Changes(replace=2, same=1)
+    assert lab.calls("delete") == []
+    assert lab.names() == ["a", "b"]
+    assert lab.up().changes == Changes(same=3)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_its_children_and_keeps_the_state(
+    lab: Lab, start: Callable[[str], subprocess.Popen[str]], sign: signal.Signals
+) -> None:
+    lab.program(CHAIN)
+    lab.fault("create", "b", delay=1)
+    process = start("up")
+    wait_for(lambda: (lab.cloud / "reached").exists())
+    process.send_signal(sign)
+    out, _ = process.communicate(timeout=30)
+    assert out.strip() == "False"
+    assert processes_of(lab) == []
+    # The step under way was finished, the next one was not begun.
+    assert set(lab.resources()) == {"lab-dev", "default", "a", "b"}
+    assert "pending_operations" not in lab.export()
+    assert lab.up().changes == Changes(create=1, same=3)
+
+
+def test_nothing_is_left_running_after_a_run(lab: Lab) -> None:
+    lab.up('Box("a")\n')
+    assert processes_of(lab) == []
+
+
+def test_a_second_run_is_told_who_holds_the_state(
+    lab: Lab, start: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    lab.program('Box("a")\n')
+    lab.fault("create", "a", delay=60)
+    process = start("up")
+    wait_for(lambda: (lab.cloud / "reached").exists())
+    with pytest.raises(StateLockedError) as locked:
+        lab.run("destroy")
+    assert f"process {process.pid} on " in locked.value.message
+    assert "(up, since " in locked.value.message
+    assert locked.value.exit_code == ExitCode.CLOUD_FAILURE == 4
+    # A preview only reads.
+    assert lab.run("preview").ok
+    process.kill()
+    process.wait()
+    lab.no_faults()
+    assert lab.up().ok
+
+
+def test_the_lock_of_a_dead_process_does_not_hold(lab: Lab) -> None:
+    with StateLock(lab.request.state_file, "up"), pytest.raises(StateLockedError, match=str(os.getpid())):
+        lab.program("").run("up")
+    assert lab.run("up").ok
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "other"])
+def test_a_damaged_checkpoint_is_refused_kept_and_its_backup_named(lab: Lab, damage: str) -> None:
+    lab.up('Box("a")\n')
+    lab.up('Box("a")\nBox("b")\n')
+    file = lab.request.state_file
+    good = file.read_text()
+    bad = {"truncated": good[: len(good) // 2], "empty": "", "other": json.dumps({"version": 7})}[damage]
+    file.write_text(bad)
+    for verb in ("preview", "up", "refresh", "destroy"):
+        with pytest.raises(StateError) as refused:
+            lab.run(verb)
+        assert str(file) in refused.value.message
+        assert "dev.json.bak" in refused.value.remedy
+    assert file.read_text() == bad
+    backup = file.with_name("dev.json.bak")
+    assert len(json.loads(backup.read_text())["deployment"]["resources"]) == 3
+    file.write_text(good)
+    assert lab.up().changes == Changes(same=3)
+
+
+def test_a_journal_line_that_was_never_finished_does_not_count(lab: Lab) -> None:
+    lab.up('Box("a")\n')
+    before = lab.export()["resources"]
+    journal = lab.request.state_file.with_name("dev.json.journal")
+    from gpufleet.engine.embedded.checkpoint import load
+
+    digest = load(lab.request.state_file)[1]
+    journal.write_text(json.dumps({"kind": "base", "digest": digest}) + '\n{"kind": "step", "drop": [')
+    assert lab.export()["resources"] == before
+    assert lab.up().changes == Changes(same=2)
+    assert not journal.exists()
+
+
+def test_a_journal_of_another_checkpoint_is_not_folded_in(lab: Lab) -> None:
+    lab.up('Box("a")\n')
+    journal = lab.request.state_file.with_name("dev.json.journal")
+    journal.write_text(
+        json.dumps({"kind": "base", "digest": "of-another"}) + "\n"
+        + json.dumps({"kind": "step", "drop": [0, 1, 2]}) + "\n"
+    )  # fmt: skip
+    assert lab.up().changes == Changes(same=2)
+
+
+def test_a_full_disk_stops_the_run_and_the_recorded_steps_are_kept(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpufleet.engine.embedded import journal
+
+    lab.up('Box("a")\n')
+    genuine = journal._write_all
+
+    def full(descriptor: int, data: bytes) -> None:
+        if b'"put"' in data and b"::b" in data:
+            raise OSError(28, "No space left on device")
+        genuine(descriptor, data)
+
+    monkeypatch.setattr(journal, "_write_all", full)
+    lab.program('Box("a")\nb = Box("b")\nBox("c", {"of": b.arn})\n')
+    assert not lab.run("up").ok
+    assert "No space left on device" in lab.errors()["b"]
+    assert "c" not in lab.names()
+    monkeypatch.setattr(journal, "_write_all", genuine)
+    assert {"a", "b"} <= set(lab.names())

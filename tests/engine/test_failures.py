@@ -1,0 +1,250 @@
+"""When things go wrong: in a provider, in the program, in what the program asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.engine.api import Changes
+from gpufleet.engine.errors import UnsupportedError
+
+from .conftest import Lab
+
+
+def test_dependants_of_a_failed_resource_are_skipped_and_the_rest_is_finished(lab: Lab) -> None:
+    lab.fault("create", "a", message="the cloud is full")
+    lab.program("""
+        a = Box("a", {"size": 1})
+        b = Box("b", {"of": a.arn})
+        c = Box("c", {}, Opts(depends_on=[b]))
+        other = Box("other")
+        Box("more", {"of": other.arn})
+        pulumi.export("arn", a.arn)
+        pulumi.export("other", other.arn)
+    """)
+    result = lab.run("up")
+    assert not result.ok
+    assert lab.errors() == {
+        "a": "the cloud is full",
+        "b": "not tried, because urn:pulumi:dev::lab::box:index:Box::a failed",
+        "c": "not tried, because urn:pulumi:dev::lab::box:index:Box::b failed",
+    }
+    assert [event.name for event in result.failures] == ["a", "b", "c"]
+    assert lab.names() == ["more", "other"]
+    assert set(lab.resources()) == {"lab-dev", "default", "more", "other"}
+    assert "pending_operations" not in lab.export()
+    assert set(result.outputs) == {"other"}
+    assert lab.up().changes == Changes(create=3, same=3)
+
+
+def test_a_failed_check_names_the_property_and_the_reason(lab: Lab) -> None:
+    lab.program('Box("a", {"size": "bad"})\n')
+    for verb in ("preview", "up"):
+        assert not lab.run(verb).ok
+        assert lab.errors() == {"a": "size: 'bad' is no size: give a number"}
+    assert lab.names() == []
+
+
+def test_no_traceback_of_a_provider_reaches_the_user(lab: Lab) -> None:
+    lab.fault("create", "a", message="plain words: with a colon")
+    lab.fault("check", "b", message="no check today")
+    lab.program('Box("a")\nBox("b")\n')
+    lab.run("up")
+    assert lab.errors() == {"a": "plain words: with a colon", "b": "no check today"}
+    assert "Traceback" not in str(lab.events)
+
+
+def test_after_a_failure_nothing_is_deleted_until_a_run_succeeds(lab: Lab) -> None:
+    lab.up('Box("gone")\nBox("a", {"zone": "x"})\n')
+    lab.fault("create", "b", message="no")
+    lab.program('Box("a", {"zone": "y"})\nBox("b")\n')
+    result = lab.run("up")
+    assert not result.ok
+    assert lab.names() == ["a", "a", "gone"]
+    assert "nothing was deleted" in lab.messages("warning")
+    waiting = [r["urn"][-1] for r in lab.export()["resources"] if r.get("delete")]
+    assert waiting == ["a"]
+    lab.no_faults()
+    result = lab.up()
+    assert ("delete-replaced", "a") in lab.steps()
+    assert result.changes == Changes(create=1, delete=1, same=2)
+    assert lab.names() == ["a", "b"]
+    assert not any(resource.get("delete") for resource in lab.export()["resources"])
+
+
+def test_a_failed_update_keeps_the_old_inputs_and_is_tried_again(lab: Lab) -> None:
+    lab.up('Box("a", {"size": 1})\n')
+    lab.fault("update", "a", message="busy")
+    lab.program('Box("a", {"size": 2})\n')
+    assert not lab.run("up").ok
+    assert lab.resources()["a"]["inputs"] == {"size": 1}
+    assert lab.up().changes.update == 1
+    assert lab.resources()["a"]["inputs"] == {"size": 2}
+
+
+def test_a_failed_delete_keeps_the_resource_and_what_it_needs(lab: Lab) -> None:
+    lab.up('a = Box("a")\nb = Box("b", {"of": a.arn})\nBox("c")\n')
+    lab.fault("delete", "b", message="in use")
+    result = lab.run("destroy")
+    assert not result.ok
+    assert lab.errors()["b"] == "in use"
+    assert lab.errors()["a"] == "kept, because urn:pulumi:dev::lab::box:index:Box::b was not deleted"
+    assert lab.names() == ["a", "b"]
+    assert {"a", "b", "default", "lab-dev"} == set(lab.resources())
+    assert lab.run("destroy").ok
+    assert lab.names() == []
+
+
+def test_a_resource_that_does_not_come_up_is_kept_with_its_errors(lab: Lab) -> None:
+    lab.fault("create", "a", init="it never answered")
+    lab.program('a = Box("a", {"size": 1})\nBox("b", {"of": a.arn})\n')
+    result = lab.run("up")
+    assert not result.ok
+    assert lab.errors()["a"] == "it never answered"
+    state = lab.resources()["a"]
+    assert state["initErrors"] == ["it never answered"]
+    assert state["id"] in lab.things()
+    assert state["outputs"]["arn"] == f"arn:{state['id']}"
+    assert "b" not in lab.resources()
+    # Another run goes on with the same resource.
+    result = lab.up()
+    assert result.changes == Changes(create=1, update=1, same=1)
+    assert len(lab.things()) == 2
+    assert "initErrors" not in lab.resources()["a"]
+
+
+def test_the_programs_own_frames_are_all_that_is_shown_of_its_exception(lab: Lab) -> None:
+    lab.up('Box("old")\n')
+    lab.program("""
+        def helper(value):
+            raise ValueError(f"bad value {value}")
+
+        Box("a")
+        helper(42)
+    """)
+    result = lab.run("up")
+    assert not result.ok
+    error = lab.messages("error")
+    assert "ValueError: bad value 42" in error
+    assert 'program/__main__.py", line 9, in <module>' in error
+    assert "in helper" in error
+    assert "runpy" not in error
+    assert "exec_program" not in error
+    assert "site-packages" not in error
+    # What was registered before is there, and nothing was deleted.
+    assert lab.names() == ["a", "old"]
+    assert lab.up('Box("a")\n').changes == Changes(delete=1, same=2)
+
+
+def test_an_exception_in_an_apply_fails_the_run(lab: Lab) -> None:
+    lab.program('a = Box("a")\npulumi.export("x", a.arn.apply(lambda arn: 1 / 0))\n')
+    result = lab.run("up")
+    assert not result.ok
+    assert "ZeroDivisionError" in lab.messages("error")
+    assert lab.names() == ["a"]
+
+
+def test_a_syntax_error_and_a_missing_import_are_told(lab: Lab) -> None:
+    lab.program("def broken(:\n")
+    assert not lab.run("preview").ok
+    assert "SyntaxError" in lab.messages("error")
+    lab.program("import no_such_module\n")
+    assert not lab.run("preview").ok
+    assert "No module named 'no_such_module'" in lab.messages("error")
+
+
+def test_two_resources_of_one_name_fail_the_program(lab: Lab) -> None:
+    lab.program('Box("a")\nBox("a")\n')
+    result = lab.run("up")
+    assert not result.ok
+    assert "two resources have the type box:index:Box and the name 'a'" in lab.messages("error")
+
+
+def test_a_package_without_a_plugin_says_what_is_missing_and_how_to_get_it(lab: Lab) -> None:
+    lab.program("""
+        class Other(pulumi.CustomResource):
+            def __init__(self, name):
+                super().__init__("nosuch:index:Thing", name, {}, None)
+        Other("a")
+        Box("b")
+    """)
+    result = lab.run("preview")
+    assert not result.ok
+    assert "no provider plugin for package 'nosuch'" in lab.errors()["default"]
+    assert "pulumi plugin install resource nosuch" in lab.errors()["default"]
+    assert lab.errors()["a"].startswith("not tried")
+    assert ("create", "b") in lab.steps()
+
+
+def test_a_plugin_that_does_not_start_says_what_it_said(lab: Lab) -> None:
+    script = "import sys; sys.stderr.write('no licence found'); sys.exit(3)"
+    lab.configure(providers={"box": (lab.request.providers["box"][0], "-c", script)})
+    lab.program('Box("a")\n')
+    assert not lab.run("preview").ok
+    assert "no licence found" in lab.errors()["default"]
+
+
+def test_a_provider_that_dies_leaves_the_operation_pending(lab: Lab) -> None:
+    lab.fault("create", "a", die=True)
+    lab.program('Box("a", {"size": 1})\n')
+    result = lab.run("up")
+    assert not result.ok
+    assert "provider 'box' has stopped" in lab.errors()["a"]
+    (pending,) = lab.export()["pending_operations"]
+    assert pending["type"] == "creating"
+    assert pending["resource"]["urn"].endswith("::a")
+    lab.up()
+    assert "an earlier run died while creating urn:pulumi:dev::lab::box:index:Box::a" in lab.messages(
+        "warning"
+    )
+    # It stays on record until a refresh.
+    assert lab.run("refresh").ok
+    assert "pending_operations" not in lab.export()
+
+
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        ('Box("a", {}, Opts(transforms=[lambda args: None]))\n', "resource 'a' has transforms"),
+        ("pulumi.runtime.register_resource_transform(lambda args: None)\n", "a stack transform"),
+        (
+            'class R(pulumi.ComponentResource):\n'
+            "    def __init__(self):\n"
+            '        super().__init__("box:index:Remote", "r", {}, None, True)\n'
+            "R()\n",
+            "resource 'r' is a remote component (box:index:Remote)",
+        ),
+        ('pulumi.StackReference("organization/other/dev")\n', "stack reference 'organization/other/dev'"),
+        (
+            'h = pulumi.ResourceHook("h", lambda args: None)\n'
+            'Box("a", {}, Opts(hooks=pulumi.ResourceHookBinding(before_create=[h])))\n',
+            "resource hook 'h'",
+        ),
+        ('Box("a", {"file": pulumi.FileArchive(".")})\n', "a property is an archive"),
+        ('Box("a", {}, Opts(replace_with=[Box("b")]))\n', "resource 'a' has the option replace_with"),
+        ('Box("a", {}, Opts(replacement_trigger="x"))\n', "resource 'a' has the option replacement_trigger"),
+    ],
+)  # fmt: skip
+def test_what_only_the_cli_does_is_refused_by_name(lab: Lab, program: str, what: str) -> None:
+    lab.program(program)
+    with pytest.raises(UnsupportedError) as refused:
+        lab.run("preview")
+    assert what in refused.value.message
+    assert "needs the Pulumi CLI" in refused.value.message
+    assert "--engine pulumi" in refused.value.remedy
+    assert "Traceback" not in str(lab.events)
+
+
+def test_a_refused_program_keeps_what_it_had_made(lab: Lab) -> None:
+    lab.program('a = Box("a")\na.arn.apply(lambda _: pulumi.StackReference("organization/other/dev"))\n')
+    with pytest.raises(UnsupportedError):
+        lab.run("up")
+    assert lab.names() == ["a"]
+    assert "a" in lab.resources()
+
+
+def test_a_program_can_require_a_version_of_pulumi(lab: Lab) -> None:
+    lab.program('pulumi.require_pulumi_version(">=3.100.0")\n')
+    assert lab.run("preview").ok
+    lab.program('pulumi.require_pulumi_version(">=4.0.0")\n')
+    assert not lab.run("preview").ok
+    assert "requires >=4.0.0" in lab.messages("error")
