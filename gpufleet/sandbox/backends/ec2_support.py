@@ -6,6 +6,8 @@ import fnmatch
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, EC2_RESOURCE_TO_PREFIX
+
 from gpufleet.sandbox.backends.operation import AwsError, Call, Params
 
 if TYPE_CHECKING:
@@ -13,6 +15,12 @@ if TYPE_CHECKING:
 
 Filters = list[dict[str, Any]]
 Describe = dict[str, "Callable[[Any], object]"]
+
+
+# moto's CreateTags refuses ids whose prefix it does not know.
+for _resource_type, _prefix in (("placement-group", "pg"), ("capacity-reservation", "cr")):
+    EC2_RESOURCE_TO_PREFIX.setdefault(_resource_type, _prefix)
+    EC2_PREFIX_TO_RESOURCE.setdefault(_prefix, _resource_type)
 
 
 def ec2_backend(call: Call) -> Any:

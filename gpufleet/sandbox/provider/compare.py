@@ -197,7 +197,12 @@ def drifted_inputs(handler: Handler, declared: Props, before: Props, now: Props)
         else:
             result[key] = project(handler, value, now[key], key)
     for key in known:
-        if key in declared or key in handler.computed or key == "region" or now.get(key) in (None, [], {}, ""):
+        if (
+            key in declared
+            or key in handler.computed
+            or key == "region"
+            or now.get(key) in (None, [], {}, "")
+        ):
             continue
         if not same(handler, before.get(key), now[key], key):
             result[key] = now[key]

@@ -16,7 +16,8 @@ from gpufleet.sandbox.credentials import ACCESS_KEY_ID
 
 DEFAULT_REGION = "us-east-1"
 _KNOWN = frozenset({
-    "accessKey", "allowedAccountIds", "defaultTags", "endpoints", "ignoreTags", "maxRetries", "pluginDownloadUrl",
+    "accessKey", "allowedAccountIds", "defaultTags", "endpoints", "ignoreTags", "maxRetries",
+    "pluginDownloadUrl",
     "region", "s3UsePathStyle", "secretKey", "skipCredentialsValidation", "skipMetadataApiCheck",
     "skipRegionValidation", "skipRequestingAccountId", "version", "useFipsEndpoint", "useDualstackEndpoint",
     "retryMode", "forbiddenAccountIds", "profile", "token", "assumeRoles", "assumeRole", "stsRegion",
@@ -54,7 +55,9 @@ def parse(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) -
     region = decoded.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
     return ProviderConfig(
         region=str(region or DEFAULT_REGION),
-        default_tags={str(key): str(value) for key, value in (tags.get("tags") or {}).items() if key != "__defaults"},
+        default_tags={
+            str(key): str(value) for key, value in (tags.get("tags") or {}).items() if key != "__defaults"
+        },
         allowed_accounts=tuple(str(item) for item in decoded.get("allowedAccountIds") or ()),
         forbidden_accounts=tuple(str(item) for item in decoded.get("forbiddenAccountIds") or ()),
         endpoint=endpoint,
@@ -97,8 +100,8 @@ def refuse_remote(endpoint: str) -> None:
         local = host == "localhost"
     if not local:
         raise InputError(
-            f"endpoint {endpoint!r} is not on loopback: the sandbox's aws provider speaks to the emulated AWS only",
-            remedy="unset AWS_ENDPOINT_URL and aws:endpoints, or use the real aws provider for a real account",
+            f"endpoint {endpoint!r} is not on loopback: the sandbox's aws provider reaches nothing else",
+            remedy="unset AWS_ENDPOINT_URL and aws:endpoints; a real account needs the real aws provider",
         )
 
 
@@ -114,8 +117,8 @@ def refuse_real_credentials(values: Mapping[str, Any], environ: Mapping[str, str
     if key != ACCESS_KEY_ID:
         source = "aws:accessKey" if values.get("accessKey") else "AWS_ACCESS_KEY_ID"
         raise InputError(
-            f"{source} {str(key)[:4]}... is not the sandbox's own key: its aws provider takes no real credentials",
-            remedy=f"unset {source}, or set it to {ACCESS_KEY_ID}; a real account needs the real aws provider",
+            f"{source} {str(key)[:4]}... is not the sandbox's own key: no real credentials are taken",
+            remedy=f"unset {source}, or set it to {ACCESS_KEY_ID}; real accounts need the real aws provider",
         )
 
 

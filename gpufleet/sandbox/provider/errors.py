@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, ParamValidationError
 
@@ -13,12 +12,21 @@ from gpufleet.errors import CloudError, GpufleetError
 
 _MISSING = re.compile(r"NotFound|NoSuch|NotExist|NonExistent|^404$|\.Unknown$|^Unknown(Monitor|Subscription)")
 _REMEDIES = (
-    (re.compile(r"NotImplemented|^501$|UnknownOperation"), "the emulated AWS of gpufleet does not have this operation"),
-    (re.compile(r"AlreadyExist|Duplicate|InUse|AlreadyOwned|Conflict"), "choose another name, or delete what is there"),
+    (
+        re.compile(r"NotImplemented|^501$|UnknownOperation"),
+        "the emulated AWS of gpufleet does not have this operation",
+    ),
+    (
+        re.compile(r"AlreadyExist|Duplicate|InUse|AlreadyOwned|Conflict"),
+        "choose another name, or delete what is there",
+    ),
     (re.compile(r"DependencyViolation|DeleteConflict"), "delete first what still uses it"),
     (_MISSING, "what it refers to is gone: run refresh, then up"),
     (re.compile(r"Limit|Quota|Capacity"), "raise the quota, or ask for less or for another zone or time"),
-    (re.compile(r"Unauthorized|AccessDenied|AuthFailure|InvalidClientTokenId"), "use the sandbox's own credentials"),
+    (
+        re.compile(r"Unauthorized|AccessDenied|AuthFailure|InvalidClientTokenId"),
+        "use the sandbox's own credentials",
+    ),
     (re.compile(r"Throttl|RequestLimit"), "run up again: what was done is kept"),
 )
 
@@ -41,7 +49,7 @@ def keeping(resource_id: str) -> Iterator[None]:
     except (ClientError, BotoCoreError, TimeoutError, GpufleetError) as error:
         code = f"{code_of(error)}: " if code_of(error) else ""
         raise PartialCreateError(
-            f"{resource_id} was made and is kept in the state, but is not complete: {code}{message_of(error)}",
+            f"{resource_id} was made and is kept in the state, but is incomplete: {code}{message_of(error)}",
             resource_id=resource_id,
             remedy="correct the inputs and run up again",
         ) from error
@@ -50,8 +58,7 @@ def keeping(resource_id: str) -> Iterator[None]:
 def code_of(error: BaseException) -> str:
     """The AWS error code of an exception, or an empty string."""
     if isinstance(error, ClientError):
-        details: dict[str, Any] = error.response.get("Error", {})
-        return str(details.get("Code", ""))
+        return str(error.response.get("Error", {}).get("Code", ""))
     return ""
 
 
@@ -79,7 +86,10 @@ def explain(error: Exception, subject: str, action: str) -> GpufleetError:
         )
     if isinstance(error, ClientError):
         code = code_of(error)
-        remedy = next((text for pattern, text in _REMEDIES if pattern.search(code)), "correct the inputs and run up again")
+        remedy = next(
+            (text for pattern, text in _REMEDIES if pattern.search(code)),
+            "correct the inputs and run up again",
+        )
         return CloudError(_line(f"{action} {subject}: {code}: {message_of(error)}"), remedy=remedy)
     if isinstance(error, EndpointConnectionError):
         return CloudError(
@@ -88,7 +98,10 @@ def explain(error: Exception, subject: str, action: str) -> GpufleetError:
         )
     if isinstance(error, BotoCoreError | TimeoutError):
         return CloudError(_line(f"{action} {subject}: {error}"), remedy="run refresh, then up again")
-    return GpufleetError(_line(f"{action} {subject}: {type(error).__name__}: {error}"), remedy="report this: it is a fault of the provider")
+    return GpufleetError(
+        _line(f"{action} {subject}: {type(error).__name__}: {error}"),
+        remedy="report this: it is a fault of the provider",
+    )
 
 
 def _prefixed(error: GpufleetError, subject: str, action: str) -> GpufleetError:
@@ -97,8 +110,7 @@ def _prefixed(error: GpufleetError, subject: str, action: str) -> GpufleetError:
     message = _line(f"{action} {subject}: {error.message}")
     if isinstance(error, PartialCreateError):
         return PartialCreateError(message, resource_id=error.resource_id, remedy=error.remedy)
-    copy = type(error)(message, remedy=error.remedy)
-    return copy
+    return type(error)(message, remedy=error.remedy)
 
 
 def _line(text: str) -> str:

@@ -13,6 +13,7 @@ from gpufleet.sandbox.provider.mapper import Names, from_response, to_request
 from gpufleet.sandbox.provider.schema import Problem
 from gpufleet.sandbox.provider.wire import Props
 
+Defaults = Mapping[str, Any]
 PARTITION = "aws"
 
 
@@ -38,7 +39,12 @@ class Aws:
         return f"arn:{PARTITION}:{service}:{where}:{self.account}:{resource}"
 
     def send(
-        self, service: str, operation: str, values: Mapping[str, Any], names: Names | None = None, **fixed: Any
+        self,
+        service: str,
+        operation: str,
+        values: Mapping[str, Any],
+        names: Names | None = None,
+        **fixed: Any,
     ) -> dict[str, Any]:
         """Calls an operation with properties mapped to its parameters; `fixed` are parameters as they are."""
         client = self.client(service)
@@ -66,12 +72,12 @@ class Handler(ABC):
     that it returns as None is gone. Paths are dotted, without list indices.
     """
 
-    token: ClassVar[str]
+    pulumi_type: ClassVar[str]
     force_new: ClassVar[Collection[str]] = frozenset()
     """Paths whose change needs a replacement; a path stands for everything below it."""
     computed: ClassVar[Collection[str]] = frozenset()
     """Inputs that AWS fills in when the program does not: their absence is no change."""
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[Defaults] = {}
     """Inputs that the real provider fills in, as it does: they appear among the inputs."""
     ordered: ClassVar[Collection[str]] = frozenset()
     """Paths of string lists whose order matters; every other list of strings is a set."""
@@ -87,7 +93,7 @@ class Handler(ABC):
     @property
     def schema(self) -> schema.ResourceSchema:
         """The declared properties of the type."""
-        return schema.resource(self.token)
+        return schema.resource(self.pulumi_type)
 
     def check(self, inputs: Props) -> list[Problem]:
         """Rules that the schema cannot tell; inputs may hold unknown values."""
@@ -117,7 +123,9 @@ class Handler(ABC):
 
         The default refuses: a type whose every property forces a replacement never gets here.
         """
-        raise NotImplementedError(f"{self.token} {rid} cannot change {', '.join(sorted(changed))} in place")
+        raise NotImplementedError(
+            f"{self.pulumi_type} {rid} cannot change {', '.join(sorted(changed))} in place"
+        )
 
     @abstractmethod
     def delete(self, aws: Aws, rid: str, state: Props) -> None:

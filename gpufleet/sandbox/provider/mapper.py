@@ -12,13 +12,10 @@ import datetime
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpufleet.errors import GpufleetError
 from gpufleet.sandbox.provider import schema
-
-if TYPE_CHECKING:
-    from botocore.model import Shape
 
 
 class MappingError(GpufleetError):
@@ -48,8 +45,10 @@ def canonical(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def to_request(shape: Shape, values: Mapping[str, Any], names: Names = _NO_NAMES, path: str = "") -> dict[str, Any]:
-    """Parameters for a structure shape of botocore. Raises MappingError for a property without place."""
+def to_request(
+    shape: Any, values: Mapping[str, Any], names: Names = _NO_NAMES, path: str = ""
+) -> dict[str, Any]:
+    """Parameters for a `botocore.model.StructureShape`. MappingError for a property without place."""
     members = {canonical(member): member for member in shape.members}
     result: dict[str, Any] = {}
     for key, value in values.items():
@@ -77,7 +76,7 @@ def _find(members: Mapping[str, str], name: str) -> str | None:
     return None
 
 
-def _encode(shape: Shape, value: Any, names: Names, path: str) -> Any:
+def _encode(shape: Any, value: Any, names: Names, path: str) -> Any:
     kind = shape.type_name
     if kind == "structure" and isinstance(value, dict):
         return to_request(shape, value, names, path)

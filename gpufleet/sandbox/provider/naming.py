@@ -21,7 +21,9 @@ def auto_name(rule: AutoName, logical: str, seed: bytes) -> str:
     return f"{rule.prefix}{stem[:room]}-{digits}"
 
 
-def apply(rule: AutoName | None, inputs: Props, old: Mapping[str, Any], logical: str, seed: bytes) -> list[str]:
+def apply(
+    rule: AutoName | None, inputs: Props, old: Mapping[str, Any], logical: str, seed: bytes
+) -> list[str]:
     """Names `inputs` in place where nothing names them; returns the properties that were filled.
 
     A name made before is kept, so that it stays the same for the life of the resource.

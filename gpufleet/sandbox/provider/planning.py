@@ -55,7 +55,9 @@ def diff(handler: Handler, old: Props, new: Props, ignore: list[str]) -> DiffRes
     changes = [change for change in differences(handler, old, new) if not _ignored(change, ignore)]
     changed = frozenset(top_level(change.path) for change in changes)
     forced = handler.replaces(old, new, changed) if changed else frozenset()
-    replacing = {change.path: _forces(handler, change.dotted) or top_level(change.path) in forced for change in changes}
+    replacing = {
+        change.path: _forces(handler, change.dotted) or top_level(change.path) in forced for change in changes
+    }
     replaces = sorted({top_level(path) for path, hard in replacing.items() if hard})
     return DiffResponse(
         changes=bool(changes),
@@ -63,7 +65,8 @@ def diff(handler: Handler, old: Props, new: Props, ignore: list[str]) -> DiffRes
         replaces=replaces,
         delete_before_replace=bool(replaces) and collides(handler, old, new),
         detailed_diff={
-            change.path: PropertyDiff(_KINDS[change.kind, replacing[change.path]], input_diff=True) for change in changes
+            change.path: PropertyDiff(_KINDS[change.kind, replacing[change.path]], input_diff=True)
+            for change in changes
         },
     )
 
@@ -84,7 +87,9 @@ def _ignored(change: Change, ignore: list[str]) -> bool:
 def _forces(handler: Handler, dotted: str) -> bool:
     """Whether a path, or a block that it lies in, forces a replacement; `region` always does."""
     steps = dotted.split(".")
-    return dotted == "region" or any(".".join(steps[: end + 1]) in handler.force_new for end in range(len(steps)))
+    return dotted == "region" or any(
+        ".".join(steps[: end + 1]) in handler.force_new for end in range(len(steps))
+    )
 
 
 def collides(handler: Handler, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -119,7 +124,9 @@ def planned_create(handler: Handler, config: ProviderConfig, inputs: Props) -> P
     return _with_known(handler, config, inputs, state)
 
 
-def planned_update(handler: Handler, config: ProviderConfig, inputs: Props, old_inputs: Props, old: Props) -> Props:
+def planned_update(
+    handler: Handler, config: ProviderConfig, inputs: Props, old_inputs: Props, old: Props
+) -> Props:
     """The outputs of a previewed update: what cannot change keeps its value."""
     state = dict(old)
     for key in old_inputs:

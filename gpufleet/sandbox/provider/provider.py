@@ -57,7 +57,9 @@ class AwsProvider(api.Provider):
     async def diff_config(self, request: api.DiffRequest) -> api.DiffResponse:
         """A changed configuration never replaces resources: their own diffs show what it changes."""
         old, new = plain_map(request.old_state), plain_map(request.new_inputs)
-        return api.DiffResponse(changes=old != new, diffs=sorted(k for k in {*old, *new} if old.get(k) != new.get(k)))
+        return api.DiffResponse(
+            changes=old != new, diffs=sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+        )
 
     async def configure(self, request: api.ConfigureRequest) -> api.ConfigureResponse:
         """Takes region, tags and endpoint; starts the checkout's emulated AWS where no endpoint is named."""
@@ -100,14 +102,20 @@ class AwsProvider(api.Provider):
         try:
             handler = handler_for(request.type)
         except InputError as error:
-            return api.CheckResponse(request.new_inputs, [api.CheckFailure("", f"{error.message}; {error.remedy}")])
+            return api.CheckResponse(
+                request.new_inputs, [api.CheckFailure("", f"{error.message}; {error.remedy}")]
+            )
         given = plain_map(request.new_inputs)
         filled, problems = planning.checked_inputs(
             handler, self._config, given, plain_map(request.old_inputs), request.name, request.random_seed
         )
         answer = {key: value for key, value in request.new_inputs.items() if key in given}
-        answer |= {key: wrap(value) for key, value in filled.items() if key not in given or given[key] != value}
-        return api.CheckResponse(answer, [api.CheckFailure(problem.path, problem.reason) for problem in problems])
+        answer |= {
+            key: wrap(value) for key, value in filled.items() if key not in given or given[key] != value
+        }
+        return api.CheckResponse(
+            answer, [api.CheckFailure(problem.path, problem.reason) for problem in problems]
+        )
 
     async def diff(self, request: api.DiffRequest) -> api.DiffResponse:
         """Compares old and new inputs; without old inputs, what the state has of them."""
@@ -137,7 +145,9 @@ class AwsProvider(api.Provider):
         handler = handler_for(request.type)
         inputs, secrets = plain_map(request.properties), secret_keys(request.properties)
         if request.preview:
-            return api.CreateResponse("", wrap_map(planning.planned_create(handler, self._config, inputs), secrets))
+            return api.CreateResponse(
+                "", wrap_map(planning.planned_create(handler, self._config, inputs), secrets)
+            )
         try:
             rid, state = await self._in_thread(lambda: self._create(handler, inputs, request.name))
         except PartialCreateError as error:
@@ -159,7 +169,7 @@ class AwsProvider(api.Provider):
                 if observed is None:
                     raise TimeoutError("AWS does not show it")
         except Exception as error:
-            raise explain(error, f"{handler.token} {name}", "creating") from error
+            raise explain(error, f"{handler.pulumi_type} {name}", "creating") from error
         return rid, planning.state_of(handler, self._config, inputs, rid, observed)
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
@@ -179,13 +189,15 @@ class AwsProvider(api.Provider):
             wrap_map({key: value for key, value in found.items() if key not in kept}, secrets) | kept,
         )
 
-    def _read(self, handler: Handler, request: api.ReadRequest, known: Props) -> Props | None:
+    def _read(
+        self, handler: Handler, request: api.ReadRequest | api.DeleteRequest, known: Props
+    ) -> Props | None:
         try:
             return handler.read(self._aws(known), request.resource_id, known)
         except Exception as error:
             if is_missing(error):
                 return None
-            raise explain(error, f"{handler.token} {request.name}", "reading") from error
+            raise explain(error, f"{handler.pulumi_type} {request.name}", "reading") from error
 
     async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:
         """Changes a resource in place, or says what a change would give."""
@@ -208,9 +220,9 @@ class AwsProvider(api.Provider):
             handler.update(aws, rid, old, new, changed)
             observed = handler.read(aws, rid, new)
         except Exception as error:
-            raise explain(error, f"{handler.token} {request.name}", "updating") from error
+            raise explain(error, f"{handler.pulumi_type} {request.name}", "updating") from error
         if observed is None:
-            raise explain(TimeoutError(f"{rid} is gone"), f"{handler.token} {request.name}", "updating")
+            raise explain(TimeoutError(f"{rid} is gone"), f"{handler.pulumi_type} {request.name}", "updating")
         return planning.state_of(handler, self._config, new, rid, observed)
 
     async def delete(self, request: api.DeleteRequest) -> None:
@@ -223,9 +235,10 @@ class AwsProvider(api.Provider):
         try:
             handler.delete(self._aws(state), request.resource_id, state)
         except Exception as error:
-            if is_missing(error):
+            # What is missing may be something else that the deletion touches.
+            if is_missing(error) and self._read(handler, request, state) is None:
                 return
-            raise explain(error, f"{handler.token} {request.name}", "deleting") from error
+            raise explain(error, f"{handler.pulumi_type} {request.name}", "deleting") from error
 
     async def invoke(self, request: api.InvokeRequest) -> api.InvokeResponse:
         """Runs a function of pulumi_aws."""

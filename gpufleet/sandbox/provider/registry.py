@@ -94,4 +94,4 @@ def handler_for(urn_type: str) -> Handler:
 @lru_cache(maxsize=64)
 def _handlers(module: str) -> dict[str, Handler]:
     found: tuple[Handler, ...] = importlib.import_module(f"{_PACKAGE}.{module}").HANDLERS
-    return {handler.token: handler for handler in found}
+    return {handler.pulumi_type: handler for handler in found}

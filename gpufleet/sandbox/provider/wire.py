@@ -29,13 +29,15 @@ def plain(value: PropertyValue) -> Any:
     if isinstance(inner, Mapping):
         return {key: plain(item) for key, item in inner.items()}
     if isinstance(inner, Sequence):
-        return [plain(item) for item in inner]
+        return [plain(item) for item in inner if isinstance(item, PropertyValue)]
     raise TypeError(f"a property of type {type(inner).__name__} has no plain value")
 
 
 def plain_map(values: Mapping[str, PropertyValue]) -> Props:
     """The plain values of a map of properties; nulls are left out."""
-    return {key: item for key, item in ((key, plain(value)) for key, value in values.items()) if item is not None}
+    return {
+        key: item for key, item in ((key, plain(value)) for key, value in values.items()) if item is not None
+    }
 
 
 def wrap(value: Any, *, secret: bool = False) -> PropertyValue:

@@ -15,12 +15,22 @@ _TOKEN_LIFETIME_S = 60
 def get_caller_identity(aws: Aws, arguments: Props) -> Props:
     """Who asks."""
     found = aws.client("sts").get_caller_identity()
-    return {"accountId": found["Account"], "arn": found["Arn"], "userId": found["UserId"], "id": found["Account"]}
+    return {
+        "accountId": found["Account"],
+        "arn": found["Arn"],
+        "userId": found["UserId"],
+        "id": found["Account"],
+    }
 
 
 def get_partition(aws: Aws, arguments: Props) -> Props:
     """The partition of ARNs and the suffix of service names."""
-    return {"partition": PARTITION, "dnsSuffix": "amazonaws.com", "reverseDnsPrefix": "com.amazonaws", "id": PARTITION}
+    return {
+        "partition": PARTITION,
+        "dnsSuffix": "amazonaws.com",
+        "reverseDnsPrefix": "com.amazonaws",
+        "id": PARTITION,
+    }
 
 
 def get_region(aws: Aws, arguments: Props) -> Props:
@@ -87,9 +97,13 @@ def get_cluster_auth(aws: Aws, arguments: Props) -> Props:
     event = "before-sign.sts.GetCallerIdentity"
     sts.meta.events.register(event, name_cluster, unique_id=f"cluster-{name}")
     try:
-        url = sts.generate_presigned_url("get_caller_identity", Params={}, ExpiresIn=_TOKEN_LIFETIME_S, HttpMethod="GET")
+        url = sts.generate_presigned_url(
+            "get_caller_identity", Params={}, ExpiresIn=_TOKEN_LIFETIME_S, HttpMethod="GET"
+        )
     finally:
         sts.meta.events.unregister(event, name_cluster, unique_id=f"cluster-{name}")
-    return {"id": name, "name": name, "token": f"k8s-aws-v1.{base64.urlsafe_b64encode(url.encode()).decode().rstrip('=')}"}
-
-
+    return {
+        "id": name,
+        "name": name,
+        "token": f"k8s-aws-v1.{base64.urlsafe_b64encode(url.encode()).decode().rstrip('=')}",
+    }

@@ -52,9 +52,12 @@ def get_ami(aws: Aws, arguments: Props) -> Props:
         for item in image.get("BlockDeviceMappings") or ()
     ]  # fmt: skip
     keep = {
-        "architecture", "bootMode", "creationDate", "deprecationTime", "description", "enaSupport", "hypervisor",
-        "imageId", "imageLocation", "imageOwnerAlias", "imageType", "imdsSupport", "kernelId", "name", "ownerId",
-        "platform", "platformDetails", "public", "ramdiskId", "rootDeviceName", "rootDeviceType", "sriovNetSupport",
+        "architecture", "bootMode", "creationDate", "deprecationTime", "description", "enaSupport",
+        "hypervisor",
+        "imageId", "imageLocation", "imageOwnerAlias", "imageType", "imdsSupport", "kernelId", "name",
+        "ownerId",
+        "platform", "platformDetails", "public", "ramdiskId", "rootDeviceName", "rootDeviceType",
+        "sriovNetSupport",
         "state", "tpmSupport", "usageOperation", "virtualizationType",
     }  # fmt: skip
     root = next((item for item in devices if item["deviceName"] == image.get("RootDeviceName")), None)
@@ -177,8 +180,10 @@ def get_vpc(aws: Aws, arguments: Props) -> Props:
     ]
     ipv6 = [
         {
-            "associationId": item["AssociationId"], "ipPool": item.get("Ipv6Pool", ""), "ipv6CidrBlock": item["Ipv6CidrBlock"],
-            "networkBorderGroup": item.get("NetworkBorderGroup", ""), "state": item["Ipv6CidrBlockState"]["State"],
+            "associationId": item["AssociationId"], "ipPool": item.get("Ipv6Pool", ""),
+            "ipv6CidrBlock": item["Ipv6CidrBlock"],
+            "networkBorderGroup": item.get("NetworkBorderGroup", ""),
+            "state": item["Ipv6CidrBlockState"]["State"],
         }
         for item in vpc.get("Ipv6CidrBlockAssociationSet") or ()
     ]  # fmt: skip

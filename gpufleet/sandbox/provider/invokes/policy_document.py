@@ -27,7 +27,9 @@ def get_policy_document(aws: Aws, arguments: Props) -> Props:
         for statement in _statements(document):
             sid = statement.get("Sid")
             if sid and any(item.get("Sid") == sid for item in merged):
-                raise InputError(f"two source documents have a statement {sid!r}", remedy="rename one, or override it")
+                raise InputError(
+                    f"two source documents have a statement {sid!r}", remedy="rename one, or override it"
+                )
             merged.append(statement)
     for given in arguments.get("statements") or ():
         _override(merged, _statement(given))
@@ -56,7 +58,9 @@ def _documents(arguments: Props, single: str, several: str) -> Iterable[dict[str
         try:
             loaded = json.loads(text)
         except ValueError as error:
-            raise InputError(f"{several}: not a JSON document: {error}", remedy="pass policy documents as JSON") from error
+            raise InputError(
+                f"{several}: not a JSON document: {error}", remedy="pass policy documents as JSON"
+            ) from error
         yield loaded
 
 
@@ -112,6 +116,9 @@ def _conditions(given: list[Props]) -> dict[str, dict[str, Any]]:
     for item in given:
         made.setdefault(item["test"], {}).setdefault(item["variable"], []).extend(item["values"])
     return {
-        test: {variable: values[0] if len(values) == 1 else values for variable, values in sorted(variables.items())}
+        test: {
+            variable: values[0] if len(values) == 1 else values
+            for variable, values in sorted(variables.items())
+        }
         for test, variables in sorted(made.items())
     }

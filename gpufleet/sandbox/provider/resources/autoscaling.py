@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names, to_request
 from gpufleet.sandbox.provider.resources.ec2 import find
 from gpufleet.sandbox.provider.schema import Problem
@@ -14,8 +14,10 @@ from gpufleet.sandbox.provider.wire import Props, contains_unknown
 
 _TIMEOUT_S = 600.0
 _LOCAL = frozenset({
-    "forceDelete", "forceDeleteWarmPool", "ignoreFailedScalingActivities", "instanceRefresh", "waitForCapacityTimeout",
-    "waitForElbCapacity", "minElbCapacity", "enabledMetrics", "metricsGranularity", "suspendedProcesses", "warmPool",
+    "forceDelete", "forceDeleteWarmPool", "ignoreFailedScalingActivities", "instanceRefresh",
+    "waitForCapacityTimeout",
+    "waitForElbCapacity", "minElbCapacity", "enabledMetrics", "metricsGranularity", "suspendedProcesses",
+    "warmPool",
     "namePrefix", "region", "tags",
 })  # fmt: skip
 _ONLY_AT_CREATION = frozenset({"loadBalancers", "targetGroupArns", "trafficSources", "initialLifecycleHooks"})
@@ -49,15 +51,17 @@ _NAMES = Names(
 class Group(Handler):
     """aws.autoscaling.Group."""
 
-    token = "aws:autoscaling/group:Group"
+    pulumi_type = "aws:autoscaling/group:Group"
     force_new = frozenset({"name", "namePrefix"})
     computed = frozenset({
         "availabilityZones", "defaultCooldown", "desiredCapacity", "healthCheckType", "loadBalancers",
-        "mixedInstancesPolicy", "serviceLinkedRoleArn", "targetGroupArns", "terminationPolicies", "trafficSources",
-        "vpcZoneIdentifiers", "capacityReservationSpecification", "availabilityZoneDistribution", "launchTemplate",
+        "mixedInstancesPolicy", "serviceLinkedRoleArn", "targetGroupArns", "terminationPolicies",
+        "trafficSources",
+        "vpcZoneIdentifiers", "capacityReservationSpecification", "availabilityZoneDistribution",
+        "launchTemplate",
         "instanceLifecyclePolicy",
     })  # fmt: skip
-    defaults = {
+    defaults: ClassVar[Defaults] = {
         "forceDelete": False, "forceDeleteWarmPool": False, "healthCheckGracePeriod": 300,
         "ignoreFailedScalingActivities": False, "metricsGranularity": "1Minute", "protectFromScaleIn": False,
         "waitForCapacityTimeout": "10m",
@@ -71,12 +75,22 @@ class Group(Handler):
         found = []
         ways = ("launchTemplate", "launchConfiguration", "mixedInstancesPolicy")
         if len([key for key in ways if inputs.get(key)]) != 1:
-            found.append(Problem("launchTemplate", f"a group launches in exactly one way: set one of {', '.join(ways)}"))
-        sizes = [inputs.get("minSize"), inputs.get("desiredCapacity", inputs.get("minSize")), inputs.get("maxSize")]
+            found.append(
+                Problem(
+                    "launchTemplate", f"a group launches in exactly one way: set one of {', '.join(ways)}"
+                )
+            )
+        sizes = [
+            inputs.get("minSize"),
+            inputs.get("desiredCapacity", inputs.get("minSize")),
+            inputs.get("maxSize"),
+        ]
         if not contains_unknown(sizes) and sizes != sorted(int(size) for size in sizes if size is not None):
             found.append(Problem("minSize", f"minSize, desiredCapacity and maxSize ({sizes}) must ascend"))
         if not inputs.get("vpcZoneIdentifiers") and not inputs.get("availabilityZones"):
-            found.append(Problem("vpcZoneIdentifiers", "set vpcZoneIdentifiers (subnets) or availabilityZones"))
+            found.append(
+                Problem("vpcZoneIdentifiers", "set vpcZoneIdentifiers (subnets) or availabilityZones")
+            )
         return found
 
     def _parameters(self, aws: Aws, operation: str, inputs: Props, skip: frozenset[str]) -> dict[str, Any]:
@@ -122,14 +136,20 @@ class Group(Handler):
 
         def probe() -> bool | None:
             instances = (self._find(aws, rid) or {}).get("Instances") or []
-            return True if len([i for i in instances if i.get("LifecycleState") == "InService"]) >= wanted else None
+            return (
+                True
+                if len([i for i in instances if i.get("LifecycleState") == "InService"]) >= wanted
+                else None
+            )
 
         until(probe, timeout_s=_TIMEOUT_S, what=f"{wanted} instance(s) of {rid} being in service")
 
     @staticmethod
     def _find(aws: Aws, rid: str) -> Props | None:
         return find(
-            aws.client("autoscaling").describe_auto_scaling_groups, "AutoScalingGroups", AutoScalingGroupNames=[rid]
+            aws.client("autoscaling").describe_auto_scaling_groups,
+            "AutoScalingGroups",
+            AutoScalingGroupNames=[rid],
         )
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
@@ -137,10 +157,18 @@ class Group(Handler):
         found = self._find(aws, rid)
         if found is None:
             return None
-        plain = {key: value for key, value in found.items() if key not in {"Tags", "SuspendedProcesses", "EnabledMetrics"}}
+        plain = {
+            key: value
+            for key, value in found.items()
+            if key not in {"Tags", "SuspendedProcesses", "EnabledMetrics"}
+        }
         out = self.decode(plain, _NAMES)
         out["tags"] = [
-            {"key": tag["Key"], "value": tag.get("Value", ""), "propagateAtLaunch": bool(tag.get("PropagateAtLaunch"))}
+            {
+                "key": tag["Key"],
+                "value": tag.get("Value", ""),
+                "propagateAtLaunch": bool(tag.get("PropagateAtLaunch")),
+            }
             for tag in found.get("Tags") or ()
         ]
         out["suspendedProcesses"] = [item["ProcessName"] for item in found.get("SuspendedProcesses") or ()]
@@ -152,14 +180,21 @@ class Group(Handler):
         scaling = aws.client("autoscaling")
         if changed - _LOCAL - _ONLY_AT_CREATION:
             keep = frozenset(new) - changed - {"name"}
-            parameters = self._parameters(aws, "UpdateAutoScalingGroup", new, _LOCAL | _ONLY_AT_CREATION | keep)
+            parameters = self._parameters(
+                aws, "UpdateAutoScalingGroup", new, _LOCAL | _ONLY_AT_CREATION | keep
+            )
             scaling.update_auto_scaling_group(**parameters)
         self._attach(scaling, rid, old, new, changed)
         self._after(aws, rid, old, new)
         if "tags" in changed:
             self._retag(scaling, rid, old, new)
         refresh = new.get("instanceRefresh")
-        launching = {"launchTemplate", "launchConfiguration", "mixedInstancesPolicy", *((refresh or {}).get("triggers") or ())}
+        launching = {
+            "launchTemplate",
+            "launchConfiguration",
+            "mixedInstancesPolicy",
+            *((refresh or {}).get("triggers") or ()),
+        }
         if refresh and changed & launching:
             parameters = only(refresh, "strategy", "preferences")
             aws.send("autoscaling", "StartInstanceRefresh", parameters, None, AutoScalingGroupName=rid)
@@ -190,15 +225,20 @@ class Group(Handler):
         if found is None:
             return
         if state.get("warmPool"):
-            scaling.delete_warm_pool(AutoScalingGroupName=rid, ForceDelete=bool(state.get("forceDeleteWarmPool")))
+            scaling.delete_warm_pool(
+                AutoScalingGroupName=rid, ForceDelete=bool(state.get("forceDeleteWarmPool"))
+            )
         if not state.get("forceDelete") and found.get("Instances"):
-            scaling.update_auto_scaling_group(AutoScalingGroupName=rid, MinSize=0, MaxSize=0, DesiredCapacity=0)
+            scaling.update_auto_scaling_group(
+                AutoScalingGroupName=rid, MinSize=0, MaxSize=0, DesiredCapacity=0
+            )
             until_gone(
                 lambda: ((self._find(aws, rid) or {}).get("Instances") or None), timeout_s=_TIMEOUT_S,
                 what=f"the end of the instances of {rid}",
             )  # fmt: skip
         settle(
-            lambda: scaling.delete_auto_scaling_group(AutoScalingGroupName=rid, ForceDelete=bool(state.get("forceDelete"))),
+            lambda: scaling.delete_auto_scaling_group(AutoScalingGroupName=rid,
+            ForceDelete=bool(state.get("forceDelete"))),
             codes="ResourceInUse|ScalingActivityInProgress", timeout_s=30.0,
         )  # fmt: skip
         until_gone(lambda: self._find(aws, rid), timeout_s=_TIMEOUT_S, what=f"the deletion of {rid}")
@@ -207,7 +247,8 @@ class Group(Handler):
 def _tags(rid: str, inputs: Props) -> list[dict[str, Any]]:
     return [
         {
-            "ResourceId": rid, "ResourceType": "auto-scaling-group", "Key": tag["key"], "Value": str(tag["value"]),
+            "ResourceId": rid, "ResourceType": "auto-scaling-group", "Key": tag["key"],
+            "Value": str(tag["value"]),
             "PropagateAtLaunch": tag.get("propagateAtLaunch") in (True, "true"),
         }
         for tag in inputs.get("tags") or ()

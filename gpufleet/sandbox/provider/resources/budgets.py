@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.sandbox.provider.errors import is_missing, keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names, tag_list, tags_to_map, to_request
 from gpufleet.sandbox.provider.resources.tagging import retag
 from gpufleet.sandbox.provider.schema import Problem
@@ -16,11 +16,13 @@ _TIME = "%Y-%m-%d_%H:%M"
 _NEVER = "2087-06-15_00:00"
 """The end that AWS gives a budget without one."""
 _OF_THE_BUDGET = (
-    "autoAdjustData", "billingViewArn", "budgetType", "costTypes", "filterExpression", "metrics", "name", "timeUnit",
+    "autoAdjustData", "billingViewArn", "budgetType", "costTypes", "filterExpression", "metrics", "name",
+    "timeUnit",
 )  # fmt: skip
 _EXPRESSION = {
     f"{prefix}{key}": value
-    for prefix in ("", "ands.", "ors.", "not.", "ands.ands.", "ands.ors.", "ands.not.", "ors.ands.", "ors.ors.",
+    for prefix in ("", "ands.", "ors.", "not.", "ands.ands.", "ands.ors.", "ands.not.", "ors.ands.",
+    "ors.ors.",
                    "ors.not.", "not.ands.", "not.ors.", "not.not.")
     for key, value in (("ands", "And"), ("ors", "Or"))
 }  # fmt: skip
@@ -38,13 +40,14 @@ _NAMES = Names(
 class Budget(Handler):
     """aws.budgets.Budget."""
 
-    token = "aws:budgets/budget:Budget"
+    pulumi_type = "aws:budgets/budget:Budget"
     force_new = frozenset({"accountId", "name", "namePrefix"})
     computed = frozenset({
-        "accountId", "autoAdjustData", "billingViewArn", "costFilters", "costTypes", "filterExpression", "limitAmount",
+        "accountId", "autoAdjustData", "billingViewArn", "costFilters", "costTypes", "filterExpression",
+        "limitAmount",
         "limitUnit", "timePeriodStart", "metrics",
     })  # fmt: skip
-    defaults = {"timePeriodEnd": _NEVER}
+    defaults: ClassVar[Defaults] = {"timePeriodEnd": _NEVER}
     sets = frozenset({"costFilters", "notifications", "plannedLimits"})
     auto_name = AutoName(max_length=100)
 
@@ -55,7 +58,12 @@ class Budget(Handler):
             found.append(Problem("limitAmount", "set one of limitAmount, plannedLimits and autoAdjustData"))
         for index, item in enumerate(inputs.get("notifications") or ()):
             if not item.get("subscriberEmailAddresses") and not item.get("subscriberSnsTopicArns"):
-                found.append(Problem(f"notifications[{index}]", "a notification needs a subscriber: an e-mail or an SNS topic"))
+                found.append(
+                    Problem(
+                        f"notifications[{index}]",
+                        "a notification needs a subscriber: an e-mail or an SNS topic",
+                    )
+                )
         return found
 
     @staticmethod
@@ -63,12 +71,18 @@ class Budget(Handler):
         shape = aws.client("budgets").meta.service_model.shape_for("Budget")
         made = to_request(shape, only(inputs, *_OF_THE_BUDGET), _NAMES)
         if inputs.get("limitAmount"):
-            made["BudgetLimit"] = {"Amount": str(inputs["limitAmount"]), "Unit": inputs.get("limitUnit") or "USD"}
+            made["BudgetLimit"] = {
+                "Amount": str(inputs["limitAmount"]),
+                "Unit": inputs.get("limitUnit") or "USD",
+            }
         if inputs.get("costFilters"):
             made["CostFilters"] = {item["name"]: list(item["values"]) for item in inputs["costFilters"]}
         if inputs.get("plannedLimits"):
             made["PlannedBudgetLimits"] = {
-                str(int(_moment(item["startTime"]).timestamp())): {"Amount": str(item["amount"]), "Unit": item["unit"]}
+                str(int(_moment(item["startTime"]).timestamp())): {
+                    "Amount": str(item["amount"]),
+                    "Unit": item["unit"],
+                }
                 for item in inputs["plannedLimits"]
             }
         period = {
@@ -101,7 +115,9 @@ class Budget(Handler):
                 budgets.delete_notification(**of, Notification=_notification(item))
         for item in after:
             if item not in before:
-                budgets.create_notification(**of, Notification=_notification(item), Subscribers=_subscribers(item))
+                budgets.create_notification(
+                    **of, Notification=_notification(item), Subscribers=_subscribers(item)
+                )
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The budget, its notifications and who hears them."""
@@ -115,7 +131,8 @@ class Budget(Handler):
         same = bool(declared and amount) and float(declared) == float(amount)
         out |= {"limitAmount": declared if same else amount or None, "limitUnit": limit.get("Unit")}
         out["costFilters"] = [
-            {"name": name, "values": list(values)} for name, values in sorted((found.get("CostFilters") or {}).items())
+            {"name": name, "values": list(values)}
+            for name, values in sorted((found.get("CostFilters") or {}).items())
         ]
         period = found.get("TimePeriod") or {}
         for key, member in (("timePeriodStart", "Start"), ("timePeriodEnd", "End")):
@@ -137,13 +154,19 @@ class Budget(Handler):
                 return []
             raise
         for item in listed:
-            key = {name: item[name] for name in ("NotificationType", "ComparisonOperator", "Threshold", "ThresholdType")}
-            heard = budgets.describe_subscribers_for_notification(**of, Notification=key).get("Subscribers") or []
+            key = {
+                name: item[name]
+                for name in ("NotificationType", "ComparisonOperator", "Threshold", "ThresholdType")
+            }
+            heard = (
+                budgets.describe_subscribers_for_notification(**of, Notification=key).get("Subscribers") or []
+            )
             made.append({
-                "comparisonOperator": item["ComparisonOperator"], "notificationType": item["NotificationType"],
+                "comparisonOperator": item["ComparisonOperator"],
+                "notificationType": item["NotificationType"],
                 "threshold": item["Threshold"], "thresholdType": item.get("ThresholdType", "PERCENTAGE"),
-                "subscriberEmailAddresses": sorted(s["Address"] for s in heard if s["SubscriptionType"] == "EMAIL"),
-                "subscriberSnsTopicArns": sorted(s["Address"] for s in heard if s["SubscriptionType"] == "SNS"),
+                "subscriberEmailAddresses": _addresses(heard, "EMAIL"),
+                "subscriberSnsTopicArns": _addresses(heard, "SNS"),
             })  # fmt: skip
         return made
 
@@ -158,11 +181,17 @@ class Budget(Handler):
             budgets.update_budget(AccountId=of["AccountId"], NewBudget=self._budget(aws, new))
         if "notifications" in changed:
             self._notify(aws, rid, old.get("notifications") or [], new.get("notifications") or [])
-        retag(budgets, {"ResourceARN": str(old["arn"])}, old, new, tags="ResourceTags", keys="ResourceTagKeys")
+        retag(
+            budgets, {"ResourceARN": str(old["arn"])}, old, new, tags="ResourceTags", keys="ResourceTagKeys"
+        )
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Deletes the budget with its notifications."""
         aws.client("budgets").delete_budget(**self._of(rid))
+
+
+def _addresses(subscribers: list[dict[str, str]], kind: str) -> list[str]:
+    return sorted(item["Address"] for item in subscribers if item["SubscriptionType"] == kind)
 
 
 def _moment(text: str) -> dt.datetime:

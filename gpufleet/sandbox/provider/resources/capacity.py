@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only, without
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler, only, without
 from gpufleet.sandbox.provider.mapper import Names
 from gpufleet.sandbox.provider.resources.ec2 import await_state, find, remove, retag, tag_spec
 from gpufleet.sandbox.provider.schema import Problem
@@ -16,7 +18,7 @@ _ENDED = {"cancelled", "expired", "failed", "unsupported"}
 class PlacementGroup(Handler):
     """aws.ec2.PlacementGroup."""
 
-    token = "aws:ec2/placementGroup:PlacementGroup"
+    pulumi_type = "aws:ec2/placementGroup:PlacementGroup"
     force_new = frozenset({"name", "partitionCount", "spreadLevel", "strategy"})
     computed = frozenset({"partitionCount", "spreadLevel"})
     auto_name = AutoName()
@@ -26,9 +28,13 @@ class PlacementGroup(Handler):
         found = []
         strategy = inputs.get("strategy")
         if strategy not in _STRATEGIES and "-" not in str(strategy):
-            found.append(Problem("strategy", f"{strategy!r} is no strategy (known: {', '.join(_STRATEGIES)})"))
+            found.append(
+                Problem("strategy", f"{strategy!r} is no strategy (known: {', '.join(_STRATEGIES)})")
+            )
         if inputs.get("partitionCount") and strategy != "partition":
-            found.append(Problem("partitionCount", "partitionCount is for strategy 'partition' only: remove it"))
+            found.append(
+                Problem("partitionCount", "partitionCount is for strategy 'partition' only: remove it")
+            )
         if inputs.get("spreadLevel") and strategy != "spread":
             found.append(Problem("spreadLevel", "spreadLevel is for strategy 'spread' only: remove it"))
         return found
@@ -37,7 +43,14 @@ class PlacementGroup(Handler):
         """Makes the group; AWS knows it by its name."""
         parameters = only(inputs, "strategy", "partitionCount", "spreadLevel")
         name = str(inputs["name"])
-        aws.send("ec2", "CreatePlacementGroup", parameters, None, GroupName=name, **tag_spec("placement-group", inputs))
+        aws.send(
+            "ec2",
+            "CreatePlacementGroup",
+            parameters,
+            None,
+            GroupName=name,
+            **tag_spec("placement-group", inputs),
+        )
         with keeping(name):
             await_state(lambda: self._find(aws, name), "State", {"available"}, timeout_s=120, what=name)
         return name
@@ -87,12 +100,12 @@ _NAMES = Names(
 class CapacityReservation(Handler):
     """aws.ec2.CapacityReservation: On-Demand capacity, paid from the moment it is made."""
 
-    token = "aws:ec2/capacityReservation:CapacityReservation"
+    pulumi_type = "aws:ec2/capacityReservation:CapacityReservation"
     force_new = frozenset({
         "availabilityZone", "ebsOptimized", "ephemeralStorage", "instanceMatchCriteria", "instancePlatform",
         "instanceType", "outpostArn", "placementGroupArn", "tenancy",
     })  # fmt: skip
-    defaults = {
+    defaults: ClassVar[Defaults] = {
         "ebsOptimized": False, "endDateType": "unlimited", "ephemeralStorage": False,
         "instanceMatchCriteria": "open", "tenancy": "default",
     }  # fmt: skip
@@ -101,12 +114,20 @@ class CapacityReservation(Handler):
         """An end date comes with the type that says so."""
         limited = inputs.get("endDateType") == "limited"
         if limited != bool(inputs.get("endDate")):
-            return [Problem("endDate", "set endDate together with endDateType 'limited', and with nothing else")]
+            return [
+                Problem("endDate", "set endDate together with endDateType 'limited', and with nothing else")
+            ]
         return []
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Reserves and waits until the capacity is there."""
-        made = aws.send("ec2", "CreateCapacityReservation", without(inputs), None, **tag_spec("capacity-reservation", inputs))
+        made = aws.send(
+            "ec2",
+            "CreateCapacityReservation",
+            without(inputs),
+            None,
+            **tag_spec("capacity-reservation", inputs),
+        )
         rid = str(made["CapacityReservation"]["CapacityReservationId"])
         with keeping(rid):
             await_state(lambda: _reservation(aws, rid), "State", {"active"}, timeout_s=600, what=rid)
@@ -134,22 +155,30 @@ class CapacityReservation(Handler):
         if _reservation(aws, rid) is None:
             return
         ec2 = aws.client("ec2")
-        remove(lambda: ec2.cancel_capacity_reservation(CapacityReservationId=rid), lambda: _reservation(aws, rid), rid)
+        remove(
+            lambda: ec2.cancel_capacity_reservation(CapacityReservationId=rid),
+            lambda: _reservation(aws, rid),
+            rid,
+        )
 
 
 class CapacityBlockReservation(Handler):
     """aws.ec2.CapacityBlockReservation: a block of days that is paid upfront and cannot be given back."""
 
-    token = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
+    pulumi_type = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
     force_new = frozenset({"capacityBlockOfferingId", "instancePlatform"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Buys the offering; a block that starts later is ready when it is scheduled."""
         parameters = only(inputs, "capacityBlockOfferingId", "instancePlatform")
-        made = aws.send("ec2", "PurchaseCapacityBlock", parameters, None, **tag_spec("capacity-reservation", inputs))
+        made = aws.send(
+            "ec2", "PurchaseCapacityBlock", parameters, None, **tag_spec("capacity-reservation", inputs)
+        )
         rid = str(made["CapacityReservation"]["CapacityReservationId"])
         with keeping(rid):
-            await_state(lambda: _reservation(aws, rid), "State", {"active", "scheduled"}, timeout_s=2400, what=rid)
+            await_state(
+                lambda: _reservation(aws, rid), "State", {"active", "scheduled"}, timeout_s=2400, what=rid
+            )
         return rid
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:

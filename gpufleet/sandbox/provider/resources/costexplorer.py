@@ -28,7 +28,7 @@ def _given_tags(inputs: Props) -> dict[str, Any]:
 class AnomalyMonitor(Handler):
     """aws.costexplorer.AnomalyMonitor."""
 
-    token = "aws:costexplorer/anomalyMonitor:AnomalyMonitor"
+    pulumi_type = "aws:costexplorer/anomalyMonitor:AnomalyMonitor"
     force_new = frozenset({"monitorDimension", "monitorSpecification", "monitorType"})
     documents = frozenset({"monitorSpecification"})
     auto_name = AutoName(max_length=1024)
@@ -55,7 +55,9 @@ class AnomalyMonitor(Handler):
         found = find(aws.client("ce").get_anomaly_monitors, "AnomalyMonitors", MonitorArnList=[rid])
         if found is None:
             return None
-        out = self.decode(found, Names(rename={"name": "MonitorName"}, decode={"monitorSpecification": json.dumps}))
+        out = self.decode(
+            found, Names(rename={"name": "MonitorName"}, decode={"monitorSpecification": json.dumps})
+        )
         return out | {"arn": rid, "tags": _tags(aws, rid)}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
@@ -82,7 +84,7 @@ _EXPRESSION = Names(
 class AnomalySubscription(Handler):
     """aws.costexplorer.AnomalySubscription."""
 
-    token = "aws:costexplorer/anomalySubscription:AnomalySubscription"
+    pulumi_type = "aws:costexplorer/anomalySubscription:AnomalySubscription"
     force_new = frozenset({"accountId", "name"})
     computed = frozenset({"accountId", "thresholdExpression"})
     sets = frozenset({"subscribers"})
@@ -100,12 +102,16 @@ class AnomalySubscription(Handler):
         shape = aws.client("ce").meta.service_model.shape_for("AnomalySubscription")
         keys = ("accountId", "frequency", "monitorArnLists", "name", "subscribers", "thresholdExpression")
         subscription = to_request(shape, _singular(only(inputs, *keys)), self._names)
-        made = aws.client("ce").create_anomaly_subscription(AnomalySubscription=subscription, **_given_tags(inputs))
+        made = aws.client("ce").create_anomaly_subscription(
+            AnomalySubscription=subscription, **_given_tags(inputs)
+        )
         return str(made["SubscriptionArn"])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The subscription."""
-        found = find(aws.client("ce").get_anomaly_subscriptions, "AnomalySubscriptions", SubscriptionArnList=[rid])
+        found = find(
+            aws.client("ce").get_anomaly_subscriptions, "AnomalySubscriptions", SubscriptionArnList=[rid]
+        )
         if found is None:
             return None
         out = self.decode(found, self._names)
@@ -121,7 +127,9 @@ class AnomalySubscription(Handler):
             if key in changed and new.get(key) is not None
         ]  # fmt: skip
         if keys:
-            shape = aws.client("ce").meta.service_model.operation_model("UpdateAnomalySubscription").input_shape
+            shape = (
+                aws.client("ce").meta.service_model.operation_model("UpdateAnomalySubscription").input_shape
+            )
             parameters = to_request(shape, _singular(only(new, *keys)), self._names)
             aws.client("ce").update_anomaly_subscription(SubscriptionArn=rid, **parameters)
         _retag(aws, rid, old, new)

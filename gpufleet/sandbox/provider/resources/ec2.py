@@ -51,7 +51,9 @@ def remove(call: Callable[[], Any], gone: Callable[[], Any], what: str) -> None:
     until_gone(gone, timeout_s=DELETE_TIMEOUT_S, what=f"the deletion of {what}")
 
 
-def await_state(read: Callable[[], Props | None], field: str, wanted: set[str], *, timeout_s: float, what: str) -> None:
+def await_state(
+    read: Callable[[], Props | None], field: str, wanted: set[str], *, timeout_s: float, what: str
+) -> None:
     """Waits until a field of a description has one of the wanted values; TimeoutError with its last value."""
 
     def probe() -> bool | None:

@@ -33,7 +33,9 @@ def await_active(describe: Callable[[], Props], what: str) -> Props:
         found = describe()
         status = str(found.get("status"))
         if status in _FAILED:
-            raise CloudError(f"{what} is {status}: {_issues(found)}", remedy="correct the cause and run up again")
+            raise CloudError(
+                f"{what} is {status}: {_issues(found)}", remedy="correct the cause and run up again"
+            )
         return found if status == "ACTIVE" else None
 
     return until(probe, timeout_s=CREATE_TIMEOUT_S, what=f"{what} becoming active")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import Aws, Handler, only
+from gpufleet.sandbox.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names
 from gpufleet.sandbox.provider.resources.eks import await_active, await_update, optional, retag
 from gpufleet.sandbox.provider.waiting import settle, until_gone
@@ -19,14 +21,15 @@ def _tags(inputs: Props) -> Props:
 class Addon(Handler):
     """aws.eks.Addon."""
 
-    token = "aws:eks/addon:Addon"
+    pulumi_type = "aws:eks/addon:Addon"
     force_new = frozenset({"addonName", "clusterName", "namespaceConfig"})
     computed = frozenset({"addonVersion", "configurationValues"})
     documents = frozenset({"configurationValues"})
     sets = frozenset({"podIdentityAssociations"})
     delete_before_replace = True
     _names = Names(
-        rename={"resolveConflictsOnCreate": "resolveConflicts", "resolveConflictsOnUpdate": "resolveConflicts",
+        rename={"resolveConflictsOnCreate": "resolveConflicts",
+        "resolveConflictsOnUpdate": "resolveConflicts",
                 "arn": "addonArn"},
         drop={"podIdentityAssociations"},
     )  # fmt: skip
@@ -37,7 +40,11 @@ class Addon(Handler):
             inputs, "clusterName", "addonName", "addonVersion", "configurationValues", "namespaceConfig",
             "resolveConflictsOnCreate", "serviceAccountRoleArn",
         )  # fmt: skip
-        pods = {"podIdentityAssociations": inputs["podIdentityAssociations"]} if inputs.get("podIdentityAssociations") else {}
+        pods = (
+            {"podIdentityAssociations": inputs["podIdentityAssociations"]}
+            if inputs.get("podIdentityAssociations")
+            else {}
+        )
         settle(
             lambda: aws.send("eks", "CreateAddon", parameters, self._names, **pods, **_tags(inputs)),
             codes="InvalidParameter", message=_NOT_YET, timeout_s=10.0,
@@ -59,7 +66,9 @@ class Addon(Handler):
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The add-on."""
         found = self._describe(aws, rid)
-        out = self.decode({key: value for key, value in found.items() if key != "podIdentityAssociations"}, self._names)
+        out = self.decode(
+            {key: value for key, value in found.items() if key != "podIdentityAssociations"}, self._names
+        )
         out.setdefault("serviceAccountRoleArn", None)
         out["tags"] = dict(found.get("tags") or {})
         return out
@@ -67,8 +76,18 @@ class Addon(Handler):
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
         """Version, configuration and roles change in place."""
         of = self._of(rid)
-        if changed & {"addonVersion", "configurationValues", "serviceAccountRoleArn", "podIdentityAssociations"}:
-            keys = ("addonVersion", "configurationValues", "resolveConflictsOnUpdate", "serviceAccountRoleArn")
+        if changed & {
+            "addonVersion",
+            "configurationValues",
+            "serviceAccountRoleArn",
+            "podIdentityAssociations",
+        }:
+            keys = (
+                "addonVersion",
+                "configurationValues",
+                "resolveConflictsOnUpdate",
+                "serviceAccountRoleArn",
+            )
             pods = {"podIdentityAssociations": new.get("podIdentityAssociations") or []} \
                 if "podIdentityAssociations" in changed else {}  # fmt: skip
             made = aws.send("eks", "UpdateAddon", only(new, *keys), self._names, **of, **pods)
@@ -79,16 +98,18 @@ class Addon(Handler):
         """Removes the add-on; `preserve` leaves its software on the nodes."""
         eks, of = aws.client("eks"), self._of(rid)
         eks.delete_addon(**of, **({"preserve": True} if state.get("preserve") else {}))
-        until_gone(lambda: optional(lambda: eks.describe_addon(**of)), timeout_s=1200, what=f"the deletion of {rid}")
+        until_gone(
+            lambda: optional(lambda: eks.describe_addon(**of)), timeout_s=1200, what=f"the deletion of {rid}"
+        )
 
 
 class AccessEntry(Handler):
     """aws.eks.AccessEntry."""
 
-    token = "aws:eks/accessEntry:AccessEntry"
+    pulumi_type = "aws:eks/accessEntry:AccessEntry"
     force_new = frozenset({"clusterName", "principalArn", "type"})
     computed = frozenset({"kubernetesGroups", "userName"})
-    defaults = {"type": "STANDARD"}
+    defaults: ClassVar[Defaults] = {"type": "STANDARD"}
     delete_before_replace = True
     _names = Names(rename={"userName": "username"})
 
@@ -129,7 +150,7 @@ class AccessEntry(Handler):
 class AccessPolicyAssociation(Handler):
     """aws.eks.AccessPolicyAssociation."""
 
-    token = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
+    pulumi_type = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
     force_new = frozenset({"accessScope", "clusterName", "policyArn", "principalArn"})
     delete_before_replace = True
 
@@ -137,17 +158,29 @@ class AccessPolicyAssociation(Handler):
         """Gives the principal the policy; its access entry may be seconds old."""
         keys = ("clusterName", "principalArn", "policyArn", "accessScope")
         settle(
-            lambda: aws.send("eks", "AssociateAccessPolicy", only(inputs, *keys)), codes="ResourceNotFound", timeout_s=5.0
+            lambda: aws.send("eks", "AssociateAccessPolicy", only(inputs, *keys)),
+            codes="ResourceNotFound",
+            timeout_s=5.0,
         )
         return "#".join(str(inputs[key]) for key in keys[:3])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The association among those of the principal."""
         cluster, principal, policy = rid.split("#")
-        pages = aws.client("eks").get_paginator("list_associated_access_policies").paginate(
-            clusterName=cluster, principalArn=principal
+        pages = (
+            aws.client("eks")
+            .get_paginator("list_associated_access_policies")
+            .paginate(clusterName=cluster, principalArn=principal)
         )
-        found = next((item for page in pages for item in page["associatedAccessPolicies"] if item["policyArn"] == policy), None)
+        found = next(
+            (
+                item
+                for page in pages
+                for item in page["associatedAccessPolicies"]
+                if item["policyArn"] == policy
+            ),
+            None,
+        )
         if found is None:
             return None
         return self.decode(found) | {"clusterName": cluster, "principalArn": principal}
@@ -155,13 +188,15 @@ class AccessPolicyAssociation(Handler):
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Takes the policy away."""
         cluster, principal, policy = rid.split("#")
-        aws.client("eks").disassociate_access_policy(clusterName=cluster, principalArn=principal, policyArn=policy)
+        aws.client("eks").disassociate_access_policy(
+            clusterName=cluster, principalArn=principal, policyArn=policy
+        )
 
 
 class PodIdentityAssociation(Handler):
     """aws.eks.PodIdentityAssociation."""
 
-    token = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+    pulumi_type = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
     force_new = frozenset({"clusterName", "namespace", "serviceAccount"})
     computed = frozenset({"disableSessionTags"})
     documents = frozenset({"policy"})
@@ -169,9 +204,18 @@ class PodIdentityAssociation(Handler):
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Lets a service account take the role."""
-        keys = ("clusterName", "namespace", "serviceAccount", "roleArn", "disableSessionTags", "targetRoleArn", "policy")
+        keys = (
+            "clusterName",
+            "namespace",
+            "serviceAccount",
+            "roleArn",
+            "disableSessionTags",
+            "targetRoleArn",
+            "policy",
+        )
         made = settle(
-            lambda: aws.send("eks", "CreatePodIdentityAssociation", only(inputs, *keys), None, **_tags(inputs)),
+            lambda: aws.send("eks", "CreatePodIdentityAssociation", only(inputs, *keys), None,
+            **_tags(inputs)),
             codes="InvalidParameter", message=_NOT_YET, timeout_s=10.0,
         )  # fmt: skip
         return str(made["association"]["associationId"])
@@ -182,7 +226,9 @@ class PodIdentityAssociation(Handler):
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The association."""
-        found: Props = aws.client("eks").describe_pod_identity_association(**self._of(rid, state))["association"]
+        found: Props = aws.client("eks").describe_pod_identity_association(**self._of(rid, state))[
+            "association"
+        ]
         out = self.decode(found)
         out["tags"] = dict(found.get("tags") or {})
         out.setdefault("targetRoleArn", None)

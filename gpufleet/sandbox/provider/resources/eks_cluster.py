@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, without
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler, without
 from gpufleet.sandbox.provider.mapper import Names
 from gpufleet.sandbox.provider.resources.eks import await_active, await_update, optional, retag
 from gpufleet.sandbox.provider.schema import Problem
@@ -54,18 +54,20 @@ def _encryption(value: Props) -> Props:
 class Cluster(Handler):
     """aws.eks.Cluster."""
 
-    token = "aws:eks/cluster:Cluster"
+    pulumi_type = "aws:eks/cluster:Cluster"
     force_new = frozenset({
-        "bootstrapSelfManagedAddons", "name", "roleArn", "accessConfig.bootstrapClusterCreatorAdminPermissions",
+        "bootstrapSelfManagedAddons", "name", "roleArn",
+        "accessConfig.bootstrapClusterCreatorAdminPermissions",
         "kubernetesNetworkConfig.ipFamily", "kubernetesNetworkConfig.serviceIpv4Cidr", "remoteNetworkConfig",
         "outpostConfig.controlPlaneInstanceType", "outpostConfig.controlPlanePlacement.groupName",
     })  # fmt: skip
     computed = frozenset({
         "accessConfig", "kubernetesNetworkConfig", "upgradePolicy", "version", "deletionProtection",
-        "kubeApiServerConfig", "kubeControllerManagerConfig", "kubeSchedulerConfig", "controlPlaneScalingConfig",
+        "kubeApiServerConfig", "kubeControllerManagerConfig", "kubeSchedulerConfig",
+        "controlPlaneScalingConfig",
         "storageConfig", "computeConfig", "zonalShiftConfig", "vpcConfig.publicAccessCidrs",
     })  # fmt: skip
-    defaults = {"bootstrapSelfManagedAddons": True}
+    defaults: ClassVar[Defaults] = {"bootstrapSelfManagedAddons": True}
     auto_name = AutoName(max_length=100)
 
     def check(self, inputs: Props) -> list[Problem]:
@@ -75,15 +77,24 @@ class Cluster(Handler):
         private, public = vpc.get("endpointPrivateAccess", False), vpc.get("endpointPublicAccess", True)
         if not contains_unknown([private, public]) and not private and not public:
             found.append(
-                Problem("vpcConfig", "the cluster would have no endpoint: set endpointPrivateAccess or endpointPublicAccess")
+                Problem(
+                    "vpcConfig",
+                    "the cluster would have no endpoint: set endpointPrivateAccess or endpointPublicAccess",
+                )
             )
         subnets = vpc.get("subnetIds")
         if isinstance(subnets, list) and len(set(map(str, subnets))) < 2 and not contains_unknown(subnets):
-            found.append(Problem("vpcConfig.subnetIds", f"{len(subnets)} subnet(s): EKS needs two or more, in two zones"))
+            found.append(
+                Problem(
+                    "vpcConfig.subnetIds", f"{len(subnets)} subnet(s): EKS needs two or more, in two zones"
+                )
+            )
         bad = sorted(set(inputs.get("enabledClusterLogTypes") or ()) - set(LOG_TYPES))
         if bad and not contains_unknown(bad):
             known = ", ".join(LOG_TYPES)
-            found.append(Problem("enabledClusterLogTypes", f"{', '.join(bad)}: no such log type (known: {known})"))
+            found.append(
+                Problem("enabledClusterLogTypes", f"{', '.join(bad)}: no such log type (known: {known})")
+            )
         return found
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
@@ -133,30 +144,56 @@ class Cluster(Handler):
         eks = aws.client("eks")
         if "version" in changed and new.get("version"):
             forced = {"force": True} if new.get("forceUpdateVersion") else {}
-            await_update(aws, eks.update_cluster_version(name=rid, version=str(new["version"]), **forced)["update"], name=rid)
+            await_update(
+                aws,
+                eks.update_cluster_version(name=rid, version=str(new["version"]), **forced)["update"],
+                name=rid,
+            )
         if "encryptionConfig" in changed and new.get("encryptionConfig"):
-            made = eks.associate_encryption_config(clusterName=rid, encryptionConfig=[_encryption(new["encryptionConfig"])])
+            made = eks.associate_encryption_config(
+                clusterName=rid, encryptionConfig=[_encryption(new["encryptionConfig"])]
+            )
             await_update(aws, made["update"], name=rid)
         if "enabledClusterLogTypes" in changed:
             made = eks.update_cluster_config(name=rid, logging=_logging(new.get("enabledClusterLogTypes")))
             await_update(aws, made["update"], name=rid)
+        if "vpcConfig" in changed:
+            self._change_vpc(aws, rid, old.get("vpcConfig") or {}, new["vpcConfig"])
         for key in (
-            "vpcConfig", "accessConfig", "upgradePolicy", "computeConfig", "kubernetesNetworkConfig", "storageConfig",
+            "accessConfig", "upgradePolicy", "computeConfig", "kubernetesNetworkConfig", "storageConfig",
             "zonalShiftConfig", "deletionProtection", "controlPlaneScalingConfig", "remoteNetworkConfig",
             "kubeApiServerConfig", "kubeControllerManagerConfig", "kubeSchedulerConfig",
         ):  # fmt: skip
             if key in changed and new.get(key) is not None:
-                made = aws.send("eks", "UpdateClusterConfig", {key: _changeable(key, new[key])}, _NAMES, name=rid)
+                made = aws.send(
+                    "eks", "UpdateClusterConfig", {key: _changeable(key, new[key])}, _NAMES, name=rid
+                )
                 await_update(aws, made["update"], name=rid)
         retag(aws, str(old["arn"]), old, new)
+
+    @staticmethod
+    def _change_vpc(aws: Aws, rid: str, old: Props, new: Props) -> None:
+        """EKS takes the access to the endpoint and the place in the network as two updates."""
+        for keys in (("endpointPrivateAccess", "endpointPublicAccess", "publicAccessCidrs"),
+                     ("subnetIds", "securityGroupIds")):  # fmt: skip
+            wanted = {key: new[key] for key in keys if new.get(key) is not None}
+            if any(_unordered(old.get(key)) != _unordered(value) for key, value in wanted.items()):
+                made = aws.send("eks", "UpdateClusterConfig", {"vpcConfig": wanted}, _NAMES, name=rid)
+                await_update(aws, made["update"], name=rid)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Waits until the cluster is gone; node groups that are going are waited for."""
         eks = aws.client("eks")
         settle(lambda: eks.delete_cluster(name=rid), codes="ResourceInUse", timeout_s=30.0)
         until_gone(
-            lambda: optional(lambda: eks.describe_cluster(name=rid)), timeout_s=900, what=f"the deletion of cluster {rid}"
+            lambda: optional(lambda: eks.describe_cluster(name=rid)),
+            timeout_s=900,
+            what=f"the deletion of cluster {rid}",
         )
+
+
+def _unordered(value: Any) -> Any:
+    return sorted(value) if isinstance(value, list) else value
 
 
 def _changeable(key: str, value: Any) -> Any:

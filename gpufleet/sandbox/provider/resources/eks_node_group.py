@@ -29,13 +29,15 @@ _NAMES = Names(
 class NodeGroup(Handler):
     """aws.eks.NodeGroup."""
 
-    token = "aws:eks/nodeGroup:NodeGroup"
+    pulumi_type = "aws:eks/nodeGroup:NodeGroup"
     force_new = frozenset({
         "amiType", "capacityType", "clusterName", "diskSize", "instanceTypes", "launchTemplate.id",
-        "launchTemplate.name", "nodeGroupName", "nodeGroupNamePrefix", "nodeRoleArn", "remoteAccess", "subnetIds",
+        "launchTemplate.name", "nodeGroupName", "nodeGroupNamePrefix", "nodeRoleArn", "remoteAccess",
+        "subnetIds",
     })  # fmt: skip
     computed = frozenset({
-        "amiType", "capacityType", "diskSize", "instanceTypes", "nodeRepairConfig", "releaseVersion", "updateConfig",
+        "amiType", "capacityType", "diskSize", "instanceTypes", "nodeRepairConfig", "releaseVersion",
+        "updateConfig",
         "version", "warmPoolConfig",
     })  # fmt: skip
     ordered = frozenset({"instanceTypes"})
@@ -52,14 +54,18 @@ class NodeGroup(Handler):
                 found.append(
                     Problem(
                         "scalingConfig",
-                        f"minSize {low}, desiredSize {wanted}, maxSize {high}: must ascend, with maxSize 1 or more",
+                        f"minSize {low}, desiredSize {wanted}, maxSize {high}: must ascend, maxSize from 1",
                     )
                 )
         for index, taint in enumerate(inputs.get("taints") or ()):
             effect = taint.get("effect")
             if not contains_unknown(effect) and effect not in _EFFECTS:
                 known = ", ".join(_EFFECTS)
-                found.append(Problem(f"taints[{index}].effect", f"{effect!r} is no taint effect of EKS (known: {known})"))
+                found.append(
+                    Problem(
+                        f"taints[{index}].effect", f"{effect!r} is no taint effect of EKS (known: {known})"
+                    )
+                )
         return found
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
@@ -96,13 +102,19 @@ class NodeGroup(Handler):
         found = self._describe(aws, rid)
         out = self.decode(found, _NAMES)
         if found.get("launchTemplate"):
-            out["launchTemplate"] = _named_template(found["launchTemplate"], state.get("launchTemplate") or {})
+            out["launchTemplate"] = _named_template(
+                found["launchTemplate"], state.get("launchTemplate") or {}
+            )
         out["labels"] = dict(found.get("labels") or {})
         out.setdefault("taints", [])
         out["tags"] = dict(found.get("tags") or {})
-        out["resources"] = [out["resources"]] if isinstance(out.get("resources"), dict) else out.get("resources", [])
+        out["resources"] = (
+            [out["resources"]] if isinstance(out.get("resources"), dict) else out.get("resources", [])
+        )
         # A program that says "no labels" and one that says nothing mean the same.
-        return {key: value for key, value in out.items() if value not in ({}, []) or key in state or key == "tags"}
+        return {
+            key: value for key, value in out.items() if value not in ({}, []) or key in state or key == "tags"
+        }
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
         """First the version (a rolling replacement of the nodes), then sizes, labels and taints."""
@@ -115,8 +127,16 @@ class NodeGroup(Handler):
             forced = {"force": True} if new.get("forceUpdateVersion") else {}
             made = aws.send("eks", "UpdateNodegroupVersion", parameters, _NAMES, **of, **forced)
             await_update(aws, made["update"], **waiting)
-        if changed & {"labels", "taints", "scalingConfig", "updateConfig", "nodeRepairConfig", "warmPoolConfig"}:
-            parameters = {key: new[key] for key in ("scalingConfig", "updateConfig", "nodeRepairConfig", "warmPoolConfig")
+        if changed & {
+            "labels",
+            "taints",
+            "scalingConfig",
+            "updateConfig",
+            "nodeRepairConfig",
+            "warmPoolConfig",
+        }:
+            parameters = {key: new[key] for key in ("scalingConfig", "updateConfig", "nodeRepairConfig",
+            "warmPoolConfig")
                           if key in changed and new.get(key)}  # fmt: skip
             extra: dict[str, Any] = {}
             if "labels" in changed:
@@ -132,7 +152,9 @@ class NodeGroup(Handler):
         eks, of = aws.client("eks"), self._of(rid)
         settle(lambda: eks.delete_nodegroup(**of), codes="ResourceInUse", timeout_s=30.0)
         until_gone(
-            lambda: optional(lambda: eks.describe_nodegroup(**of)), timeout_s=3600, what=f"the deletion of node group {rid}"
+            lambda: optional(lambda: eks.describe_nodegroup(**of)),
+            timeout_s=3600,
+            what=f"the deletion of node group {rid}",
         )
 
 

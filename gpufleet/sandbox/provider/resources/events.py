@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.errors import CloudError
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names, tag_list, tags_to_map, to_request
 from gpufleet.sandbox.provider.naming import auto_name
 from gpufleet.sandbox.provider.resources.tagging import retag
@@ -18,10 +18,10 @@ _DEFAULT_BUS = "default"
 class EventRule(Handler):
     """aws.cloudwatch.EventRule."""
 
-    token = "aws:cloudwatch/eventRule:EventRule"
+    pulumi_type = "aws:cloudwatch/eventRule:EventRule"
     force_new = frozenset({"eventBusName", "name", "namePrefix"})
     computed = frozenset({"state", "isEnabled"})
-    defaults = {"eventBusName": _DEFAULT_BUS, "forceDestroy": False}
+    defaults: ClassVar[Defaults] = {"eventBusName": _DEFAULT_BUS, "forceDestroy": False}
     documents = frozenset({"eventPattern"})
     auto_name = AutoName(max_length=64)
     _names = Names(rename={"roleArn": "RoleArn"})
@@ -33,7 +33,15 @@ class EventRule(Handler):
         return []
 
     def _put(self, aws: Aws, inputs: Props) -> None:
-        keys = ("name", "description", "eventBusName", "eventPattern", "roleArn", "scheduleExpression", "state")
+        keys = (
+            "name",
+            "description",
+            "eventBusName",
+            "eventPattern",
+            "roleArn",
+            "scheduleExpression",
+            "state",
+        )
         parameters = only(inputs, *keys)
         if "state" not in parameters and inputs.get("isEnabled") is False:
             parameters["state"] = "DISABLED"
@@ -109,30 +117,40 @@ _TARGET = Names(
 class EventTarget(Handler):
     """aws.cloudwatch.EventTarget."""
 
-    token = "aws:cloudwatch/eventTarget:EventTarget"
+    pulumi_type = "aws:cloudwatch/eventTarget:EventTarget"
     force_new = frozenset({"eventBusName", "rule", "targetId"})
     computed = frozenset({"targetId"})
-    defaults = {"eventBusName": _DEFAULT_BUS, "forceDestroy": False}
+    defaults: ClassVar[Defaults] = {"eventBusName": _DEFAULT_BUS, "forceDestroy": False}
     documents = frozenset({"input"})
 
     def check(self, inputs: Props) -> list[Problem]:
         """The one block that EventBridge spells too differently to be mapped."""
         if inputs.get("ecsTarget"):
-            return [Problem("ecsTarget", "the emulated AWS of gpufleet takes no ECS targets: use a queue or a function")]
+            return [
+                Problem(
+                    "ecsTarget",
+                    "the emulated AWS of gpufleet takes no ECS targets: use a queue or a function",
+                )
+            ]
         return []
 
     def _put(self, aws: Aws, inputs: Props, target_id: str) -> None:
         events = aws.client("events")
         values = {
             key: value for key, value in inputs.items()
-            if key not in {"rule", "eventBusName", "forceDestroy", "region", "targetId"} and not key.startswith("__")
+            if key not in {"rule", "eventBusName", "forceDestroy", "region",
+            "targetId"} and not key.startswith("__")
         }  # fmt: skip
-        target = to_request(events.meta.service_model.shape_for("Target"), values, _TARGET) | {"Id": target_id}
+        target = to_request(events.meta.service_model.shape_for("Target"), values, _TARGET) | {
+            "Id": target_id
+        }
         answer: dict[str, Any] = events.put_targets(
             Rule=inputs["rule"], EventBusName=inputs.get("eventBusName") or _DEFAULT_BUS, Targets=[target]
         )
         for failed in answer.get("FailedEntries") or ():
-            raise CloudError(f"{failed.get('ErrorCode')}: {failed.get('ErrorMessage')}", remedy="check rule and target")
+            raise CloudError(
+                f"{failed.get('ErrorCode')}: {failed.get('ErrorMessage')}", remedy="check rule and target"
+            )
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Puts the target; without an id it gets one."""
@@ -153,9 +171,11 @@ class EventTarget(Handler):
         found = next((item for item in answer["Targets"] if item["Id"] == target_id), None)
         if found is None:
             return None
-        simple = {key: value for key, value in found.items() if key in {"Arn", "Id", "Input", "InputPath", "RoleArn",
-                  "DeadLetterConfig", "RetryPolicy", "InputTransformer", "SqsParameters", "KinesisParameters"}}  # fmt: skip
-        out = self.decode(simple, Names(rename={key: value for key, value in _TARGET.rename.items()}))
+        simple = {key: value for key, value in found.items() if key in {"Arn", "Id", "Input", "InputPath",
+        "RoleArn",
+                  "DeadLetterConfig", "RetryPolicy", "InputTransformer", "SqsParameters",
+                  "KinesisParameters"}}  # fmt: skip
+        out = self.decode(simple, Names(rename=_TARGET.rename))
         for key in ("input", "inputPath", "roleArn"):
             out.setdefault(key, None)
         return out | {"rule": rule, "eventBusName": bus, "targetId": target_id}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from gpufleet.errors import CloudError
-from gpufleet.sandbox.provider.handler import Aws, Handler, only
+from gpufleet.sandbox.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names
 from gpufleet.sandbox.provider.resources.ec2 import find, remove, retag, tag_spec
 from gpufleet.sandbox.provider.schema import Problem
@@ -22,20 +24,24 @@ _NAMES = Names(rename={
 class FlowLog(Handler):
     """aws.ec2.FlowLog."""
 
-    token = "aws:ec2/flowLog:FlowLog"
+    pulumi_type = "aws:ec2/flowLog:FlowLog"
     force_new = frozenset({
         "deliverCrossAccountRole", "destinationOptions", "iamRoleArn", "logDestination", "logDestinationType",
         "logFormat", "maxAggregationInterval", "trafficType", "tagFieldSpecifications", *_OF,
     })  # fmt: skip
     computed = frozenset({"logDestination", "logFormat"})
-    defaults = {"logDestinationType": "cloud-watch-logs", "maxAggregationInterval": 600}
+    defaults: ClassVar[Defaults] = {"logDestinationType": "cloud-watch-logs", "maxAggregationInterval": 600}
 
     def check(self, inputs: Props) -> list[Problem]:
         """One thing is watched."""
         found = []
         if len([key for key in _OF if inputs.get(key)]) != 1:
-            found.append(Problem("vpcId", f"a flow log watches exactly one thing: set one of {', '.join(_OF)}"))
-        if not inputs.get("trafficType") and (inputs.get("vpcId") or inputs.get("subnetId") or inputs.get("eniId")):
+            found.append(
+                Problem("vpcId", f"a flow log watches exactly one thing: set one of {', '.join(_OF)}")
+            )
+        if not inputs.get("trafficType") and (
+            inputs.get("vpcId") or inputs.get("subnetId") or inputs.get("eniId")
+        ):
             found.append(Problem("trafficType", "set trafficType to ACCEPT, REJECT or ALL"))
         return found
 
@@ -44,18 +50,23 @@ class FlowLog(Handler):
         watched = next(key for key in _OF if inputs.get(key))
         parameters = only(
             inputs, "deliverCrossAccountRole", "destinationOptions", "iamRoleArn", "logDestination",
-            "logDestinationType", "logFormat", "maxAggregationInterval", "trafficType", "tagFieldSpecifications",
+            "logDestinationType", "logFormat", "maxAggregationInterval", "trafficType",
+            "tagFieldSpecifications",
         )  # fmt: skip
         made = settle(
             lambda: aws.send(
-                "ec2", "CreateFlowLogs", parameters, _NAMES, ResourceIds=[inputs[watched]], ResourceType=_OF[watched],
+                "ec2", "CreateFlowLogs", parameters, _NAMES, ResourceIds=[inputs[watched]],
+                ResourceType=_OF[watched],
                 **tag_spec("vpc-flow-log", inputs),
             ),
             codes="InvalidParameter", message="Unable to assume given IAM role", timeout_s=10.0,
         )  # fmt: skip
         for failed in made.get("Unsuccessful") or ():
             reason = failed.get("Error") or {}
-            raise CloudError(f"{reason.get('Code')}: {reason.get('Message')}", remedy="correct what is watched or where it goes")
+            raise CloudError(
+                f"{reason.get('Code')}: {reason.get('Message')}",
+                remedy="correct what is watched or where it goes",
+            )
         return str(made["FlowLogIds"][0])
 
     @staticmethod

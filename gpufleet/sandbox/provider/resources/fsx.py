@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from gpufleet.errors import CloudError
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import Aws, Handler, only
+from gpufleet.sandbox.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names, tag_list, tags_to_map, to_request
 from gpufleet.sandbox.provider.resources.ec2 import find
 from gpufleet.sandbox.provider.resources.tagging import retag
@@ -12,7 +14,15 @@ from gpufleet.sandbox.provider.waiting import until, until_gone
 from gpufleet.sandbox.provider.wire import Props
 
 _TIMEOUT_S = 1800.0
-_TOP = ("backupId", "fileSystemTypeVersion", "kmsKeyId", "securityGroupIds", "storageCapacity", "storageType", "subnetIds")
+_TOP = (
+    "backupId",
+    "fileSystemTypeVersion",
+    "kmsKeyId",
+    "securityGroupIds",
+    "storageCapacity",
+    "storageType",
+    "subnetIds",
+)
 _LUSTRE = (
     "autoImportPolicy", "automaticBackupRetentionDays", "copyTagsToBackups", "dailyAutomaticBackupStartTime",
     "dataCompressionType", "dataReadCacheConfiguration", "deploymentType", "driveCacheType", "efaEnabled",
@@ -20,7 +30,8 @@ _LUSTRE = (
     "perUnitStorageThroughput", "rootSquashConfiguration", "throughputCapacity", "weeklyMaintenanceStartTime",
 )  # fmt: skip
 _CHANGEABLE = (
-    "autoImportPolicy", "automaticBackupRetentionDays", "dailyAutomaticBackupStartTime", "dataCompressionType",
+    "autoImportPolicy", "automaticBackupRetentionDays", "dailyAutomaticBackupStartTime",
+    "dataCompressionType",
     "dataReadCacheConfiguration", "logConfiguration", "metadataConfiguration", "perUnitStorageThroughput",
     "rootSquashConfiguration", "throughputCapacity", "weeklyMaintenanceStartTime",
 )  # fmt: skip
@@ -34,17 +45,19 @@ def _number(value: object) -> float:
 class LustreFileSystem(Handler):
     """aws.fsx.LustreFileSystem."""
 
-    token = "aws:fsx/lustreFileSystem:LustreFileSystem"
+    pulumi_type = "aws:fsx/lustreFileSystem:LustreFileSystem"
     force_new = frozenset({
-        "backupId", "copyTagsToBackups", "deploymentType", "driveCacheType", "efaEnabled", "exportPath", "importPath",
+        "backupId", "copyTagsToBackups", "deploymentType", "driveCacheType", "efaEnabled", "exportPath",
+        "importPath",
         "importedFileChunkSize", "kmsKeyId", "securityGroupIds", "storageType", "subnetIds",
     })  # fmt: skip
     computed = frozenset({
         "autoImportPolicy", "automaticBackupRetentionDays", "dailyAutomaticBackupStartTime", "efaEnabled",
         "exportPath", "fileSystemTypeVersion", "importedFileChunkSize", "kmsKeyId", "logConfiguration",
-        "metadataConfiguration", "weeklyMaintenanceStartTime", "dataReadCacheConfiguration", "storageCapacity",
+        "metadataConfiguration", "weeklyMaintenanceStartTime", "dataReadCacheConfiguration",
+        "storageCapacity",
     })  # fmt: skip
-    defaults = {
+    defaults: ClassVar[Defaults] = {
         "copyTagsToBackups": False, "dataCompressionType": "NONE", "deploymentType": "SCRATCH_1",
         "skipFinalBackup": True, "storageType": "SSD",
     }  # fmt: skip
@@ -55,9 +68,10 @@ class LustreFileSystem(Handler):
         shrinks = _number(new.get("storageCapacity")) < _number(old.get("storageCapacity"))
         if "storageCapacity" in changed and (shrinks or new.get("deploymentType") == "SCRATCH_1"):
             hard.add("storageCapacity")
-        if "fileSystemTypeVersion" in changed and new.get("fileSystemTypeVersion"):
-            if _number(new["fileSystemTypeVersion"]) < _number(old.get("fileSystemTypeVersion")):
-                hard.add("fileSystemTypeVersion")
+        version = new.get("fileSystemTypeVersion")
+        if "fileSystemTypeVersion" in changed and version:
+            older = _number(version) < _number(old.get("fileSystemTypeVersion"))
+            hard |= {"fileSystemTypeVersion"} if older else set()
         adjustable = new.get("deploymentType") == "PERSISTENT_2" and not new.get("efaEnabled")
         if "perUnitStorageThroughput" in changed and not adjustable:
             hard.add("perUnitStorageThroughput")
@@ -76,7 +90,9 @@ class LustreFileSystem(Handler):
         operation = "CreateFileSystemFromBackup" if backup else "CreateFileSystem"
         shape = fsx.meta.service_model.shape_for("CreateFileSystemLustreConfiguration")
         lustre = to_request(shape, only(inputs, *_LUSTRE), _NAMES)
-        fixed = {"LustreConfiguration": lustre} | ({"BackupId": backup} if backup else {"FileSystemType": "LUSTRE"})
+        fixed: dict[str, Any] = {"LustreConfiguration": lustre} | (
+            {"BackupId": backup} if backup else {"FileSystemType": "LUSTRE"}
+        )
         if inputs.get("tags"):
             fixed["Tags"] = tag_list(inputs["tags"])
         rid = str(aws.send("fsx", operation, top, None, **fixed)["FileSystem"]["FileSystemId"])
@@ -94,7 +110,9 @@ class LustreFileSystem(Handler):
             status = (found or {}).get("Lifecycle")
             if status in {"FAILED", "MISCONFIGURED"}:
                 reason = ((found or {}).get("FailureDetails") or {}).get("Message", "no reason given")
-                raise CloudError(f"file system {rid} is {status}: {reason}", remedy="correct the inputs and run up again")
+                raise CloudError(
+                    f"file system {rid} is {status}: {reason}", remedy="correct the inputs and run up again"
+                )
             pending = [
                 action for action in (found or {}).get("AdministrativeActions") or ()
                 if action.get("Status") in {"PENDING", "IN_PROGRESS"}
@@ -139,16 +157,20 @@ class LustreFileSystem(Handler):
         persistent = str(state.get("deploymentType", "")).startswith("PERSISTENT")
         extra = {"LustreConfiguration": options} if persistent else {}
         aws.client("fsx").delete_file_system(FileSystemId=rid, **extra)
-        until_gone(lambda: self._find(aws, rid), timeout_s=_TIMEOUT_S, what=f"the deletion of file system {rid}")
+        until_gone(
+            lambda: self._find(aws, rid), timeout_s=_TIMEOUT_S, what=f"the deletion of file system {rid}"
+        )
 
 
 class DataRepositoryAssociation(Handler):
     """aws.fsx.DataRepositoryAssociation: a folder of a file system with a prefix of a bucket."""
 
-    token = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"
-    force_new = frozenset({"batchImportMetaDataOnCreate", "dataRepositoryPath", "fileSystemId", "fileSystemPath"})
+    pulumi_type = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"
+    force_new = frozenset(
+        {"batchImportMetaDataOnCreate", "dataRepositoryPath", "fileSystemId", "fileSystemPath"}
+    )
     computed = frozenset({"importedFileChunkSize", "s3"})
-    defaults = {"batchImportMetaDataOnCreate": False, "deleteDataInFilesystem": False}
+    defaults: ClassVar[Defaults] = {"batchImportMetaDataOnCreate": False, "deleteDataInFilesystem": False}
     delete_before_replace = True
     _names = Names(rename={"arn": "ResourceARN"})
 
@@ -167,14 +189,18 @@ class DataRepositoryAssociation(Handler):
 
     @staticmethod
     def _find(aws: Aws, rid: str) -> Props | None:
-        return find(aws.client("fsx").describe_data_repository_associations, "Associations", AssociationIds=[rid])
+        return find(
+            aws.client("fsx").describe_data_repository_associations, "Associations", AssociationIds=[rid]
+        )
 
     def _await(self, aws: Aws, rid: str) -> None:
         def probe() -> bool | None:
             found = self._find(aws, rid) or {}
             if found.get("Lifecycle") in {"FAILED", "MISCONFIGURED"}:
                 reason = (found.get("FailureDetails") or {}).get("Message", "no reason given")
-                raise CloudError(f"association {rid} is {found['Lifecycle']}: {reason}", remedy="check path and bucket")
+                raise CloudError(
+                    f"association {rid} is {found['Lifecycle']}: {reason}", remedy="check path and bucket"
+                )
             return True if found.get("Lifecycle") == "AVAILABLE" else None
 
         until(probe, timeout_s=_TIMEOUT_S, what=f"association {rid} becoming available")
@@ -201,7 +227,9 @@ class DataRepositoryAssociation(Handler):
         aws.client("fsx").delete_data_repository_association(
             AssociationId=rid, DeleteDataInFileSystem=bool(state.get("deleteDataInFilesystem"))
         )
-        until_gone(lambda: self._find(aws, rid), timeout_s=_TIMEOUT_S, what=f"the deletion of association {rid}")
+        until_gone(
+            lambda: self._find(aws, rid), timeout_s=_TIMEOUT_S, what=f"the deletion of association {rid}"
+        )
 
 
 HANDLERS = (LustreFileSystem(), DataRepositoryAssociation())

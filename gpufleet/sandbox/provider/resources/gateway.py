@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import Aws, Handler, only
+from gpufleet.sandbox.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names
 from gpufleet.sandbox.provider.resources.ec2 import await_state, find, remove, retag, tag_spec
 from gpufleet.sandbox.provider.schema import Problem
@@ -16,13 +17,17 @@ from gpufleet.sandbox.provider.wire import Props
 class InternetGateway(Handler):
     """aws.ec2.InternetGateway."""
 
-    token = "aws:ec2/internetGateway:InternetGateway"
+    pulumi_type = "aws:ec2/internetGateway:InternetGateway"
     computed = frozenset({"vpcId"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Makes the gateway and attaches it."""
         ec2 = aws.client("ec2")
-        rid = str(ec2.create_internet_gateway(**tag_spec("internet-gateway", inputs))["InternetGateway"]["InternetGatewayId"])
+        rid = str(
+            ec2.create_internet_gateway(**tag_spec("internet-gateway", inputs))["InternetGateway"][
+                "InternetGatewayId"
+            ]
+        )
         with keeping(rid):
             if inputs.get("vpcId"):
                 ec2.attach_internet_gateway(InternetGatewayId=rid, VpcId=inputs["vpcId"])
@@ -42,7 +47,9 @@ class InternetGateway(Handler):
 
     @staticmethod
     def _find(aws: Aws, rid: str) -> Props | None:
-        return find(aws.client("ec2").describe_internet_gateways, "InternetGateways", InternetGatewayIds=[rid])
+        return find(
+            aws.client("ec2").describe_internet_gateways, "InternetGateways", InternetGatewayIds=[rid]
+        )
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
         """Moves the gateway to another VPC, and tags it."""
@@ -54,11 +61,9 @@ class InternetGateway(Handler):
 
     def _detach(self, aws: Aws, rid: str) -> None:
         for attachment in (self._find(aws, rid) or {}).get("Attachments") or []:
-            settle(
-                lambda vpc=attachment["VpcId"]: aws.client("ec2").detach_internet_gateway(InternetGatewayId=rid, VpcId=vpc),
-                codes="DependencyViolation",
-                timeout_s=5.0,
-            )
+            vpc = str(attachment["VpcId"])
+            detach = partial(aws.client("ec2").detach_internet_gateway, InternetGatewayId=rid, VpcId=vpc)
+            settle(detach, codes="DependencyViolation", timeout_s=5.0)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Detaches, then deletes."""
@@ -70,7 +75,7 @@ class InternetGateway(Handler):
 class Eip(Handler):
     """aws.ec2.Eip."""
 
-    token = "aws:ec2/eip:Eip"
+    pulumi_type = "aws:ec2/eip:Eip"
     force_new = frozenset({"address", "domain", "ipamPoolId", "networkBorderGroup", "customerOwnedIpv4Pool"})
     computed = frozenset({
         "address", "associateWithPrivateIp", "domain", "instance", "networkBorderGroup", "networkInterface",
@@ -82,7 +87,9 @@ class Eip(Handler):
         parameters = only(
             inputs, "address", "customerOwnedIpv4Pool", "ipamPoolId", "networkBorderGroup", "publicIpv4Pool"
         )
-        made = aws.send("ec2", "AllocateAddress", parameters, None, Domain="vpc", **tag_spec("elastic-ip", inputs))
+        made = aws.send(
+            "ec2", "AllocateAddress", parameters, None, Domain="vpc", **tag_spec("elastic-ip", inputs)
+        )
         rid = str(made["AllocationId"])
         with keeping(rid):
             self._associate(aws, rid, inputs)
@@ -104,7 +111,8 @@ class Eip(Handler):
         if found is None:
             return None
         names = Names(rename={
-            "instance": "InstanceId", "networkInterface": "NetworkInterfaceId", "privateIp": "PrivateIpAddress",
+            "instance": "InstanceId", "networkInterface": "NetworkInterfaceId",
+            "privateIp": "PrivateIpAddress",
             "customerOwnedIp": "CustomerOwnedIp",
         })  # fmt: skip
         out = self.decode(found, names)
@@ -149,19 +157,28 @@ def _zone(region: str, kind: str) -> str:
 class NatGateway(Handler):
     """aws.ec2.NatGateway."""
 
-    token = "aws:ec2/natGateway:NatGateway"
-    force_new = frozenset({"allocationId", "connectivityType", "privateIp", "subnetId", "vpcId", "availabilityMode"})
+    pulumi_type = "aws:ec2/natGateway:NatGateway"
+    force_new = frozenset(
+        {"allocationId", "connectivityType", "privateIp", "subnetId", "vpcId", "availabilityMode"}
+    )
     computed = frozenset({
-        "privateIp", "secondaryAllocationIds", "secondaryPrivateIpAddressCount", "secondaryPrivateIpAddresses",
+        "privateIp", "secondaryAllocationIds", "secondaryPrivateIpAddressCount",
+        "secondaryPrivateIpAddresses",
         "vpcId", "availabilityMode", "availabilityZoneAddresses", "allocationId", "subnetId",
     })  # fmt: skip
-    defaults = {"connectivityType": "public"}
+    defaults: ClassVar[Defaults] = {"connectivityType": "public"}
     _names = Names(rename={"privateIp": "PrivateIpAddress"})
 
     def check(self, inputs: Props) -> list[Problem]:
         """A public gateway in a subnet needs an address."""
-        if inputs.get("connectivityType") == "public" and inputs.get("subnetId") and not inputs.get("allocationId"):
-            return [Problem("allocationId", "a public NAT gateway needs an elastic address: set allocationId")]
+        if (
+            inputs.get("connectivityType") == "public"
+            and inputs.get("subnetId")
+            and not inputs.get("allocationId")
+        ):
+            return [
+                Problem("allocationId", "a public NAT gateway needs an elastic address: set allocationId")
+            ]
         return []
 
     def create(self, aws: Aws, inputs: Props) -> str:
@@ -188,7 +205,8 @@ class NatGateway(Handler):
             out |= {
                 key: primary.get(member)
                 for key, member in (
-                    ("allocationId", "AllocationId"), ("associationId", "AssociationId"), ("publicIp", "PublicIp"),
+                    ("allocationId", "AllocationId"), ("associationId", "AssociationId"), ("publicIp",
+                    "PublicIp"),
                     ("privateIp", "PrivateIp"), ("networkInterfaceId", "NetworkInterfaceId"),
                 )
             }  # fmt: skip
@@ -204,12 +222,17 @@ class NatGateway(Handler):
         """Secondary addresses and tags change in place."""
         ec2 = aws.client("ec2")
         if "secondaryAllocationIds" in changed:
-            before, after = set(old.get("secondaryAllocationIds") or ()), set(new.get("secondaryAllocationIds") or ())
+            before, after = (
+                set(old.get("secondaryAllocationIds") or ()),
+                set(new.get("secondaryAllocationIds") or ()),
+            )
             if after - before:
                 ec2.associate_nat_gateway_address(NatGatewayId=rid, AllocationIds=sorted(after - before))
             if before - after:
                 addresses = (self._find(aws, rid) or {}).get("NatGatewayAddresses") or []
-                gone = [item["AssociationId"] for item in addresses if item.get("AllocationId") in before - after]
+                gone = [
+                    item["AssociationId"] for item in addresses if item.get("AllocationId") in before - after
+                ]
                 ec2.disassociate_nat_gateway_address(NatGatewayId=rid, AssociationIds=gone)
         retag(aws, rid, old, new)
 

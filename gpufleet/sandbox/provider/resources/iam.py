@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.errors import CloudError
 from gpufleet.sandbox.provider.errors import is_missing, keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names, tag_list
 from gpufleet.sandbox.provider.resources.tagging import retag
 from gpufleet.sandbox.provider.schema import Problem
@@ -35,16 +35,17 @@ def document_problem(inputs: Props, key: str) -> list[Problem]:
 class Role(Handler):
     """aws.iam.Role."""
 
-    token = "aws:iam/role:Role"
+    pulumi_type = "aws:iam/role:Role"
     force_new = frozenset({"name", "namePrefix", "path"})
     computed = frozenset({"inlinePolicies", "managedPolicyArns"})
-    defaults = {"forceDetachPolicies": False, "maxSessionDuration": 3600, "path": "/"}
+    defaults: ClassVar[Defaults] = {"forceDetachPolicies": False, "maxSessionDuration": 3600, "path": "/"}
     documents = frozenset({"assumeRolePolicy", "inlinePolicies.policy"})
     sets = frozenset({"inlinePolicies"})
     auto_name = AutoName(max_length=64)
     _names = Names(rename={
         "assumeRolePolicy": "AssumeRolePolicyDocument", "name": "RoleName", "uniqueId": "RoleId",
-    }, decode={"assumeRolePolicy": document, "permissionsBoundary": lambda value: value.get("PermissionsBoundaryArn")})  # fmt: skip
+    }, decode={"assumeRolePolicy": document,
+    "permissionsBoundary": lambda value: value.get("PermissionsBoundaryArn")})  # fmt: skip
 
     def check(self, inputs: Props) -> list[Problem]:
         """The trust policy must be JSON."""
@@ -53,7 +54,13 @@ class Role(Handler):
     def create(self, aws: Aws, inputs: Props) -> str:
         """Makes the role, then its policies."""
         parameters = only(
-            inputs, "name", "path", "assumeRolePolicy", "description", "maxSessionDuration", "permissionsBoundary"
+            inputs,
+            "name",
+            "path",
+            "assumeRolePolicy",
+            "description",
+            "maxSessionDuration",
+            "permissionsBoundary",
         )
         tags = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         aws.send("iam", "CreateRole", parameters, self._names, **tags)
@@ -66,11 +73,15 @@ class Role(Handler):
     @staticmethod
     def _inline(aws: Aws, rid: str, old: list[Props], new: list[Props]) -> None:
         iam = aws.client("iam")
-        for name in sorted({item["name"] for item in old if item.get("name")} - {item.get("name") for item in new}):
+        for name in sorted(
+            {item["name"] for item in old if item.get("name")} - {item.get("name") for item in new}
+        ):
             iam.delete_role_policy(RoleName=rid, PolicyName=name)
         for item in new:
             if item.get("name"):
-                iam.put_role_policy(RoleName=rid, PolicyName=item["name"], PolicyDocument=document(item["policy"]))
+                iam.put_role_policy(
+                    RoleName=rid, PolicyName=item["name"], PolicyDocument=document(item["policy"])
+                )
 
     @staticmethod
     def _managed(aws: Aws, rid: str, old: set[str], new: set[str]) -> None:
@@ -93,7 +104,10 @@ class Role(Handler):
         if state.get("inlinePolicies") is not None:
             names = iam.list_role_policies(RoleName=rid)["PolicyNames"]
             out["inlinePolicies"] = [
-                {"name": name, "policy": document(iam.get_role_policy(RoleName=rid, PolicyName=name)["PolicyDocument"])}
+                {
+                    "name": name,
+                    "policy": document(iam.get_role_policy(RoleName=rid, PolicyName=name)["PolicyDocument"]),
+                }
                 for name in names
             ]
         return out
@@ -110,7 +124,9 @@ class Role(Handler):
             )  # fmt: skip
         if "permissionsBoundary" in changed:
             if new.get("permissionsBoundary"):
-                iam.put_role_permissions_boundary(RoleName=rid, PermissionsBoundary=new["permissionsBoundary"])
+                iam.put_role_permissions_boundary(
+                    RoleName=rid, PermissionsBoundary=new["permissionsBoundary"]
+                )
             else:
                 iam.delete_role_permissions_boundary(RoleName=rid)
         if "inlinePolicies" in changed:
@@ -125,7 +141,9 @@ class Role(Handler):
         """Takes off what this resource put on (or all, with forceDetachPolicies), then deletes."""
         iam = aws.client("iam")
         for profile in iam.list_instance_profiles_for_role(RoleName=rid)["InstanceProfiles"]:
-            iam.remove_role_from_instance_profile(InstanceProfileName=profile["InstanceProfileName"], RoleName=rid)
+            iam.remove_role_from_instance_profile(
+                InstanceProfileName=profile["InstanceProfileName"], RoleName=rid
+            )
         every = bool(state.get("forceDetachPolicies"))
         if every or state.get("managedPolicyArns"):
             for item in iam.list_attached_role_policies(RoleName=rid)["AttachedPolicies"]:
@@ -139,7 +157,7 @@ class Role(Handler):
 class RolePolicy(Handler):
     """aws.iam.RolePolicy: an inline policy of a role."""
 
-    token = "aws:iam/rolePolicy:RolePolicy"
+    pulumi_type = "aws:iam/rolePolicy:RolePolicy"
     force_new = frozenset({"name", "namePrefix", "role"})
     documents = frozenset({"policy"})
     auto_name = AutoName(max_length=128)
@@ -181,7 +199,7 @@ class RolePolicy(Handler):
 class RolePolicyAttachment(Handler):
     """aws.iam.RolePolicyAttachment."""
 
-    token = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+    pulumi_type = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
     force_new = frozenset({"role", "policyArn"})
     delete_before_replace = True
 
@@ -195,7 +213,9 @@ class RolePolicyAttachment(Handler):
             )  # fmt: skip
         except Exception as error:
             if is_missing(error) and arn.startswith("arn:aws:iam::aws:policy/"):
-                raise CloudError(f"AWS has no managed policy {arn}", remedy="check the policy's name and path") from error
+                raise CloudError(
+                    f"AWS has no managed policy {arn}", remedy="check the policy's name and path"
+                ) from error
             raise
         return f"{role}/{arn}"
 

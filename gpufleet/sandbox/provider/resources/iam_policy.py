@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names, tag_list
 from gpufleet.sandbox.provider.resources.iam import document, document_problem
 from gpufleet.sandbox.provider.resources.tagging import retag
@@ -17,13 +19,15 @@ _VERSIONS_KEPT = 5
 class Policy(Handler):
     """aws.iam.Policy: a managed policy."""
 
-    token = "aws:iam/policy:Policy"
+    pulumi_type = "aws:iam/policy:Policy"
     force_new = frozenset({"description", "name", "namePrefix", "path"})
-    defaults = {"path": "/"}
+    defaults: ClassVar[Defaults] = {"path": "/"}
     documents = frozenset({"policy"})
     auto_name = AutoName(max_length=128)
     _names = Names(
-        rename={"name": "PolicyName", "policy": "PolicyDocument"}, encode={"policy": document}, drop={"delayAfterPolicyCreationInMs"}
+        rename={"name": "PolicyName", "policy": "PolicyDocument"},
+        encode={"policy": document},
+        drop={"delayAfterPolicyCreationInMs"},
     )
 
     def check(self, inputs: Props) -> list[Problem]:
@@ -52,10 +56,14 @@ class Policy(Handler):
         iam = aws.client("iam")
         if "policy" in changed:
             versions = iam.list_policy_versions(PolicyArn=rid)["Versions"]
-            spare = sorted((v for v in versions if not v["IsDefaultVersion"]), key=lambda v: int(v["VersionId"][1:]))
+            spare = sorted(
+                (v for v in versions if not v["IsDefaultVersion"]), key=lambda v: int(v["VersionId"][1:])
+            )
             if len(versions) >= _VERSIONS_KEPT:
                 iam.delete_policy_version(PolicyArn=rid, VersionId=spare[0]["VersionId"])
-            iam.create_policy_version(PolicyArn=rid, PolicyDocument=document(new["policy"]), SetAsDefault=True)
+            iam.create_policy_version(
+                PolicyArn=rid, PolicyDocument=document(new["policy"]), SetAsDefault=True
+            )
         retag(iam, {"PolicyArn": rid}, old, new, suffix="policy")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
@@ -70,9 +78,9 @@ class Policy(Handler):
 class InstanceProfile(Handler):
     """aws.iam.InstanceProfile."""
 
-    token = "aws:iam/instanceProfile:InstanceProfile"
+    pulumi_type = "aws:iam/instanceProfile:InstanceProfile"
     force_new = frozenset({"name", "namePrefix", "path"})
-    defaults = {"path": "/"}
+    defaults: ClassVar[Defaults] = {"path": "/"}
     auto_name = AutoName(max_length=128)
     _names = Names(rename={"name": "InstanceProfileName", "uniqueId": "InstanceProfileId"})
 
@@ -122,7 +130,7 @@ class InstanceProfile(Handler):
 class OpenIdConnectProvider(Handler):
     """aws.iam.OpenIdConnectProvider."""
 
-    token = "aws:iam/openIdConnectProvider:OpenIdConnectProvider"
+    pulumi_type = "aws:iam/openIdConnectProvider:OpenIdConnectProvider"
     force_new = frozenset({"url"})
     computed = frozenset({"thumbprintLists"})
     ordered = frozenset({"thumbprintLists"})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names, tags_to_map
 from gpufleet.sandbox.provider.schema import Problem
 from gpufleet.sandbox.provider.wire import Props
@@ -15,10 +17,12 @@ _LONGEST_WINDOW_DAYS = 30
 class Key(Handler):
     """aws.kms.Key."""
 
-    token = "aws:kms/key:Key"
-    force_new = frozenset({"customKeyStoreId", "customerMasterKeySpec", "keyUsage", "multiRegion", "xksKeyId"})
+    pulumi_type = "aws:kms/key:Key"
+    force_new = frozenset(
+        {"customKeyStoreId", "customerMasterKeySpec", "keyUsage", "multiRegion", "xksKeyId"}
+    )
     computed = frozenset({"description", "multiRegion", "policy", "rotationPeriodInDays"})
-    defaults = {
+    defaults: ClassVar[Defaults] = {
         "bypassPolicyLockoutSafetyCheck": False, "customerMasterKeySpec": "SYMMETRIC_DEFAULT",
         "enableKeyRotation": False, "isEnabled": True, "keyUsage": "ENCRYPT_DECRYPT",
     }  # fmt: skip
@@ -35,7 +39,8 @@ class Key(Handler):
     def create(self, aws: Aws, inputs: Props) -> str:
         """Makes the key, then sets rotation and state."""
         parameters = only(
-            inputs, "description", "keyUsage", "customerMasterKeySpec", "policy", "multiRegion", "customKeyStoreId",
+            inputs, "description", "keyUsage", "customerMasterKeySpec", "policy", "multiRegion",
+            "customKeyStoreId",
             "xksKeyId", "bypassPolicyLockoutSafetyCheck",
         )  # fmt: skip
         tags = {"Tags": _tags(inputs["tags"])} if inputs.get("tags") else {}
@@ -66,7 +71,9 @@ class Key(Handler):
         out["policy"] = kms.get_key_policy(KeyId=rid, PolicyName="default")["Policy"]
         rotation = kms.get_key_rotation_status(KeyId=rid)
         out["enableKeyRotation"] = bool(rotation.get("KeyRotationEnabled"))
-        out["rotationPeriodInDays"] = rotation.get("RotationPeriodInDays") if out["enableKeyRotation"] else None
+        out["rotationPeriodInDays"] = (
+            rotation.get("RotationPeriodInDays") if out["enableKeyRotation"] else None
+        )
         out["tags"] = tags_to_map(kms.list_resource_tags(KeyId=rid).get("Tags"))
         out.setdefault("description", "")
         return out
@@ -107,7 +114,7 @@ def _tags(tags: Props) -> list[dict[str, str]]:
 class Alias(Handler):
     """aws.kms.Alias."""
 
-    token = "aws:kms/alias:Alias"
+    pulumi_type = "aws:kms/alias:Alias"
     force_new = frozenset({"name", "namePrefix"})
     auto_name = AutoName(prefix="alias/", max_length=256)
 

@@ -56,7 +56,7 @@ _NAMES = Names(
 class LaunchTemplate(Handler):
     """aws.ec2.LaunchTemplate."""
 
-    token = "aws:ec2/launchTemplate:LaunchTemplate"
+    pulumi_type = "aws:ec2/launchTemplate:LaunchTemplate"
     force_new = frozenset({"name", "namePrefix"})
     computed = frozenset({"defaultVersion", "metadataOptions"})
     sets = frozenset({"tagSpecifications", "licenseSpecifications"})
@@ -120,8 +120,12 @@ class LaunchTemplate(Handler):
         )
         data = (version or {}).get("LaunchTemplateData") or {}
         declared = self.schema.outputs
-        kinds = {key: kind for key, kind in declared.items() if key not in ("tags", "tagsAll", *_OF_THE_TEMPLATE)}
-        out: Props = dict.fromkeys(key for key in kinds if key in self.schema.inputs.properties and key != "region")
+        kinds = {
+            key: kind for key, kind in declared.items() if key not in ("tags", "tagsAll", *_OF_THE_TEMPLATE)
+        }
+        out: Props = dict.fromkeys(
+            key for key in kinds if key in self.schema.inputs.properties and key != "region"
+        )
         out |= from_response(kinds, data, _NAMES)
         return out | {
             "arn": aws.arn("ec2", f"launch-template/{rid}"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler, only
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names
 from gpufleet.sandbox.provider.resources.tagging import retag
 from gpufleet.sandbox.provider.schema import Problem
 from gpufleet.sandbox.provider.wire import Props
 
 _RETENTION_DAYS = frozenset({
-    0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+    0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288,
+    3653,
 })  # fmt: skip
 """What PutRetentionPolicy takes; 0 stands for keeping for ever."""
 
@@ -18,10 +21,10 @@ _RETENTION_DAYS = frozenset({
 class LogGroup(Handler):
     """aws.cloudwatch.LogGroup."""
 
-    token = "aws:cloudwatch/logGroup:LogGroup"
+    pulumi_type = "aws:cloudwatch/logGroup:LogGroup"
     force_new = frozenset({"name", "namePrefix", "logGroupClass"})
     computed = frozenset({"logGroupClass", "deletionProtectionEnabled"})
-    defaults = {"retentionInDays": 0, "skipDestroy": False}
+    defaults: ClassVar[Defaults] = {"retentionInDays": 0, "skipDestroy": False}
     auto_name = AutoName(max_length=512)
     _names = Names(rename={"name": "logGroupName"})
 
@@ -46,13 +49,17 @@ class LogGroup(Handler):
     @staticmethod
     def _retain(aws: Aws, rid: str, inputs: Props) -> None:
         if inputs.get("retentionInDays"):
-            aws.client("logs").put_retention_policy(logGroupName=rid, retentionInDays=int(inputs["retentionInDays"]))
+            aws.client("logs").put_retention_policy(
+                logGroupName=rid, retentionInDays=int(inputs["retentionInDays"])
+            )
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The group of exactly this name."""
         logs = aws.client("logs")
         pages = logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=rid)
-        found = next((item for page in pages for item in page["logGroups"] if item["logGroupName"] == rid), None)
+        found = next(
+            (item for page in pages for item in page["logGroups"] if item["logGroupName"] == rid), None
+        )
         if found is None:
             return None
         out = self.decode(found, self._names)
@@ -77,7 +84,9 @@ class LogGroup(Handler):
                 logs.disassociate_kms_key(logGroupName=rid)
         if "deletionProtectionEnabled" in changed:
             protected = bool(new.get("deletionProtectionEnabled"))
-            logs.put_log_group_deletion_protection(logGroupIdentifier=rid, deletionProtectionEnabled=protected)
+            logs.put_log_group_deletion_protection(
+                logGroupIdentifier=rid, deletionProtectionEnabled=protected
+            )
         retag(logs, {"resourceArn": str(old["arn"])}, old, new, tags="tags", keys="tagKeys", as_map=True)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:

@@ -64,7 +64,7 @@ def _find_table(aws: Aws, rid: str) -> Props | None:
 class RouteTable(Handler):
     """aws.ec2.RouteTable, with its routes inline or as resources of their own."""
 
-    token = "aws:ec2/routeTable:RouteTable"
+    pulumi_type = "aws:ec2/routeTable:RouteTable"
     force_new = frozenset({"vpcId"})
     computed = frozenset({"routes", "propagatingVgws"})
     sets = frozenset({"routes"})
@@ -83,7 +83,9 @@ class RouteTable(Handler):
 
     @staticmethod
     def _add(ec2: Any, rid: str, route: Props) -> None:
-        ec2.create_route(RouteTableId=rid, **_translated(route, _INLINE_DESTINATIONS), **_translated(route, _TARGETS))
+        ec2.create_route(
+            RouteTableId=rid, **_translated(route, _INLINE_DESTINATIONS), **_translated(route, _TARGETS)
+        )
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The table and the routes that somebody made."""
@@ -108,7 +110,9 @@ class RouteTable(Handler):
         """Inline routes and tags change in place."""
         ec2 = aws.client("ec2")
         if "routes" in changed and "routes" in new:
-            before = {str(_translated(route, _INLINE_DESTINATIONS)): route for route in old.get("routes") or ()}
+            before = {
+                str(_translated(route, _INLINE_DESTINATIONS)): route for route in old.get("routes") or ()
+            }
             after = {str(_translated(route, _INLINE_DESTINATIONS)): route for route in new["routes"]}
             for key in sorted(before.keys() - after.keys()):
                 ec2.delete_route(RouteTableId=rid, **_translated(before[key], _INLINE_DESTINATIONS))
@@ -135,7 +139,7 @@ class RouteTable(Handler):
 class Route(Handler):
     """aws.ec2.Route: one route of a table."""
 
-    token = "aws:ec2/route:Route"
+    pulumi_type = "aws:ec2/route:Route"
     force_new = frozenset({"routeTableId", *_ROUTE_DESTINATIONS})
     computed = frozenset({"networkInterfaceId"})
     delete_before_replace = True
@@ -145,16 +149,22 @@ class Route(Handler):
         found = []
         if len([key for key in _ROUTE_DESTINATIONS if inputs.get(key)]) != 1:
             known = ", ".join(_ROUTE_DESTINATIONS)
-            found.append(Problem("destinationCidrBlock", f"a route has exactly one destination: set one of {known}"))
+            found.append(
+                Problem("destinationCidrBlock", f"a route has exactly one destination: set one of {known}")
+            )
         if len([key for key in _TARGETS if inputs.get(key)]) != 1:
-            found.append(Problem("gatewayId", f"a route has exactly one target: set one of {', '.join(_TARGETS)}"))
+            found.append(
+                Problem("gatewayId", f"a route has exactly one target: set one of {', '.join(_TARGETS)}")
+            )
         return found
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Makes the route; the table or gateway may have been made a moment ago."""
         destination = _translated(inputs, _ROUTE_DESTINATIONS)
         parameters = {"RouteTableId": inputs["routeTableId"], **destination, **_translated(inputs, _TARGETS)}
-        settle(lambda: aws.client("ec2").create_route(**parameters), codes=r"Invalid.*\.NotFound", timeout_s=5.0)
+        settle(
+            lambda: aws.client("ec2").create_route(**parameters), codes=r"Invalid.*\.NotFound", timeout_s=5.0
+        )
         # The id that the real provider gives: a CRC of the destination.
         return f"r-{inputs['routeTableId']}{zlib.crc32(next(iter(destination.values())).encode())}"
 
@@ -165,19 +175,25 @@ class Route(Handler):
         for route in (table or {}).get("Routes") or ():
             if wanted and all(route.get(member) == value for member, value in wanted.items()):
                 out: Props = dict.fromkeys(_TARGETS) | _named(route, _ROUTE_DESTINATIONS)
-                return out | _named(route, _TARGETS) | {
-                    "routeTableId": state["routeTableId"],
-                    "instanceId": route.get("InstanceId", ""),
-                    "instanceOwnerId": route.get("InstanceOwnerId", ""),
-                    "origin": route.get("Origin", "CreateRoute"),
-                    "state": route.get("State", "active"),
-                }
+                return (
+                    out
+                    | _named(route, _TARGETS)
+                    | {
+                        "routeTableId": state["routeTableId"],
+                        "instanceId": route.get("InstanceId", ""),
+                        "instanceOwnerId": route.get("InstanceOwnerId", ""),
+                        "origin": route.get("Origin", "CreateRoute"),
+                        "state": route.get("State", "active"),
+                    }
+                )
         return None
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
         """Another target."""
         aws.client("ec2").replace_route(
-            RouteTableId=new["routeTableId"], **_translated(new, _ROUTE_DESTINATIONS), **_translated(new, _TARGETS)
+            RouteTableId=new["routeTableId"],
+            **_translated(new, _ROUTE_DESTINATIONS),
+            **_translated(new, _TARGETS),
         )
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
@@ -190,7 +206,7 @@ class Route(Handler):
 class RouteTableAssociation(Handler):
     """aws.ec2.RouteTableAssociation: a table with a subnet or a gateway."""
 
-    token = "aws:ec2/routeTableAssociation:RouteTableAssociation"
+    pulumi_type = "aws:ec2/routeTableAssociation:RouteTableAssociation"
     force_new = frozenset({"subnetId", "gatewayId"})
     # A subnet has one association.
     delete_before_replace = True

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.sandbox.provider.errors import is_missing, keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler
 from gpufleet.sandbox.provider.mapper import tag_list, tags_to_map
 from gpufleet.sandbox.provider.schema import Problem
 from gpufleet.sandbox.provider.waiting import settle
@@ -29,7 +29,8 @@ _MOVED = {
 _HOSTED_ZONES = {
     "us-east-1": "Z3AQBSTGFYJSTF", "us-east-2": "Z2O1EMRO9K5GLX", "us-west-1": "Z2F56UZL2M1ACD",
     "us-west-2": "Z3BJ6K6RIION7M", "eu-west-1": "Z1BKCTXD74EZPE", "eu-central-1": "Z21DNDUVLTQW6Q",
-    "ap-northeast-1": "Z2M4EHUR26P7ZW", "ap-southeast-1": "Z3O0J2DXBE1FTB", "ap-southeast-2": "Z1WCIGYICN2BYD",
+    "ap-northeast-1": "Z2M4EHUR26P7ZW", "ap-southeast-1": "Z3O0J2DXBE1FTB",
+    "ap-southeast-2": "Z1WCIGYICN2BYD",
 }  # fmt: skip
 """Route 53 zones of S3's website endpoints (AWS General Reference, "Amazon S3 endpoints and quotas")."""
 
@@ -37,10 +38,10 @@ _HOSTED_ZONES = {
 class Bucket(Handler):
     """aws.s3.Bucket."""
 
-    token = "aws:s3/bucket:Bucket"
+    pulumi_type = "aws:s3/bucket:Bucket"
     force_new = frozenset({"bucket", "bucketPrefix", "objectLockEnabled", "bucketNamespace"})
     computed = frozenset({*_MOVED, "objectLockEnabled", "bucketNamespace"})
-    defaults = {"forceDestroy": False}
+    defaults: ClassVar[Defaults] = {"forceDestroy": False}
     auto_name = AutoName(prop="bucket", max_length=63, lower=True)
 
     def check(self, inputs: Props) -> list[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from gpufleet.sandbox.provider.handler import Aws, Handler
+from gpufleet.sandbox.provider.handler import Aws, Defaults, Handler
 from gpufleet.sandbox.provider.mapper import Names, tag_list, tags_to_map, to_request
 from gpufleet.sandbox.provider.resources.iam import document, document_problem
 from gpufleet.sandbox.provider.schema import Problem
@@ -32,14 +32,20 @@ class _Setting(Handler):
         """Properties from what the Get operation answers; None when the setting is not there."""
 
     def _call(self, aws: Aws, verb: str, bucket: str, **parameters: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = getattr(aws.client("s3"), f"{verb}_{self.operation}")(Bucket=bucket, **parameters)
+        answer: dict[str, Any] = getattr(aws.client("s3"), f"{verb}_{self.operation}")(
+            Bucket=bucket, **parameters
+        )
         return answer
 
     def _put(self, aws: Aws, inputs: Props) -> None:
         parameters = self.parameters(aws, inputs)
         if inputs.get("expectedBucketOwner"):
             parameters["ExpectedBucketOwner"] = inputs["expectedBucketOwner"]
-        settle(lambda: self._call(aws, "put", str(inputs["bucket"]), **parameters), codes=_BUCKET_NOT_YET, timeout_s=5.0)
+        settle(
+            lambda: self._call(aws, "put", str(inputs["bucket"]), **parameters),
+            codes=_BUCKET_NOT_YET,
+            timeout_s=5.0,
+        )
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Puts the setting; the bucket may be seconds old."""
@@ -65,10 +71,11 @@ class _Setting(Handler):
 class BucketPublicAccessBlock(_Setting):
     """aws.s3.BucketPublicAccessBlock."""
 
-    token = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+    pulumi_type = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
     operation = "public_access_block"
-    defaults = {
-        "blockPublicAcls": False, "blockPublicPolicy": False, "ignorePublicAcls": False, "restrictPublicBuckets": False,
+    defaults: ClassVar[Defaults] = {
+        "blockPublicAcls": False, "blockPublicPolicy": False, "ignorePublicAcls": False,
+        "restrictPublicBuckets": False,
     }  # fmt: skip
 
     def parameters(self, aws: Aws, inputs: Props) -> dict[str, Any]:
@@ -90,7 +97,7 @@ class BucketPublicAccessBlock(_Setting):
 class BucketServerSideEncryptionConfiguration(_Setting):
     """aws.s3.BucketServerSideEncryptionConfiguration."""
 
-    token = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
+    pulumi_type = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
     operation = "bucket_encryption"
     sets = frozenset({"rules"})
     _names = Names(
@@ -117,7 +124,7 @@ class BucketServerSideEncryptionConfiguration(_Setting):
 class BucketVersioning(_Setting):
     """aws.s3.BucketVersioning."""
 
-    token = "aws:s3/bucketVersioning:BucketVersioning"
+    pulumi_type = "aws:s3/bucketVersioning:BucketVersioning"
     operation = "bucket_versioning"
     _names = Names(rename={"mfaDelete": "MFADelete"})
 
@@ -125,7 +132,10 @@ class BucketVersioning(_Setting):
         """Status and MFA."""
         shape = aws.client("s3").meta.service_model.shape_for("VersioningConfiguration")
         mfa = {"MFA": inputs["mfa"]} if inputs.get("mfa") else {}
-        return {"VersioningConfiguration": to_request(shape, inputs["versioningConfiguration"], self._names), **mfa}
+        return {
+            "VersioningConfiguration": to_request(shape, inputs["versioningConfiguration"], self._names),
+            **mfa,
+        }
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """AWS has no way to say 'never enabled': such a resource writes nothing."""
@@ -151,7 +161,7 @@ class BucketVersioning(_Setting):
 class BucketOwnershipControls(_Setting):
     """aws.s3.BucketOwnershipControls."""
 
-    token = "aws:s3/bucketOwnershipControls:BucketOwnershipControls"
+    pulumi_type = "aws:s3/bucketOwnershipControls:BucketOwnershipControls"
     operation = "bucket_ownership_controls"
 
     def parameters(self, aws: Aws, inputs: Props) -> dict[str, Any]:
@@ -166,7 +176,7 @@ class BucketOwnershipControls(_Setting):
 class BucketPolicy(_Setting):
     """aws.s3.BucketPolicy."""
 
-    token = "aws:s3/bucketPolicy:BucketPolicy"
+    pulumi_type = "aws:s3/bucketPolicy:BucketPolicy"
     operation = "bucket_policy"
     documents = frozenset({"policy"})
 
@@ -186,7 +196,7 @@ class BucketPolicy(_Setting):
 class BucketLifecycleConfiguration(_Setting):
     """aws.s3.BucketLifecycleConfiguration."""
 
-    token = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
+    pulumi_type = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
     operation = "bucket_lifecycle_configuration"
     computed = frozenset({"transitionDefaultMinimumObjectSize"})
     sets = frozenset({"rules.transitions", "rules.noncurrentVersionTransitions"})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.errors import CloudError
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler
 from gpufleet.sandbox.provider.resources.ec2 import find, remove, retag, tag_spec
 from gpufleet.sandbox.provider.wire import Props
 
@@ -91,7 +91,8 @@ def _merged(parts: list[Props]) -> Props:
 def _blank(item: Mapping[str, Any], description: str) -> Props:
     return {
         "protocol": item["IpProtocol"], "fromPort": item.get("FromPort", 0), "toPort": item.get("ToPort", 0),
-        "description": description, "self": False, "cidrBlocks": [], "ipv6CidrBlocks": [], "prefixListIds": [],
+        "description": description, "self": False, "cidrBlocks": [], "ipv6CidrBlocks": [],
+        "prefixListIds": [],
         "securityGroups": [],
     }  # fmt: skip
 
@@ -107,7 +108,12 @@ def set_rules(aws: Aws, rid: str, *, ingress: list[Props] | None, egress: list[P
     ec2 = aws.client("ec2")
     for wanted, member, revoke, authorize in (
         (ingress, "IpPermissions", ec2.revoke_security_group_ingress, ec2.authorize_security_group_ingress),
-        (egress, "IpPermissionsEgress", ec2.revoke_security_group_egress, ec2.authorize_security_group_egress),
+        (
+            egress,
+            "IpPermissionsEgress",
+            ec2.revoke_security_group_egress,
+            ec2.authorize_security_group_egress,
+        ),
     ):
         if wanted is None:
             continue
@@ -127,11 +133,7 @@ def _split(rule: Mapping[str, Any]) -> list[Props]:
         "protocol": str(rule["protocol"]), "fromPort": rule["fromPort"], "toPort": rule["toPort"],
         "description": rule.get("description") or "",
     }  # fmt: skip
-    parts = [
-        {**fixed, name: [source]}
-        for name in _SOURCES
-        for source in rule.get(name) or ()
-    ]
+    parts = [{**fixed, name: [source]} for name in _SOURCES for source in rule.get(name) or ()]
     return [*parts, {**fixed, "self": True}] if rule.get("self") else parts
 
 
@@ -160,7 +162,9 @@ class _Group(Handler):
             "vpcId": found.get("VpcId"),
             "ownerId": found.get("OwnerId"),
             "ingress": regrouped(state.get("ingress") or (), rules_of(found.get("IpPermissions") or (), rid)),
-            "egress": regrouped(state.get("egress") or (), rules_of(found.get("IpPermissionsEgress") or (), rid)),
+            "egress": regrouped(
+                state.get("egress") or (), rules_of(found.get("IpPermissionsEgress") or (), rid)
+            ),
             "tags": {tag["Key"]: tag["Value"] for tag in found.get("Tags") or ()},
         }
 
@@ -168,9 +172,9 @@ class _Group(Handler):
 class SecurityGroup(_Group):
     """aws.ec2.SecurityGroup."""
 
-    token = "aws:ec2/securityGroup:SecurityGroup"
+    pulumi_type = "aws:ec2/securityGroup:SecurityGroup"
     force_new = frozenset({"description", "name", "namePrefix", "vpcId"})
-    defaults = {"description": MANAGED, "revokeRulesOnDelete": False}
+    defaults: ClassVar[Defaults] = {"description": MANAGED, "revokeRulesOnDelete": False}
     auto_name = AutoName()
 
     def create(self, aws: Aws, inputs: Props) -> str:
@@ -178,7 +182,10 @@ class SecurityGroup(_Group):
         ec2 = aws.client("ec2")
         where = {"VpcId": inputs["vpcId"]} if inputs.get("vpcId") else {}
         made = ec2.create_security_group(
-            GroupName=inputs["name"], Description=inputs["description"], **where, **tag_spec("security-group", inputs)
+            GroupName=inputs["name"],
+            Description=inputs["description"],
+            **where,
+            **tag_spec("security-group", inputs),
         )
         rid = str(made["GroupId"])
         with keeping(rid):
@@ -205,10 +212,10 @@ class SecurityGroup(_Group):
 class DefaultSecurityGroup(_Group):
     """aws.ec2.DefaultSecurityGroup: takes over a VPC's default group and makes its rules those given."""
 
-    token = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
+    pulumi_type = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
     force_new = frozenset({"vpcId"})
     computed = frozenset({"vpcId"})
-    defaults = {"revokeRulesOnDelete": False}
+    defaults: ClassVar[Defaults] = {"revokeRulesOnDelete": False}
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Adopts the group; without rules in the program it has none afterwards."""

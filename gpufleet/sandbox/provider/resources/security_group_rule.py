@@ -6,7 +6,7 @@ import zlib
 from typing import Any, ClassVar
 
 from gpufleet.sandbox.provider.handler import Aws, Handler, only
-from gpufleet.sandbox.provider.mapper import Names, tag_list
+from gpufleet.sandbox.provider.mapper import Names, tag_list, to_request
 from gpufleet.sandbox.provider.resources.ec2 import find, retag
 from gpufleet.sandbox.provider.resources.security_group import find_group, permission, rules_of
 from gpufleet.sandbox.provider.schema import Problem
@@ -27,7 +27,9 @@ class _SingleRule(Handler):
         """One source; ports where the protocol has them."""
         found = []
         if len([key for key in _SOURCES if inputs.get(key)]) != 1:
-            found.append(Problem("cidrIpv4", f"a rule has exactly one source: set one of {', '.join(_SOURCES)}"))
+            found.append(
+                Problem("cidrIpv4", f"a rule has exactly one source: set one of {', '.join(_SOURCES)}")
+            )
         protocol = str(inputs.get("ipProtocol"))
         if protocol in {"tcp", "udp"}:
             found += [
@@ -46,7 +48,9 @@ class _SingleRule(Handler):
             "cidrBlocks": [inputs["cidrIpv4"]] if inputs.get("cidrIpv4") else [],
             "ipv6CidrBlocks": [inputs["cidrIpv6"]] if inputs.get("cidrIpv6") else [],
             "prefixListIds": [inputs["prefixListId"]] if inputs.get("prefixListId") else [],
-            "securityGroups": [inputs["referencedSecurityGroupId"]] if inputs.get("referencedSecurityGroupId") else [],
+            "securityGroups": [inputs["referencedSecurityGroupId"]]
+            if inputs.get("referencedSecurityGroupId")
+            else [],
         }
 
     def create(self, aws: Aws, inputs: Props) -> str:
@@ -60,7 +64,9 @@ class _SingleRule(Handler):
         return str(made["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
     def _find(self, aws: Aws, rid: str) -> Props | None:
-        found = find(aws.client("ec2").describe_security_group_rules, "SecurityGroupRules", SecurityGroupRuleIds=[rid])
+        found = find(
+            aws.client("ec2").describe_security_group_rules, "SecurityGroupRules", SecurityGroupRuleIds=[rid]
+        )
         return found if found and found.get("SecurityGroupRuleId") == rid else None
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
@@ -89,8 +95,6 @@ class _SingleRule(Handler):
             names = Names(rename={"referencedSecurityGroupId": "ReferencedGroupId"})
             ec2 = aws.client("ec2")
             shape = ec2.meta.service_model.shape_for("SecurityGroupRuleRequest")
-            from gpufleet.sandbox.provider.mapper import to_request
-
             request = {"SecurityGroupRuleId": rid, "SecurityGroupRule": to_request(shape, rule, names)}
             ec2.modify_security_group_rules(GroupId=new["securityGroupId"], SecurityGroupRules=[request])
         retag(aws, rid, old, new)
@@ -106,21 +110,21 @@ class _SingleRule(Handler):
 class SecurityGroupIngressRule(_SingleRule):
     """aws.vpc.SecurityGroupIngressRule."""
 
-    token = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+    pulumi_type = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
     direction = "ingress"
 
 
 class SecurityGroupEgressRule(_SingleRule):
     """aws.vpc.SecurityGroupEgressRule."""
 
-    token = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+    pulumi_type = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
     direction = "egress"
 
 
 class SecurityGroupRule(Handler):
     """aws.ec2.SecurityGroupRule: ports and any number of sources of one kind."""
 
-    token = "aws:ec2/securityGroupRule:SecurityGroupRule"
+    pulumi_type = "aws:ec2/securityGroupRule:SecurityGroupRule"
     force_new = frozenset({
         "cidrBlocks", "fromPort", "ipv6CidrBlocks", "prefixListIds", "protocol", "securityGroupId", "self",
         "sourceSecurityGroupId", "toPort", "type",
@@ -163,11 +167,10 @@ class SecurityGroupRule(Handler):
         present = rules_of(group.get(member) or (), str(state["securityGroupId"]))
         if not all(any(_within(rule, other) for other in present) for rule in wanted):
             return None
-        kept = only(
+        return only(
             state, "cidrBlocks", "description", "fromPort", "ipv6CidrBlocks", "prefixListIds", "protocol",
             "securityGroupId", "self", "sourceSecurityGroupId", "toPort", "type",
         )  # fmt: skip
-        return kept
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
         """Only the description changes in place."""

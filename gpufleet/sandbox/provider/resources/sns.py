@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler
 from gpufleet.sandbox.provider.mapper import tag_list, tags_to_map
 from gpufleet.sandbox.provider.resources.attributes import attribute_text, attribute_value, names_of
 from gpufleet.sandbox.provider.resources.iam import document, document_problem
@@ -19,7 +19,8 @@ _FEEDBACK = tuple(
     for kind in ("FailureFeedbackRoleArn", "SuccessFeedbackRoleArn", "SuccessFeedbackSampleRate")
 )
 _TOPIC = names_of(
-    "archivePolicy", "contentBasedDeduplication", "deliveryPolicy", "displayName", "fifoThroughputScope", "fifoTopic",
+    "archivePolicy", "contentBasedDeduplication", "deliveryPolicy", "displayName", "fifoThroughputScope",
+    "fifoTopic",
     "kmsMasterKeyId", "policy", "signatureVersion", "tracingConfig", *_FEEDBACK,
 )  # fmt: skip
 # AWS writes the protocols HTTP and SQS in capitals.
@@ -30,10 +31,12 @@ _TOPIC |= {key: f"SQS{key.removeprefix('sqs')}" for key in _FEEDBACK if key.star
 class Topic(Handler):
     """aws.sns.Topic."""
 
-    token = "aws:sns/topic:Topic"
+    pulumi_type = "aws:sns/topic:Topic"
     force_new = frozenset({"name", "namePrefix", "fifoTopic"})
-    computed = frozenset({"policy", "signatureVersion", "tracingConfig", "fifoThroughputScope", "maximumMessageSize"})
-    defaults = {"contentBasedDeduplication": False, "fifoTopic": False}
+    computed = frozenset(
+        {"policy", "signatureVersion", "tracingConfig", "fifoThroughputScope", "maximumMessageSize"}
+    )
+    defaults: ClassVar[Defaults] = {"contentBasedDeduplication": False, "fifoTopic": False}
     documents = frozenset({"policy", "deliveryPolicy", "archivePolicy"})
     auto_name = AutoName(max_length=256)
 
@@ -49,7 +52,9 @@ class Topic(Handler):
         sns = aws.client("sns")
         found = sns.get_topic_attributes(TopicArn=rid)["Attributes"]
         kinds = self.schema.outputs
-        out: Props = {key: attribute_value(kinds[key], found[name]) for key, name in _TOPIC.items() if name in found}
+        out: Props = {
+            key: attribute_value(kinds[key], found[name]) for key, name in _TOPIC.items() if name in found
+        }
         for key in ("displayName", "kmsMasterKeyId", "deliveryPolicy"):
             out[key] = out.get(key) or None
         return out | {
@@ -82,7 +87,7 @@ def _set(inputs: Props, key: str) -> bool:
 class TopicPolicy(Handler):
     """aws.sns.TopicPolicy."""
 
-    token = "aws:sns/topicPolicy:TopicPolicy"
+    pulumi_type = "aws:sns/topicPolicy:TopicPolicy"
     force_new = frozenset({"arn"})
     documents = frozenset({"policy"})
     delete_before_replace = True
@@ -112,7 +117,8 @@ class TopicPolicy(Handler):
         statement = {
             "Sid": "__default_statement_ID", "Effect": "Allow", "Principal": {"AWS": "*"}, "Resource": rid,
             "Action": [
-                "SNS:GetTopicAttributes", "SNS:SetTopicAttributes", "SNS:AddPermission", "SNS:RemovePermission",
+                "SNS:GetTopicAttributes", "SNS:SetTopicAttributes", "SNS:AddPermission",
+                "SNS:RemovePermission",
                 "SNS:DeleteTopic", "SNS:Subscribe", "SNS:ListSubscriptionsByTopic", "SNS:Publish",
             ],
             "Condition": {"StringEquals": {"AWS:SourceOwner": aws.account}},
@@ -122,7 +128,8 @@ class TopicPolicy(Handler):
 
 
 _SUBSCRIPTION = names_of(
-    "deliveryPolicy", "filterPolicy", "filterPolicyScope", "rawMessageDelivery", "redrivePolicy", "replayPolicy",
+    "deliveryPolicy", "filterPolicy", "filterPolicyScope", "rawMessageDelivery", "redrivePolicy",
+    "replayPolicy",
     "subscriptionRoleArn",
 )  # fmt: skip
 
@@ -130,27 +137,36 @@ _SUBSCRIPTION = names_of(
 class TopicSubscription(Handler):
     """aws.sns.TopicSubscription."""
 
-    token = "aws:sns/topicSubscription:TopicSubscription"
+    pulumi_type = "aws:sns/topicSubscription:TopicSubscription"
     force_new = frozenset({"endpoint", "protocol", "topic"})
     computed = frozenset({"filterPolicyScope"})
-    defaults = {"confirmationTimeoutInMinutes": 1, "endpointAutoConfirms": False, "rawMessageDelivery": False}
+    defaults: ClassVar[Defaults] = {
+        "confirmationTimeoutInMinutes": 1,
+        "endpointAutoConfirms": False,
+        "rawMessageDelivery": False,
+    }
     documents = frozenset({"deliveryPolicy", "filterPolicy", "redrivePolicy", "replayPolicy"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Subscribes; an e-mail address stays pending until its owner agrees."""
         given = {_SUBSCRIPTION[key]: attribute_text(inputs[key]) for key in _SUBSCRIPTION if inputs.get(key)}
         made = aws.client("sns").subscribe(
-            TopicArn=inputs["topic"], Protocol=inputs["protocol"], Endpoint=inputs["endpoint"], Attributes=given,
+            TopicArn=inputs["topic"], Protocol=inputs["protocol"], Endpoint=inputs["endpoint"],
+            Attributes=given,
             ReturnSubscriptionArn=True,
         )  # fmt: skip
         return str(made["SubscriptionArn"])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The subscription."""
-        found: dict[str, Any] = aws.client("sns").get_subscription_attributes(SubscriptionArn=rid)["Attributes"]
+        found: dict[str, Any] = aws.client("sns").get_subscription_attributes(SubscriptionArn=rid)[
+            "Attributes"
+        ]
         kinds = self.schema.outputs
         out: Props = {
-            key: attribute_value(kinds[key], found[name]) for key, name in _SUBSCRIPTION.items() if name in found
+            key: attribute_value(kinds[key], found[name])
+            for key, name in _SUBSCRIPTION.items()
+            if name in found
         }
         return out | {
             "arn": rid,
@@ -166,13 +182,20 @@ class TopicSubscription(Handler):
         """Attributes change in place."""
         for key in sorted(changed & _SUBSCRIPTION.keys()):
             aws.client("sns").set_subscription_attributes(
-                SubscriptionArn=rid, AttributeName=_SUBSCRIPTION[key], AttributeValue=attribute_text(new.get(key, ""))
+                SubscriptionArn=rid,
+                AttributeName=_SUBSCRIPTION[key],
+                AttributeValue=attribute_text(new.get(key, "")),
             )
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Unsubscribes."""
         sns = aws.client("sns")
-        settle(lambda: sns.unsubscribe(SubscriptionArn=rid), codes="InvalidParameter", message="pending", timeout_s=1.0)
+        settle(
+            lambda: sns.unsubscribe(SubscriptionArn=rid),
+            codes="InvalidParameter",
+            message="pending",
+            timeout_s=1.0,
+        )
 
 
 HANDLERS = (Topic(), TopicPolicy(), TopicSubscription())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpufleet.sandbox.provider.handler import AutoName, Aws, Handler
+from typing import ClassVar
+
+from gpufleet.sandbox.provider.handler import AutoName, Aws, Defaults, Handler
 from gpufleet.sandbox.provider.resources.attributes import attribute_text, attribute_value, names_of
 from gpufleet.sandbox.provider.resources.iam import document, document_problem
 from gpufleet.sandbox.provider.resources.tagging import retag
@@ -13,7 +15,8 @@ from gpufleet.sandbox.provider.wire import Props
 _ATTRIBUTES = {
     **names_of(
         "contentBasedDeduplication", "deduplicationScope", "delaySeconds", "fifoQueue", "fifoThroughputLimit",
-        "kmsDataKeyReusePeriodSeconds", "kmsMasterKeyId", "policy", "receiveWaitTimeSeconds", "redriveAllowPolicy",
+        "kmsDataKeyReusePeriodSeconds", "kmsMasterKeyId", "policy", "receiveWaitTimeSeconds",
+        "redriveAllowPolicy",
         "redrivePolicy",
     ),
     "maxMessageSize": "MaximumMessageSize",
@@ -27,13 +30,14 @@ _FIFO_ONLY = {"contentBasedDeduplication", "fifoQueue", "deduplicationScope", "f
 class Queue(Handler):
     """aws.sqs.Queue."""
 
-    token = "aws:sqs/queue:Queue"
+    pulumi_type = "aws:sqs/queue:Queue"
     force_new = frozenset({"name", "namePrefix", "fifoQueue"})
     computed = frozenset({
-        "deduplicationScope", "fifoThroughputLimit", "kmsDataKeyReusePeriodSeconds", "policy", "redriveAllowPolicy",
+        "deduplicationScope", "fifoThroughputLimit", "kmsDataKeyReusePeriodSeconds", "policy",
+        "redriveAllowPolicy",
         "redrivePolicy", "sqsManagedSseEnabled",
     })  # fmt: skip
-    defaults = {
+    defaults: ClassVar[Defaults] = {
         "contentBasedDeduplication": False, "delaySeconds": 0, "fifoQueue": False, "maxMessageSize": 262144,
         "messageRetentionSeconds": 345600, "receiveWaitTimeSeconds": 0, "visibilityTimeoutSeconds": 30,
     }  # fmt: skip
@@ -44,7 +48,9 @@ class Queue(Handler):
         """AWS' own keys and a customer's exclude each other; FIFO queues are named so."""
         found = []
         if inputs.get("sqsManagedSseEnabled") and inputs.get("kmsMasterKeyId"):
-            found.append(Problem("sqsManagedSseEnabled", "set one of sqsManagedSseEnabled and kmsMasterKeyId"))
+            found.append(
+                Problem("sqsManagedSseEnabled", "set one of sqsManagedSseEnabled and kmsMasterKeyId")
+            )
         if inputs.get("fifoQueue") is True and not str(inputs["name"]).endswith(".fifo"):
             found.append(Problem("name", f"{inputs['name']!r}: the name of a FIFO queue must end in '.fifo'"))
         return found
@@ -58,14 +64,20 @@ class Queue(Handler):
             if inputs.get(key) is not None and (fifo or key not in _FIFO_ONLY)
         }
         tags = {"tags": inputs["tags"]} if inputs.get("tags") else {}
-        return str(aws.client("sqs").create_queue(QueueName=inputs["name"], Attributes=given, **tags)["QueueUrl"])
+        return str(
+            aws.client("sqs").create_queue(QueueName=inputs["name"], Attributes=given, **tags)["QueueUrl"]
+        )
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The queue and its attributes."""
         sqs = aws.client("sqs")
         found = sqs.get_queue_attributes(QueueUrl=rid, AttributeNames=["All"])["Attributes"]
         kinds = self.schema.outputs
-        out: Props = {key: attribute_value(kinds[key], found[name]) for key, name in _ATTRIBUTES.items() if name in found}
+        out: Props = {
+            key: attribute_value(kinds[key], found[name])
+            for key, name in _ATTRIBUTES.items()
+            if name in found
+        }
         out |= {key: out.get(key, False) for key in ("contentBasedDeduplication", "fifoQueue")}
         out.setdefault("kmsMasterKeyId", None)
         return out | {
@@ -96,7 +108,7 @@ class Queue(Handler):
 class QueuePolicy(Handler):
     """aws.sqs.QueuePolicy."""
 
-    token = "aws:sqs/queuePolicy:QueuePolicy"
+    pulumi_type = "aws:sqs/queuePolicy:QueuePolicy"
     force_new = frozenset({"queueUrl"})
     documents = frozenset({"policy"})
     delete_before_replace = True
@@ -112,7 +124,10 @@ class QueuePolicy(Handler):
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
         """The queue's policy; a queue without one has lost this resource."""
-        found = aws.client("sqs").get_queue_attributes(QueueUrl=rid, AttributeNames=["Policy"]).get("Attributes") or {}
+        found = (
+            aws.client("sqs").get_queue_attributes(QueueUrl=rid, AttributeNames=["Policy"]).get("Attributes")
+            or {}
+        )
         return {"queueUrl": rid, "policy": found["Policy"]} if found.get("Policy") else None
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:

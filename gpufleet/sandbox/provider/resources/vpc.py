@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import Aws, Handler, only
+from gpufleet.sandbox.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names
 from gpufleet.sandbox.provider.resources.ec2 import await_state, find, remove, retag, tag_spec
 from gpufleet.sandbox.provider.wire import Props
@@ -27,13 +27,13 @@ _SUBNET_SWITCHES = {
 class Vpc(Handler):
     """aws.ec2.Vpc."""
 
-    token = "aws:ec2/vpc:Vpc"
+    pulumi_type = "aws:ec2/vpc:Vpc"
     force_new = frozenset({"cidrBlock", "ipv4IpamPoolId", "ipv4NetmaskLength"})
     computed = frozenset({
         "cidrBlock", "enableDnsHostnames", "enableNetworkAddressUsageMetrics", "ipv6CidrBlock",
         "ipv6CidrBlockNetworkBorderGroup",
     })  # fmt: skip
-    defaults = {"enableDnsSupport": True, "instanceTenancy": "default"}
+    defaults: ClassVar[Defaults] = {"enableDnsSupport": True, "instanceTenancy": "default"}
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
         """Tenancy can go back to default in place, and nowhere else."""
@@ -55,7 +55,11 @@ class Vpc(Handler):
         with keeping(rid):
             ec2 = aws.client("ec2")
             await_state(
-                lambda: find(ec2.describe_vpcs, "Vpcs", VpcIds=[rid]), "State", {"available"}, timeout_s=120, what=rid
+                lambda: find(ec2.describe_vpcs, "Vpcs", VpcIds=[rid]),
+                "State",
+                {"available"},
+                timeout_s=120,
+                what=rid,
             )
             # AWS starts with DNS support on and the other switches off.
             wanted = {"enableDnsSupport": True, **only(inputs, *_VPC_SWITCHES)}
@@ -86,11 +90,19 @@ class Vpc(Handler):
             out["ipv6CidrBlock"] = blocks[0]["Ipv6CidrBlock"]
         of_vpc = {"Name": "vpc-id", "Values": [rid]}
         group = find(
-            ec2.describe_security_groups, "SecurityGroups", Filters=[of_vpc, {"Name": "group-name", "Values": ["default"]}]
+            ec2.describe_security_groups,
+            "SecurityGroups",
+            Filters=[of_vpc, {"Name": "group-name", "Values": ["default"]}],
         )
-        acl = find(ec2.describe_network_acls, "NetworkAcls", Filters=[of_vpc, {"Name": "default", "Values": ["true"]}])
+        acl = find(
+            ec2.describe_network_acls,
+            "NetworkAcls",
+            Filters=[of_vpc, {"Name": "default", "Values": ["true"]}],
+        )
         table = find(
-            ec2.describe_route_tables, "RouteTables", Filters=[of_vpc, {"Name": "association.main", "Values": ["true"]}]
+            ec2.describe_route_tables,
+            "RouteTables",
+            Filters=[of_vpc, {"Name": "association.main", "Values": ["true"]}],
         )
         out["defaultSecurityGroupId"] = group and group["GroupId"]
         out["defaultNetworkAclId"] = acl and acl["NetworkAclId"]
@@ -126,16 +138,18 @@ class Vpc(Handler):
 class Subnet(Handler):
     """aws.ec2.Subnet."""
 
-    token = "aws:ec2/subnet:Subnet"
+    pulumi_type = "aws:ec2/subnet:Subnet"
     force_new = frozenset({
         "vpcId", "cidrBlock", "availabilityZone", "availabilityZoneId", "outpostArn", "ipv6Native",
         "ipv4IpamPoolId", "ipv4NetmaskLength", "ipv6IpamPoolId", "ipv6NetmaskLength",
     })  # fmt: skip
     computed = frozenset({
-        "availabilityZone", "availabilityZoneId", "cidrBlock", "ipv6CidrBlock", "privateDnsHostnameTypeOnLaunch",
+        "availabilityZone", "availabilityZoneId", "cidrBlock", "ipv6CidrBlock",
+        "privateDnsHostnameTypeOnLaunch",
     })  # fmt: skip
-    defaults = {
-        "assignIpv6AddressOnCreation": False, "enableDns64": False, "enableResourceNameDnsARecordOnLaunch": False,
+    defaults: ClassVar[Defaults] = {
+        "assignIpv6AddressOnCreation": False, "enableDns64": False,
+        "enableResourceNameDnsARecordOnLaunch": False,
         "enableResourceNameDnsAaaaRecordOnLaunch": False, "ipv6Native": False, "mapPublicIpOnLaunch": False,
     }  # fmt: skip
     # Two subnets of one VPC cannot have the same addresses.
@@ -145,12 +159,15 @@ class Subnet(Handler):
     def create(self, aws: Aws, inputs: Props) -> str:
         """Makes the subnet, then sets what cannot be given at creation."""
         parameters = only(
-            inputs, "vpcId", "cidrBlock", "availabilityZone", "availabilityZoneId", "ipv6CidrBlock", "outpostArn",
+            inputs, "vpcId", "cidrBlock", "availabilityZone", "availabilityZoneId", "ipv6CidrBlock",
+            "outpostArn",
             "ipv4IpamPoolId", "ipv4NetmaskLength", "ipv6IpamPoolId", "ipv6NetmaskLength",
         )  # fmt: skip
         if inputs.get("ipv6Native"):
             parameters["ipv6Native"] = True
-        made = aws.send("ec2", "CreateSubnet", parameters, self._names, **tag_spec("subnet", inputs))["Subnet"]
+        made = aws.send("ec2", "CreateSubnet", parameters, self._names, **tag_spec("subnet", inputs))[
+            "Subnet"
+        ]
         rid = str(made["SubnetId"])
         with keeping(rid):
             ec2 = aws.client("ec2")
@@ -213,7 +230,9 @@ class Subnet(Handler):
         """Waits until the subnet is gone."""
         ec2 = aws.client("ec2")
         remove(
-            lambda: ec2.delete_subnet(SubnetId=rid), lambda: find(ec2.describe_subnets, "Subnets", SubnetIds=[rid]), rid
+            lambda: ec2.delete_subnet(SubnetId=rid),
+            lambda: find(ec2.describe_subnets, "Subnets", SubnetIds=[rid]),
+            rid,
         )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.sandbox.provider.errors import keeping
-from gpufleet.sandbox.provider.handler import Aws, Handler, only
+from gpufleet.sandbox.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.sandbox.provider.mapper import Names
 from gpufleet.sandbox.provider.resources.ec2 import await_state, find, remove, retag, tag_spec
 from gpufleet.sandbox.provider.wire import Props
@@ -22,15 +22,16 @@ _PENDING = {"pending", "Pending"}
 class VpcEndpoint(Handler):
     """aws.ec2.VpcEndpoint."""
 
-    token = "aws:ec2/vpcEndpoint:VpcEndpoint"
+    pulumi_type = "aws:ec2/vpcEndpoint:VpcEndpoint"
     force_new = frozenset({
-        "serviceName", "serviceRegion", "vpcEndpointType", "vpcId", "resourceConfigurationArn", "serviceNetworkArn",
+        "serviceName", "serviceRegion", "vpcEndpointType", "vpcId", "resourceConfigurationArn",
+        "serviceNetworkArn",
     })  # fmt: skip
     computed = frozenset({
         "dnsOptions", "ipAddressType", "policy", "privateDnsEnabled", "routeTableIds", "securityGroupIds",
         "serviceRegion", "subnetConfigurations", "subnetIds",
     })  # fmt: skip
-    defaults = {"vpcEndpointType": "Gateway"}
+    defaults: ClassVar[Defaults] = {"vpcEndpointType": "Gateway"}
     documents = frozenset({"policy"})
     sets = frozenset({"subnetConfigurations"})
     _names = Names(rename={"policy": "PolicyDocument"})
@@ -42,13 +43,19 @@ class VpcEndpoint(Handler):
             "securityGroupIds", "privateDnsEnabled", "ipAddressType", "dnsOptions", "subnetConfigurations",
             "serviceRegion", "resourceConfigurationArn", "serviceNetworkArn",
         )  # fmt: skip
-        made = aws.send("ec2", "CreateVpcEndpoint", parameters, self._names, **tag_spec("vpc-endpoint", inputs))
+        made = aws.send(
+            "ec2", "CreateVpcEndpoint", parameters, self._names, **tag_spec("vpc-endpoint", inputs)
+        )
         endpoint = made["VpcEndpoint"]
         rid = str(endpoint["VpcEndpointId"])
         with keeping(rid):
             if endpoint.get("State") in _PENDING:
                 await_state(
-                    lambda: self._find(aws, rid), "State", {"available", "pendingAcceptance"}, timeout_s=600, what=rid
+                    lambda: self._find(aws, rid),
+                    "State",
+                    {"available", "pendingAcceptance"},
+                    timeout_s=600,
+                    what=rid,
                 )
         return rid
 
@@ -83,7 +90,9 @@ class VpcEndpoint(Handler):
         )
         if listed is None:
             return {}
-        entries = aws.client("ec2").get_managed_prefix_list_entries(PrefixListId=listed["PrefixListId"])["Entries"]
+        entries = aws.client("ec2").get_managed_prefix_list_entries(PrefixListId=listed["PrefixListId"])[
+            "Entries"
+        ]
         return {"prefixListId": listed["PrefixListId"], "cidrBlocks": [entry["Cidr"] for entry in entries]}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
@@ -100,7 +109,9 @@ class VpcEndpoint(Handler):
             parameters |= _policy(new)
         if "privateDnsEnabled" in changed:
             parameters["PrivateDnsEnabled"] = bool(new.get("privateDnsEnabled"))
-        rest = only({key: new.get(key) for key in changed}, "ipAddressType", "dnsOptions", "subnetConfigurations")
+        rest = only(
+            {key: new.get(key) for key in changed}, "ipAddressType", "dnsOptions", "subnetConfigurations"
+        )
         if parameters or rest:
             aws.send("ec2", "ModifyVpcEndpoint", rest, self._names, VpcEndpointId=rid, **parameters)
         retag(aws, rid, old, new)

@@ -79,7 +79,9 @@ def resource(token: str) -> ResourceSchema:
 def function(token: str) -> FunctionSchema:
     """The schema of a function; KeyError for one that the table lacks."""
     entry = _table()["functions"][token]
-    return FunctionSchema(token, Struct(entry["inputs"], frozenset(entry["required"])), frozenset(entry["outputs"]))
+    return FunctionSchema(
+        token, Struct(entry["inputs"], frozenset(entry["required"])), frozenset(entry["outputs"])
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -97,7 +99,9 @@ def problems(block: Struct, values: Mapping[str, Any], path: str = "") -> Iterat
         here = f"{path}.{key}" if path else key
         if key not in block.properties:
             near = difflib.get_close_matches(key, block.properties, n=1)
-            hint = f": did you mean {near[0]!r}?" if near else f" (known: {', '.join(sorted(block.properties))})"
+            hint = (
+                f": did you mean {near[0]!r}?" if near else f" (known: {', '.join(sorted(block.properties))})"
+            )
             yield Problem(here, f"{key!r} is not a property of this type{hint}")
         elif value is not None:
             yield from _mistyped(block.properties[key], value, here)

@@ -45,7 +45,9 @@ class _Package:
     def struct(self, node: ast.ClassDef, module: str) -> dict[str, Any]:
         """Properties (wire name to type) and required wire names of one arguments class."""
         wire = _wire_names(node)
-        init = next(item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__")
+        init = next(
+            item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"
+        )
         arguments = [*zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True)]
         properties: dict[str, Any] = {}
         required: list[str] = []

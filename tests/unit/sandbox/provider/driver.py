@@ -69,10 +69,14 @@ class Engine:
     def configure(self, **settings: Any) -> None:
         self.stub.Configure(provider_pb2.ConfigureRequest(args=_struct(settings), acceptSecrets=True))
 
-    def check(self, token: str, name: str, inputs: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def check(
+        self, token: str, name: str, inputs: Mapping[str, Any], old: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         urn = Resource(token, name, {}).urn
         answer = self.stub.Check(
-            provider_pb2.CheckRequest(urn=urn, olds=_struct(old or {}), news=_struct(inputs), randomSeed=b"seed")
+            provider_pb2.CheckRequest(
+                urn=urn, olds=_struct(old or {}), news=_struct(inputs), randomSeed=b"seed"
+            )
         )
         if answer.failures:
             raise CheckError("; ".join(f"{item.property}: {item.reason}" for item in answer.failures))
@@ -81,7 +85,9 @@ class Engine:
     def preview(self, token: str, name: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         checked = self.check(token, name, inputs)
         urn = Resource(token, name, {}).urn
-        answer = self.stub.Create(provider_pb2.CreateRequest(urn=urn, properties=_struct(checked), preview=True))
+        answer = self.stub.Create(
+            provider_pb2.CreateRequest(urn=urn, properties=_struct(checked), preview=True)
+        )
         assert answer.id == ""
         return _plain(answer.properties)
 
@@ -91,7 +97,9 @@ class Engine:
         made.id, made.state = answer.id, _plain(answer.properties)
         return made
 
-    def diff(self, resource: Resource, inputs: Mapping[str, Any], ignore: tuple[str, ...] = ()) -> provider_pb2.DiffResponse:
+    def diff(
+        self, resource: Resource, inputs: Mapping[str, Any], ignore: tuple[str, ...] = ()
+    ) -> provider_pb2.DiffResponse:
         checked = self.check(resource.token, resource.name, inputs, resource.inputs)
         return self.stub.Diff(
             provider_pb2.DiffRequest(
@@ -100,7 +108,9 @@ class Engine:
             )
         )  # fmt: skip
 
-    def update(self, resource: Resource, inputs: Mapping[str, Any], *, preview: bool = False) -> dict[str, Any]:
+    def update(
+        self, resource: Resource, inputs: Mapping[str, Any], *, preview: bool = False
+    ) -> dict[str, Any]:
         checked = self.check(resource.token, resource.name, inputs, resource.inputs)
         answer = self.stub.Update(
             provider_pb2.UpdateRequest(
@@ -117,7 +127,10 @@ class Engine:
         """Reads; False when the resource is gone."""
         answer = self.stub.Read(
             provider_pb2.ReadRequest(
-                urn=resource.urn, id=resource.id, properties=_struct(resource.state), inputs=_struct(resource.inputs)
+                urn=resource.urn,
+                id=resource.id,
+                properties=_struct(resource.state),
+                inputs=_struct(resource.inputs),
             )
         )
         if not answer.id:

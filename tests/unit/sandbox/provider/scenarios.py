@@ -1,4 +1,4 @@
-"""One life of each resource type: what it is made of, what changes in place, what replaces it, what drifts."""
+"""A life of each resource type: what makes it, changes it in place, replaces it, drifts."""
 
 from __future__ import annotations
 

@@ -16,13 +16,18 @@ def template(world: World) -> Inputs:
     interfaces = [
         {
             "deviceIndex": 0 if card == 0 else 1, "networkCardIndex": card, "interfaceType": "efa",
-            "securityGroups": [world.group.id], "deleteOnTermination": "true", "associatePublicIpAddress": "false",
+            "securityGroups": [world.group.id], "deleteOnTermination": "true",
+            "associatePublicIpAddress": "false",
         }
         for card in range(4)
     ]  # fmt: skip
     return {
         "instanceType": "p4d.24xlarge",
-        "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 2},
+        "metadataOptions": {
+            "httpEndpoint": "enabled",
+            "httpTokens": "required",
+            "httpPutResponseHopLimit": 2,
+        },
         "blockDeviceMappings": [
             {"deviceName": "/dev/xvda", "ebs": {"encrypted": "true", "volumeSize": 200, "volumeType": "gp3"}}
         ],
@@ -141,7 +146,9 @@ def pod_drift(world: World, resource: Resource) -> str:
 def policy_association(world: World) -> Inputs:
     principal = world.admin_role.state["arn"]
     if not getattr(world, "_admin_entry", None):
-        entry = world.make("aws:eks/accessEntry:AccessEntry", "admin", clusterName=world.cluster.id, principalArn=principal)
+        entry = world.make(
+            "aws:eks/accessEntry:AccessEntry", "admin", clusterName=world.cluster.id, principalArn=principal
+        )
         world._admin_entry = entry  # type: ignore[attr-defined]
     return {
         "clusterName": world.cluster.id, "principalArn": principal, "policyArn": VIEW,
@@ -177,7 +184,8 @@ COMPUTE = (
     Scenario(
         "aws:ec2/capacityBlockReservation:CapacityBlockReservation",
         lambda w: {
-            "capacityBlockOfferingId": w.block_offering()["capacityBlockOfferingId"], "instancePlatform": "Linux/UNIX",
+            "capacityBlockOfferingId": w.block_offering()["capacityBlockOfferingId"],
+            "instancePlatform": "Linux/UNIX",
         },
         retagged,
         lambda w: {"capacityBlockOfferingId": w.block_offering(hours=48)["capacityBlockOfferingId"]},
@@ -210,13 +218,15 @@ COMPUTE = (
     ),
     Scenario(
         "aws:eks/addon:Addon",
-        lambda w: {"clusterName": w.cluster.id, "addonName": "vpc-cni", "resolveConflictsOnUpdate": "OVERWRITE"},
+        lambda w: {"clusterName": w.cluster.id, "addonName": "vpc-cni",
+        "resolveConflictsOnUpdate": "OVERWRITE"},
         lambda w: {"configurationValues": '{"env": {"WARM_ENI_TARGET": "2"}}', "tags": {"Name": "cni"}},
         lambda w: {"addonName": "kube-proxy"},
     ),
     Scenario(
         "aws:eks/accessEntry:AccessEntry",
-        lambda w: {"clusterName": w.cluster.id, "principalArn": w.logs_role.state["arn"], "kubernetesGroups": ["ops"]},
+        lambda w: {"clusterName": w.cluster.id, "principalArn": w.logs_role.state["arn"],
+        "kubernetesGroups": ["ops"]},
         lambda w: {"kubernetesGroups": ["ops", "view"]},
         role_of("admin_role"),
         access_drift,

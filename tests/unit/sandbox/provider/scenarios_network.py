@@ -16,13 +16,15 @@ def vpc_drift(world: World, resource: Resource) -> str:
 
 
 def subnet_drift(world: World, resource: Resource) -> str:
-    world.client("ec2").modify_subnet_attribute(SubnetId=resource.id, MapPublicIpOnLaunch={"Value": True})
+    world.client("ec2").modify_subnet_attribute(SubnetId=resource.id, MapPublicIpOnLaunch={"Value": False})
     return "mapPublicIpOnLaunch"
 
 
 def route_table_drift(world: World, resource: Resource) -> str:
     ec2 = world.client("ec2")
-    ec2.create_route(RouteTableId=resource.id, DestinationCidrBlock="172.16.0.0/12", GatewayId=world.gateway.id)
+    ec2.create_route(
+        RouteTableId=resource.id, DestinationCidrBlock="172.16.0.0/12", GatewayId=world.gateway.id
+    )
     return "routes"
 
 
@@ -30,8 +32,8 @@ def route_drift(world: World, resource: Resource) -> str:
     ec2 = world.client("ec2")
     target = {"RouteTableId": world.table.id, "DestinationCidrBlock": "192.168.0.0/16"}
     ec2.delete_route(**target)
-    ec2.create_route(**target, NatGatewayId=world.nat.id)
-    return "natGatewayId"
+    ec2.create_route(**target, GatewayId=world.gateway.id)
+    return "gatewayId"
 
 
 def group_drift(world: World, resource: Resource) -> str:
@@ -43,13 +45,16 @@ def group_drift(world: World, resource: Resource) -> str:
 def single_rule_drift(world: World, resource: Resource) -> str:
     rule = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIpv4": "0.0.0.0/0"}
     world.client("ec2").modify_security_group_rules(
-        GroupId=world.bare_group.id, SecurityGroupRules=[{"SecurityGroupRuleId": resource.id, "SecurityGroupRule": rule}]
+        GroupId=world.bare_group.id,
+        SecurityGroupRules=[{"SecurityGroupRuleId": resource.id, "SecurityGroupRule": rule}],
     )
     return "cidrIpv4"
 
 
 def endpoint_drift(world: World, resource: Resource) -> str:
-    world.client("ec2").modify_vpc_endpoint(VpcEndpointId=resource.id, AddRouteTableIds=[world.other_table.id])
+    world.client("ec2").modify_vpc_endpoint(
+        VpcEndpointId=resource.id, RemoveRouteTableIds=[world.other_table.id]
+    )
     return "routeTableIds"
 
 
@@ -104,7 +109,8 @@ NETWORK = (
     ),
     Scenario(
         "aws:ec2/route:Route",
-        lambda w: {"routeTableId": w.table.id, "destinationCidrBlock": "192.168.0.0/16", "gatewayId": w.gateway.id},
+        lambda w: {"routeTableId": w.table.id, "destinationCidrBlock": "192.168.0.0/16",
+        "gatewayId": w.gateway.id},
         lambda w: {"gatewayId": None, "natGatewayId": w.nat.id},
         lambda w: {"destinationCidrBlock": "172.16.0.0/12"},
         route_drift,
@@ -129,7 +135,8 @@ NETWORK = (
         },
         lambda w: {"ingress": [
             {**ALL, "self": True},
-            {"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["10.0.0.0/16"], "description": "https"},
+            {"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["10.0.0.0/16"],
+            "description": "https"},
         ]},
         lambda w: {"description": "another"},
         group_drift,
@@ -145,7 +152,8 @@ NETWORK = (
     Scenario(
         "aws:ec2/securityGroupRule:SecurityGroupRule",
         lambda w: {
-            "securityGroupId": w.bare_group.id, "type": "ingress", "protocol": "tcp", "fromPort": 22, "toPort": 22,
+            "securityGroupId": w.bare_group.id, "type": "ingress", "protocol": "tcp", "fromPort": 22,
+            "toPort": 22,
             "cidrBlocks": ["10.0.0.0/16", "10.1.0.0/16"],
         },
         lambda w: {"description": "ssh"},
@@ -154,7 +162,7 @@ NETWORK = (
     Scenario(
         "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
         single_rule,
-        lambda w: {"cidrIpv4": None, "referencedSecurityGroupId": w.group.id, "description": "from efa"},
+        lambda w: {"cidrIpv4": "10.0.0.0/8", "description": "from everywhere here"},
         lambda w: {"securityGroupId": w.other_group.id},
         single_rule_drift,
     ),

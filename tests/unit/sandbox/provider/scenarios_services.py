@@ -53,7 +53,7 @@ def key_drift(world: World, resource: Resource) -> str:
 
 
 def alias_drift(world: World, resource: Resource) -> str:
-    world.client("kms").update_alias(AliasName=resource.id, TargetKeyId=world.other_key.id)
+    world.client("kms").update_alias(AliasName=resource.id, TargetKeyId=world.key.id)
     return "targetKeyId"
 
 
@@ -77,7 +77,7 @@ def block_drift(world: World, resource: Resource) -> str:
 
 
 def encryption_drift(world: World, resource: Resource) -> str:
-    rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+    rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}
     world.client("s3").put_bucket_encryption(
         Bucket=resource.id, ServerSideEncryptionConfiguration={"Rules": [rule]}
     )
@@ -86,7 +86,7 @@ def encryption_drift(world: World, resource: Resource) -> str:
 
 def versioning_drift(world: World, resource: Resource) -> str:
     world.client("s3").put_bucket_versioning(
-        Bucket=resource.id, VersioningConfiguration={"Status": "Suspended"}
+        Bucket=resource.id, VersioningConfiguration={"Status": "Enabled"}
     )
     return "versioningConfiguration"
 
@@ -101,7 +101,7 @@ def lifecycle_drift(world: World, resource: Resource) -> str:
 
 def lustre_drift(world: World, resource: Resource) -> str:
     world.client("fsx").update_file_system(
-        FileSystemId=resource.id, LustreConfiguration={"DataCompressionType": "NONE"}
+        FileSystemId=resource.id, LustreConfiguration={"DataCompressionType": "LZ4"}
     )
     return "dataCompressionType"
 
@@ -122,7 +122,7 @@ def topic_drift(world: World, resource: Resource) -> str:
 
 def subscription_drift(world: World, resource: Resource) -> str:
     world.client("sns").set_subscription_attributes(
-        SubscriptionArn=resource.id, AttributeName="RawMessageDelivery", AttributeValue="true"
+        SubscriptionArn=resource.id, AttributeName="RawMessageDelivery", AttributeValue="false"
     )
     return "rawMessageDelivery"
 
@@ -172,7 +172,10 @@ def target_drift(world: World, resource: Resource) -> str:
 
 
 def sends_to(queue: str) -> Any:
-    return lambda world: {"queueUrl": getattr(world, queue).id, "policy": queue_policy(world, "sqs:SendMessage")}
+    return lambda world: {
+        "queueUrl": getattr(world, queue).id,
+        "policy": queue_policy(world, "sqs:SendMessage"),
+    }
 
 
 def queue_policy(world: World, action: str) -> str:
@@ -286,11 +289,13 @@ IDENTITY = (
 )  # fmt: skip
 
 STORAGE = (
-    Scenario("aws:s3/bucket:Bucket", lambda w: {"forceDestroy": True}, retagged, lambda w: {"bucket": "named"}, bucket_drift),
+    Scenario("aws:s3/bucket:Bucket", lambda w: {"forceDestroy": True}, retagged,
+    lambda w: {"bucket": "named"}, bucket_drift),
     Scenario(
         "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
         lambda w: {
-            "bucket": w.bucket.id, "blockPublicAcls": True, "blockPublicPolicy": True, "ignorePublicAcls": True,
+            "bucket": w.bucket.id, "blockPublicAcls": True, "blockPublicPolicy": True,
+            "ignorePublicAcls": True,
             "restrictPublicBuckets": True,
         },
         lambda w: {"blockPublicPolicy": False},
@@ -303,7 +308,6 @@ STORAGE = (
         lambda w: {"rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}]},
         elsewhere,
         encryption_drift,
-        stays=True,
     ),
     Scenario(
         "aws:s3/bucketVersioning:BucketVersioning",
@@ -328,7 +332,8 @@ STORAGE = (
     Scenario(
         "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration",
         lifecycle,
-        lambda w: {"rules": [{"id": "old", "status": "Enabled", "filter": {"prefix": "tmp/"}, "expiration": {"days": 3}}]},
+        lambda w: {"rules": [{"id": "old", "status": "Enabled", "filter": {"prefix": "tmp/"},
+        "expiration": {"days": 3}}]},
         elsewhere,
         lifecycle_drift,
     ),
@@ -408,11 +413,13 @@ MESSAGES_AND_MONEY = (
             "frequency": "IMMEDIATE", "monitorArnLists": [w.monitor.id],
             "subscribers": [{"type": "SNS", "address": w.topic.id}],
             "thresholdExpression": {"dimension": {
-                "key": "ANOMALY_TOTAL_IMPACT_ABSOLUTE", "matchOptions": ["GREATER_THAN_OR_EQUAL"], "values": ["100"],
+                "key": "ANOMALY_TOTAL_IMPACT_ABSOLUTE", "matchOptions": ["GREATER_THAN_OR_EQUAL"],
+                "values": ["100"],
             }},
         },
         lambda w: {"thresholdExpression": {"dimension": {
-            "key": "ANOMALY_TOTAL_IMPACT_ABSOLUTE", "matchOptions": ["GREATER_THAN_OR_EQUAL"], "values": ["500"],
+            "key": "ANOMALY_TOTAL_IMPACT_ABSOLUTE", "matchOptions": ["GREATER_THAN_OR_EQUAL"],
+            "values": ["500"],
         }}},
         lambda w: {"name": "named-subscription"},
     ),

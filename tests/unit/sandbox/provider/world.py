@@ -81,7 +81,11 @@ class World:
     def group(self) -> Resource:
         everything = {"protocol": "-1", "fromPort": 0, "toPort": 0, "self": True}
         return self.make(
-            "aws:ec2/securityGroup:SecurityGroup", "efa", vpcId=self.vpc.id, ingress=[everything], egress=[everything]
+            "aws:ec2/securityGroup:SecurityGroup",
+            "efa",
+            vpcId=self.vpc.id,
+            ingress=[everything],
+            egress=[everything],
         )
 
     @cached_property
@@ -135,7 +139,10 @@ class World:
     @cached_property
     def asg_template(self) -> Resource:
         return self.make(
-            "aws:ec2/launchTemplate:LaunchTemplate", "asg-lt", instanceType="g6e.xlarge", imageId="ami-12c6146b"
+            "aws:ec2/launchTemplate:LaunchTemplate",
+            "asg-lt",
+            instanceType="g6e.xlarge",
+            imageId="ami-12c6146b",
         )
 
     @cached_property
@@ -153,8 +160,10 @@ class World:
     @cached_property
     def file_system(self) -> Resource:
         return self.make(
-            "aws:fsx/lustreFileSystem:LustreFileSystem", "lustre", subnetIds=self.subnets[0].id, storageCapacity=1200,
-            deploymentType="PERSISTENT_2", perUnitStorageThroughput=125, securityGroupIds=[self.lustre_group.id],
+            "aws:fsx/lustreFileSystem:LustreFileSystem", "lustre", subnetIds=self.subnets[0].id,
+            storageCapacity=1200,
+            deploymentType="PERSISTENT_2", perUnitStorageThroughput=125,
+            securityGroupIds=[self.lustre_group.id],
         )  # fmt: skip
 
     @cached_property
@@ -209,11 +218,14 @@ class World:
     @cached_property
     def other_rule(self) -> Resource:
         return self.make(
-            "aws:cloudwatch/eventRule:EventRule", "other-rule", eventPattern=json.dumps({"source": ["aws.fsx"]})
+            "aws:cloudwatch/eventRule:EventRule",
+            "other-rule",
+            eventPattern=json.dumps({"source": ["aws.fsx"]}),
         )
 
     def block_offering(self, instance_type: str = "p5.48xlarge", hours: int = 24) -> dict[str, Any]:
         return self.engine.invoke(
-            "aws:ec2/getCapacityBlockOffering:getCapacityBlockOffering", instanceType=instance_type, instanceCount=1,
+            "aws:ec2/getCapacityBlockOffering:getCapacityBlockOffering", instanceType=instance_type,
+            instanceCount=1,
             capacityDurationHours=hours,
         )  # fmt: skip
