@@ -84,6 +84,7 @@ def efa_over_zones(fleet: Fleet) -> Iterator[Problem]:
                 f"{each.name} has EFA and may spread over {listed(zones)}, and EFA does not cross zones",
                 f"name one zone, such as 'zones: [{zones[0]}]': the nodes then get a placement group as well",
                 "warning",
+                listed(zones),
             )
 
 

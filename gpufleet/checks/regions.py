@@ -44,7 +44,7 @@ def zone_in_region(fleet: Fleet) -> Iterator[Problem]:
                 yield Problem(
                     where,
                     f"zone {zone} is not in region {site.region}",
-                    f"use zones of {site.region} ({among}), or change the region to {match['region']}",
+                    f"use its own ({among}), or change the region to {match['region']}",
                 )
             elif known and zone not in known:
                 yield Problem(
