@@ -65,12 +65,12 @@ def stop(json: Json = False) -> None:
 @app.command()
 def reset(json: Json = False) -> None:
     """Forget everything in the emulated AWS, and the states of the stacks that stood in it."""
-    from gpufleet.engine.embedded.state import forget_states
+    from gpufleet.engine.embedded.forget import forget_states
     from gpufleet.sandbox import daemon
 
     workspace = _workspace()
-    daemon.reset(workspace.sandbox_root)
     forgotten = forget_states(workspace.local / "state" / "sandbox")
+    daemon.reset(workspace.sandbox_root)
     if json:
         emit_json({"reset": True, "states_forgotten": forgotten})
     else:
