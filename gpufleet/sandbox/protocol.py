@@ -152,6 +152,10 @@ class Servicer(ProviderServicer):
         """See Provider.delete."""
         return await self._answer(lambda: super(Servicer, self).Delete(request, context), context)
 
+    async def Construct(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
+        """See Provider.construct."""
+        return await self._answer(lambda: super(Servicer, self).Construct(request, context), context)
+
     async def Invoke(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.invoke."""
         return await self._answer(lambda: super(Servicer, self).Invoke(request, context), context)
