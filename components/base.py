@@ -119,3 +119,11 @@ def logs_may_use_key(around: Surroundings, log_group_name: pulumi.Input[str]) ->
             }
         },
     }
+
+
+def field_of(value: Any, name: str) -> Any:
+    """A field of an output type, which arrives as an object or as a dictionary in camel case."""
+    if isinstance(value, Mapping):
+        head, *rest = name.split("_")
+        return value[name] if name in value else value[head + "".join(part.capitalize() for part in rest)]
+    return getattr(value, name)

@@ -2,8 +2,8 @@
 
 Offerings are only valid for minutes and start at real dates, so a look-up on each run would give
 each run another answer. Here `create` looks up, `diff` compares what was asked for and nothing
-else, and `read` never asks again. The module imports neither the components nor pulumi_aws: the
-plugin that runs it loads this file alone.
+else, and `read` never asks again. The module imports nothing that imports pulumi_aws: the plugin
+that runs it would load all of that on each start.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
+
+from components.dynamic import changed, client, iso
 
 ASKED = ("instance_type", "count", "duration_hours", "start", "zones", "region")
 """What decides which block is bought. A change of any of these is another block."""
@@ -44,8 +46,8 @@ class OfferingProvider(ResourceProvider):
             **{key: props[key] for key in ASKED},
             "offering_id": found["CapacityBlockOfferingId"],
             "zone": found["AvailabilityZone"],
-            "start_date": _iso(found["StartDate"]),
-            "end_date": _iso(found["EndDate"]),
+            "start_date": iso(found["StartDate"]),
+            "end_date": iso(found["EndDate"]),
             "upfront_fee": str(found["UpfrontFee"]),
             "currency": str(found.get("CurrencyCode") or "USD"),
         }
@@ -53,8 +55,10 @@ class OfferingProvider(ResourceProvider):
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Only what was asked for counts; where the client connects and what may be paid do not."""
-        changed = [key for key in ASKED if _plain(_olds.get(key)) != _plain(_news.get(key))]
-        return DiffResult(changes=bool(changed), replaces=changed, stables=[], delete_before_replace=False)
+        different = changed(_olds, _news, ASKED)
+        return DiffResult(
+            changes=bool(different), replaces=different, stables=[], delete_before_replace=False
+        )
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """What the state says: an offering is gone from AWS as soon as it is bought."""
@@ -116,11 +120,7 @@ def refuse_above_cap(offering: Mapping[str, Any], cap: str | None) -> None:
 
 
 def _offerings(props: Mapping[str, Any], wanted: datetime) -> list[Mapping[str, Any]]:
-    import boto3
-
-    options = dict(props.get("client") or {})
-    session = boto3.Session(profile_name=options.pop("profile", None), region_name=props["region"])
-    client = session.client("ec2", **options)
+    ec2 = client(props, "ec2")
     request = {
         "InstanceType": props["instance_type"],
         "InstanceCount": _count(props),
@@ -129,7 +129,7 @@ def _offerings(props: Mapping[str, Any], wanted: datetime) -> list[Mapping[str, 
     }
     found: list[Mapping[str, Any]] = []
     while True:
-        page = client.describe_capacity_block_offerings(**request)
+        page = ec2.describe_capacity_block_offerings(**request)
         found += page["CapacityBlockOfferings"]
         if not page.get("NextToken"):
             return found
@@ -143,11 +143,3 @@ def _count(props: Mapping[str, Any]) -> int:
 
 def _hours(props: Mapping[str, Any]) -> int:
     return int(props["duration_hours"])
-
-
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, int | float) else value

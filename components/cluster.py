@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Tags, encryption_key, logs_may_use_key
+from components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
 from components.identity import PodRole, PodRoleArgs
 from components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs
 
@@ -127,7 +127,7 @@ class EksCluster(Component):
         self.kubeconfig = pulumi.Output.secret(
             pulumi.Output.all(
                 self.cluster_name, self.endpoint, self._cluster.certificate_authority, around.region
-            ).apply(lambda parts: kubeconfig(parts[0], parts[1], _field(parts[2], "data"), parts[3]))
+            ).apply(lambda parts: kubeconfig(parts[0], parts[1], field_of(parts[2], "data"), parts[3]))
         )
         self.register_outputs(
             {
@@ -288,16 +288,4 @@ def kubeconfig(cluster_name: str, endpoint: str, certificate_authority: str, reg
 
 
 def _cluster_group(vpc_config: Any) -> Any:
-    return _field(vpc_config, "cluster_security_group_id")
-
-
-def _field(value: Any, name: str) -> Any:
-    """A field of an output type, which arrives as an object or, from another engine, as a dict."""
-    if isinstance(value, Mapping):
-        return value.get(name) if name in value else value.get(_camel(name))
-    return getattr(value, name)
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)
+    return field_of(vpc_config, "cluster_security_group_id")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Tags
+from components.base import Component, Tags, field_of
 from components.launch_template import LaunchTemplateArgs, NodeInterfaceArgs, VolumeArgs, launch_template
 from gpufleet.errors import InputError
 
@@ -107,6 +107,8 @@ class NodeGroup(Component):
     launch_template_id: pulumi.Output[str]
     group_names: Sequence[pulumi.Output[str]]
     """Names of the EKS node groups or the Auto Scaling groups; the main one first."""
+    auto_scaling_group_names: Sequence[pulumi.Output[str]]
+    """Names of the Auto Scaling groups that launch the nodes, of EKS node groups too; same order."""
     placement_group_name: pulumi.Output[str] | None
 
     def __init__(self, name: str, args: NodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -116,14 +118,16 @@ class NodeGroup(Component):
         template = launch_template(self, name, self._template_args(args))
         self.launch_template_id = template.id
         launch = self._eks_group if args.eks else self._auto_scaling_group
-        names = [launch(name, args, args.capacity, template)]
+        groups = [launch(name, args, args.capacity, template)]
         if args.capacity == "spot" and args.on_demand_fallback:
-            names.append(launch(f"{name}-fallback", args, "on-demand", template))
-        self.group_names = names
+            groups.append(launch(f"{name}-fallback", args, "on-demand", template))
+        self.group_names = [group for group, _ in groups]
+        self.auto_scaling_group_names = [scaling for _, scaling in groups]
         self.register_outputs(
             {
                 "launchTemplateId": self.launch_template_id,
-                "groupNames": list(names),
+                "groupNames": list(self.group_names),
+                "autoScalingGroupNames": list(self.auto_scaling_group_names),
                 "placementGroupName": self.placement_group_name,
             }
         )
@@ -157,7 +161,7 @@ class NodeGroup(Component):
 
     def _eks_group(
         self, label: str, args: NodeGroupArgs, capacity: Capacity, template: aws.ec2.LaunchTemplate
-    ) -> pulumi.Output[str]:
+    ) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
         eks = args.eks
         assert eks is not None  # noqa: S101 - the caller chose this method by it
         least, desired = _start(args, capacity)
@@ -189,11 +193,11 @@ class NodeGroup(Component):
             ),
         )
         made: pulumi.Output[str] = group.node_group_name
-        return made
+        return made, group.resources.apply(_auto_scaling_group)
 
     def _auto_scaling_group(
         self, label: str, args: NodeGroupArgs, capacity: Capacity, template: aws.ec2.LaunchTemplate
-    ) -> pulumi.Output[str]:
+    ) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
         least, desired = _start(args, capacity)
         mixed = capacity == "spot" or len(args.instance_types) > 1
         version = template.latest_version.apply(str)
@@ -222,7 +226,7 @@ class NodeGroup(Component):
             ),
         )
         made: pulumi.Output[str] = group.name
-        return made
+        return made, made
 
 
 def _mixed(
@@ -263,6 +267,12 @@ def _start(args: NodeGroupArgs, capacity: Capacity) -> tuple[int, int]:
 
 def _scales(args: NodeGroupArgs, capacity: Capacity) -> bool:
     return args.min_size < args.max_size or _start(args, capacity)[0] < args.max_size
+
+
+def _auto_scaling_group(resources: Any) -> str:
+    """The Auto Scaling group behind an EKS node group."""
+    (scaling,) = field_of(resources[0], "autoscaling_groups")
+    return str(field_of(scaling, "name"))
 
 
 def _eks_effect(effect: str) -> str:

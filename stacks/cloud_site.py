@@ -73,6 +73,7 @@ def build_site(plan: FleetPlan, site: CloudSitePlan, settings: Settings) -> Site
     client_group = cluster.security_group_id if cluster else network.node_security_group_id
     storage = {item.name: _lustre(this, item, network, client_group, buckets) for item in site.lustre}
     parts = SiteParts(
+        region=site.region,
         network=network,
         roles=roles,
         cluster=cluster,

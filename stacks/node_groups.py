@@ -14,6 +14,7 @@ from components.capacity import (
     OnDemandReservation,
     OnDemandReservationArgs,
 )
+from components.capacity_block_schedule import CapacityBlockSchedule
 from components.cluster import EksCluster
 from components.device_plugins import EFA_NODE_LABEL
 from components.identity import IamRoles
@@ -35,6 +36,7 @@ from stacks.settings import Settings
 class SiteParts:
     """What a node group is built into. `client_group` is the security group that nodes share."""
 
+    region: str
     network: Network
     roles: IamRoles
     cluster: EksCluster | None
@@ -115,6 +117,16 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
         ),
         around.opts,
     )
+    if group.capacity.kind == "capacity-block" and reservation.id is not None:
+        CapacityBlockSchedule(
+            name,
+            group_name=built.auto_scaling_group_names[0],
+            reservation_id=reservation.id,
+            nodes=group.capacity.max,
+            region=around.region,
+            client=around.settings.aws_client,
+            opts=pulumi.ResourceOptions(parent=built),
+        )
     outputs = {
         "kind": "auto-scaling-group" if cluster is None else "eks-node-group",
         "group_names": list(built.group_names),

@@ -78,6 +78,7 @@ class EchoMocks(Mocks):
         state.update(_OUTPUTS.get(kind, {}))
         if kind == "NodeGroup" and args.custom:
             state.setdefault("nodeGroupName", f"{args.name}-1234567")
+            state["resources"] = [{"autoscalingGroups": [{"name": f"eks-{args.name}"}]}]
         return (f"{args.name}-id" if args.custom else ""), state
 
 

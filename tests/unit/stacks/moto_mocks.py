@@ -18,6 +18,7 @@ from moto import mock_aws
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs
 
 from components.capacity_block_offering import OfferingProvider
+from components.capacity_block_schedule import ScheduleProvider
 from gpufleet.sandbox.backends import install
 from gpufleet.sandbox.provider import planning
 from gpufleet.sandbox.provider.config import ProviderConfig
@@ -66,6 +67,9 @@ class MotoMocks(EchoMocks):
         if args.typ == "pulumi-python:dynamic/capacity:CapacityBlockOffering":
             found = OfferingProvider().create(inputs)
             return found.id, {**inputs, **(found.outs or {})}
+        if args.typ == "pulumi-python:dynamic/capacity:CapacityBlockSchedule":
+            put = ScheduleProvider().create(inputs)
+            return put.id, {**inputs, **(put.outs or {})}
         if not args.typ.startswith("aws:"):
             return super().new_resource(args)
         return self._create(args.typ, args.name, _whole(inputs), self._region(args.provider or ""))

@@ -94,6 +94,26 @@ def test_the_block_groups_subnets_are_in_the_blocks_zone(ec2: Any, made: Recordi
     assert group["capacityType"] == "CAPACITY_BLOCK"
 
 
+def test_the_block_groups_nodes_start_with_the_block_and_stop_before_its_end(
+    ec2: Any, made: Recording
+) -> None:
+    (block,) = [
+        r
+        for r in ec2.describe_capacity_reservations()["CapacityReservations"]
+        if r.get("ReservationType") == "capacity-block"
+    ]
+    scaling = boto3.client("autoscaling", region_name="us-east-1")
+    actions = {
+        a["ScheduledActionName"].rpartition("-")[2]: a
+        for a in scaling.describe_scheduled_actions()["ScheduledUpdateGroupActions"]
+    }
+    assert actions["start"]["StartTime"] == block["StartDate"]
+    assert actions["start"]["DesiredCapacity"] == 2
+    assert (block["EndDate"] - actions["stop"]["StartTime"]).total_seconds() == 45 * 60
+    assert actions["stop"]["DesiredCapacity"] == 0
+    assert all(a["AutoScalingGroupName"].startswith("eks-") for a in actions.values())
+
+
 def test_a_pretraining_node_has_thirty_two_efa_devices_on_as_many_cards(ec2: Any, plan: FleetPlan) -> None:
     interfaces = template(ec2, "pretrain")["NetworkInterfaces"]
     efa = [i for i in interfaces if i["InterfaceType"] in ("efa", "efa-only")]

@@ -1,0 +1,150 @@
+"""When the nodes of a Capacity Block start and stop: scheduled actions of their Auto Scaling group.
+
+A dynamic resource and not `aws.autoscaling.Schedule`: AWS forgets an action once it has run, so a
+refresh would find it gone, and the next run would ask for it again, at a time that has passed.
+Here an action that has had its time is done, and stays done. Like the look-up of the offering,
+this module imports nothing that imports pulumi_aws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
+
+from components.dynamic import changed, client, iso
+
+ASKED = ("group_name", "reservation_id", "nodes", "region")
+"""What decides the actions. A change of any of these makes them anew."""
+
+STOP_BEFORE_END = timedelta(minutes=45)
+"""EC2 begins to terminate a block's instances 30 minutes before its end; jobs get 15 more to leave."""
+
+SOONEST = timedelta(minutes=2)
+"""Auto Scaling takes times in the future only: a block that runs already starts its nodes after this."""
+
+
+class ScheduleProvider(ResourceProvider):
+    """Puts and removes the actions. Imported by its name, so an edit here changes no resource."""
+
+    serialize_as_secret_always = False
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """The actions that still lie ahead; the block says when it starts and ends."""
+        nodes = int(props["nodes"])
+        start, end = _window(props)
+        actions = plan_actions(start, end, nodes, datetime.now(UTC))
+        scaling = client(props, "autoscaling")
+        for name, (moment, desired) in actions.items():
+            scaling.put_scheduled_update_group_action(
+                AutoScalingGroupName=props["group_name"],
+                ScheduledActionName=_action(props, name),
+                StartTime=moment,
+                MinSize=0,
+                MaxSize=nodes,
+                DesiredCapacity=desired,
+            )
+        outputs = {**{key: props[key] for key in ASKED}, "client": props.get("client") or {}}
+        outputs |= {"actions": list(actions), "start_date": iso(start), "end_date": iso(end)}
+        return CreateResult(f"{props['group_name']}/{props['reservation_id']}", outputs)
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Only the group, the block and the number of nodes count."""
+        different = changed(_olds, _news, ASKED)
+        # Two sets of actions cannot have the same names side by side.
+        return DiffResult(changes=bool(different), replaces=different, stables=[], delete_before_replace=True)
+
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """What the state says: an action that has run is gone from AWS, and that is right."""
+        return ReadResult(id_, props)
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Never asked for: every change that counts is a replacement."""
+        return UpdateResult(_olds)
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Removes the actions that have not run yet."""
+        from botocore.exceptions import EndpointConnectionError
+
+        scaling = client(_props, "autoscaling")
+        names = [_action(_props, name) for name in _props["actions"]]
+        if not names:
+            return
+        try:
+            known = scaling.describe_scheduled_actions(
+                AutoScalingGroupName=_props["group_name"], ScheduledActionNames=names
+            )
+        except EndpointConnectionError:
+            if "endpoint_url" not in (_props.get("client") or {}):
+                raise
+            # An emulated AWS that is gone, and its actions with it.
+            return
+        for action in known["ScheduledUpdateGroupActions"]:
+            scaling.delete_scheduled_action(
+                AutoScalingGroupName=_props["group_name"], ScheduledActionName=action["ScheduledActionName"]
+            )
+
+
+class CapacityBlockSchedule(Resource, module="capacity", name="CapacityBlockSchedule"):
+    """Starts all `nodes` of `group_name` when the block starts, and stops them before it ends.
+
+    `group_name` is an Auto Scaling group (that of an EKS node group, too), `reservation_id` the
+    block, `client` options of the boto3 clients, as for `CapacityBlock`.
+    """
+
+    start_date: pulumi.Output[str]
+    end_date: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        group_name: pulumi.Input[str],
+        reservation_id: pulumi.Input[str],
+        nodes: int,
+        region: pulumi.Input[str],
+        client: Mapping[str, str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        props = {
+            "group_name": group_name,
+            "reservation_id": reservation_id,
+            "nodes": nodes,
+            "region": region,
+            "client": dict(client),
+            "start_date": None,
+            "end_date": None,
+        }
+        super().__init__(ScheduleProvider(), name, props, opts)
+
+
+def plan_actions(
+    start: datetime, end: datetime, nodes: int, now: datetime
+) -> dict[str, tuple[datetime, int]]:
+    """The actions that still lie ahead of `now`: name to moment and number of nodes."""
+    stop = end - STOP_BEFORE_END
+    soonest = now + SOONEST
+    actions = {}
+    if stop > max(start, soonest):
+        actions["start"] = (max(start, soonest), nodes)
+    if stop > soonest:
+        actions["stop"] = (stop, 0)
+    return actions
+
+
+def _window(props: Mapping[str, Any]) -> tuple[datetime, datetime]:
+    found = client(props, "ec2").describe_capacity_reservations(
+        CapacityReservationIds=[props["reservation_id"]]
+    )["CapacityReservations"]
+    if not found or not found[0].get("EndDate"):
+        raise Exception(
+            f"{props['reservation_id']} is not a Capacity Block with a start and an end: name one that is"
+        )
+    return found[0]["StartDate"], found[0]["EndDate"]
+
+
+def _action(props: Mapping[str, Any], name: str) -> str:
+    return f"{props['reservation_id']}-{name}"

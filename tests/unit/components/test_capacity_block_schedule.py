@@ -1,0 +1,101 @@
+"""When a Capacity Block's nodes start and stop, and that an action that has run is no drift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from components.capacity_block_schedule import ASKED, SOONEST, ScheduleProvider, plan_actions
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+PROPS: dict[str, Any] = {
+    "group_name": "eks-pretrain",
+    "reservation_id": "cr-1",
+    "nodes": 8.0,
+    "region": "us-east-1",
+    "client": {},
+}
+
+
+@pytest.fixture
+def scaling(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(key, "testing")
+    for key in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(key, raising=False)
+    with mock_aws():
+        yield boto3.client("autoscaling", region_name="us-east-1")
+
+
+@pytest.fixture
+def block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that runs from tomorrow for a day, whatever the calendar says."""
+    start = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    monkeypatch.setattr(
+        "components.capacity_block_schedule._window", lambda _: (start, start + timedelta(days=1))
+    )
+
+
+def test_nodes_start_with_the_block_and_stop_three_quarters_of_an_hour_before_its_end() -> None:
+    start, end = NOW + timedelta(days=1), NOW + timedelta(days=2)
+    assert plan_actions(start, end, 8, NOW) == {
+        "start": (start, 8),
+        "stop": (end - timedelta(minutes=45), 0),
+    }
+
+
+def test_a_block_that_runs_already_starts_its_nodes_at_once() -> None:
+    actions = plan_actions(NOW - timedelta(hours=1), NOW + timedelta(days=1), 8, NOW)
+    assert actions["start"] == (NOW + SOONEST, 8)
+
+
+@pytest.mark.parametrize("left", [timedelta(0), timedelta(minutes=30), timedelta(days=-700)])
+def test_a_block_that_is_over_or_nearly_so_starts_nothing(left: timedelta) -> None:
+    assert plan_actions(NOW - timedelta(days=1), NOW + left, 8, NOW) == {}
+
+
+@pytest.mark.usefixtures("block")
+def test_the_actions_are_put_and_those_left_are_removed_with_the_resource(scaling: Any) -> None:
+    provider = ScheduleProvider()
+    made = provider.create(PROPS)
+    put = scaling.describe_scheduled_actions()["ScheduledUpdateGroupActions"]
+    assert {a["ScheduledActionName"]: a["DesiredCapacity"] for a in put} == {"cr-1-start": 8, "cr-1-stop": 0}
+    assert all(a["MaxSize"] == 8 for a in put)
+    scaling.delete_scheduled_action(AutoScalingGroupName="eks-pretrain", ScheduledActionName="cr-1-start")
+    provider.delete(made.id, made.outs or {})
+    assert scaling.describe_scheduled_actions()["ScheduledUpdateGroupActions"] == []
+
+
+@pytest.mark.usefixtures("block", "scaling")
+def test_actions_that_have_run_are_neither_drift_nor_asked_for_again() -> None:
+    provider = ScheduleProvider()
+    made = provider.create(PROPS)
+    state = made.outs or {}
+    assert provider.read(made.id, state).outs == state
+    assert not provider.diff(made.id, state, PROPS).changes
+
+
+@pytest.mark.parametrize("key", ASKED)
+def test_another_group_block_or_size_makes_them_anew(key: str) -> None:
+    changed = ScheduleProvider().diff("x", dict(PROPS), PROPS | {key: "other"})
+    assert changed.replaces == [key]
+    assert changed.delete_before_replace
+
+
+def test_where_it_connects_changes_nothing() -> None:
+    assert not ScheduleProvider().diff("x", dict(PROPS), PROPS | {"client": {"endpoint_url": "x"}}).changes
+
+
+def test_an_emulated_aws_that_is_gone_has_no_actions_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    client = {
+        "endpoint_url": "http://127.0.0.1:9",
+        "aws_access_key_id": "x",
+        "aws_secret_access_key": "y",
+    }
+    ScheduleProvider().delete("x", PROPS | {"client": client, "actions": ["start"]})
