@@ -10,7 +10,14 @@ from pulumi.provider.experimental.provider import CheckFailure, CheckRequest, Ch
 from gpufleet.errors import InputError
 from gpufleet.sandbox.kubernetes import release
 from gpufleet.sandbox.kubernetes.config import ProviderConfig
-from gpufleet.sandbox.kubernetes.objects import AUTONAMED, auto_name, is_name, is_namespaced, type_of
+from gpufleet.sandbox.kubernetes.objects import (
+    AUTONAMED,
+    auto_name,
+    is_name,
+    is_namespaced,
+    token_of,
+    type_of,
+)
 from gpufleet.sandbox.provider.wire import UNKNOWN, Props, plain_map, wrap
 
 Values = dict[str, PropertyValue]
@@ -18,16 +25,16 @@ Values = dict[str, PropertyValue]
 
 def check(request: CheckRequest, config: ProviderConfig) -> CheckResponse:
     """The inputs with name and namespace filled in, and everything wrong with them."""
-    if request.type == release.TOKEN:
+    if token_of(request) == release.TOKEN:
         return _check_release(request)
     try:
-        api_version, kind = type_of(request.type)
+        api_version, kind = type_of(token_of(request))
     except InputError as error:
         return CheckResponse(request.new_inputs, [CheckFailure("", f"{error.message}; {error.remedy}")])
     values = dict(request.new_inputs)
     plain, old = plain_map(values), plain_map(request.old_inputs)
     failures = [
-        CheckFailure(key, f"{key} is {plain[key]!r}, but the type is {request.type}")
+        CheckFailure(key, f"{key} is {plain[key]!r}, but the type is {token_of(request)}")
         for key, wanted in (("apiVersion", api_version), ("kind", kind))
         if plain.get(key, wanted) != wanted
     ]

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from gpufleet.errors import InputError
 
@@ -51,6 +51,20 @@ class Ref:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id}"
+
+
+class Typed(Protocol):
+    """A request about a resource."""
+
+    @property
+    def type(self) -> str:
+        """The type part of the resource's URN: its parents' types, joined by `$`, and its own."""
+        ...
+
+
+def token_of(request: Typed) -> str:
+    """The type token of the resource that a request is about."""
+    return request.type.rpartition("$")[2]
 
 
 def type_of(token: str) -> tuple[str, str]:

@@ -26,6 +26,7 @@ from gpufleet.sandbox.kubernetes.objects import (
     declared_part,
     manifest_of,
     outputs_of,
+    token_of,
     type_of,
 )
 from gpufleet.sandbox.kubernetes.rest import ApiError
@@ -115,7 +116,7 @@ class KubernetesProvider(api.Provider):
     async def check(self, request: api.CheckRequest) -> api.CheckResponse:
         """See `gpufleet.sandbox.kubernetes.inputs`."""
         answer = check(request, self._config)
-        if request.type == release.TOKEN and isinstance(self._store, ApiServer):
+        if token_of(request) == release.TOKEN and isinstance(self._store, ApiServer):
             reason = f"{release.NEEDS_SERVERLESS}; {release.NEEDS_SERVERLESS_REMEDY}"
             return api.CheckResponse(
                 answer.inputs, [*(answer.failures or []), api.CheckFailure("chart", reason)]
@@ -126,14 +127,14 @@ class KubernetesProvider(api.Provider):
         """Compares old and new inputs; without old inputs, what the state has of them."""
         new, state = plain_map(request.new_inputs), plain_map(request.old_state)
         old = plain_map(getattr(request, "old_inputs", {})) or declared_part(state)
-        if request.type == release.TOKEN:
+        if token_of(request) == release.TOKEN:
             return release.diff(old, new, request.ignore_changes)
         return changes.diff(old, new, self._config, request.ignore_changes)
 
     async def create(self, request: api.CreateRequest) -> api.CreateResponse:
         """Makes an object, or says what making it would give."""
         inputs, secrets = plain_map(request.properties), secret_keys(request.properties)
-        if request.type == release.TOKEN:
+        if token_of(request) == release.TOKEN:
             return await self._create_release(request, inputs, secrets)
         if request.preview:
             return api.CreateResponse(
@@ -197,7 +198,7 @@ class KubernetesProvider(api.Provider):
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
         """What is there now: outputs, and the inputs that would describe it. Nothing when it is gone."""
-        store, ref = self._need_store(), _ref(request.type, request.resource_id)
+        store, ref = self._need_store(), _ref(token_of(request), request.resource_id)
         state, inputs = plain_map(request.properties), plain_map(request.inputs)
 
         def look() -> Manifest | None:
@@ -207,7 +208,7 @@ class KubernetesProvider(api.Provider):
         found = await self._in_thread(look)
         if found is None:
             return api.ReadResponse("", {}, {})
-        if request.type == release.TOKEN:
+        if token_of(request) == release.TOKEN:
             seen = release.declared(found, inputs)
             outputs = release.outputs(seen)
         else:
@@ -224,7 +225,7 @@ class KubernetesProvider(api.Provider):
     async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:
         """Changes an object in place, or says what a change would give."""
         inputs, secrets = plain_map(request.news), secret_keys(request.news)
-        if request.type == release.TOKEN:
+        if token_of(request) == release.TOKEN:
             if not request.preview:
                 await self._in_thread(lambda: self._record(request, inputs, create=False))
             return api.UpdateResponse(wrap_map(release.outputs(inputs), secrets))
@@ -242,7 +243,7 @@ class KubernetesProvider(api.Provider):
 
     async def delete(self, request: api.DeleteRequest) -> None:
         """Deletes an object and waits until it is gone; one that is gone already is deleted."""
-        store, ref = self._need_store(), _ref(request.type, request.resource_id)
+        store, ref = self._need_store(), _ref(token_of(request), request.resource_id)
 
         def remove() -> None:
             with _explained("deleting", request):
@@ -305,5 +306,5 @@ def _explained(action: str, request: Any) -> Iterator[None]:
         raise
     except GpufleetError as error:
         raise CloudError(
-            f"{action} {request.type} {request.name}: {error.message}", remedy=error.remedy
+            f"{action} {token_of(request)} {request.name}: {error.message}", remedy=error.remedy
         ) from error

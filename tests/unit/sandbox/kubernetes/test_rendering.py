@@ -48,6 +48,15 @@ def test_an_object_becomes_a_manifest_that_only_its_owner_reads(rendering, sandb
     assert stat.S_IMODE(mode) == 0o600
 
 
+def test_a_child_of_a_component_is_taken_by_its_own_type(rendering):
+    made = rendering.create(
+        f"gpufleet:kubernetes:ClusterBase${NAMESPACE}", "team", {"metadata": {"name": "a"}}
+    )
+    assert made.inputs["kind"] == "Namespace"
+    assert rendering.refresh(made)
+    rendering.delete(made)
+
+
 def test_a_preview_writes_nothing_and_knows_the_name(rendering, sandbox):
     planned = rendering.preview(NAMESPACE, "team", {"metadata": {"name": "research"}})
     assert planned["metadata"]["name"] == "research"
