@@ -83,7 +83,7 @@ def describe_capacity_block_offerings(call: Call) -> Params:
     question on the same day gives the same ids.
     """
     given, now = call.params, utcnow()
-    instance_type, count = given.get("InstanceType"), int(given.get("InstanceCount") or 1)
+    instance_type, count = given.get("InstanceType"), int(given.get("InstanceCount", 1))
     if not instance_type:
         raise AwsError("MissingParameter", "The request must contain the parameter InstanceType.")
     duration = _duration(int(given["CapacityDurationHours"]))

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpufleet.catalog import efa_layout, load_catalog
+
+
+def _interfaces(name: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "NetworkCardIndex": one.network_card_index,
+            "DeviceIndex": one.device_index,
+            "InterfaceType": one.interface_type,
+        }
+        for one in efa_layout(load_catalog().instances[name])
+    ]
+
+
+@pytest.fixture(scope="module")
+def launch(aws: Any, network: Any) -> Any:
+    def run(name: str, interfaces: list[dict[str, Any]], count: int = 1, **more: Any) -> Any:
+        first, *rest = interfaces
+        placed = [{**first, "SubnetId": network.subnets[0]}, *rest]
+        return aws("ec2").run_instances(
+            ImageId="ami-12345678",
+            InstanceType=name,
+            MinCount=count,
+            MaxCount=count,
+            NetworkInterfaces=placed,
+            **more,
+        )["Instances"]
+
+    return run
+
+
+FULL = {
+    "ImageId": "ami-12345678",
+    "InstanceType": "p5.48xlarge",
+    "UserData": "aGVsbG8=",
+    "EbsOptimized": True,
+    "KeyName": "key",
+    "IamInstanceProfile": {"Arn": "arn:aws:iam::123456789012:instance-profile/node"},
+    "BlockDeviceMappings": [
+        {
+            "DeviceName": "/dev/xvda",
+            "Ebs": {
+                "VolumeSize": 500,
+                "VolumeType": "gp3",
+                "Iops": 6000,
+                "Throughput": 500,
+                "Encrypted": True,
+                "KmsKeyId": "arn:aws:kms:us-east-1:123456789012:key/1",
+                "DeleteOnTermination": True,
+            },
+        }
+    ],
+    "NetworkInterfaces": [
+        {
+            "NetworkCardIndex": 0,
+            "DeviceIndex": 0,
+            "InterfaceType": "interface",
+            "Groups": ["sg-1"],
+            "DeleteOnTermination": True,
+            "AssociatePublicIpAddress": False,
+        },
+        {"NetworkCardIndex": 0, "DeviceIndex": 1, "InterfaceType": "efa-only", "Groups": ["sg-1"]},
+        {"NetworkCardIndex": 31, "DeviceIndex": 0, "InterfaceType": "efa-only", "Groups": ["sg-1"]},
+    ],
+    "Placement": {"GroupName": "train", "Tenancy": "default"},
+    "CapacityReservationSpecification": {
+        "CapacityReservationPreference": "capacity-reservations-only",
+        "CapacityReservationTarget": {"CapacityReservationId": "cr-00000000000000000"},
+    },
+    "InstanceMarketOptions": {"MarketType": "capacity-block"},
+    "MetadataOptions": {
+        "HttpTokens": "required",
+        "HttpPutResponseHopLimit": 2,
+        "HttpEndpoint": "enabled",
+        "InstanceMetadataTags": "enabled",
+    },
+    "Monitoring": {"Enabled": True},
+    "CpuOptions": {"CoreCount": 96, "ThreadsPerCore": 1},
+    "TagSpecifications": [
+        {"ResourceType": "instance", "Tags": [{"Key": "fleet", "Value": "atlas"}]},
+        {"ResourceType": "volume", "Tags": [{"Key": "fleet", "Value": "atlas"}]},
+    ],
+}
+
+
+def test_every_field_of_a_launch_template_survives_the_round_trip(aws: Any, tags: Any) -> None:
+    ec2 = aws("ec2")
+    made = ec2.create_launch_template(
+        LaunchTemplateName="full",
+        LaunchTemplateData=FULL,
+        TagSpecifications=tags("launch-template", owner="gpufleet"),
+        VersionDescription="first",
+    )["LaunchTemplate"]
+    (version,) = ec2.describe_launch_template_versions(
+        LaunchTemplateId=made["LaunchTemplateId"], Versions=["$Latest"]
+    )["LaunchTemplateVersions"]
+    assert version["LaunchTemplateData"] == FULL, "the template's own tags must not get into its data"
+    assert (version["VersionDescription"], version["DefaultVersion"]) == ("first", True)
+    assert made["Tags"] == [{"Key": "owner", "Value": "gpufleet"}]
+
+
+def test_versions_of_a_launch_template_and_its_default(aws: Any, refused: Any) -> None:
+    ec2 = aws("ec2")
+    template = {
+        "LaunchTemplateId": ec2.create_launch_template(
+            LaunchTemplateName="versions",
+            LaunchTemplateData={"InstanceType": "p5.48xlarge", "ImageId": "ami-12345678"},
+        )["LaunchTemplate"]["LaunchTemplateId"]
+    }
+    second = ec2.create_launch_template_version(
+        **template, SourceVersion="1", LaunchTemplateData={"InstanceType": "p4d.24xlarge"}
+    )["LaunchTemplateVersion"]
+    assert second["LaunchTemplateData"] == {"InstanceType": "p4d.24xlarge", "ImageId": "ami-12345678"}
+    assert (second["VersionNumber"], second["DefaultVersion"]) == (2, False)
+    ec2.create_launch_template_version(**template, LaunchTemplateData={"InstanceType": "g6e.xlarge"})
+    ec2.modify_launch_template(**template, DefaultVersion="2")
+    (found,) = ec2.describe_launch_templates(LaunchTemplateNames=["versions"])["LaunchTemplates"]
+    assert (found["DefaultVersionNumber"], found["LatestVersionNumber"]) == (2, 3)
+    asked = {"$Default": 2, "$Latest": 3, "1": 1}
+    for name, number in asked.items():
+        answer = ec2.describe_launch_template_versions(**template, Versions=[name])["LaunchTemplateVersions"]
+        assert [one["VersionNumber"] for one in answer] == [number]
+    every = ec2.describe_launch_template_versions(**template)["LaunchTemplateVersions"]
+    assert [one["VersionNumber"] for one in every] == [1, 2, 3]
+    with refused("InvalidLaunchTemplateId.VersionNotFound"):
+        ec2.describe_launch_template_versions(**template, Versions=["9"])
+    ec2.create_tags(Resources=[template["LaunchTemplateId"]], Tags=[{"Key": "late", "Value": "yes"}])
+    filters = [{"Name": "tag:late", "Values": ["yes"]}]
+    assert len(ec2.describe_launch_templates(Filters=filters)["LaunchTemplates"]) == 1
+    ec2.delete_launch_template(**template)
+    assert ec2.describe_launch_templates(Filters=filters)["LaunchTemplates"] == []
+    with refused("InvalidLaunchTemplateName.NotFoundException"):
+        ec2.describe_launch_templates(LaunchTemplateNames=["versions"])
+
+
+def test_a_name_that_ec2_refuses_makes_no_launch_template(aws: Any, refused: Any) -> None:
+    with refused("InvalidLaunchTemplateName.MalformedException"):
+        aws("ec2").create_launch_template(
+            LaunchTemplateName="with space", LaunchTemplateData={"InstanceType": "p5.48xlarge"}
+        )
+
+
+EFA_TYPES = [
+    "p4d.24xlarge",
+    "p4de.24xlarge",
+    "p5.48xlarge",
+    "p5e.48xlarge",
+    "p5en.48xlarge",
+    "p6-b200.48xlarge",
+    "p6-b300.48xlarge",
+    "g6e.48xlarge",
+]
+
+
+@pytest.mark.parametrize("name", EFA_TYPES)
+def test_the_catalogs_layout_of_each_type_launches(aws: Any, launch: Any, name: str) -> None:
+    launched = launch(name, _interfaces(name))
+    assert [one["InstanceType"] for one in launched] == [name]
+    aws("ec2").terminate_instances(InstanceIds=[launched[0]["InstanceId"]])
+
+
+def test_an_efa_only_primary_interface_is_refused(launch: Any, refused: Any) -> None:
+    with refused("InvalidParameterCombination"):
+        launch("p5.48xlarge", [{"NetworkCardIndex": 0, "DeviceIndex": 0, "InterfaceType": "efa-only"}])
+
+
+def test_more_efa_interfaces_than_the_type_takes_are_refused(launch: Any, refused: Any) -> None:
+    extra = {"NetworkCardIndex": 0, "DeviceIndex": 1, "InterfaceType": "efa-only"}
+    with refused("AttachmentLimitExceeded"):
+        launch("g6e.12xlarge", [{**extra, "DeviceIndex": 0, "InterfaceType": "efa"}, extra])
+
+
+def test_efa_on_a_type_without_it_is_refused(launch: Any, refused: Any) -> None:
+    with refused("InvalidParameterCombination"):
+        launch("g6e.xlarge", [{"NetworkCardIndex": 0, "DeviceIndex": 0, "InterfaceType": "efa"}])
+
+
+def test_efa_on_the_first_card_of_p6_b300_is_refused(launch: Any, refused: Any) -> None:
+    with refused("InvalidParameterCombination"):
+        launch("p6-b300.48xlarge", [*_interfaces("p6-b300.48xlarge")[:1], _on(0, 1)])
+
+
+def test_a_card_that_the_type_does_not_have_is_refused(launch: Any, refused: Any) -> None:
+    with refused("InvalidParameterValue"):
+        launch("p4d.24xlarge", [*_interfaces("p4d.24xlarge"), _on(4, 0)])
+
+
+def test_a_public_address_with_several_interfaces_is_refused(launch: Any, refused: Any) -> None:
+    first, *rest = _interfaces("p5.48xlarge")
+    with refused("InvalidParameterCombination"):
+        launch("p5.48xlarge", [{**first, "AssociatePublicIpAddress": True}, *rest])
+
+
+def _on(card: int, device: int) -> dict[str, Any]:
+    return {"NetworkCardIndex": card, "DeviceIndex": device, "InterfaceType": "efa-only"}
+
+
+def test_a_launch_into_a_block_never_gets_a_placement_group(aws: Any, refused: Any) -> None:
+    ec2 = aws("ec2")
+    ec2.create_placement_group(GroupName="not-with-a-block", Strategy="cluster")
+    offer = ec2.describe_capacity_block_offerings(
+        InstanceType="p5.48xlarge", InstanceCount=1, CapacityDurationHours=24
+    )["CapacityBlockOfferings"][0]
+    block = ec2.purchase_capacity_block(
+        CapacityBlockOfferingId=offer["CapacityBlockOfferingId"], InstancePlatform="Linux/UNIX"
+    )["CapacityReservation"]["CapacityReservationId"]
+    wanted = {
+        "ImageId": "ami-12345678",
+        "InstanceType": "p5.48xlarge",
+        "MinCount": 1,
+        "MaxCount": 1,
+        "InstanceMarketOptions": {"MarketType": "capacity-block"},
+    }
+    target = {"CapacityReservationTarget": {"CapacityReservationId": block}}
+    with refused("InvalidParameterCombination"):
+        ec2.run_instances(
+            **wanted,
+            Placement={"GroupName": "not-with-a-block"},
+            CapacityReservationSpecification=target,
+        )
+    with refused("MissingParameter"):
+        ec2.run_instances(**wanted)
+    with refused("InvalidParameterCombination"):
+        ec2.run_instances(
+            **{**wanted, "InstanceMarketOptions": {"MarketType": "spot"}},
+            CapacityReservationSpecification=target,
+        )
+
+
+def test_as_many_instances_as_asked_for_are_launched_and_their_interfaces_go_with_them(
+    aws: Any, launch: Any
+) -> None:
+    ec2 = aws("ec2")
+    before = {one["NetworkInterfaceId"] for one in ec2.describe_network_interfaces()["NetworkInterfaces"]}
+    launched = launch("g6e.48xlarge", _interfaces("g6e.48xlarge")[:1], count=3)
+    assert len(launched) == 3
+    ec2.terminate_instances(InstanceIds=[one["InstanceId"] for one in launched])
+    after = {one["NetworkInterfaceId"] for one in ec2.describe_network_interfaces()["NetworkInterfaces"]}
+    assert after == before
+
+
+def test_topology_groups_instances_by_zone_group_and_leaf(aws: Any, network: Any, refused: Any) -> None:
+    ec2 = aws("ec2", "us-east-1")
+    ec2.create_placement_group(GroupName="one-rail", Strategy="cluster")
+    ids = []
+    for subnet, count in ((network.subnets[0], 5), (network.subnets[1], 1)):
+        launched = ec2.run_instances(
+            ImageId="ami-12345678",
+            InstanceType="p5.48xlarge",
+            MinCount=count,
+            MaxCount=count,
+            SubnetId=subnet,
+            Placement={"GroupName": "one-rail"},
+        )["Instances"]
+        ids += [one["InstanceId"] for one in launched]
+    plain = ec2.run_instances(
+        ImageId="ami-12345678", InstanceType="t3.micro", MinCount=1, MaxCount=1, SubnetId=network.subnets[0]
+    )["Instances"][0]["InstanceId"]
+    found = {one["InstanceId"]: one for one in ec2.describe_instance_topology(InstanceIds=ids)["Instances"]}
+    assert set(found) == set(ids)
+    nodes = [found[one]["NetworkNodes"] for one in ids]
+    assert all(len(one) == 3 and all(node.startswith("nn-") for node in one) for one in nodes)
+    assert nodes[0] == nodes[1] == nodes[2] == nodes[3]
+    assert nodes[4][:2] == nodes[0][:2] and nodes[4][2] != nodes[0][2]
+    assert nodes[5][0] != nodes[0][0], "another zone shares nothing"
+    assert {found[one]["GroupName"] for one in ids} == {"one-rail"}
+    with refused("InvalidInstanceID.NotFound"):
+        ec2.describe_instance_topology(InstanceIds=[plain])
+    filters = [{"Name": "availability-zone", "Values": ["us-east-1b"]}]
+    answers = ec2.describe_instance_topology(InstanceIds=ids, Filters=filters)["Instances"]
+    assert [one["InstanceId"] for one in answers] == ids[5:]
+    ec2.terminate_instances(InstanceIds=[*ids, plain])
