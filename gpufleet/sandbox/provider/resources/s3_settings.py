@@ -18,7 +18,7 @@ _BUCKET_NOT_YET = "NoSuchBucket|OperationAborted"
 class _Setting(Handler):
     """A setting whose id is its bucket's name."""
 
-    force_new = frozenset({"bucket", "expectedBucketOwner"})
+    force_new = frozenset({"bucket"})
     delete_before_replace = True
     operation: ClassVar[str]
     """The noun of the Put, Get and Delete operations."""
@@ -99,6 +99,7 @@ class BucketServerSideEncryptionConfiguration(_Setting):
 
     pulumi_type = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
     operation = "bucket_encryption"
+    force_new = frozenset({"bucket", "expectedBucketOwner"})
     sets = frozenset({"rules"})
     _names = Names(
         rename={
@@ -126,6 +127,7 @@ class BucketVersioning(_Setting):
 
     pulumi_type = "aws:s3/bucketVersioning:BucketVersioning"
     operation = "bucket_versioning"
+    force_new = frozenset({"bucket", "expectedBucketOwner"})
     _names = Names(rename={"mfaDelete": "MFADelete"})
 
     def parameters(self, aws: Aws, inputs: Props) -> dict[str, Any]:
@@ -198,6 +200,7 @@ class BucketLifecycleConfiguration(_Setting):
 
     pulumi_type = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
     operation = "bucket_lifecycle_configuration"
+    force_new = frozenset({"bucket", "expectedBucketOwner"})
     computed = frozenset({"transitionDefaultMinimumObjectSize"})
     sets = frozenset({"rules.transitions", "rules.noncurrentVersionTransitions"})
     _names = Names(

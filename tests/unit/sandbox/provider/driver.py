@@ -67,7 +67,7 @@ class Engine:
         self.channel.close()
 
     def configure(self, **settings: Any) -> None:
-        self.stub.Configure(provider_pb2.ConfigureRequest(args=_struct(settings), acceptSecrets=True))
+        self.stub.Configure(provider_pb2.ConfigureRequest(args=as_struct(settings), acceptSecrets=True))
 
     def check(
         self, token: str, name: str, inputs: Mapping[str, Any], old: Mapping[str, Any] | None = None
@@ -75,7 +75,7 @@ class Engine:
         urn = Resource(token, name, {}).urn
         answer = self.stub.Check(
             provider_pb2.CheckRequest(
-                urn=urn, olds=_struct(old or {}), news=_struct(inputs), randomSeed=b"seed"
+                urn=urn, olds=as_struct(old or {}), news=as_struct(inputs), randomSeed=b"seed"
             )
         )
         if answer.failures:
@@ -86,14 +86,14 @@ class Engine:
         checked = self.check(token, name, inputs)
         urn = Resource(token, name, {}).urn
         answer = self.stub.Create(
-            provider_pb2.CreateRequest(urn=urn, properties=_struct(checked), preview=True)
+            provider_pb2.CreateRequest(urn=urn, properties=as_struct(checked), preview=True)
         )
         assert answer.id == ""
         return _plain(answer.properties)
 
     def create(self, token: str, name: str, inputs: Mapping[str, Any]) -> Resource:
         made = Resource(token, name, self.check(token, name, inputs))
-        answer = self.stub.Create(provider_pb2.CreateRequest(urn=made.urn, properties=_struct(made.inputs)))
+        answer = self.stub.Create(provider_pb2.CreateRequest(urn=made.urn, properties=as_struct(made.inputs)))
         made.id, made.state = answer.id, _plain(answer.properties)
         return made
 
@@ -103,8 +103,8 @@ class Engine:
         checked = self.check(resource.token, resource.name, inputs, resource.inputs)
         return self.stub.Diff(
             provider_pb2.DiffRequest(
-                urn=resource.urn, id=resource.id, olds=_struct(resource.state), news=_struct(checked),
-                old_inputs=_struct(resource.inputs), ignoreChanges=ignore,
+                urn=resource.urn, id=resource.id, olds=as_struct(resource.state), news=as_struct(checked),
+                old_inputs=as_struct(resource.inputs), ignoreChanges=ignore,
             )
         )  # fmt: skip
 
@@ -114,8 +114,8 @@ class Engine:
         checked = self.check(resource.token, resource.name, inputs, resource.inputs)
         answer = self.stub.Update(
             provider_pb2.UpdateRequest(
-                urn=resource.urn, id=resource.id, olds=_struct(resource.state), news=_struct(checked),
-                old_inputs=_struct(resource.inputs), preview=preview,
+                urn=resource.urn, id=resource.id, olds=as_struct(resource.state), news=as_struct(checked),
+                old_inputs=as_struct(resource.inputs), preview=preview,
             )
         )  # fmt: skip
         planned = _plain(answer.properties)
@@ -129,8 +129,8 @@ class Engine:
             provider_pb2.ReadRequest(
                 urn=resource.urn,
                 id=resource.id,
-                properties=_struct(resource.state),
-                inputs=_struct(resource.inputs),
+                properties=as_struct(resource.state),
+                inputs=as_struct(resource.inputs),
             )
         )
         if not answer.id:
@@ -140,15 +140,15 @@ class Engine:
 
     def delete(self, resource: Resource) -> None:
         self.stub.Delete(
-            provider_pb2.DeleteRequest(urn=resource.urn, id=resource.id, properties=_struct(resource.state))
+            provider_pb2.DeleteRequest(urn=resource.urn, id=resource.id, properties=as_struct(resource.state))
         )
 
     def invoke(self, token: str, **arguments: Any) -> dict[str, Any]:
-        answer = self.stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=_struct(arguments)))
+        answer = self.stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=as_struct(arguments)))
         return _plain(getattr(answer, "return"))
 
 
-def _struct(values: Mapping[str, Any]) -> Any:
+def as_struct(values: Mapping[str, Any]) -> Any:
     return PropertyValue.marshal_map(wrap_map(values))
 
 

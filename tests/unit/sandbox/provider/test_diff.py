@@ -1,0 +1,106 @@
+"""A diff names exactly what changes, what it replaces, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi.provider.experimental.provider import DiffResponse, PropertyDiffKind
+
+from gpufleet.sandbox.provider import planning
+from gpufleet.sandbox.provider.registry import handler_for
+
+NODES = "aws:eks/nodeGroup:NodeGroup"
+LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
+
+
+def diff(token: str, old: dict[str, Any], new: dict[str, Any], *ignore: str) -> DiffResponse:
+    return planning.diff(handler_for(token), old, new, list(ignore))
+
+
+def test_nothing_changed_is_nothing_said() -> None:
+    answer = diff(NODES, {"labels": {"a": "b"}}, {"labels": {"a": "b"}})
+    assert answer.changes is False
+    assert (answer.diffs, answer.replaces, answer.detailed_diff) == ([], [], {})
+
+
+def test_a_nested_path_that_forces_a_replacement_replaces_its_property() -> None:
+    old = {"launchTemplate": {"id": "lt-1", "version": "1"}}
+    answer = diff(NODES, old, {"launchTemplate": {"id": "lt-2", "version": "1"}})
+    assert answer.replaces == ["launchTemplate"]
+    assert answer.detailed_diff["launchTemplate.id"].kind is PropertyDiffKind.UPDATE_REPLACE
+
+
+def test_its_neighbour_changes_in_place() -> None:
+    old = {"launchTemplate": {"id": "lt-1", "version": "1"}}
+    answer = diff(NODES, old, {"launchTemplate": {"id": "lt-1", "version": "2"}})
+    assert answer.diffs == ["launchTemplate"]
+    assert answer.replaces == []
+    assert answer.detailed_diff["launchTemplate.version"].kind is PropertyDiffKind.UPDATE
+
+
+def test_ignored_paths_are_not_compared() -> None:
+    old = {"scalingConfig": {"minSize": 0, "desiredSize": 1, "maxSize": 2}, "labels": {"a": "1"}}
+    new = {"scalingConfig": {"minSize": 0, "desiredSize": 2, "maxSize": 2}, "labels": {"a": "2"}}
+    assert diff(NODES, old, new, "scalingConfig.desiredSize").diffs == ["labels"]
+    assert diff(NODES, old, new, "scalingConfig", "labels").changes is False
+
+
+def test_another_region_replaces_everything() -> None:
+    assert diff("aws:ec2/vpc:Vpc", {"region": "us-east-1"}, {"region": "us-west-2"}).replaces == ["region"]
+
+
+def test_a_fixed_name_that_stays_is_deleted_before_its_replacement() -> None:
+    old = {"name": "fixed", "path": "/", "__defaults": []}
+    answer = diff("aws:iam/role:Role", old, {**old, "path": "/x/"})
+    assert answer.delete_before_replace is True
+
+
+def test_a_made_name_lets_the_replacement_come_first() -> None:
+    old = {"name": "role-1234567", "path": "/", "__defaults": ["name"]}
+    answer = diff("aws:iam/role:Role", old, {**old, "path": "/x/"})
+    assert answer.replaces == ["path"]
+    assert answer.delete_before_replace is False
+
+
+def test_an_update_in_place_never_asks_for_a_deletion() -> None:
+    old = {"name": "fixed", "maxSessionDuration": 3600}
+    assert diff("aws:iam/role:Role", old, {**old, "maxSessionDuration": 7200}).delete_before_replace is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "replaced"),
+    [
+        ({"storageCapacity": 2400}, []),
+        ({"storageCapacity": 600}, ["storageCapacity"]),
+        ({"perUnitStorageThroughput": 250}, []),
+        ({"fileSystemTypeVersion": "2.15"}, []),
+        ({"fileSystemTypeVersion": "2.10"}, ["fileSystemTypeVersion"]),
+        ({"metadataConfiguration": {"mode": "USER_PROVISIONED", "iops": 12000}}, []),
+        ({"metadataConfiguration": {"mode": "AUTOMATIC"}}, ["metadataConfiguration"]),
+        ({"kmsKeyId": "another"}, ["kmsKeyId"]),
+        ({"dataCompressionType": "LZ4"}, []),
+    ],
+)
+def test_a_file_system_grows_in_place_and_shrinks_by_replacement(
+    changes: dict[str, Any], replaced: list[str]
+) -> None:
+    old = {
+        "storageCapacity": 1200, "deploymentType": "PERSISTENT_2", "perUnitStorageThroughput": 125,
+        "fileSystemTypeVersion": "2.12", "kmsKeyId": "key", "dataCompressionType": "NONE",
+        "metadataConfiguration": {"mode": "USER_PROVISIONED", "iops": 6000},
+    }  # fmt: skip
+    assert diff(LUSTRE, old, {**old, **changes}).replaces == replaced
+
+
+def test_a_file_system_with_efa_cannot_change_its_throughput_in_place() -> None:
+    old = {"deploymentType": "PERSISTENT_2", "efaEnabled": True, "perUnitStorageThroughput": 125}
+    assert diff(LUSTRE, old, {**old, "perUnitStorageThroughput": 250}).replaces == [
+        "perUnitStorageThroughput"
+    ]
+
+
+def test_encryption_of_secrets_goes_on_in_place_and_off_by_replacement() -> None:
+    encryption = {"encryptionConfig": {"provider": {"keyArn": "k"}, "resources": ["secrets"]}}
+    assert diff("aws:eks/cluster:Cluster", {}, encryption).replaces == []
+    assert diff("aws:eks/cluster:Cluster", encryption, {}).replaces == ["encryptionConfig"]
