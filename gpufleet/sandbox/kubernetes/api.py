@@ -100,7 +100,7 @@ class ApiServer:
         while True:
             live = self.rest.find(path) or {}
             states = {
-                item["type"]: item["status"] for item in (live.get("status") or {}).get("conditions", ())
+                item["type"]: item["status"] for item in (live.get("status") or {}).get("conditions") or ()
             }
             if states.get("Established") == "True":
                 return live

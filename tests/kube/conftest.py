@@ -1,0 +1,42 @@
+"""One API server for all tests here, and the provider on top of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpufleet.sandbox.kubernetes.rest import Rest
+from tests.kube.build import missing
+from tests.kube.cluster import ApiServerProcess
+from tests.unit.sandbox.kubernetes.conftest import Server
+from tests.unit.sandbox.provider.driver import Engine
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProcess]:
+    lacking = missing()
+    if lacking:
+        pytest.skip(f"the tests on a real kube-apiserver did not run: {lacking}")
+    made = ApiServerProcess(tmp_path_factory.mktemp("kube"))
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def rest(api_server: ApiServerProcess) -> Rest:
+    return api_server.rest()
+
+
+@pytest.fixture
+def engine(api_server: ApiServerProcess, tmp_path, monkeypatch) -> Iterator[Engine]:
+    """The provider over gRPC, applying to the API server."""
+    monkeypatch.setenv("GPUFLEET_KUBECONFIG", str(api_server.kubeconfig))
+    monkeypatch.setenv("GPUFLEET_SANDBOX_DIR", str(tmp_path))
+    server = Server()
+    made = Engine(server.port)
+    made.configure(clusterIdentifier="test")
+    yield made
+    made.close()
+    server.stop()

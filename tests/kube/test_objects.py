@@ -1,0 +1,305 @@
+"""The provider on a real API server: what it accepts, what it refuses, and with which words."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import grpc
+import pytest
+import yaml
+
+from gpufleet.sandbox.kubernetes import kubeconfig
+from gpufleet.sandbox.kubernetes.rest import ApiError, Rest
+from tests.unit.sandbox.provider.driver import CheckError
+
+pytestmark = pytest.mark.xdist_group("kube")
+
+NAMESPACE = "kubernetes:core/v1:Namespace"
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
+QUOTA = "kubernetes:core/v1:ResourceQuota"
+DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
+PRIORITY = "kubernetes:scheduling.k8s.io/v1:PriorityClass"
+
+
+def config_map(name: str, data: dict[str, str], **meta):
+    return {"metadata": {"name": name, "namespace": "default", **meta}, "data": data}
+
+
+def daemon_set(name: str, app: str = "a", image: str = "a:1"):
+    pod = {
+        "metadata": {"labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "image": image, "resources": {"requests": {"cpu": "1000m"}}}]},
+    }
+    return {
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"selector": {"matchLabels": {"app": app}}, "template": pod},
+    }
+
+
+def refused(call, *arguments) -> str:
+    with pytest.raises(grpc.RpcError) as error:
+        call(*arguments)
+    details = error.value.details()
+    assert "Traceback" not in details
+    assert "\n" not in details
+    return details
+
+
+def test_an_object_lives_on_the_server_and_its_outputs_are_the_servers(engine, rest):
+    made = engine.create(CONFIG_MAP, "a", config_map("life", {"k": "1"}))
+    path = "/api/v1/namespaces/default/configmaps/life"
+    assert made.id == "default/life"
+    assert rest.call("GET", path)["data"] == {"k": "1"}
+    assert made.state["metadata"]["uid"] == rest.call("GET", path)["metadata"]["uid"]
+    assert "managedFields" not in made.state["metadata"]
+    answer = engine.diff(made, config_map("life", {"k": "1"}))
+    assert answer.changes == answer.DIFF_NONE
+    engine.delete(made)
+    assert rest.find(path) is None
+    engine.delete(made)
+
+
+def test_an_update_is_made_in_place_and_takes_away_what_is_no_longer_declared(engine, rest):
+    quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "5", "cpu": "8"}}}
+    made = engine.create(QUOTA, "q", quota)
+    uid = made.state["metadata"]["uid"]
+    smaller = {**quota, "spec": {"hard": {"pods": "6"}}}
+    answer = engine.diff(made, smaller)
+    assert list(answer.diffs) == ["spec"] and not answer.replaces
+    engine.update(made, smaller)
+    live = rest.call("GET", "/api/v1/namespaces/default/resourcequotas/q")
+    assert live["spec"] == {"hard": {"pods": "6"}}
+    assert live["metadata"]["uid"] == uid
+    engine.delete(made)
+
+
+def test_a_preview_is_judged_by_the_server_and_changes_nothing(engine, rest):
+    planned = engine.preview(DAEMON_SET, "d", daemon_set("previewed"))
+    assert planned["spec"]["updateStrategy"]["type"] == "RollingUpdate"
+    assert rest.find("/apis/apps/v1/namespaces/kube-system/daemonsets/previewed") is None
+    wrong = daemon_set("previewed")
+    wrong["spec"]["selector"] = {"matchLabels": {"app": "b"}}
+    assert "does not match template" in refused(engine.preview, DAEMON_SET, "d", wrong)
+
+
+def test_a_preview_of_what_stands_in_a_namespace_that_is_still_to_be_made_is_as_declared(engine):
+    inputs = {"metadata": {"name": "q", "namespace": "not-there-yet"}, "spec": {"hard": {"pods": "5"}}}
+    assert engine.preview(QUOTA, "q", inputs)["spec"] == {"hard": {"pods": "5"}}
+
+
+def test_values_that_the_server_writes_otherwise_are_neither_drift_nor_change(engine):
+    made = engine.create(DAEMON_SET, "d", daemon_set("canonical"))
+    requests = made.state["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"cpu": "1"}, "the server writes 1000m as 1"
+    assert engine.refresh(made)
+    answer = engine.diff(made, daemon_set("canonical"))
+    assert answer.changes == answer.DIFF_NONE
+    engine.delete(made)
+
+
+def test_drift_is_seen_and_names_the_field(engine, rest):
+    made = engine.create(CONFIG_MAP, "a", config_map("drift", {"k": "1", "l": "2"}))
+    path = "/api/v1/namespaces/default/configmaps/drift"
+    rest.call("PATCH", path, {"data": {"k": "9"}}, content_type="application/merge-patch+json")
+    assert engine.refresh(made)
+    assert made.inputs["data"] == {"k": "9", "l": "2"}
+    assert list(engine.diff(made, config_map("drift", {"k": "1", "l": "2"})).diffs) == ["data"]
+    engine.delete(made)
+
+
+def test_what_others_add_beside_the_declared_is_left_alone(engine, rest):
+    made = engine.create(CONFIG_MAP, "a", config_map("shared", {"k": "1"}))
+    path = "/api/v1/namespaces/default/configmaps/shared"
+    rest.call(
+        "PATCH", path, {"metadata": {"labels": {"x": "y"}}}, content_type="application/merge-patch+json"
+    )
+    assert engine.refresh(made)
+    answer = engine.diff(made, config_map("shared", {"k": "1"}))
+    assert answer.changes == answer.DIFF_NONE
+    engine.delete(made)
+
+
+def test_a_field_that_another_tool_took_is_a_conflict_until_it_is_taken_back_on_purpose(engine, rest):
+    quota = {"metadata": {"name": "taken", "namespace": "default"}, "spec": {"hard": {"pods": "5"}}}
+    made = engine.create(QUOTA, "q", quota)
+    path = "/api/v1/namespaces/default/resourcequotas/taken"
+    rest.call(
+        "PATCH", path, {"spec": {"hard": {"pods": "7"}}}, content_type="application/merge-patch+json",
+        query={"fieldManager": "somebody"},
+    )  # fmt: skip
+    engine.refresh(made)
+    message = refused(engine.update, made, quota)
+    assert "somebody" in message
+    assert "pulumi.com/patchForce" in message
+    forced = {**quota, "metadata": {**quota["metadata"], "annotations": {"pulumi.com/patchForce": "true"}}}
+    engine.update(made, forced)
+    assert rest.call("GET", path)["spec"]["hard"] == {"pods": "5"}
+    engine.delete(made)
+
+
+def quota(spec, namespace="default"):
+    return {"metadata": {"name": "bad", "namespace": namespace}, "spec": spec}
+
+
+NO_PRIORITY = {
+    "metadata": {"name": "bad", "namespace": "default"},
+    "spec": {"priorityClassName": "none", "containers": [{"name": "c", "image": "i"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs", "says"),
+    [
+        (QUOTA, quota({"hrad": {}}), ".spec.hrad: field not declared in schema"),
+        (QUOTA, quota({"hard": {"pods": "many"}}), "quantities must match"),
+        (QUOTA, quota({}, "nowhere"), 'namespaces "nowhere" not found'),
+        (NAMESPACE, {"metadata": {"name": "Upper_Case"}}, "lowercase RFC 1123"),
+        (PRIORITY, {"metadata": {"name": "bad"}, "value": 2_000_000_000}, "maximum allowed value"),
+        (
+            "kubernetes:example.com/v1:Nothing",
+            {"metadata": {"name": "b"}},
+            "no kind Nothing in example.com/v1",
+        ),
+        ("kubernetes:core/v1:Pod", NO_PRIORITY, "no PriorityClass with name none"),
+    ],
+)
+def test_a_bad_object_is_refused_with_the_servers_reason_and_a_remedy(engine, token, inputs, says):
+    message = refused(engine.create, token, "bad", inputs)
+    assert says in message
+    assert message.startswith(f"creating {token} bad: ")
+    assert "; " in message
+
+
+def test_an_object_that_is_there_already_is_not_taken_over_unless_asked(engine, rest):
+    path = "/api/v1/namespaces/default/configmaps"
+    rest.call("POST", path, {"metadata": {"name": "theirs"}, "data": {"k": "theirs"}})
+    inputs = config_map("theirs", {"l": "ours"})
+    assert "ConfigMap default/theirs already exists" in refused(engine.create, CONFIG_MAP, "a", inputs)
+    engine.configure(clusterIdentifier="test", upsertExistingObjects=True)
+    made = engine.create(CONFIG_MAP, "a", inputs)
+    assert made.state["data"] == {"k": "theirs", "l": "ours"}
+    engine.delete(made)
+
+
+def test_deleting_a_namespace_empties_it_and_waits_until_it_is_gone(engine, rest):
+    made = engine.create(NAMESPACE, "n", {"metadata": {"name": "short-lived"}})
+    engine.create(CONFIG_MAP, "a", config_map("a", {}, namespace="short-lived"))
+    engine.create(DAEMON_SET, "d", {**daemon_set("d"), "metadata": {"name": "d", "namespace": "short-lived"}})
+    engine.delete(made)
+    assert rest.find("/api/v1/namespaces/short-lived") is None
+    again = engine.create(NAMESPACE, "n", {"metadata": {"name": "short-lived"}})
+    assert rest.call("GET", "/api/v1/namespaces/short-lived/configmaps")["items"] == []
+    assert rest.call("GET", "/apis/apps/v1/namespaces/short-lived/daemonsets")["items"] == []
+    engine.delete(again)
+
+
+def test_an_object_that_something_holds_is_an_error_that_names_the_holder(engine, rest):
+    inputs = config_map("held", {}, finalizers=["example.com/holder"])
+    made = engine.create(CONFIG_MAP, "a", inputs)
+    from pulumi.runtime.proto import provider_pb2
+
+    started = time.monotonic()
+    with pytest.raises(grpc.RpcError) as error:
+        engine.stub.Delete(provider_pb2.DeleteRequest(urn=made.urn, id=made.id, timeout=1))
+    assert "example.com/holder holds it" in error.value.details()
+    assert time.monotonic() - started < 10
+    path = "/api/v1/namespaces/default/configmaps/held"
+    rest.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type="application/merge-patch+json")
+    assert rest.find(path) is None
+
+
+def test_a_custom_resource_follows_its_definition_at_once(engine, rest):
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "x_kubernetes_preserve_unknown_fields": True}},
+    }
+    definition = engine.create(
+        "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition",
+        "crd",
+        {
+            "metadata": {"name": "policies.gpufleet.test"},
+            "spec": {
+                "group": "gpufleet.test",
+                "scope": "Cluster",
+                "names": {"plural": "policies", "singular": "policy", "kind": "Policy"},
+                "versions": [
+                    {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+                ],
+            },
+        },
+    )
+    made = engine.create(
+        "kubernetes:gpufleet.test/v1:Policy", "p", {"metadata": {"name": "p"}, "spec": {"a": 1}}
+    )
+    assert made.id == "p"
+    assert rest.call("GET", "/apis/gpufleet.test/v1/policies/p")["spec"] == {"a": 1}
+    assert engine.refresh(made)
+    engine.delete(definition)
+    assert not engine.refresh(made)
+    engine.delete(made)
+
+
+def test_a_secret_reaches_the_server_and_its_contents_stay_secret(engine, rest):
+    made = engine.create(
+        "kubernetes:core/v1:Secret",
+        "s",
+        {"metadata": {"name": "s", "namespace": "default"}, "stringData": {"k": "v"}},
+    )
+    assert rest.call("GET", "/api/v1/namespaces/default/secrets/s")["data"] == {"k": "dg=="}
+    engine.delete(made)
+
+
+def test_a_release_is_refused_before_anything_is_made(engine):
+    with pytest.raises(CheckError, match="cannot be installed on an API server by the sandbox"):
+        engine.check("kubernetes:helm.sh/v3:Release", "r", {"name": "r", "chart": "c", "version": "1"})
+
+
+def test_a_rendered_manifest_is_one_that_the_server_takes(engine, api_server, rest, tmp_path, monkeypatch):
+    """What the folder holds is what `kubectl apply -f` would be given."""
+    from gpufleet.sandbox.kubernetes.folder import Folder
+
+    inputs = {"apiVersion": "apps/v1", "kind": "DaemonSet"} | daemon_set("rendered", image="registry/on:1.30")
+    folder = Folder(tmp_path / "out")
+    folder.apply(inputs, create=True, force=False, dry_run=False)
+    (path,) = (tmp_path / "out").iterdir()
+    manifest = yaml.safe_load(path.read_text())
+    answer = rest.call(
+        "PATCH", "/apis/apps/v1/namespaces/kube-system/daemonsets/rendered", manifest,
+        content_type="application/apply-patch+yaml",
+        query={"fieldManager": "test", "fieldValidation": "Strict", "dryRun": "All"},
+    )  # fmt: skip
+    assert answer["spec"]["template"]["spec"]["containers"][0]["image"] == "registry/on:1.30"
+
+
+def test_a_token_proves_who_asks_as_well_as_a_certificate(api_server):
+    path = api_server.folder / "by-token"
+    path.write_text(json.dumps(api_server.config({"token": api_server.token})))
+    assert Rest(kubeconfig.read(str(path))).call("GET", "/api/v1/namespaces")["items"]
+    path.write_text(json.dumps(api_server.config({"token": "wrong"})))
+    with pytest.raises(ApiError) as error:
+        Rest(kubeconfig.read(str(path))).call("GET", "/api/v1/namespaces")
+    assert error.value.code == 401
+    assert "credentials" in error.value.remedy
+
+
+def test_a_server_whose_certificate_is_not_the_kubeconfigs_is_not_trusted(api_server, tmp_path):
+    from tests.kube.certificates import Authority
+
+    other = tmp_path / "other"
+    other.mkdir()
+    Authority(other)
+    path = other / "kubeconfig"
+    path.write_text(json.dumps(api_server.config({"token": api_server.token})))
+    with pytest.raises(Exception, match="certificate verify failed"):
+        Rest(kubeconfig.read(str(path))).call("GET", "/api/v1/namespaces")
+
+
+def test_the_server_is_the_version_that_the_module_pins_and_the_catalog_offers(rest):
+    from gpufleet.catalog import load_catalog
+    from tests.kube.build import version
+
+    found = rest.call("GET", "/version")["gitVersion"]
+    assert found == f"v{version()}"
+    offered = {minor for lock in load_catalog().locks.values() for minor in lock.kubernetes}
+    assert version().rpartition(".")[0] in offered
