@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,16 +23,19 @@ from typing import Any, Literal
 
 from pulumi import automation
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError
-from ruamel.yaml import YAML
 from semver import VersionInfo
 
 from gpufleet.engine.api import OnEvent, RunResult, StackRequest, Verb
+from gpufleet.engine.cli_config import write_config
 from gpufleet.engine.cli_events import EventTranslator
-from gpufleet.engine.embedded.crypter import Crypter, new_crypter
 from gpufleet.engine.errors import PluginError, StateLockedError
 from gpufleet.errors import CloudError, InputError
 
 _REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: see `pulumi login --help`"
+
+
+# The name of the folder with the run's plugins, in the messages of the CLI too.
+_SHIMS = "gpufleet-plugins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class PulumiCliEngine:
 
     def _run(self, verb: Verb, request: StackRequest, on_event: OnEvent) -> RunResult:
         started = time.monotonic()
-        events = EventTranslator(on_event, planning=verb == "preview")
+        events = EventTranslator(on_event, planning=verb == "preview", hidden=f"/{_SHIMS}/")
         with _session(request, create=True) as session:
             assert session is not None  # noqa: S101 - it was to be created
             try:
@@ -153,7 +157,9 @@ def _session(request: StackRequest, *, create: bool) -> Iterator[_Session | None
     with tempfile.TemporaryDirectory(prefix="gpufleet-pulumi-") as folder:
         scratch = Path(folder)
         env = {**os.environ, **request.env}
-        env["PATH"] = os.pathsep.join([str(_shims(scratch, request)), env.get("PATH", "")])
+        # The CLI takes the program's Python, and that of dynamic resources, from PATH: ours has the SDK.
+        own = str(Path(sys.executable).parent)
+        env["PATH"] = os.pathsep.join([str(_shims(scratch, request)), own, env.get("PATH", "")])
         env["PULUMI_SKIP_UPDATE_CHECK"] = "true"
         command = _command(env)
         try:
@@ -161,7 +167,7 @@ def _session(request: StackRequest, *, create: bool) -> Iterator[_Session | None
             if not exists and not create:
                 yield None
                 return
-            config_file = _write_config(scratch, request, command, env, exists=exists)
+            config_file = write_config(scratch, request, command, env, exists=exists)
             if not exists:
                 _create_stack(scratch, request, command, env)
         except CommandError as error:
@@ -192,7 +198,7 @@ def _command(env: Mapping[str, str]) -> automation.PulumiCommand:
 
 def _shims(scratch: Path, request: StackRequest) -> Path:
     """A folder with one `pulumi-resource-<package>` for each provider that the request names."""
-    folder = scratch / "plugins"
+    folder = scratch / _SHIMS
     folder.mkdir()
     for package, words in request.providers.items():
         shim = folder / f"pulumi-resource-{package}"
@@ -214,76 +220,6 @@ def _create_stack(
     folder.mkdir()
     (folder / "Pulumi.yaml").write_text(f"name: {request.project}\nruntime: python\n", encoding="utf-8")
     command.run(["stack", "init", request.stack, "--no-select"], str(folder), dict(env))
-
-
-def _write_config(
-    scratch: Path,
-    request: StackRequest,
-    command: automation.PulumiCommand,
-    env: Mapping[str, str],
-    *,
-    exists: bool,
-) -> Path:
-    """The run's configuration: the stack's own settings with the request's values over them."""
-    yaml = YAML(typ="safe")
-    project = yaml.load((request.project_root / "Pulumi.yaml").read_text(encoding="utf-8")) or {}
-    folder = request.project_root / str(project.get("stackConfigDir") or "")
-    own = folder / f"Pulumi.{request.stack}.yaml"
-    settings: dict[str, Any] = {}
-    if own.is_file():
-        settings = yaml.load(own.read_text(encoding="utf-8")) or {}
-    config: dict[str, Any] = dict(settings.get("config") or {})
-    secret = {key: request.config[key] for key in request.secret_config if key in request.config}
-    config.update({key: text for key, text in request.config.items() if key not in secret})
-    if secret:
-        crypter = _crypter(settings, request, command, env, exists=exists)
-        settings["encryptionsalt"] = crypter.state
-        config.update({key: {"secure": crypter.encrypt(text)} for key, text in secret.items()})
-    elif "encryptionsalt" not in settings and "secretsprovider" not in settings and exists:
-        salt = _salt_in_state(request, command, env)
-        if salt:
-            settings["encryptionsalt"] = salt
-    path = scratch / f"Pulumi.{request.stack}.yaml"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        yaml.dump({**settings, "config": config}, out)
-    return path
-
-
-def _crypter(
-    settings: Mapping[str, Any],
-    request: StackRequest,
-    command: automation.PulumiCommand,
-    env: Mapping[str, str],
-    *,
-    exists: bool,
-) -> Crypter:
-    if settings.get("secretsprovider") not in (None, "", "passphrase"):
-        raise InputError(
-            f"the stack's secrets provider is {settings['secretsprovider']}, and the run has secret settings",
-            remedy="set them with `pulumi config set --secret`, so that they are in the stack's own file",
-        )
-    passphrase = env.get("PULUMI_CONFIG_PASSPHRASE")
-    if passphrase is None and env.get("PULUMI_CONFIG_PASSPHRASE_FILE"):
-        passphrase = Path(env["PULUMI_CONFIG_PASSPHRASE_FILE"]).read_text(encoding="utf-8").strip()
-    if passphrase is None:
-        raise InputError(
-            "the run has secret settings, and no passphrase is set to encrypt them with",
-            remedy="set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE",
-        )
-    salt = str(settings.get("encryptionsalt") or "")
-    if not salt and exists:
-        salt = _salt_in_state(request, command, env)
-    return Crypter(passphrase, salt) if salt else new_crypter(passphrase)
-
-
-def _salt_in_state(request: StackRequest, command: automation.PulumiCommand, env: Mapping[str, str]) -> str:
-    words = ["stack", "export", "--stack", request.stack]
-    state = json.loads(command.run(words, str(request.project_root), dict(env)).stdout)
-    providers = (state.get("deployment") or {}).get("secrets_providers") or {}
-    return (
-        str((providers.get("state") or {}).get("salt", "")) if providers.get("type") == "passphrase" else ""
-    )
 
 
 def _last_words(error: CommandError) -> str:
