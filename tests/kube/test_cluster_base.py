@@ -1,0 +1,219 @@
+"""What ClusterBase makes, on a real API server, through the embedded engine and the sandbox's provider."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.engine.api import RunResult, StackRequest
+from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.sandbox.kubernetes.rest import ApiError, Rest
+
+pytestmark = pytest.mark.xdist_group("kube")
+
+ROOT = Path(__file__).resolve().parents[2]
+TEAMS = ("research", "serving")
+
+PROGRAM = """
+    import pulumi
+    import pulumi_kubernetes as k8s
+
+    from components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
+
+    config = pulumi.Config()
+    provider = k8s.Provider(
+        "cluster",
+        cluster_identifier="test",
+        enable_server_side_apply=True,
+        enable_patch_force=True,
+    )
+    base = ClusterBase(
+        "base",
+        ClusterBaseArgs(
+            teams=[
+                TeamArgs(name="research", gpus=config.require_int("gpus")),
+                TeamArgs(name="serving", gpus=2, priority="high"),
+            ],
+            efa=True,
+            region="us-east-1",
+        ),
+        pulumi.ResourceOptions(providers=[provider]),
+    )
+    pulumi.export("namespaces", base.namespaces)
+"""
+
+
+@dataclass
+class Stack:
+    """The stack of the program above."""
+
+    folder: Path
+    kubeconfig: Path
+
+    def run(self, verb: str, gpus: int = 16) -> RunResult:
+        request = StackRequest(
+            project="test",
+            stack="dev",
+            project_root=self.folder,
+            program_dir=self.folder,
+            state_file=self.folder / "state.json",
+            config={"test:gpus": str(gpus)},
+            providers={"kubernetes": (sys.executable, "-m", "gpufleet.sandbox.kubernetes")},
+            env={
+                "GPUFLEET_KUBECONFIG": str(self.kubeconfig),
+                "PYTHONPATH": str(ROOT),
+                "PULUMI_CONFIG_PASSPHRASE": "test",
+            },
+        )
+        events: list[Any] = []
+        result: RunResult = getattr(EmbeddedEngine(), verb)(request, events.append)
+        assert result.ok, [failure.error for failure in result.failures] + list(result.diagnostics)
+        return result
+
+
+@pytest.fixture(scope="module")
+def stack(api_server, tmp_path_factory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("stack")
+    (folder / "Pulumi.yaml").write_text("name: test\nruntime: python\n")
+    (folder / "__main__.py").write_text(textwrap.dedent(PROGRAM))
+    made = Stack(folder, api_server.kubeconfig)
+    yield made
+    made.run("destroy")
+
+
+@pytest.fixture(scope="module")
+def first(stack: Stack) -> RunResult:
+    return stack.run("up")
+
+
+def quota_path(name: str, namespace: str = "research") -> str:
+    return f"/api/v1/namespaces/{namespace}/resourcequotas/{name}"
+
+
+def pod(name: str, gpus: int = 0, priority: str = "", **spec: Any) -> dict[str, Any]:
+    resources = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"nvidia.com/gpu": str(gpus)}}
+    container = {"name": "c", "image": "i"} | ({"resources": resources} if gpus else {})
+    made = {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+    if priority:
+        made["spec"]["priorityClassName"] = priority
+    return made
+
+
+def count_quotas(rest: Rest) -> None:
+    """Writes what the quota controller would: the limits are in force, and nothing is used yet."""
+    for namespace in TEAMS:
+        for item in rest.call("GET", f"/api/v1/namespaces/{namespace}/resourcequotas")["items"]:
+            hard = item["spec"]["hard"]
+            item["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+            rest.call("PUT", f"{quota_path(item['metadata']['name'], namespace)}/status", item)
+
+
+def refusal(rest: Rest, namespace: str, body: dict[str, Any]) -> str:
+    with pytest.raises(ApiError) as error:
+        rest.call("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+    assert error.value.code == 403
+    return error.value.message
+
+
+def test_every_object_is_accepted_and_there(first: RunResult, rest: Rest):
+    assert first.outputs["namespaces"] == {"research": "research", "serving": "serving"}
+    for name, value in (("low", 1_000), ("normal", 10_000), ("high", 100_000)):
+        found = rest.call("GET", f"/apis/scheduling.k8s.io/v1/priorityclasses/gpufleet-{name}")
+        assert found["value"] == value
+    assert rest.call("GET", quota_path("gpus"))["spec"]["hard"] == {"requests.nvidia.com/gpu": "16"}
+    for plugin in ("nvidia-device-plugin", "efa-device-plugin"):
+        found = rest.call("GET", f"/apis/apps/v1/namespaces/kube-system/daemonsets/{plugin}")
+        assert found["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
+    for team in TEAMS:
+        rules = f"/apis/networking.k8s.io/v1/namespaces/{team}/networkpolicies/from-inside-only"
+        assert rest.call("GET", rules)["spec"]["policyTypes"] == ["Ingress"]
+        assert rest.find(f"/api/v1/namespaces/{team}/limitranges/defaults")
+    assert rest.find(quota_path("no-higher-priority"))
+    assert rest.find(quota_path("no-higher-priority", "serving")) is None
+
+
+def test_a_second_run_finds_everything_as_it_is(first: RunResult, stack: Stack):
+    again = stack.run("up")
+    assert again.changes.total == 0
+    assert again.changes.same == first.changes.create
+    assert stack.run("refresh").changes.update == 0
+
+
+def test_a_team_gets_no_more_gpus_than_its_quota(first: RunResult, rest: Rest):
+    count_quotas(rest)
+    path = "/api/v1/namespaces/research/pods"
+    assert "exceeded quota: gpus" in refusal(rest, "research", pod("greedy", gpus=17))
+    rest.call("POST", path, pod("modest", gpus=16))
+    assert "used: requests.nvidia.com/gpu=16" in refusal(rest, "research", pod("one-more", gpus=1))
+    rest.call("DELETE", f"{path}/modest", {"gracePeriodSeconds": 0})
+
+
+def test_a_team_runs_nothing_above_its_priority_and_what_is_at_it(first: RunResult, rest: Rest):
+    count_quotas(rest)
+    message = refusal(rest, "research", pod("vip", priority="gpufleet-high"))
+    assert "exceeded quota: no-higher-priority" in message
+    made = rest.call("POST", "/api/v1/namespaces/research/pods", pod("usual", priority="gpufleet-normal"))
+    assert made["spec"]["priority"] == 10_000
+    allowed = rest.call("POST", "/api/v1/namespaces/serving/pods", pod("urgent", priority="gpufleet-high"))
+    assert allowed["spec"]["priority"] == 100_000
+    for namespace, name in (("research", "usual"), ("serving", "urgent")):
+        rest.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
+
+
+def test_a_pod_that_says_nothing_gets_the_limits_of_its_namespace(first: RunResult, rest: Rest):
+    count_quotas(rest)
+    made = rest.call("POST", "/api/v1/namespaces/research/pods", pod("plain"))
+    assert made["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": "4Gi"}
+    rest.call("DELETE", "/api/v1/namespaces/research/pods/plain", {"gracePeriodSeconds": 0})
+
+
+def test_a_pod_that_wants_the_host_is_refused(first: RunResult, rest: Rest):
+    message = refusal(rest, "research", pod("escape", hostNetwork=True))
+    assert 'violates PodSecurity "baseline' in message
+
+
+def test_a_larger_share_is_an_update_in_place(first: RunResult, stack: Stack, rest: Rest):
+    before = rest.call("GET", quota_path("gpus"))["metadata"]["uid"]
+    result = stack.run("up", gpus=24)
+    assert (result.changes.update, result.changes.replace, result.changes.create) == (1, 0, 0)
+    after = rest.call("GET", quota_path("gpus"))
+    assert after["spec"]["hard"] == {"requests.nvidia.com/gpu": "24"}
+    assert after["metadata"]["uid"] == before
+    stack.run("up")
+
+
+def test_what_somebody_changed_by_hand_is_seen_and_put_back(first: RunResult, stack: Stack, rest: Rest):
+    rest.call(
+        "PATCH",
+        quota_path("gpus"),
+        {"spec": {"hard": {"requests.nvidia.com/gpu": "999"}}},
+        content_type="application/merge-patch+json",
+        query={"fieldManager": "somebody"},
+    )
+    assert stack.run("refresh").changes.update == 1
+    result = stack.run("up")
+    assert result.changes.update == 1
+    assert rest.call("GET", quota_path("gpus"))["spec"]["hard"] == {"requests.nvidia.com/gpu": "16"}
+
+
+def test_what_somebody_deleted_is_made_again(first: RunResult, stack: Stack, rest: Rest):
+    rest.call("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/gpufleet-low")
+    stack.run("refresh")
+    assert stack.run("up").changes.create == 1
+    assert rest.find("/apis/scheduling.k8s.io/v1/priorityclasses/gpufleet-low")
+
+
+def test_destroy_leaves_nothing(first: RunResult, stack: Stack, rest: Rest):
+    stack.run("destroy")
+    names = {item["metadata"]["name"] for item in rest.call("GET", "/api/v1/namespaces")["items"]}
+    assert not names & set(TEAMS)
+    listed = rest.call("GET", "/apis/scheduling.k8s.io/v1/priorityclasses")["items"]
+    assert not [item for item in listed if item["metadata"]["name"].startswith("gpufleet-")]
+    assert rest.call("GET", "/apis/apps/v1/daemonsets")["items"] == []
+    stack.run("up")
