@@ -62,13 +62,13 @@ SERVICES = {
         "moto.autoscaling.responses:AutoScalingResponse", ("autoscaling_groups", "autoscaling_refresh")
     ),
     "kms": ServiceExtension("moto.kms.responses:KmsResponse", ("kms_rotation",)),
-    "logs": ServiceExtension("moto.logs.responses:LogsResponse", ("logs_encryption",)),
+    "logs": ServiceExtension("moto.logs.responses:LogsResponse", ("logs_groups",)),
     "ce": ServiceExtension("moto.ce.responses:CostExplorerResponse", ("ce_anomalies",)),
     "budgets": ServiceExtension("moto.budgets.responses:BudgetsResponse", ("budgets_notifications",)),
     "servicequotas": ServiceExtension(
         "moto.servicequotas.responses:ServiceQuotasResponse", ("service_quotas",)
     ),
-    "iam": ServiceExtension("moto.iam.responses:IamResponse", ("iam_managed_policies",)),
+    "iam": ServiceExtension("moto.iam.responses:IamResponse", ("iam_managed_policies", "iam_oidc_clients")),
     "ssm": ServiceExtension("moto.ssm.responses:SimpleSystemManagerResponse", ("ssm_public_parameters",)),
 }
 """By moto's name of the service."""

@@ -67,6 +67,14 @@ def delete_auto_scaling_group(call: Call) -> Passthrough:
     return call.original()
 
 
+@operation("autoscaling", "DisableMetricsCollection")
+def disable_metrics_collection(call: Call) -> Params:
+    """Stop collecting the metrics named, or all of them."""
+    group, named = find_group(call), call.params.get("Metrics")
+    group.metrics = [one for one in group.metrics if named and one not in named]
+    return {}
+
+
 @operation("autoscaling", "DescribeNotificationConfigurations")
 def describe_notification_configurations(call: Call) -> Params:
     """The sandbox's groups notify nobody."""

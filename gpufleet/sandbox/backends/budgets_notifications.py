@@ -5,6 +5,7 @@ moto has budgets and notifications; subscribers it takes and never tells again.
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from moto.core.base_backend import BackendDict, BaseBackend
@@ -78,7 +79,8 @@ def update_budget(call: Call) -> Params:
     if not wanted.get("BudgetLimit") and not wanted.get("PlannedBudgetLimits"):
         raise AwsError("InvalidParameterException", "Unable to update budget - please provide a limit.")
     _check_filters(wanted)
-    period = {**found.budget["TimePeriod"], **_stamps(wanted.get("TimePeriod") or {})}
+    wanted = _stamped(wanted)
+    period = {**found.budget["TimePeriod"], **(wanted.get("TimePeriod") or {})}
     found.budget = {**wanted, "TimePeriod": period, "LastUpdatedTime": unix_time()}
     return {}
 
@@ -253,8 +255,11 @@ def _check_filters(budget: Params) -> None:
         raise AwsError("InvalidParameterException", message)
 
 
-def _stamps(period: Params) -> Params:
-    return {key: unix_time(value) for key, value in period.items()}
+def _stamped(value: Any) -> Any:
+    """`value` with dates as the numbers that moto keeps."""
+    if isinstance(value, dict):
+        return {key: _stamped(one) for key, one in value.items()}
+    return unix_time(value) if isinstance(value, dt.datetime) else value
 
 
 def _as_dict(tags: list[Params]) -> dict[str, str]:

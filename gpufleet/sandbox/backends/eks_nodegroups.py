@@ -11,6 +11,7 @@ from typing import Any
 from moto.core.utils import utcnow
 
 from gpufleet.sandbox.backends import eks_access
+from gpufleet.sandbox.backends import eks_node_instances as nodes
 from gpufleet.sandbox.backends import eks_support as eks
 from gpufleet.sandbox.backends.ec2_launch_rules import problems
 from gpufleet.sandbox.backends.operation import AwsError, Call, Params, Passthrough, operation
@@ -42,12 +43,13 @@ def create_nodegroup(call: Call) -> Passthrough:
     group.disk_size = None if template else int(given.get("diskSize") or 20)
     group.instance_types = given.get("instanceTypes") or (None if data.get("InstanceType") else ["t3.medium"])
     group.remote_access = given.get("remoteAccess")
-    group.resources = {"autoScalingGroups": [{"name": f"eks-{group.nodegroup_name}-{group.uuid}"}]}
+    group.resources = {"autoScalingGroups": [{"name": nodes.own_name(group)}]}
     if template:
         group.launch_template = _named(call, template)
     mode = (vars(cluster).get("access_config") or {}).get("authenticationMode", "CONFIG_MAP")
     if mode != "CONFIG_MAP":
         eks_access.admit(call, cluster, given["nodeRole"], "EC2_LINUX")
+    nodes.start_nodes(call, cluster, group, data)
     return answer
 
 
@@ -58,6 +60,8 @@ def update_nodegroup_config(call: Call) -> Params:
     if given.get("scalingConfig"):
         _check_scaling({**group.scaling_config, **given["scalingConfig"]})
     call.original()
+    if given.get("scalingConfig"):
+        nodes.scale_nodes(call, group, _group_data(call, group))
     kinds = {"scalingConfig": ("MinSize", "MaxSize", "DesiredSize")}
     params: Params = {
         name: (given.get(key) or {}).get(name[0].lower() + name[1:])
@@ -96,12 +100,22 @@ def update_nodegroup_version(call: Call) -> Params:
     elif given.get("version"):
         group.release_version = f"{group.version}.0-20261101"
     group.modified_at = utcnow()
+    nodes.roll_nodes(call, cluster, group, _group_data(call, group))
     params = {
         "Version": group.version,
         "ReleaseVersion": group.release_version,
         "LaunchTemplateVersion": (group.launch_template or {}).get("version") if template else None,
     }
     return {"update": eks.record_update(cluster, "VersionUpdate", params, group.nodegroup_name)}
+
+
+@operation("eks", "DeleteNodegroup")
+def delete_nodegroup(call: Call) -> Passthrough:
+    """Delete a node group with its instances."""
+    group = _find(call)
+    answer = call.original()
+    nodes.end_nodes(call, group)
+    return answer
 
 
 def _find(call: Call) -> Any:
@@ -148,6 +162,13 @@ def _named(call: Call, wanted: Params) -> Params:
 def _template_data(call: Call, wanted: Params) -> Params:
     data: Params = _template(call, wanted).get_version(wanted.get("version") or "$Default").data
     return data
+
+
+def _group_data(call: Call, group: Any) -> Params:
+    template = group.launch_template
+    if not template:
+        return {}
+    return _template_data(call, {"id": template["id"], "version": template["version"]})
 
 
 def _check_template(call: Call, data: Params, capacity: str, given: Params) -> None:

@@ -61,6 +61,15 @@ def image_id(region: str, name: str) -> str:
     return f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
 
 
+def recommended_eks_image(call: Call, version: str, ami_type: str) -> str:
+    """The image that EKS starts nodes of `ami_type` (as AL2023_x86_64_NVIDIA) from."""
+    kind = ami_type.rpartition("_")[2].lower()
+    arch = "arm64" if "ARM_64" in ami_type else "x86_64"
+    variant = kind if kind in ("nvidia", "neuron") else "standard"
+    base = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{arch}/{variant}/recommended"
+    return str(_register(call, base, arch).id)
+
+
 def _seed(call: Call, name: str) -> None:
     match = next((m for m in (pattern.fullmatch(name) for pattern in _PATTERNS) if m), None)
     if match is None:

@@ -437,3 +437,92 @@ def test_secrets_of_a_cluster_are_encrypted_once(
     eks.delete_cluster(name="plain")
     with refused("ResourceNotFoundException"):
         eks.list_addons(clusterName="plain")
+
+
+def test_the_nodes_of_a_group_are_instances_that_come_and_go_with_it(
+    aws: Any, cluster: Any, network: Any, role: str, refused: Any
+) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    ec2.create_placement_group(GroupName="close", Strategy="cluster")
+    template = ec2.create_launch_template(
+        LaunchTemplateName="close",
+        LaunchTemplateData={
+            "InstanceType": "p5.48xlarge",
+            "Placement": {"GroupName": "close"},
+            "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "fleet", "Value": "atlas"}]}],
+        },
+    )["LaunchTemplate"]["LaunchTemplateId"]
+    name = {"clusterName": "atlas", "nodegroupName": "close"}
+
+    def nodes() -> list[Any]:
+        filters = [
+            {"Name": "tag:eks:nodegroup-name", "Values": ["close"]},
+            {"Name": "instance-state-name", "Values": ["running"]},
+        ]
+        return [i for r in ec2.describe_instances(Filters=filters)["Reservations"] for i in r["Instances"]]
+
+    eks.create_nodegroup(
+        **name,
+        subnets=[network.subnets[0]],
+        nodeRole=role,
+        launchTemplate={"id": template},
+        amiType="AL2023_x86_64_NVIDIA",
+        scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 2},
+    )
+    first = nodes()
+    assert [one["InstanceType"] for one in first] == ["p5.48xlarge"] * 2
+    assert {one["Placement"]["GroupName"] for one in first} == {"close"}
+    assert all({"Key": "fleet", "Value": "atlas"} in one["Tags"] for one in first)
+    (image,) = ec2.describe_images(ImageIds=[first[0]["ImageId"]])["Images"]
+    assert "nvidia" in image["Name"]
+    assert len(ec2.describe_instance_topology(GroupNames=["close"])["Instances"]) == 2
+    with refused("InvalidPlacementGroup.InUse"):
+        ec2.delete_placement_group(GroupName="close")
+
+    eks.update_nodegroup_config(**name, scalingConfig={"desiredSize": 3})
+    assert len(nodes()) == 3
+    ec2.create_launch_template_version(
+        LaunchTemplateId=template, SourceVersion="1", LaunchTemplateData={"EbsOptimized": True}
+    )
+    eks.update_nodegroup_version(**name, launchTemplate={"id": template, "version": "2"})
+    rolled = nodes()
+    assert len(rolled) == 3
+    assert {one["InstanceId"] for one in rolled}.isdisjoint(one["InstanceId"] for one in first)
+    eks.delete_nodegroup(**name)
+    assert nodes() == []
+    ec2.delete_placement_group(GroupName="close")
+    assert aws("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"] == []
+    left = [one["LaunchTemplateName"] for one in ec2.describe_launch_templates()["LaunchTemplates"]]
+    assert not any(one.startswith("eks-") for one in left)
+
+
+def test_nodes_in_a_block_wait_for_its_start(aws: Any, cluster: Any, network: Any, role: str) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    offers = ec2.describe_capacity_block_offerings(
+        InstanceType="p5.48xlarge", InstanceCount=2, CapacityDurationHours=24
+    )["CapacityBlockOfferings"]
+    offer = next(one for one in offers if one["AvailabilityZone"] == "us-east-1a")
+    block = ec2.purchase_capacity_block(
+        CapacityBlockOfferingId=offer["CapacityBlockOfferingId"], InstancePlatform="Linux/UNIX"
+    )["CapacityReservation"]["CapacityReservationId"]
+    target = {"CapacityReservationTarget": {"CapacityReservationId": block}}
+    template = ec2.create_launch_template(
+        LaunchTemplateName="waiting",
+        LaunchTemplateData={
+            "InstanceType": "p5.48xlarge",
+            "InstanceMarketOptions": {"MarketType": "capacity-block"},
+            "CapacityReservationSpecification": target,
+        },
+    )["LaunchTemplate"]["LaunchTemplateId"]
+    eks.create_nodegroup(
+        clusterName="atlas",
+        nodegroupName="waiting",
+        subnets=[network.subnets[0]],
+        nodeRole=role,
+        capacityType="CAPACITY_BLOCK",
+        launchTemplate={"id": template},
+        scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": 2},
+    )
+    filters = [{"Name": "tag:eks:nodegroup-name", "Values": ["waiting"]}]
+    assert ec2.describe_instances(Filters=filters)["Reservations"] == []
+    eks.delete_nodegroup(clusterName="atlas", nodegroupName="waiting")

@@ -117,3 +117,34 @@ def test_the_key_of_a_log_group_can_be_changed(aws: Any, refused: Any) -> None:
     assert "kmsKeyId" not in group
     with refused("ResourceNotFoundException"):
         logs.associate_kms_key(logGroupName="/absent", kmsKeyId="arn:aws:kms:us-east-1:1:key/1")
+
+
+def test_a_protected_log_group_is_not_deleted(aws: Any, refused: Any) -> None:
+    logs = aws("logs")
+    logs.create_log_group(logGroupName="/kept")
+    logs.put_log_group_deletion_protection(logGroupIdentifier="/kept", deletionProtectionEnabled=True)
+    (group,) = logs.describe_log_groups(logGroupNamePrefix="/kept")["logGroups"]
+    assert group["deletionProtectionEnabled"] is True
+    with refused("ValidationException"):
+        logs.delete_log_group(logGroupName="/kept")
+    logs.put_log_group_deletion_protection(
+        logGroupIdentifier=group["logGroupArn"], deletionProtectionEnabled=False
+    )
+    logs.delete_log_group(logGroupName="/kept")
+    assert logs.describe_log_groups(logGroupNamePrefix="/kept")["logGroups"] == []
+
+
+def test_audiences_of_an_identity_provider_can_be_changed(aws: Any, refused: Any) -> None:
+    iam = aws("iam")
+    name = {
+        "OpenIDConnectProviderArn": iam.create_open_id_connect_provider(
+            Url="https://oidc.eks.us-east-1.amazonaws.com/id/ABC", ClientIDList=["sts.amazonaws.com"]
+        )["OpenIDConnectProviderArn"]
+    }
+    iam.add_client_id_to_open_id_connect_provider(**name, ClientID="other")
+    iam.add_client_id_to_open_id_connect_provider(**name, ClientID="other")
+    iam.remove_client_id_from_open_id_connect_provider(**name, ClientID="sts.amazonaws.com")
+    assert iam.get_open_id_connect_provider(**name)["ClientIDList"] == ["other"]
+    iam.delete_open_id_connect_provider(**name)
+    with refused("NoSuchEntity"):
+        iam.add_client_id_to_open_id_connect_provider(**name, ClientID="other")
