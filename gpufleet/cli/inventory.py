@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gpufleet.cli.console import emit_json, err, print_findings
+from gpufleet.cli.console import emit_json, err
 from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, GpufleetError
 from gpufleet.plan.models import FleetPlan
@@ -60,7 +60,6 @@ def inventory(
             }
         )
         return int(ExitCode.DONE)
-    print_findings(validated.findings, err)
     if output is None:
         typer.echo(render(document), nl=False)
     else:
