@@ -11,6 +11,7 @@ import fcntl
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,6 +84,8 @@ def reset(root: Path) -> None:
     if not files.root.exists():
         return
     with _locked(files):
+        # What the kubernetes provider rendered belongs to clusters that are forgotten with the rest.
+        shutil.rmtree(files.root / "manifests", ignore_errors=True)
         runtime = Runtime.read(files.runtime)
         if runtime and runtime.alive and _control(runtime, "POST", "reset") is not None:
             return
