@@ -45,11 +45,16 @@ _SILENT = frozenset({"discard", "discard-replaced", "remove-pending-replace"})
 
 
 class EventTranslator:
-    """Takes the CLI's events (from any thread), passes on ours, and keeps what a result needs."""
+    """Takes the CLI's events (from any thread), passes on ours, and keeps what a result needs.
 
-    def __init__(self, on_event: OnEvent, *, planning: bool) -> None:
+    Messages that contain `hidden` are not passed on: the CLI warns of each plugin on PATH, and those
+    of the run were put there on purpose.
+    """
+
+    def __init__(self, on_event: OnEvent, *, planning: bool, hidden: str) -> None:
         self._on_event = on_event
         self._planning = planning
+        self._hidden = hidden
         self._lock = threading.Lock()
         self._started: dict[str, float] = {}
         self._messages: dict[str, str] = {}
@@ -110,7 +115,7 @@ class EventTranslator:
         severity = _SEVERITIES.get(event.severity, "info")
         message = _COLOUR_TAG.sub("", event.message).strip()
         urn = event.urn or ""
-        if not message or severity == "debug":
+        if not message or severity == "debug" or self._hidden in message:
             return
         if severity == "error" and urn:
             self._messages[urn] = message.removeprefix("error: ")

@@ -257,7 +257,8 @@ async def serve() -> None:
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, grpc_server)
     port = grpc_server.add_insecure_port("127.0.0.1:0")
     await grpc_server.start()
-    print(port, flush=True)
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
     await grpc_server.wait_for_termination()
 
 

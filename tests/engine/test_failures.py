@@ -207,16 +207,15 @@ def test_a_provider_that_dies_leaves_the_operation_pending(lab: Lab) -> None:
         ('Box("a", {}, Opts(transforms=[lambda args: None]))\n', "resource 'a' has transforms"),
         ("pulumi.runtime.register_resource_transform(lambda args: None)\n", "a stack transform"),
         (
-            'class R(pulumi.ComponentResource):\n'
-            "    def __init__(self):\n"
-            '        super().__init__("box:index:Remote", "r", {}, None, True)\n'
-            "R()\n",
+            'pulumi.ComponentResource("box:index:Remote", "r", {}, None, True)\n',
             "resource 'r' is a remote component (box:index:Remote)",
         ),
         ('pulumi.StackReference("organization/other/dev")\n', "stack reference 'organization/other/dev'"),
         (
-            'h = pulumi.ResourceHook("h", lambda args: None)\n'
-            'Box("a", {}, Opts(hooks=pulumi.ResourceHookBinding(before_create=[h])))\n',
+            """
+            binding = pulumi.ResourceHookBinding(before_create=[pulumi.ResourceHook("h", lambda args: None)])
+            Box("a", {}, Opts(hooks=binding))
+            """,
             "resource hook 'h'",
         ),
         ('Box("a", {"file": pulumi.FileArchive(".")})\n', "a property is an archive"),

@@ -29,13 +29,15 @@ def test_a_replacement_is_created_before_the_old_one_is_deleted(lab: Lab) -> Non
 
 
 def test_a_provider_can_ask_to_delete_first_and_dependants_go_first(lab: Lab) -> None:
-    lab.up(
-        'a = Box("a", {"slot": 1})\nb = Box("b", {"slot": a.arn})\nBox("c", {"of": a.arn})\nBox("d", {"zone": b.arn})\n'
-    )
+    text = """
+        a = Box("a", {"slot": NUMBER})
+        b = Box("b", {"slot": a.arn})
+        Box("c", {"of": a.arn})
+        Box("d", {"zone": b.arn})
+    """
+    lab.up(text.replace("NUMBER", "1"))
     lab.forget_calls()
-    result = lab.up(
-        'a = Box("a", {"slot": 2})\nb = Box("b", {"slot": a.arn})\nBox("c", {"of": a.arn})\nBox("d", {"zone": b.arn})\n'
-    )
+    result = lab.up(text.replace("NUMBER", "2"))
     assert result.changes == Changes(replace=3, update=1, same=1)
     order = cloud_order(lab)
     # d and b would be replaced by the change, c would not.
@@ -95,9 +97,11 @@ def test_a_protected_resource_is_neither_deleted_nor_replaced(lab: Lab) -> None:
 
 
 def test_protection_is_inherited_from_a_component(lab: Lab) -> None:
-    lab.up(
-        'g = Group("g", Opts(protect=True))\nBox("a", {}, Opts(parent=g))\nBox("b", {}, Opts(parent=g, protect=False))\n'
-    )
+    lab.up("""
+        g = Group("g", Opts(protect=True))
+        Box("a", {}, Opts(parent=g))
+        Box("b", {}, Opts(parent=g, protect=False))
+    """)
     assert lab.resources()["a"]["protect"] is True
     assert "protect" not in lab.resources()["b"]
 
@@ -118,10 +122,13 @@ def test_a_resource_deleted_with_another_is_not_deleted_itself(lab: Lab) -> None
 
 
 def test_renamed_and_moved_resources_are_found_by_their_aliases(lab: Lab) -> None:
-    lab.up(
-        'g = Group("old")\nBox("old-child", {"size": 1}, Opts(parent=g))\nBox("x", {"size": 1})\nBox("y", {"size": 1})\n'
-    )
-    before = {thing for thing in lab.things()}
+    lab.up("""
+        g = Group("old")
+        Box("old-child", {"size": 1}, Opts(parent=g))
+        Box("x", {"size": 1})
+        Box("y", {"size": 1})
+    """)
+    before = set(lab.things())
     result = lab.up("""
         g = Group("new", Opts(aliases=[pulumi.Alias(name="old")]))
         Box("new-child", {"size": 1}, Opts(parent=g))

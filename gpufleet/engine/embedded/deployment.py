@@ -236,12 +236,18 @@ class Deployment:
                 continue
             if state.delete:
                 found.append((state, Op.DELETE_REPLACED))
-            elif state.urn in self.deleted or state.pending_replacement:
-                if state.urn not in self.store.news:
-                    self.store.drop_old(state)
+            elif state.pending_replacement:
+                # Deleted ahead of a replacement that then was not asked for: it is gone already.
+                continue
             elif state.urn not in kept and not self._still_serves(state):
                 found.append((state, Op.DELETE))
         return found
+
+    def forget_deleted(self) -> None:
+        """Forget old resources that were deleted ahead of a replacement which was not asked for."""
+        for state in self.store.olds:
+            if state.pending_replacement and state.urn not in self.store.news:
+                self.store.drop_old(state)
 
     def _still_serves(self, state: ResourceState) -> bool:
         # With targets, an old provider stays as long as a resource that was left alone refers to it.

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from gpufleet.engine.api import OnEvent, Op, RunResult, StackRequest, Verb
 from gpufleet.engine.embedded.checkpoint import deployment_json
-from gpufleet.engine.embedded.context import RunContext
-from gpufleet.engine.embedded.deployment import Deployment
-from gpufleet.engine.embedded.engine_service import EngineService
-from gpufleet.engine.embedded.monitor import Monitor
-from gpufleet.engine.embedded.program import Services, run_program
+from gpufleet.engine.embedded.program import run_program
 from gpufleet.engine.embedded.refresh import refresh_all
 from gpufleet.engine.embedded.removal import Condemned
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.resource import from_json
+from gpufleet.engine.embedded.run import Run
 from gpufleet.engine.embedded.store import StateStore, load_folded
 from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE
 from gpufleet.engine.embedded.values import present
 from gpufleet.engine.errors import StepFailedError, UnsupportedError
-from gpufleet.engine.plugins import ProcessGroup
 from gpufleet.errors import InputError
-
-# How long calls under way may take to end after an interruption before their providers are killed.
-_INTERRUPT_GRACE_S = 10.0
 
 
 class EmbeddedEngine:
@@ -76,7 +65,7 @@ class EmbeddedEngine:
     # -- one run
 
     def _run(
-        self, verb: Verb, request: StackRequest, on_event: OnEvent, action: Callable[[_Run], None]
+        self, verb: Verb, request: StackRequest, on_event: OnEvent, action: Callable[[Run], None]
     ) -> RunResult:
         started = time.monotonic()
         if request.policy_packs:
@@ -89,7 +78,7 @@ class EmbeddedEngine:
         dry_run = verb == "preview"
         reporter = Reporter(on_event, dry_run=dry_run, show_secrets=request.show_secrets)
         with StateStore(request.state_file, verb, dry_run=dry_run) as store:
-            run = _Run(verb, request, reporter, store)
+            run = Run(verb, request, reporter, store)
             with run:
                 run.report_pending()
                 action(run)
@@ -110,7 +99,7 @@ class EmbeddedEngine:
             violations=tuple(reporter.violations),
         )
 
-    def _program_run(self, run: _Run) -> None:
+    def _program_run(self, run: Run) -> None:
         code = run_program(run.context)
         deployment, reporter = run.deployment, run.context.reporter
         run.drain()
@@ -123,6 +112,7 @@ class EmbeddedEngine:
                 complete = False
         if complete:
             complete = deployment.removal.delete_all(deployment.unregistered())
+            deployment.forget_deleted()
         elif code == 0 and deployment.unregistered():
             # A failed resource may be why others were not registered: deleting those would be wrong.
             reporter.say(
@@ -133,78 +123,13 @@ class EmbeddedEngine:
         run.ok = complete and code == 0
 
 
-class _Run:
-    """Everything that lives as long as one run; leaving it ends every process that was started."""
-
-    def __init__(self, verb: Verb, request: StackRequest, reporter: Reporter, store: StateStore) -> None:
-        self.ok = True
-        self.outputs: Mapping[str, Any] = {}
-        self._services = Services(request.parallel)
-        self._stopped = False
-        self.context = RunContext(
-            request=request,
-            dry_run=verb == "preview",
-            env={**os.environ, **request.env},
-            reporter=reporter,
-            store=store,
-            processes=ProcessGroup(),
-            slots=threading.Semaphore(max(1, request.parallel)),
-            engine_address=self._services.address,
-        )
-        self.deployment = Deployment(self.context)
-        self._signals = contextlib.ExitStack()
-
-    def __enter__(self) -> _Run:
-        engine = EngineService(self.context.reporter)
-        self.deployment.on_refusal = engine.silent.set
-        self._services.start(engine, Monitor(self.context, self.deployment))
-        self._signals.enter_context(_interruptible(self.interrupt))
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        try:
-            if self.context.cancelled.is_set():
-                self.ok = False
-                self.deployment.providers.cancel()
-            self.drain()
-        finally:
-            self.deployment.providers.close()
-            self.context.processes.close()
-            self._signals.close()
-
-    def drain(self) -> None:
-        """No further registrations; wait for the ones under way."""
-        if not self._stopped:
-            self._stopped = True
-            self._services.stop(_INTERRUPT_GRACE_S if self.context.cancelled.is_set() else 600.0)
-
-    def interrupt(self) -> None:
-        """Stop as soon as the steps under way allow."""
-        if not self.context.cancelled.is_set():
-            self.context.cancelled.set()
-            self.context.reporter.say("error", "interrupted: steps under way are ended, the state is kept")
-
-    def report_pending(self) -> None:
-        """Tell what a dead run was doing when it died."""
-        store, reporter = self.context.store, self.context.reporter
-        for operation in store.pending:
-            resource = operation["resource"]
-            reporter.say(
-                "warning",
-                f"an earlier run died while {operation['type']} {resource['urn']}"
-                + (f" (id {resource['id']})" if resource.get("id") else "")
-                + ": look whether that took place; `refresh` forgets this note",
-                resource["urn"],
-            )
-
-
-def _refresh(run: _Run) -> None:
+def _refresh(run: Run) -> None:
     run.ok = refresh_all(run.deployment)
     run.context.store.forget_pending = run.ok
     run.outputs = _stack_outputs(run)
 
 
-def _destroy(run: _Run) -> None:
+def _destroy(run: Run) -> None:
     deployment = run.deployment
     condemned: Condemned = [
         (state, Op.DELETE_REPLACED if state.delete else Op.DELETE)
@@ -218,14 +143,14 @@ def _destroy(run: _Run) -> None:
     run.ok = deployment.removal.delete_all(condemned)
 
 
-def _is_destroyed(run: _Run, urn: str) -> bool:
+def _is_destroyed(run: Run, urn: str) -> bool:
     from gpufleet.engine.embedded.deployment import matches
 
     targets = run.context.request.targets
     return not targets or any(matches(target, urn) for target in targets)
 
 
-def _require_dependents(run: _Run, condemned: Condemned) -> None:
+def _require_dependents(run: Run, condemned: Condemned) -> None:
     """Refuse to delete a target from under a resource that is not one."""
     if not run.context.request.targets:
         return
@@ -239,7 +164,7 @@ def _require_dependents(run: _Run, condemned: Condemned) -> None:
             )
 
 
-def _stack_outputs(run: _Run) -> Mapping[str, Any]:
+def _stack_outputs(run: Run) -> Mapping[str, Any]:
     for state in run.context.store.olds:
         if state.type == ROOT_STACK_TYPE:
             return state.outputs
@@ -254,19 +179,3 @@ class _Masked:
 
     def decrypt(self, ciphertext: str) -> str:
         return "null"
-
-
-@contextlib.contextmanager
-def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into `interrupt` while a run is under way (main thread only)."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
-    for sign in before:
-        signal.signal(sign, lambda *_: interrupt())
-    try:
-        yield
-    finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)

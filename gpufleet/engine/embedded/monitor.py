@@ -17,9 +17,9 @@ from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.goal import Goal, aliases_of, property_dependencies_of, timeouts_of
 from gpufleet.engine.embedded.inheritance import Inheritance
-from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, is_provider_type, package_of
+from gpufleet.engine.embedded.refusal import Refusing, refuse_unsupported
+from gpufleet.engine.embedded.urns import is_provider_type, package_of
 from gpufleet.engine.errors import ProviderError, StepFailedError, UnsupportedError
-from gpufleet.errors import GpufleetError
 
 # Features are claimed so that their use reaches this engine and is refused in its own words; an SDK
 # that is told "no" would tell its user to update the CLI.
@@ -76,7 +76,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.RegisterResourceRequest, context: grpc.ServicerContext
     ) -> resource_pb2.RegisterResourceResponse:
         """Bring one resource to what the program asks for; returns when that is done (or failed)."""
-        with _Refusing(self._deployment, context):
+        with Refusing(self._deployment, context):
             goal = self._goal(request)
             outcome = self._deployment.register(goal)
             self._inheritance.remember(outcome.urn, goal, dict(request.providers))
@@ -88,7 +88,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             return response
 
     def _goal(self, request: resource_pb2.RegisterResourceRequest) -> Goal:
-        _refuse_unsupported(request)
+        refuse_unsupported(request)
         found: dict[str, set[str]] = {}
         inputs = values.decode(request.object, found)
         optional = {
@@ -156,7 +156,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.RegisterResourceOutputsRequest, context: grpc.ServicerContext
     ) -> empty_pb2.Empty:
         """A component (or the stack) has its outputs."""
-        with _Refusing(self._deployment, context):
+        with Refusing(self._deployment, context):
             self._deployment.register_outputs(request.urn, values.decode(request.outputs))
         return empty_pb2.Empty()
 
@@ -164,7 +164,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.ReadResourceRequest, context: grpc.ServicerContext
     ) -> resource_pb2.ReadResourceResponse:
         """Look up a resource that this program does not own."""
-        with _Refusing(self._deployment, context):
+        with Refusing(self._deployment, context):
             name, version, url = self._package(request.packageRef, request.type)
             if request.type == "pulumi:pulumi:StackReference":
                 raise UnsupportedError(f"stack reference '{request.name}'")
@@ -197,7 +197,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.ResourceInvokeRequest, context: grpc.ServicerContext
     ) -> resource_pb2.ResourceInvokeResponse:
         """Call a provider's function."""
-        with _Refusing(self._deployment, context):
+        with Refusing(self._deployment, context):
             args = values.decode(request.args)
             if request.tok == "pulumi:pulumi:getResource":
                 return _invoke_response(self._deployment.resource_by_urn(args), ())
@@ -218,7 +218,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.RegisterPackageRequest, context: grpc.ServicerContext
     ) -> resource_pb2.RegisterPackageResponse:
         """Give a package a reference; the same package always gets the same one."""
-        with _Refusing(self._deployment, context):
+        with Refusing(self._deployment, context):
             if request.HasField("parameterization") or request.HasField("extension"):
                 raise UnsupportedError(f"parameterized package '{request.name}'")
             package = (request.name, request.version, request.download_url)
@@ -239,7 +239,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     # -- what only the CLI does
 
     def _refuse(self, what: str, context: grpc.ServicerContext) -> NoReturn:
-        with _Refusing(self._deployment, context):
+        with Refusing(self._deployment, context):
             raise UnsupportedError(what)
         raise AssertionError("unreachable")
 
@@ -268,28 +268,6 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self._refuse(f"error hook '{request.name}'", context)
 
 
-class _Refusing:
-    """Turns an error into the end of the call: a refusal of the whole program is recorded first."""
-
-    def __init__(self, deployment: Deployment, context: grpc.ServicerContext) -> None:
-        self._deployment = deployment
-        self._context = context
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, GpufleetError):
-            if not isinstance(error, StepFailedError):
-                # UNAVAILABLE makes the SDK end the program quietly instead of with a stack trace.
-                self._deployment.refuse(error)
-                self._context.abort(grpc.StatusCode.UNAVAILABLE, error.message)
-            self._context.abort(grpc.StatusCode.UNKNOWN, error.message)
-        if isinstance(error, Exception):
-            self._deployment.refuse(error)
-            self._context.abort(grpc.StatusCode.UNAVAILABLE, f"internal error: {error}")
-
-
 def _invoke_response(
     result: dict[str, Any], failures: tuple[tuple[str, str], ...]
 ) -> resource_pb2.ResourceInvokeResponse:
@@ -298,23 +276,3 @@ def _invoke_response(
     )
     getattr(response, "return").CopyFrom(values.encode(result))
     return response
-
-
-def _refuse_unsupported(request: resource_pb2.RegisterResourceRequest) -> None:
-    name = f"resource '{request.name}'"
-    if request.remote:
-        raise UnsupportedError(f"{name} is a remote component ({request.type})")
-    if request.transforms:
-        raise UnsupportedError(f"{name} has transforms")
-    if request.state_migrations:
-        raise UnsupportedError(f"{name} has state migrations")
-    if request.replace_with:
-        raise UnsupportedError(f"{name} has the option replace_with")
-    if request.HasField("replacement_trigger"):
-        raise UnsupportedError(f"{name} has the option replacement_trigger")
-    if request.HasField("hooks") and request.hooks.ListFields():
-        raise UnsupportedError(f"{name} has hooks")
-    if request.envVarMappings:
-        raise UnsupportedError(f"{name} maps environment variables")
-    if request.type.startswith(PROVIDER_PREFIX) and request.importId:
-        raise UnsupportedError(f"{name} is a provider with the option import")

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from pulumi.runtime.proto import resource_pb2
 
+from gpufleet.engine.embedded.connection import CheckResult
 from gpufleet.engine.embedded.diffs import Diff
-from gpufleet.engine.embedded.provider import CheckResult, ReadResult
+from gpufleet.engine.embedded.provider import ReadResult
 from gpufleet.engine.embedded.values import Properties
 
 

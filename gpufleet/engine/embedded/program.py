@@ -11,10 +11,10 @@ from pathlib import Path
 import grpc
 from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc
 
+from gpufleet.engine.embedded.connection import CHANNEL_OPTIONS
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.engine_service import EngineService
 from gpufleet.engine.embedded.monitor import Monitor
-from gpufleet.engine.embedded.provider import CHANNEL_OPTIONS
 from gpufleet.engine.plugins import pump
 
 _EXECUTOR = Path(__file__).with_name("exec_program.py")

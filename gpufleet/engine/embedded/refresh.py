@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from gpufleet.engine.api import Op
 from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.diffs import NO_DIFF, Diff, compare_inputs
-from gpufleet.engine.embedded.provider import InitFailedError, ReadResult
-from gpufleet.engine.embedded.registration import mark_secrets
+from gpufleet.engine.embedded.provider import ReadResult
+from gpufleet.engine.embedded.provider_errors import InitFailedError
 from gpufleet.engine.embedded.resource import ResourceState, timestamp
+from gpufleet.engine.embedded.steps import mark_secrets
 from gpufleet.engine.embedded.urns import is_provider_type
 from gpufleet.errors import GpufleetError
 

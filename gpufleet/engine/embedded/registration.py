@@ -21,13 +21,13 @@ from gpufleet.engine.embedded.diffs import (
 )
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
-from gpufleet.engine.embedded.provider import InitFailedError, ProviderStoppedError
 from gpufleet.engine.embedded.replacement import dependents_to_replace
 from gpufleet.engine.embedded.reporter import Step
-from gpufleet.engine.embedded.resource import ResourceState, timestamp
+from gpufleet.engine.embedded.resource import ResourceState
+from gpufleet.engine.embedded.steps import StepRunner
 from gpufleet.engine.embedded.urns import is_provider_type, split_reference
-from gpufleet.engine.embedded.values import UNKNOWN_WIRE, Properties, Secret
-from gpufleet.engine.errors import ProviderError, StepFailedError
+from gpufleet.engine.embedded.values import Properties
+from gpufleet.engine.errors import StepFailedError
 from gpufleet.errors import GpufleetError
 
 if TYPE_CHECKING:
@@ -41,12 +41,11 @@ class Registration:
         self._deployment = deployment
         self._store = deployment.store
         self._reporter = deployment.reporter
-        self._dry_run = deployment.dry_run
         self._goal = goal
         self._old = old
         self._urn = urn
-        self._step: Step | None = None
         self._new = self._new_state()
+        self._steps = StepRunner(deployment, goal, self._new)
 
     def _new_state(self) -> ResourceState:
         goal, old = self._goal, self._old
@@ -93,11 +92,15 @@ class Registration:
         try:
             skipped = action()
         except GpufleetError as error:
-            self._reporter.failed(self._step or Step(op, new.urn, new.parent), error.message)
+            self._reporter.failed(self._steps.current or Step(op, new.urn, new.parent), error.message)
             self._deployment.fail(new.urn, error.message)
             return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
         settled = self._new
         return Outcome(settled.urn, settled.id, settled.outputs, unknown=skipped)
+
+    def _read(self, identifier: str) -> bool:
+        self._steps.read(self._old, identifier)
+        return False
 
     # -- deciding
 
@@ -113,7 +116,7 @@ class Registration:
             )
         operations = deployment.operations_of(new)
         if self._must_import() and operations is not None:
-            old = self._old = self._import(operations)
+            old = self._old = self._steps.take_over(operations, old)
         recreating = old is not None and (new.urn in deployment.deleted or old.pending_replacement)
         fresh = old is None or old.external or recreating
         known: Properties = {} if fresh or old is None else old.inputs
@@ -123,14 +126,14 @@ class Registration:
         provider_state = self._store.find(split_reference(new.provider)[0]) if new.provider else None
         deployment.judge(deployment.policies.judge_resource(new, self._goal, provider_state))
         if old is None:
-            self._create(operations, Op.CREATE, NO_DIFF, drop=None)
+            self._steps.create(operations, Op.CREATE, NO_DIFF, drop=None)
         elif recreating:
             self._reporter.plain(Op.REPLACE, new.urn, new.parent)
             deployment.replaced.add(new.urn)
             why = deployment.deleted.get(new.urn, NO_DIFF)
-            self._create(operations, Op.CREATE_REPLACEMENT, why, drop=old)
+            self._steps.create(operations, Op.CREATE_REPLACEMENT, why, drop=old)
         elif old.external:
-            self._create(operations, Op.CREATE_REPLACEMENT, NO_DIFF, drop=old)
+            self._steps.create(operations, Op.CREATE_REPLACEMENT, NO_DIFF, drop=old)
             self._reporter.plain(Op.REPLACE, new.urn, new.parent)
         else:
             self._change(operations, old)
@@ -168,7 +171,7 @@ class Registration:
             self._replace(operations, old, diff)
         elif diff.changes or old.init_errors:
             shown = diff if diff.changes else Diff(changes=True, changed_keys=(INIT_ERROR_KEY,))
-            self._update(operations, old, shown)
+            self._steps.update(operations, old, shown)
         else:
             new.id, new.outputs = old.id, old.outputs
             if is_provider_type(new.type):
@@ -224,120 +227,6 @@ class Registration:
 
     # -- doing
 
-    def _import(self, operations: ResourceOperations) -> ResourceState:
-        new, wanted = self._new, self._goal.import_id
-        if self._old is not None and not self._old.external:
-            raise StepFailedError(
-                f"it is to be imported from '{wanted}', but the state has it as '{self._old.id}': "
-                f"remove the option import, or take the resource out of the program first"
-            )
-        self._step = self._reporter.start(Op.READ, new.urn, new.parent)
-        with self._deployment.context.slots:
-            found = operations.read(new.urn, wanted, {}, {}, new.custom_timeouts.get("read", 0.0))
-        if not found.id and not found.outputs:
-            raise StepFailedError(f"there is no {new.type} with the id '{wanted}' to import")
-        if found.inputs is None:
-            raise StepFailedError(f"the provider cannot import a {new.type}")
-        imported = new.copy()
-        imported.id = found.id or wanted
-        imported.inputs, imported.outputs = found.inputs, found.outputs
-        imported.created = imported.modified = new.created = new.modified = timestamp()
-        self._store.put(imported, drop=self._old)
-        self._reporter.done(self._step)
-        self._step = None
-        return imported
-
-    def _create(
-        self,
-        operations: ResourceOperations | None,
-        op: Op,
-        diff: Diff,
-        *,
-        drop: ResourceState | None,
-        doomed: ResourceState | None = None,
-    ) -> None:
-        new = self._new
-        if operations is None:
-            self._reporter.plain(op, new.urn, new.parent, diff)
-            new.created = new.modified = timestamp()
-            self._store.put(new, drop=drop, changed=self._doom(doomed), durable=False)
-            self._reporter.plan(new, Op.CREATE if op is Op.CREATE else Op.REPLACE, diff)
-            return
-        self._step = self._reporter.start(op, new.urn, new.parent, diff)
-        with self._deployment.context.slots:
-            number = self._store.begin("creating", new)
-            failure: InitFailedError | None = None
-            try:
-                new.id, new.outputs = operations.create(
-                    new.urn, new.inputs, new.custom_timeouts.get("create", 0.0), preview=self._dry_run
-                )
-            except InitFailedError as error:
-                failure = error
-                new.id, new.outputs, new.init_errors = error.id, error.properties, error.reasons
-            except ProviderStoppedError:
-                # Nobody knows whether it exists: the operation stays pending.
-                raise
-            except ProviderError:
-                self._store.abandon(number)
-                raise
-            new.created = new.modified = timestamp()
-            mark_secrets(new)
-            self._store.put(new, number=number, drop=drop, changed=self._doom(doomed))
-        self._reporter.plan(new, Op.CREATE if op is Op.CREATE else Op.REPLACE, diff)
-        if failure is not None:
-            raise failure
-        self._reporter.done(self._step)
-        self._step = None
-
-    def _doom(self, doomed: ResourceState | None) -> ResourceState | None:
-        if doomed is not None:
-            doomed.delete = True
-        return doomed
-
-    def _update(self, operations: ResourceOperations | None, old: ResourceState, diff: Diff) -> None:
-        new = self._new
-        new.id = old.id
-        if operations is None:
-            new.outputs = old.outputs
-            new.modified = timestamp()
-            self._reporter.plain(Op.UPDATE, new.urn, new.parent, diff)
-            self._store.put(new, drop=old, durable=False)
-            self._reporter.plan(new, Op.UPDATE, diff)
-            return
-        self._step = self._reporter.start(Op.UPDATE, new.urn, new.parent, diff)
-        with self._deployment.context.slots:
-            number = self._store.begin("updating", old)
-            failure: InitFailedError | None = None
-            try:
-                new.outputs = operations.update(
-                    new.urn,
-                    old.id,
-                    old.inputs,
-                    old.outputs,
-                    new.inputs,
-                    new.custom_timeouts.get("update", 0.0),
-                    self._goal.ignore_changes,
-                    preview=self._dry_run,
-                )
-            except InitFailedError as error:
-                failure = error
-                new.outputs, new.init_errors = error.properties, error.reasons
-                # It was not brought to the new inputs, so the next run must try again.
-                new.inputs = old.inputs
-            except ProviderStoppedError:
-                raise
-            except ProviderError:
-                self._store.abandon(number)
-                raise
-            new.modified = timestamp()
-            mark_secrets(new)
-            self._store.put(new, number=number, drop=old)
-        self._reporter.plan(new, Op.UPDATE, diff)
-        if failure is not None:
-            raise failure
-        self._reporter.done(self._step)
-        self._step = None
-
     def _replace(self, operations: ResourceOperations | None, old: ResourceState, diff: Diff) -> None:
         new, goal, deployment = self._new, self._goal, self._deployment
         if new.protect and old.protect:
@@ -357,9 +246,9 @@ class Registration:
         if delete_first and operations is not None:
             self._delete_first(old)
             self._reporter.plain(Op.REPLACE, new.urn, new.parent, diff)
-            self._create(operations, Op.CREATE_REPLACEMENT, diff, drop=old)
+            self._steps.create(operations, Op.CREATE_REPLACEMENT, diff, drop=old)
         else:
-            self._create(operations, Op.CREATE_REPLACEMENT, diff, drop=None, doomed=old)
+            self._steps.create(operations, Op.CREATE_REPLACEMENT, diff, drop=None, doomed=old)
             self._reporter.plain(Op.REPLACE, new.urn, new.parent, diff)
 
     def _delete_first(self, old: ResourceState) -> None:
@@ -375,41 +264,3 @@ class Registration:
                 deployment.removal.delete_for_replacement(dependent)
                 deployment.deleted[dependent.urn] = why
             deployment.removal.delete_for_replacement(old)
-
-    def _read(self, identifier: str) -> bool:
-        new, old = self._new, self._old
-        new.external = True
-        self._step = self._reporter.start(Op.READ, new.urn, new.parent)
-        if identifier in ("", UNKNOWN_WIRE):
-            if not self._dry_run:
-                raise StepFailedError("the id of the resource to read is not known")
-            new.id = ""
-            self._reporter.done(self._step)
-            return False
-        operations = self._deployment.operations_of(new)
-        assert operations is not None  # noqa: S101 - a read resource is always a custom one
-        with self._deployment.context.slots:
-            found = operations.read(new.urn, identifier, new.inputs, new.inputs)
-        if not found.id and not found.outputs:
-            raise StepFailedError(f"there is no {new.type} with the id '{identifier}'")
-        new.id, new.outputs = found.id or identifier, found.outputs
-        mark_secrets(new)
-        changed = old is None or (old.inputs, old.outputs) != (new.inputs, new.outputs)
-        new.modified = timestamp() if changed else new.modified
-        if old is not None and not old.external and old.id != new.id:
-            self._store.put(new, changed=self._doom(old))
-        else:
-            self._store.put(new, drop=old)
-        self._reporter.done(self._step)
-        self._step = None
-        return False
-
-
-def mark_secrets(state: ResourceState) -> None:
-    """Mark outputs as secret where the program says so, or where the input of that name is."""
-    for key in state.additional_secret_outputs:
-        if key in state.outputs and key != "id" and not isinstance(state.outputs[key], Secret):
-            state.outputs[key] = Secret(state.outputs[key])
-    for key, value in state.outputs.items():
-        if not isinstance(value, Secret) and isinstance(state.inputs.get(key), Secret):
-            state.outputs[key] = Secret(value)

@@ -11,9 +11,10 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
 
+from gpufleet.engine.embedded.connection import CheckResult
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.diffs import Diff
-from gpufleet.engine.embedded.provider import CheckResult, Provider, ReadResult
+from gpufleet.engine.embedded.provider import Provider, ReadResult
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, split_reference, urn_type
 from gpufleet.engine.embedded.values import UNKNOWN_WIRE, Properties

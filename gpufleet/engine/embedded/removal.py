@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from gpufleet.engine.api import Op
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.operations import ResourceOperations
-from gpufleet.engine.embedded.provider import ProviderStoppedError
+from gpufleet.engine.embedded.provider_errors import ProviderStoppedError
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.errors import ProviderError, StepFailedError
 from gpufleet.errors import GpufleetError

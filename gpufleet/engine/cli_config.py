@@ -1,0 +1,86 @@
+"""The configuration file that a run of the Pulumi CLI is given, secrets encrypted as Pulumi does."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pulumi import automation
+from ruamel.yaml import YAML
+
+from gpufleet.engine.api import StackRequest
+from gpufleet.engine.embedded.crypter import Crypter, new_crypter
+from gpufleet.errors import InputError
+
+
+def write_config(
+    scratch: Path,
+    request: StackRequest,
+    command: automation.PulumiCommand,
+    env: Mapping[str, str],
+    *,
+    exists: bool,
+) -> Path:
+    """The run's configuration: the stack's own settings with the request's values over them."""
+    yaml = YAML(typ="safe")
+    project = yaml.load((request.project_root / "Pulumi.yaml").read_text(encoding="utf-8")) or {}
+    folder = request.project_root / str(project.get("stackConfigDir") or "")
+    own = folder / f"Pulumi.{request.stack}.yaml"
+    settings: dict[str, Any] = {}
+    if own.is_file():
+        settings = yaml.load(own.read_text(encoding="utf-8")) or {}
+    config: dict[str, Any] = dict(settings.get("config") or {})
+    secret = {key: request.config[key] for key in request.secret_config if key in request.config}
+    config.update({key: text for key, text in request.config.items() if key not in secret})
+    if secret:
+        crypter = _crypter(settings, request, command, env, exists=exists)
+        settings["encryptionsalt"] = crypter.state
+        config.update({key: {"secure": crypter.encrypt(text)} for key, text in secret.items()})
+    elif "encryptionsalt" not in settings and "secretsprovider" not in settings and exists:
+        salt = _salt_in_state(request, command, env)
+        if salt:
+            settings["encryptionsalt"] = salt
+    path = scratch / f"Pulumi.{request.stack}.yaml"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        yaml.dump({**settings, "config": config}, out)
+    return path
+
+
+def _crypter(
+    settings: Mapping[str, Any],
+    request: StackRequest,
+    command: automation.PulumiCommand,
+    env: Mapping[str, str],
+    *,
+    exists: bool,
+) -> Crypter:
+    if settings.get("secretsprovider") not in (None, "", "passphrase"):
+        raise InputError(
+            f"the stack's secrets provider is {settings['secretsprovider']}, and the run has secret settings",
+            remedy="set them with `pulumi config set --secret`, so that they are in the stack's own file",
+        )
+    passphrase = env.get("PULUMI_CONFIG_PASSPHRASE")
+    if passphrase is None and env.get("PULUMI_CONFIG_PASSPHRASE_FILE"):
+        passphrase = Path(env["PULUMI_CONFIG_PASSPHRASE_FILE"]).read_text(encoding="utf-8").strip()
+    if passphrase is None:
+        raise InputError(
+            "the run has secret settings, and no passphrase is set to encrypt them with",
+            remedy="set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE",
+        )
+    salt = str(settings.get("encryptionsalt") or "")
+    if not salt and exists:
+        salt = _salt_in_state(request, command, env)
+    return Crypter(passphrase, salt) if salt else new_crypter(passphrase)
+
+
+def _salt_in_state(request: StackRequest, command: automation.PulumiCommand, env: Mapping[str, str]) -> str:
+    words = ["stack", "export", "--stack", request.stack]
+    state = json.loads(command.run(words, str(request.project_root), dict(env)).stdout)
+    providers = (state.get("deployment") or {}).get("secrets_providers") or {}
+    return (
+        str((providers.get("state") or {}).get("salt", "")) if providers.get("type") == "passphrase" else ""
+    )

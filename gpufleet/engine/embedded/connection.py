@@ -1,0 +1,235 @@
+"""A connection to one provider plugin: its handshake, its configuration, and how calls are marshalled.
+
+It sends what the provider said it understands (secrets, resource references), keeps the secret mark
+where it does not, and turns failures into `ProviderError` with the provider's own message. Facts
+about defaults and fall-backs: pkg/resource/plugin/provider_plugin.go of Pulumi.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf import empty_pb2, struct_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+from gpufleet.engine.embedded import values
+from gpufleet.engine.embedded.diffs import Diff
+from gpufleet.engine.embedded.provider_errors import (
+    InitFailedError,
+    ProviderStoppedError,
+    clean_message,
+    details_of,
+)
+from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, urn_name, urn_type
+from gpufleet.engine.embedded.values import Properties
+from gpufleet.engine.errors import ProviderError
+
+# Pulumi's own limit (400 MiB): a message is one resource, and some carry whole manifests.
+CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", 400 * 1024 * 1024),
+    ("grpc.max_send_message_length", 400 * 1024 * 1024),
+    ("grpc.enable_http_proxy", 0),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Checked inputs, and (property, reason) for each that is wrong."""
+
+    inputs: Properties
+    failures: tuple[tuple[str, str], ...] = ()
+
+
+class Plugin(Protocol):
+    """The process behind a connection."""
+
+    @property
+    def stderr(self) -> Iterable[str]:
+        """The last lines it wrote there."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        ...
+
+
+class Connection:
+    """One provider process. All methods may be called from several threads."""
+
+    def __init__(self, package: str, address: str, engine_address: str, plugin: Plugin | None = None) -> None:
+        self.package = package
+        self._plugin = plugin
+        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
+        self._secrets = False
+        self._resources = False
+        self._supports_preview = False
+        self._handshaken = self._handshake(engine_address)
+        self.config_known = True
+        self.configured = False
+
+    def _handshake(self, engine_address: str) -> bool:
+        request = provider_pb2.ProviderHandshakeRequest(
+            engine_address=engine_address, configure_with_urn=True, invoke_with_preview=True
+        )
+        try:
+            answer = self._stub.Handshake(request)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+                return False
+            raise self._failure(error) from error
+        self._secrets, self._resources = answer.accept_secrets, answer.accept_resources
+        # A provider that knows the handshake is newer than previews and must support them.
+        self._supports_preview = True
+        return True
+
+    # -- configuration
+
+    def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
+        """Validate provider inputs; a provider without CheckConfig takes them as they are."""
+        request = provider_pb2.CheckRequest(
+            urn=urn,
+            name=urn_name(urn),
+            type=urn_type(urn),
+            olds=values.encode(olds, secrets=False),
+            news=values.encode(news, secrets=False),
+        )
+        try:
+            answer = self._stub.CheckConfig(request)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+                return CheckResult(news)
+            raise self._failure(error) from error
+        inputs = values.decode(answer.inputs) if answer.HasField("inputs") else dict(news)
+        values.keep_secrets_of(inputs, news)
+        return CheckResult(inputs, tuple((item.property, item.reason) for item in answer.failures))
+
+    def diff_config(
+        self, urn: str, old_inputs: Properties, old_outputs: Properties, news: Properties
+    ) -> Diff:
+        """Whether a change of configuration needs new resources (`replaces`)."""
+        request = provider_pb2.DiffRequest(
+            urn=urn,
+            name=urn_name(urn),
+            type=urn_type(urn),
+            old_inputs=values.encode(old_inputs, secrets=False),
+            olds=values.encode(old_outputs, secrets=False),
+            news=values.encode(news, secrets=False),
+        )
+        try:
+            return to_diff(self._stub.DiffConfig(request))
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+                return Diff(changes=None)
+            raise self._failure(error) from error
+
+    def configure(self, urn: str, identifier: str, inputs: Properties) -> None:
+        """Give the provider its configuration; with unknown values it is left unconfigured (preview)."""
+        self.configured = True
+        if values.contains_unknown(inputs):
+            self.config_known = False
+            return
+        variables = {}
+        for key, value in inputs.items():
+            if key != "version":
+                plain = values.reveal(value)
+                text = plain if isinstance(plain, str) else json.dumps(plain)
+                variables[f"{urn_type(urn).removeprefix(PROVIDER_PREFIX)}:config:{key}"] = text
+        request = provider_pb2.ConfigureRequest(
+            urn=urn,
+            id=identifier,
+            name=urn_name(urn),
+            type=urn_type(urn),
+            variables=variables,
+            args=values.encode(inputs),
+            acceptSecrets=True,
+            acceptResources=True,
+            sends_old_inputs=True,
+            sends_old_inputs_to_delete=True,
+        )
+        try:
+            answer = self._stub.Configure(request)
+        except grpc.RpcError as error:
+            raise self._failure(error) from error
+        if not self._handshaken:
+            self._secrets, self._resources = answer.acceptSecrets, answer.acceptResources
+            self._supports_preview = answer.supportsPreview
+
+    # -- life
+
+    def version(self) -> str:
+        """The plugin's own version; empty when it does not say."""
+        try:
+            answer = self._stub.GetPluginInfo(_EMPTY)
+        except grpc.RpcError:
+            return ""
+        return str(answer.version)
+
+    def cancel(self) -> None:
+        """Ask the provider to give up what it is doing (advisory)."""
+        try:
+            self._stub.Cancel(_EMPTY, timeout=1.0)
+        except grpc.RpcError:
+            return
+
+    def disconnect(self) -> None:
+        """Drop the connection; the process is its owner's to end."""
+        self._channel.close()
+
+    # -- marshalling
+
+    def _encode(self, properties: Mapping[str, Any]) -> struct_pb2.Struct:
+        return values.encode(properties, secrets=self._secrets, resources=self._resources)
+
+    def _decode(self, struct: struct_pb2.Struct, like: Properties) -> Properties:
+        result = values.decode(struct)
+        if not self._secrets:
+            values.keep_secrets_of(result, like)
+        return result
+
+    def _failure(self, error: grpc.RpcError, inputs: Properties | None = None) -> ProviderError:
+        message = clean_message(error.details() or str(error.code()))
+        if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+            tail = "\n".join(self._plugin.stderr) if self._plugin is not None else ""
+            if self._plugin is None or not self._plugin.alive:
+                return ProviderStoppedError(
+                    f"provider '{self.package}' has stopped{': ' + tail if tail else ''}"
+                )
+        for detail in details_of(error):
+            failed = provider_pb2.ErrorResourceInitFailed()
+            if detail.Unpack(failed):
+                message = "; ".join(failed.reasons) or message
+                partial = InitFailedError(message, failed)
+                if inputs is not None and not self._secrets:
+                    values.keep_secrets_of(partial.properties, inputs)
+                return partial
+        return ProviderError(message)
+
+
+_EMPTY = empty_pb2.Empty()
+
+
+def to_diff(answer: provider_pb2.DiffResponse) -> Diff:
+    """The verdict in a DiffResponse."""
+    changes = {
+        provider_pb2.DiffResponse.DIFF_NONE: False,
+        provider_pb2.DiffResponse.DIFF_SOME: True,
+    }.get(answer.changes)
+    detailed = None
+    if answer.hasDetailedDiff and answer.detailedDiff:
+        kinds = provider_pb2.PropertyDiff
+        replacing = (kinds.ADD_REPLACE, kinds.DELETE_REPLACE, kinds.UPDATE_REPLACE)
+        detailed = {path: item.kind in replacing for path, item in answer.detailedDiff.items()}
+    return Diff(
+        changes=changes,
+        replace_keys=tuple(answer.replaces),
+        changed_keys=tuple(answer.diffs),
+        stable_keys=tuple(answer.stables),
+        delete_before_replace=answer.deleteBeforeReplace,
+        detailed=detailed,
+    )

@@ -1,0 +1,58 @@
+"""What goes wrong with a provider, in the provider's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+from pulumi.runtime.proto import provider_pb2, status_pb2
+
+from gpufleet.engine.embedded import values
+from gpufleet.engine.errors import ProviderError
+
+
+class InitFailedError(ProviderError):
+    """The resource exists but did not come up: it has an id, a state and reasons."""
+
+    def __init__(self, message: str, detail: provider_pb2.ErrorResourceInitFailed) -> None:
+        super().__init__(message)
+        self.id = detail.id
+        self.reasons = list(detail.reasons)
+        self.properties = values.decode(detail.properties)
+        self.inputs = values.decode(detail.inputs) if detail.HasField("inputs") else None
+
+
+class ProviderStoppedError(ProviderError):
+    """The plugin went away during a call: nobody knows whether the operation took place."""
+
+
+def details_of(error: grpc.RpcError) -> Sequence[Any]:
+    """The structured details that a gRPC error carries, as protobuf Any messages."""
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            return list(status_pb2.Status.FromString(value).details)
+    return []
+
+
+_WRAPPED = re.compile(
+    r"^(?:Unexpected <class '[^']*'>: |Exception (?:calling application|iterating responses): )"
+)
+_STACK = re.compile(
+    r":?\s*\n?(?:Traceback \(most recent call last\):\n)?(?:\s*File \"[^\"]+\", line \d+.*)", re.S
+)
+_LAST_LINE = re.compile(r"^(?:[\w.]+(?:Error|Exception|Warning|Exit)|[\w.]*Exception): ", re.M)
+
+
+def clean_message(text: str) -> str:
+    """A provider's message without the stack that Python providers put around it."""
+    text = _WRAPPED.sub("", text.strip())
+    if text.startswith("Traceback (most recent call last):"):
+        lines = text.splitlines()
+        frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
+        after = range(frames[-1] + 1 if frames else 1, len(lines))
+        start = next((place for place in after if not lines[place].startswith(" ")), len(lines) - 1)
+        text = "\n".join(lines[start:])
+        return _LAST_LINE.sub("", text, count=1).strip() or text.strip()
+    return _STACK.split(text, maxsplit=1)[0].strip() or text

@@ -1,0 +1,104 @@
+"""Everything that lives as long as one run: services, processes, signals, and the deployment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gpufleet.engine.api import StackRequest, Verb
+from gpufleet.engine.embedded.context import RunContext
+from gpufleet.engine.embedded.deployment import Deployment
+from gpufleet.engine.embedded.engine_service import EngineService
+from gpufleet.engine.embedded.monitor import Monitor
+from gpufleet.engine.embedded.program import Services
+from gpufleet.engine.embedded.reporter import Reporter
+from gpufleet.engine.embedded.store import StateStore
+from gpufleet.engine.plugins import ProcessGroup
+
+# How long calls under way may take to end after an interruption before their providers are killed.
+_INTERRUPT_GRACE_S = 10.0
+
+
+class Run:
+    """Everything that lives as long as one run; leaving it ends every process that was started."""
+
+    def __init__(self, verb: Verb, request: StackRequest, reporter: Reporter, store: StateStore) -> None:
+        self.ok = True
+        self.outputs: Mapping[str, Any] = {}
+        self._services = Services(request.parallel)
+        self._stopped = False
+        self.context = RunContext(
+            request=request,
+            dry_run=verb == "preview",
+            env={**os.environ, **request.env},
+            reporter=reporter,
+            store=store,
+            processes=ProcessGroup(),
+            slots=threading.Semaphore(max(1, request.parallel)),
+            engine_address=self._services.address,
+        )
+        self.deployment = Deployment(self.context)
+        self._signals = contextlib.ExitStack()
+
+    def __enter__(self) -> Run:
+        engine = EngineService(self.context.reporter)
+        self.deployment.on_refusal = engine.silent.set
+        self._services.start(engine, Monitor(self.context, self.deployment))
+        self._signals.enter_context(_interruptible(self.interrupt))
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            if self.context.cancelled.is_set():
+                self.ok = False
+                self.deployment.providers.cancel()
+            self.drain()
+        finally:
+            self.deployment.providers.close()
+            self.context.processes.close()
+            self._signals.close()
+
+    def drain(self) -> None:
+        """No further registrations; wait for the ones under way."""
+        if not self._stopped:
+            self._stopped = True
+            self._services.stop(_INTERRUPT_GRACE_S if self.context.cancelled.is_set() else 600.0)
+
+    def interrupt(self) -> None:
+        """Stop as soon as the steps under way allow."""
+        if not self.context.cancelled.is_set():
+            self.context.cancelled.set()
+            self.context.reporter.say("error", "interrupted: steps under way are ended, the state is kept")
+
+    def report_pending(self) -> None:
+        """Tell what a dead run was doing when it died."""
+        store, reporter = self.context.store, self.context.reporter
+        for operation in store.pending:
+            resource = operation["resource"]
+            reporter.say(
+                "warning",
+                f"an earlier run died while {operation['type']} {resource['urn']}"
+                + (f" (id {resource['id']})" if resource.get("id") else "")
+                + ": look whether that took place; `refresh` forgets this note",
+                resource["urn"],
+            )
+
+
+@contextlib.contextmanager
+def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into `interrupt` while a run is under way (main thread only)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
+    for sign in before:
+        signal.signal(sign, lambda *_: interrupt())
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)

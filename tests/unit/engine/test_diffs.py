@@ -1,0 +1,80 @@
+"""Property paths, ignored changes, and what forces a replacement."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.engine.embedded.diffs import (
+    Diff,
+    apply_replace_on_changes,
+    compare_inputs,
+    covers,
+    ignore_changes,
+    parse_path,
+)
+from gpufleet.engine.embedded.values import Secret
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("a", ("a",)),
+        ("a.b[0].c", ("a", "b", 0, "c")),
+        ('a["b.c"].d', ("a", "b.c", "d")),
+        ('["x"][1]', ("x", 1)),
+        ("a[*].b", ("a", "*", "b")),
+        ('a["q\\"uote"]', ("a", 'q"uote')),
+    ],
+)
+def test_property_paths_are_read_as_pulumi_writes_them(text: str, path: tuple[str | int, ...]) -> None:
+    assert parse_path(text) == path
+
+
+@pytest.mark.parametrize("text", ["a[", "a[x]", '["open'])
+def test_a_malformed_path_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="malformed"):
+        parse_path(text)
+
+
+def test_a_path_covers_itself_and_what_lies_below() -> None:
+    assert covers(("a",), ("a", "b"))
+    assert covers(("a", "*"), ("a", 3))
+    assert not covers(("a", "b"), ("a",))
+    assert not covers(("b",), ("a",))
+
+
+def test_ignored_properties_keep_their_old_value_or_absence() -> None:
+    old = {"size": 1, "deep": {"x": 1, "y": 1}, "list": [{"n": 1}, {"n": 2}], "removed": "r"}
+    new = {"size": 2, "deep": {"x": 2, "y": 2}, "list": [{"n": 8}, {"n": 9}], "added": "a"}
+    result = ignore_changes(new, old, ["size", "deep.x", "list[*].n", "added", "removed"])
+    assert result == {"size": 1, "deep": {"x": 1, "y": 2}, "list": [{"n": 1}, {"n": 2}], "removed": "r"}
+    assert new["size"] == 2
+    assert new["deep"] == {"x": 2, "y": 2}
+
+
+def test_ignoring_everything_keeps_everything() -> None:
+    assert ignore_changes({"a": 2, "b": 1}, {"a": 1}, ["*"]) == {"a": 1}
+
+
+def test_inputs_are_compared_by_value_whether_secret_or_not() -> None:
+    assert compare_inputs({"a": Secret(1), "b": [1]}, {"a": 1, "b": [1]}) == Diff(changes=False)
+    assert compare_inputs({"a": Secret(1)}, {"a": Secret(2), "b": 1}).changed_keys == ("a", "b")
+
+
+def test_a_detailed_diff_can_force_a_replacement_on_its_own() -> None:
+    diff = Diff(changes=True, detailed={"a.b": True, "c": False})
+    assert diff.replaces
+    assert diff.shown_keys() == ("a", "c")
+    assert diff.shown_replace_keys() == ("a",)
+    assert not Diff(changes=True, detailed={"c": False}).replaces
+
+
+def test_replace_on_changes_looks_at_keys_paths_and_failed_initialisation() -> None:
+    change = Diff(changes=True, changed_keys=("a",), detailed={"b.c": False})
+    assert apply_replace_on_changes(change, ["a"], init_errors=False).replace_keys == ("a",)
+    assert apply_replace_on_changes(change, ["b"], init_errors=False).replace_keys == ("b",)
+    assert apply_replace_on_changes(change, ["x"], init_errors=False).replace_keys == ()
+    assert sorted(apply_replace_on_changes(change, ["*"], init_errors=False).replace_keys) == ["a", "b"]
+    same = Diff(changes=False)
+    assert apply_replace_on_changes(same, ["*"], init_errors=False) == same
+    assert apply_replace_on_changes(same, ["#initerror"], init_errors=True).replaces

@@ -1,0 +1,112 @@
+"""Property values on the wire and in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format, struct_pb2
+
+from gpufleet.engine.api import SECRET
+from gpufleet.engine.api import UNKNOWN as SHOWN
+from gpufleet.engine.embedded import values
+from gpufleet.engine.embedded.values import UNKNOWN, ResourceRef, Secret
+from gpufleet.engine.errors import UnsupportedError
+
+
+def message(data: dict[str, Any]) -> struct_pb2.Struct:
+    return json_format.ParseDict(data, struct_pb2.Struct())
+
+
+PLAIN: dict[str, Any] = {
+    "text": "x", "int": 3, "float": 2.5, "yes": True, "no": False, "null": None,
+    "list": [1, "a", [None]], "object": {"deep": {"empty": {}, "none": []}},
+}  # fmt: skip
+
+
+def test_plain_values_survive_the_wire() -> None:
+    decoded = values.decode(values.encode(PLAIN))
+    assert decoded == PLAIN
+    assert type(decoded["int"]) is int
+    assert type(decoded["float"]) is float
+    assert type(decoded["yes"]) is bool
+
+
+def test_secrets_unknowns_and_references_survive_the_wire() -> None:
+    given = {
+        "secret": Secret({"inner": [1, "two"]}),
+        "unknown": UNKNOWN,
+        "ref": ResourceRef("urn:pulumi:a::b::c:d:E::f", "id-1", "1.2.3"),
+        "component": ResourceRef("urn:pulumi:a::b::c:d:E::f"),
+        "list": [Secret(UNKNOWN), ResourceRef("urn:x", UNKNOWN)],
+    }
+    assert values.decode(values.encode(given)) == given
+
+
+def test_a_receiver_that_knows_neither_gets_plain_values() -> None:
+    given = {"s": Secret([Secret("x")]), "r": ResourceRef("urn:x", "id-1"), "c": ResourceRef("urn:x")}
+    sent = values.encode(given, secrets=False, resources=False)
+    assert json_format.MessageToDict(sent) == {"s": ["x"], "r": "id-1", "c": "urn:x"}
+
+
+def test_output_values_become_their_parts_and_name_what_they_depend_on() -> None:
+    def output(**fields: Any) -> dict[str, Any]:
+        return {values.SIG_KEY: values.OUTPUT_SIG, **fields}
+
+    found: dict[str, set[str]] = {}
+    decoded = values.decode(
+        message(
+            {
+                "known": output(value="v", dependencies=["urn:a"]),
+                "secret": output(value="v", secret=True),
+                "unknown": output(dependencies=["urn:b"]),
+                "deep": {"list": [output(value=1, dependencies=["urn:a", "urn:c"])]},
+            }
+        ),
+        found,
+    )
+    assert decoded == {"known": "v", "secret": Secret("v"), "unknown": UNKNOWN, "deep": {"list": [1]}}
+    assert found == {"known": {"urn:a"}, "unknown": {"urn:b"}, "deep": {"urn:a", "urn:c"}}
+
+
+def test_every_kind_of_unknown_is_recognised_and_an_ordinary_text_is_not() -> None:
+    for wire in values._UNKNOWN_WIRES:
+        assert values.decode(message({"x": wire})) == {"x": UNKNOWN}
+    assert values.decode(message({"x": "04da6b54"})) == {"x": "04da6b54"}
+
+
+def test_assets_carry_the_digest_of_their_content(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"content")
+    sig = {values.SIG_KEY: values.ASSET_SIG}
+    decoded = values.decode(message({"t": {**sig, "text": "content"}, "p": {**sig, "path": str(file)}}))
+    digest = hashlib.sha256(b"content").hexdigest()
+    assert decoded["t"]["hash"] == decoded["p"]["hash"] == digest
+    with pytest.raises(UnsupportedError, match="remote asset"):
+        values.decode(message({"u": {**sig, "uri": "https://example.com"}}))
+
+
+def test_people_never_see_a_secret_unless_they_ask() -> None:
+    given = {"s": Secret({"a": "hunter2"}), "u": UNKNOWN, "l": [Secret(1)], "r": ResourceRef("urn:x", "i")}
+    assert values.present(given) == {"s": SECRET, "u": SHOWN, "l": [SECRET], "r": "i"}
+    assert values.present(given, show_secrets=True)["s"] == {"a": "hunter2"}
+    assert "hunter2" not in repr(given)
+
+
+def test_contains_looks_everywhere() -> None:
+    assert values.contains_secret({"a": [{"b": Secret(1)}]})
+    assert not values.contains_secret({"a": [{"b": 1}]})
+    assert values.contains_unknown(Secret([{"x": UNKNOWN}]))
+    assert values.contains_unknown(ResourceRef("urn:x", UNKNOWN))
+    assert not values.contains_unknown({"a": [None, "x"]})
+
+
+def test_the_secret_mark_is_kept_for_providers_that_drop_it() -> None:
+    outputs = {"p": "x", "deep": {"q": "y", "z": 1}, "other": 1, "list": ["a"]}
+    given = {"p": Secret("x"), "deep": {"q": Secret("y")}, "list": [Secret("a")], "gone": Secret(1)}
+    values.keep_secrets_of(outputs, given)
+    assert outputs == {
+        "p": Secret("x"), "deep": {"q": Secret("y"), "z": 1}, "other": 1, "list": Secret(["a"]),
+    }  # fmt: skip
