@@ -18,21 +18,22 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import CloudError
 from gpufleet.sandbox.credentials import isolated_environ, sandbox_env
-from gpufleet.sandbox.server.process import Files, Runtime
+from gpufleet.sandbox.server.process import Files, Runtime, code_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["Endpoint", "ensure", "reset", "sandbox_env", "status", "stop"]
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
+_PACKAGES = str(Path(__file__).absolute().parents[2])
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,15 @@ class Endpoint:
 def ensure(root: Path, *, idle_s: float | None = None) -> Endpoint:
     """The server of `root`, started if need be. Raises CloudError with the reason when it does not start.
 
-    Any number of callers may do so at once: one server comes up and all get its address.
+    Any number of callers may do so at once: one server comes up and all get its address. A server
+    that runs older code than the caller's is replaced; its state goes over.
     """
     files = Files(root.absolute())
-    running = _healthy(files)
+    running = _current(files)
     if running:
         return running
     with _locked(files):
-        running = _healthy(files)
+        running = _current(files)
         if running:
             return running
         _stop(files)
@@ -101,6 +103,8 @@ def _start(files: Files, idle_s: float | None) -> None:
     environ = {k: v for k, v in isolated_environ(nowhere).items() if not k.startswith("MOTO_")}
     environ["MOTO_DISABLE_GLOBAL_CORS"] = "true"
     environ.pop("AWS_ENDPOINT_URL")
+    # The server runs the caller's own gpufleet, wherever the caller stands, and nothing of that place.
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_PACKAGES, environ.get("PYTHONPATH")]))
     try:
         # To a file and not to a pipe: a pipe would stay open as long as the daemon lives.
         with files.log.open("wb") as log:
@@ -110,6 +114,7 @@ def _start(files: Files, idle_s: float | None) -> None:
                 stdout=log,
                 stderr=log,
                 env=environ,
+                cwd=files.root,
                 timeout=START_TIMEOUT_S,
                 check=False,
             )
@@ -147,6 +152,12 @@ def _healthy(files: Files) -> Endpoint | None:
     if runtime is None or not runtime.alive or _control(runtime, "GET", "health") is None:
         return None
     return _endpoint(runtime)
+
+
+def _current(files: Files) -> Endpoint | None:
+    """A healthy server that runs the code of today."""
+    runtime = Runtime.read(files.runtime)
+    return _healthy(files) if runtime and runtime.code == code_stamp() else None
 
 
 def _endpoint(runtime: Runtime) -> Endpoint:

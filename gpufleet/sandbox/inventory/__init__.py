@@ -43,10 +43,15 @@ def list_resources(
 
 
 def _everything(url: str, regions: list[str]) -> Iterator[Resource]:
-    session = botocore.session.Session()  # one for all clients: it keeps the service models it has read
     for region in regions:
-        yield from _run(_clients(session, url, region), [*ec2.LISTERS, *regional.LISTERS], region)
-    yield from _run(_clients(session, url, _HOME), worldwide.LISTERS, "")
+        yield from _run(_clients(url, region), [*ec2.LISTERS, *regional.LISTERS], region)
+    yield from _run(_clients(url, _HOME), worldwide.LISTERS, "")
+
+
+@cache
+def _session() -> Any:
+    """One session for the process: it keeps the service models it has read, which takes seconds."""
+    return botocore.session.Session()
 
 
 def _run(clients: Clients, listers: list[tuple[str, Lister]], region: str) -> Iterator[Resource]:
@@ -55,12 +60,12 @@ def _run(clients: Clients, listers: list[tuple[str, Lister]], region: str) -> It
             yield Resource(service, found_id, tags, region)
 
 
-def _clients(session: Any, url: str, region: str) -> Clients:
+def _clients(url: str, region: str) -> Clients:
     config = Config(retries={"total_max_attempts": 1}, proxies={})
 
     @cache
     def client(service: str) -> Any:
-        return session.create_client(
+        return _session().create_client(
             service,
             region_name=region,
             endpoint_url=url,

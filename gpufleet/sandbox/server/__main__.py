@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import ExitCode, GpufleetError
-from gpufleet.sandbox.server.process import Files, Runtime, process_start
+from gpufleet.sandbox.server.process import Files, Runtime, code_stamp, process_start
 from gpufleet.sandbox.server.saver import Saver, write_private
 
 LOOPBACK = "127.0.0.1"
@@ -74,6 +74,7 @@ class _Server:
     def __init__(self, files: Files, idle: float) -> None:
         from gpufleet.sandbox.server import snapshot
 
+        self._code = code_stamp()
         snapshot.check(files.snapshot)
         from werkzeug.serving import make_server
 
@@ -100,7 +101,8 @@ class _Server:
         """Answer requests until told to stop or idle for too long; closes `ready` when it does."""
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, lambda *_: self._shutdown())
-        runtime = Runtime(os.getpid(), self._server.server_port, process_start(os.getpid()))
+        pid = os.getpid()
+        runtime = Runtime(pid, self._server.server_port, process_start(pid), self._code)
         self._saver.start(self._app.lock)
         threading.Thread(target=self._watch, name="sandbox-idle", daemon=True).start()
         write_private(self._files.port, str(runtime.port).encode())
@@ -110,10 +112,12 @@ class _Server:
         try:
             self._server.serve_forever(poll_interval=0.1)
         finally:
-            self._saver.close()
-            self._server.server_close()
-            if Runtime.read(self._files.runtime) == runtime:
-                self._files.runtime.unlink()
+            try:
+                self._saver.close()
+            finally:
+                self._server.server_close()
+                if Runtime.read(self._files.runtime) == runtime:
+                    self._files.runtime.unlink()
 
     def _shutdown(self) -> None:
         # shutdown() waits for serve_forever, which a signal handler interrupts: hence the thread.

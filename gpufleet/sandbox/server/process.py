@@ -6,6 +6,7 @@ process started, in the operating system's own terms.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from dataclasses import asdict, dataclass
@@ -48,11 +49,13 @@ class Files:
 
 @dataclass(frozen=True)
 class Runtime:
-    """A running server. `started` is the operating system's start time of the process."""
+    """A running server. `started` is the operating system's start time of the process, `code` the
+    `code_stamp` of what it runs."""
 
     pid: int
     port: int
     started: str
+    code: str = ""
 
     @property
     def alive(self) -> bool:
@@ -68,9 +71,21 @@ class Runtime:
         """The server that `path` names; None without the file or with one that is no runtime file."""
         try:
             document = json.loads(path.read_bytes())
-            return cls(int(document["pid"]), int(document["port"]), str(document["started"]))
+            pid, port = int(document["pid"]), int(document["port"])
+            return cls(pid, port, str(document["started"]), str(document.get("code", "")))
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+def code_stamp() -> str:
+    """Changes whenever a file of the sandbox's server or backends does.
+
+    A server that outlives an upgrade would go on with the old code; by this stamp it is known.
+    """
+    sandbox = Path(__file__).parent.parent
+    files = sorted(file for folder in ("server", "backends") for file in (sandbox / folder).glob("*.py"))
+    facts = [(file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 def process_start(pid: int) -> str:

@@ -3,11 +3,14 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpufleet.sandbox import daemon
-from gpufleet.sandbox.server.process import Files, Runtime, process_start
+from gpufleet.sandbox.server.process import Files, Runtime, code_stamp, process_start
 
 
 def test_ensure_starts_a_server_and_finds_it_the_next_time(root: Path, client: Any) -> None:
@@ -42,6 +45,30 @@ def test_a_pid_that_now_belongs_to_another_process_is_no_server_and_is_left_alon
     assert daemon.stop(root) is False  # it would have ended this very test otherwise
     Runtime(os.getpid(), 1, "not when this process started").write(Files(root).runtime)
     assert daemon.ensure(root).pid != os.getpid()
+
+
+def test_a_server_of_older_code_is_replaced_and_its_state_goes_over(root: Path, client: Any) -> None:
+    endpoint = daemon.ensure(root)
+    client(endpoint, "s3").create_bucket(Bucket="carried-over")
+    runtime = Runtime.read(Files(root).runtime)
+    assert runtime is not None
+    assert runtime.code == code_stamp()
+    replace(runtime, code="of another release").write(Files(root).runtime)
+    newer = daemon.ensure(root)
+    assert newer.pid != endpoint.pid
+    assert process_start(endpoint.pid) != runtime.started
+    buckets = client(newer, "s3").list_buckets()["Buckets"]
+    assert [bucket["Name"] for bucket in buckets] == ["carried-over"]
+
+
+def test_a_folder_that_the_caller_stands_in_does_not_reach_the_server(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "moto").mkdir(parents=True)
+    (elsewhere / "moto" / "__init__.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(elsewhere)
+    assert daemon.ensure(root).pid > 0
 
 
 def test_a_runtime_file_that_is_none_does_not_stop_a_start(root: Path) -> None:
