@@ -139,6 +139,29 @@ def get_instance_type_offerings(aws: Aws, arguments: Props) -> Props:
     }
 
 
+def get_instances(aws: Aws, arguments: Props) -> Props:
+    """The instances that fit; running ones, unless the states are named."""
+    filters = list(_filters({**arguments, "tags": arguments.get("instanceTags")}).get("Filters") or ())
+    states = list(arguments.get("instanceStateNames") or ["running"])
+    filters.append({"Name": "instance-state-name", "Values": states})
+    pages = aws.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+    found = [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
+    found.sort(key=lambda item: str(item["InstanceId"]))
+    return {
+        "id": aws.region,
+        "ids": [item["InstanceId"] for item in found],
+        "instanceTags": arguments.get("instanceTags") or {},
+        "privateIps": [item["PrivateIpAddress"] for item in found if item.get("PrivateIpAddress")],
+        "publicIps": [item["PublicIpAddress"] for item in found if item.get("PublicIpAddress")],
+        "ipv6Addresses": [
+            address["Ipv6Address"]
+            for item in found
+            for interface in item.get("NetworkInterfaces") or ()
+            for address in interface.get("Ipv6Addresses") or ()
+        ],
+    }
+
+
 def get_subnets(aws: Aws, arguments: Props) -> Props:
     """The ids of the subnets that fit, in order."""
     pages = aws.client("ec2").get_paginator("describe_subnets").paginate(**_filters(arguments))

@@ -112,6 +112,29 @@ def test_a_vpc_and_its_subnets_are_found(engine: Engine, world: World) -> None:
     assert {subnet.id for subnet in world.subnets} <= set(subnets["ids"])
 
 
+def test_instances_are_found_by_their_tags(engine: Engine, world: World) -> None:
+    token = "aws:ec2/getInstances:getInstances"
+    tags = {"fleet": "found-by-tag"}
+    assert engine.invoke(token, instanceTags=tags)["ids"] == []
+    ec2 = world.client("ec2")
+    specification = {"ResourceType": "instance", "Tags": [{"Key": "fleet", "Value": "found-by-tag"}]}
+    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    made = ec2.run_instances(
+        ImageId=image,
+        MinCount=1,
+        MaxCount=1,
+        InstanceType="g6e.xlarge",
+        SubnetId=world.subnets[0].id,
+        TagSpecifications=[specification],
+    )["Instances"][0]
+    try:
+        found = engine.invoke(token, instanceTags=tags, instanceStateNames=["pending", "running"])
+        assert (found["ids"], found["privateIps"]) == ([made["InstanceId"]], [made["PrivateIpAddress"]])
+        assert engine.invoke(token, instanceTags=tags, instanceStateNames=["stopped"])["ids"] == []
+    finally:
+        ec2.terminate_instances(InstanceIds=[made["InstanceId"]])
+
+
 def test_several_vpcs_are_one_too_many(engine: Engine, world: World) -> None:
     assert world.vpc.id != world.other_vpc.id
     with pytest.raises(grpc.RpcError, match="narrow id, tags or filters"):
