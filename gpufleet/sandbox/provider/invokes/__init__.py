@@ -20,7 +20,6 @@ _FUNCTIONS = {
     "aws:ec2/getCapacityBlockOffering:getCapacityBlockOffering": ("ec2", "get_capacity_block_offering"),
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": ("ec2", "get_instance_type_offerings"),
     "aws:ec2/getInstances:getInstances": ("ec2", "get_instances"),
-    "aws:ec2/getInstances:getInstances": ("ec2", "get_instances"),
     "aws:ec2/getSubnets:getSubnets": ("ec2", "get_subnets"),
     "aws:ec2/getVpc:getVpc": ("ec2", "get_vpc"),
     "aws:eks/getClusterAuth:getClusterAuth": ("account", "get_cluster_auth"),

@@ -72,26 +72,6 @@ def get_ami(aws: Aws, arguments: Props) -> Props:
     }
 
 
-def get_instances(aws: Aws, arguments: Props) -> Props:
-    """Ids and addresses of the instances that fit; running ones unless other states are named."""
-    tags = {"tags": arguments.get("instanceTags"), "filters": arguments.get("filters")}
-    states = [str(state) for state in arguments.get("instanceStateNames") or ("running",)]
-    parameters = _filters(tags)
-    parameters["Filters"] = [
-        *parameters.get("Filters", ()),
-        {"Name": "instance-state-name", "Values": states},
-    ]
-    pages = aws.client("ec2").get_paginator("describe_instances").paginate(**parameters)
-    found = [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
-    return {
-        "id": aws.region,
-        "ids": [item["InstanceId"] for item in found],
-        "privateIps": [item["PrivateIpAddress"] for item in found if item.get("PrivateIpAddress")],
-        "publicIps": [item["PublicIpAddress"] for item in found if item.get("PublicIpAddress")],
-        "ipv6Addresses": [item["Ipv6Address"] for item in found if item.get("Ipv6Address")],
-    }
-
-
 def get_capacity_block_offering(aws: Aws, arguments: Props) -> Props:
     """The one Capacity Block on offer that fits; the cheapest of several, the earliest of equals."""
     keys = ("capacityDurationHours", "endDateRange", "instanceCount", "instanceType", "startDateRange")

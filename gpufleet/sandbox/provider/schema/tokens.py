@@ -64,7 +64,6 @@ FUNCTIONS = (
     "aws:ec2/getCapacityBlockOffering:getCapacityBlockOffering",
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings",
     "aws:ec2/getInstances:getInstances",
-    "aws:ec2/getInstances:getInstances",
     "aws:ec2/getSubnets:getSubnets",
     "aws:ec2/getVpc:getVpc",
     "aws:eks/getClusterAuth:getClusterAuth",
