@@ -116,7 +116,7 @@ class ProcessGroup:
 
     def _tell(self, line: str) -> None:
         if self._warden.stdin is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 self._warden.stdin.write(line + "\n")
                 self._warden.stdin.flush()
 

@@ -16,6 +16,7 @@ import os
 import sys
 import time
 import uuid
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,10 @@ class Box(Provider):
         started = time.time()
         identifier = f"{request.name}-{uuid.uuid4().hex[:8]}"
         outputs = outputs_of(request.properties, identifier, self.region)
-        made = lambda: save(identifier, request.urn, request.type, request.properties)  # noqa: E731
+
+        def made() -> None:
+            save(identifier, request.urn, request.type, request.properties)
+
         reason = await fault("create", request.name, made)
         made()
         record("create", request.name, started, timeout=request.timeout, urn=request.urn)
@@ -163,7 +167,7 @@ def _plain(value: PropertyValue | None) -> Any:
     inner = value.value
     if isinstance(inner, (list, tuple)):
         return [_plain(item) for item in inner]
-    if hasattr(inner, "items"):
+    if isinstance(inner, Mapping):
         return {key: _plain(item) for key, item in inner.items()}
     return inner
 
@@ -197,7 +201,7 @@ def record(op: str, name: str, started: float, **more: Any) -> None:
         out.write(line + "\n")
 
 
-async def fault(op: str, name: str, made: Any = None) -> str:
+async def fault(op: str, name: str, made: Callable[[], None] | None = None) -> str:
     """Do what faults.json says for this operation; returns the reason of a failed initialization."""
     file = CLOUD / "faults.json"
     if not file.exists():

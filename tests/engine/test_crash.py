@@ -165,6 +165,23 @@ def test_an_interrupted_run_ends_its_children_and_keeps_the_state(
     assert lab.up().changes == Changes(create=1, same=3)
 
 
+def test_a_second_interruption_kills_and_leaves_the_operation_pending(
+    lab: Lab, start: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    lab.program(CHAIN)
+    lab.fault("create", "b", delay=60)
+    process = start("up")
+    wait_for(lambda: (lab.cloud / "reached").exists())
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=8)
+    assert out.strip() == "False"
+    assert processes_of(lab) == []
+    (pending,) = lab.export()["pending_operations"]
+    assert pending["resource"]["urn"].endswith("::b")
+
+
 def test_nothing_is_left_running_after_a_run(lab: Lab) -> None:
     lab.up('Box("a")\n')
     assert processes_of(lab) == []
@@ -181,7 +198,7 @@ def test_a_second_run_is_told_who_holds_the_state(
         lab.run("destroy")
     assert f"process {process.pid} on " in locked.value.message
     assert "(up, since " in locked.value.message
-    assert locked.value.exit_code == ExitCode.CLOUD_FAILURE == 4
+    assert locked.value.exit_code is ExitCode.CLOUD_FAILURE
     # A preview only reads.
     assert lab.run("preview").ok
     process.kill()

@@ -247,3 +247,11 @@ def test_a_program_can_require_a_version_of_pulumi(lab: Lab) -> None:
     lab.program('pulumi.require_pulumi_version(">=4.0.0")\n')
     assert not lab.run("preview").ok
     assert "requires >=4.0.0" in lab.messages("error")
+
+
+def test_a_disabled_default_provider_is_not_used(lab: Lab) -> None:
+    lab.configure(config={"pulumi:disable-default-providers": '["box"]'}).program('Box("a")\n')
+    assert not lab.run("preview").ok
+    assert "the default provider of 'box' is disabled" in lab.messages("error")
+    lab.program('Box("a", {}, Opts(provider=BoxProvider("mine", "here")))\n')
+    assert lab.run("preview").ok

@@ -8,6 +8,7 @@ about defaults and fall-backs: pkg/resource/plugin/provider_plugin.go of Pulumi.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, urn_name, urn_type
 from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import ProviderError
 
+_DYING_S = 1.0
 # Pulumi's own limit (400 MiB): a message is one resource, and some carry whole manifests.
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", 400 * 1024 * 1024),
@@ -193,13 +195,11 @@ class Connection:
         return result
 
     def _failure(self, error: grpc.RpcError, inputs: Properties | None = None) -> ProviderError:
-        message = clean_message(error.details() or str(error.code()))
-        if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+        details = error.details() or str(error.code())
+        message = clean_message(details)
+        if _is_transport_failure(error.code(), details) and not self._lives_on():
             tail = "\n".join(self._plugin.stderr) if self._plugin is not None else ""
-            if self._plugin is None or not self._plugin.alive:
-                return ProviderStoppedError(
-                    f"provider '{self.package}' has stopped{': ' + tail if tail else ''}"
-                )
+            return ProviderStoppedError(f"provider '{self.package}' has stopped: {tail}".rstrip(": "))
         for detail in details_of(error):
             failed = provider_pb2.ErrorResourceInitFailed()
             if detail.Unpack(failed):
@@ -209,6 +209,21 @@ class Connection:
                     values.keep_secrets_of(partial.properties, inputs)
                 return partial
         return ProviderError(message)
+
+    def _lives_on(self) -> bool:
+        """Whether the process outlives a broken call: it may take a moment to be seen to have died."""
+        deadline = time.monotonic() + _DYING_S
+        while self._plugin is not None and self._plugin.alive:
+            if time.monotonic() > deadline:
+                return True
+            time.sleep(0.02)
+        return False
+
+
+def _is_transport_failure(code: grpc.StatusCode, details: str) -> bool:
+    return code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED) or any(
+        sign in details for sign in ("Stream removed", "Socket closed", "RST_STREAM")
+    )
 
 
 _EMPTY = empty_pb2.Empty()

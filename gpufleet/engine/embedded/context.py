@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,11 @@ class RunContext:
     slots: threading.Semaphore
     engine_address: str = ""
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def default_provider_disabled(self, package: str) -> bool:
+        """Whether the stack's configuration forbids a default provider for a package."""
+        named = json.loads(self.request.config.get("pulumi:disable-default-providers") or "[]")
+        return package != "pulumi" and ("*" in named or package in named)
 
     def package_config(self, package: str) -> dict[str, Any]:
         """The stack's configuration for a package (`aws:region` as `region`); secret values are Secrets."""

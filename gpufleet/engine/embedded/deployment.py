@@ -127,6 +127,11 @@ class Deployment:
     def default_provider(self, package: str, version: str, url: str) -> str:
         """The reference of the package's default provider, registered at the first call."""
         key = (package, version, url)
+        if self.context.default_provider_disabled(package):
+            raise StepFailedError(
+                f"the default provider of '{package}' is disabled by pulumi:disable-default-providers: "
+                f"pass an explicit one with the option provider"
+            )
         with self._lock:
             guard = self._defaults.setdefault(key, threading.Lock())
         with guard:

@@ -17,6 +17,7 @@ from gpufleet.engine.embedded.engine_service import EngineService
 from gpufleet.engine.embedded.monitor import Monitor
 from gpufleet.engine.plugins import pump
 
+_A_DAY_S = 86_400.0
 _EXECUTOR = Path(__file__).with_name("exec_program.py")
 
 
@@ -36,9 +37,9 @@ class Services:
         resource_pb2_grpc.add_ResourceMonitorServicer_to_server(monitor, self._server)
         self._server.start()
 
-    def stop(self, grace_s: float) -> None:
-        """Stop serving, giving calls under way `grace_s` to end, and wait for them."""
-        self._server.stop(grace_s).wait()
+    def stop(self) -> None:
+        """Take no more calls and wait for those under way: each is a step that must be recorded."""
+        self._server.stop(_A_DAY_S).wait()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 

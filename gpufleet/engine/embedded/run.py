@@ -19,7 +19,8 @@ from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.plugins import ProcessGroup
 
-# How long calls under way may take to end after an interruption before their providers are killed.
+# How long steps under way may take after an interruption before their providers are killed: their
+# operations then stay pending, since nobody knows how they ended.
 _INTERRUPT_GRACE_S = 10.0
 
 
@@ -31,6 +32,7 @@ class Run:
         self.outputs: Mapping[str, Any] = {}
         self._services = Services(request.parallel)
         self._stopped = False
+        self._killer: threading.Timer | None = None
         self.context = RunContext(
             request=request,
             dry_run=verb == "preview",
@@ -53,11 +55,11 @@ class Run:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            if self.context.cancelled.is_set():
-                self.ok = False
-                self.deployment.providers.cancel()
             self.drain()
         finally:
+            self.ok = self.ok and not self.context.cancelled.is_set()
+            if self._killer is not None:
+                self._killer.cancel()
             self.deployment.providers.close()
             self.context.processes.close()
             self._signals.close()
@@ -66,13 +68,23 @@ class Run:
         """No further registrations; wait for the ones under way."""
         if not self._stopped:
             self._stopped = True
-            self._services.stop(_INTERRUPT_GRACE_S if self.context.cancelled.is_set() else 600.0)
+            self._services.stop()
 
     def interrupt(self) -> None:
-        """Stop as soon as the steps under way allow."""
-        if not self.context.cancelled.is_set():
+        """Stop once the steps under way have ended; after a while, or when asked again, kill them."""
+        if self._killer is None:
             self.context.cancelled.set()
-            self.context.reporter.say("error", "interrupted: steps under way are ended, the state is kept")
+            # From here on in threads of their own: a signal handler must not wait.
+            threading.Thread(target=self._wind_down, name="interrupt", daemon=True).start()
+            self._killer = threading.Timer(_INTERRUPT_GRACE_S, self.context.processes.close)
+            self._killer.daemon = True
+            self._killer.start()
+        else:
+            threading.Thread(target=self.context.processes.close, name="kill", daemon=True).start()
+
+    def _wind_down(self) -> None:
+        self.context.reporter.say("error", "interrupted: steps under way are ended, the state is kept")
+        self.deployment.providers.cancel()
 
     def report_pending(self) -> None:
         """Tell what a dead run was doing when it died."""
