@@ -216,4 +216,3 @@ def test_destroy_leaves_nothing(first: RunResult, stack: Stack, rest: Rest):
     listed = rest.call("GET", "/apis/scheduling.k8s.io/v1/priorityclasses")["items"]
     assert not [item for item in listed if item["metadata"]["name"].startswith("gpufleet-")]
     assert rest.call("GET", "/apis/apps/v1/daemonsets")["items"] == []
-    stack.run("up")

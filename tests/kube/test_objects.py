@@ -182,6 +182,14 @@ def test_an_object_that_is_there_already_is_not_taken_over_unless_asked(engine, 
     engine.delete(made)
 
 
+def test_what_a_run_that_was_cut_short_made_is_taken_up(engine, rest):
+    first = engine.create(CONFIG_MAP, "a", config_map("forgotten", {"k": "1"}))
+    assert "already exists" in refused(engine.create, CONFIG_MAP, "a", config_map("forgotten", {"k": "2"}))
+    again = engine.create(CONFIG_MAP, "a", config_map("forgotten", {"k": "1"}))
+    assert again.state["metadata"]["uid"] == first.state["metadata"]["uid"]
+    engine.delete(again)
+
+
 def test_deleting_a_namespace_empties_it_and_waits_until_it_is_gone(engine, rest):
     made = engine.create(NAMESPACE, "n", {"metadata": {"name": "short-lived"}})
     engine.create(CONFIG_MAP, "a", config_map("a", {}, namespace="short-lived"))

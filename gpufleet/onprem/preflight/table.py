@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from gpufleet.onprem.preflight.verdict import Status, Verdict
 
@@ -27,6 +27,8 @@ _COLUMNS = (
 )
 _STYLE: dict[Status, str] = {"pass": "green", "warn": "yellow", "fail": "bold red", "not-judged": "dim"}
 _SHOWN_ELSEWHERE = frozenset({"gpu-links", "nic-links", "gpu-iommu", "uniform", "measured"})
+# Free space differs from host to host: while there is enough, it must not keep equal hosts apart.
+_NEVER_EQUAL = frozenset({"disk"})
 _NUMBERED = re.compile(r"(.*?)(\d+)([^\d]*)")
 
 
@@ -73,9 +75,12 @@ def preflight_table(verdicts: Sequence[Verdict]) -> RenderableType:
     for host in worst:
         cells = tuple(_cell(by_host[host].get(column)) for column in _COLUMNS)
         rows[(*cells, _colored(worst[host], worst[host]))].append(host)
-    table = Table("hosts", *_COLUMNS, "verdict", box=None, pad_edge=False)
+    # Host ranges are what one copies from here: they wrap and are never cut.
+    first = Column("hosts", overflow="fold", min_width=12)
+    table = Table(first, *_COLUMNS, "verdict", box=None, pad_edge=False)
     for cells, hosts in rows.items():
-        table.add_row(escape(fold_hosts(hosts)), *cells)
+        count = f" ({len(hosts)})" if len(hosts) > 1 else ""
+        table.add_row(escape(fold_hosts(hosts) + count), *cells)
     return Group(table, *_remarks(verdicts))
 
 
@@ -93,7 +98,10 @@ def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _cell(verdict: Verdict | None) -> str:
-    return "-" if verdict is None else _colored(verdict.status, verdict.measured)
+    if verdict is None:
+        return "-"
+    alike = verdict.check in _NEVER_EQUAL and verdict.status == "pass"
+    return _colored(verdict.status, "enough" if alike else verdict.measured)
 
 
 def _colored(status: Status, text: str) -> str:

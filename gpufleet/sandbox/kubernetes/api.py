@@ -79,20 +79,32 @@ class ApiServer:
         """See Store.apply. Unknown fields are refused, not dropped."""
         ref = self.resolve(manifest)
         path = self.path(ref)
-        if create and self.rest.find(path) is not None:
+        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": str(force).lower()}
+        found = self.rest.find(path) if create else None
+        if found is not None and not self._is_ours(path, manifest, found):
             raise ApiError(
                 409,
                 "AlreadyExists",
                 f"{ref} already exists",
                 remedy="delete it, choose another name, or set upsertExistingObjects to take it over",
             )
-        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": str(force).lower()}
         if dry_run:
             query["dryRun"] = "All"
         live = self.rest.call("PATCH", path, manifest, content_type=APPLY, query=query)
         if ref.kind == "CustomResourceDefinition" and not dry_run:
             return self._established(path, ref)
         return live
+
+    def _is_ours(self, path: str, manifest: Manifest, found: Manifest) -> bool:
+        """Whether applying would change nothing, not even who owns which field: an earlier run that was
+        cut short made this very object.
+        """
+        query = {"fieldManager": FIELD_MANAGER, "force": "false", "dryRun": "All"}
+        try:
+            applied = self.rest.call("PATCH", path, manifest, content_type=APPLY, query=query)
+        except ApiError:
+            return False
+        return applied == found
 
     def _established(self, path: str, ref: Ref) -> Manifest:
         """Waits until the server serves a new kind, so that its objects can follow at once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,6 +26,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = threading.Lock()
 
     def resolve(self, manifest: Manifest) -> Ref:
         """See Store.resolve."""
@@ -59,24 +61,26 @@ class Folder:
         del force
         ref = self.resolve(manifest)
         path = self.file(ref)
-        if create and path.exists():
+        rendered = _placed(manifest, ref)
+        if create and path.exists() and self.read(ref) != rendered:
             raise CloudError(
                 f"{ref} is rendered already: {path}",
                 remedy="delete the file if no stack has it, or give the object another name",
             )
-        rendered = _placed(manifest, ref)
         if not dry_run:
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(path, _yaml(rendered), mode=0o600)
+            with self._lock:
+                self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+                write_atomically(path, _yaml(rendered), mode=0o600)
         return rendered
 
     def delete(self, ref: Ref, *, timeout_s: float) -> None:
         """See Store.delete."""
         del timeout_s
-        self.file(ref).unlink(missing_ok=True)
-        # An empty folder would look like a cluster that is still there.
-        if self.path.is_dir() and not any(self.path.iterdir()):
-            self.path.rmdir()
+        with self._lock:
+            self.file(ref).unlink(missing_ok=True)
+            # An empty folder would look like a cluster that is still there.
+            if self.path.is_dir() and not any(self.path.iterdir()):
+                self.path.rmdir()
 
 
 def _placed(manifest: Manifest, ref: Ref) -> Manifest:

@@ -21,7 +21,8 @@ class Store(Protocol):
     def apply(self, manifest: Manifest, *, create: bool, force: bool, dry_run: bool) -> Manifest:
         """Brings the object to what `manifest` says, and returns it as it is then.
 
-        `create` refuses an object that is there already, `force` takes fields from other owners,
+        `create` refuses an object that is there already, unless it is the very object that `manifest`
+        describes (a run that was cut short made it). `force` takes fields from other owners,
         `dry_run` judges the object and changes nothing.
         """
         ...

@@ -39,10 +39,25 @@ def test_equal_hosts_share_a_row_and_a_fault_is_said_once(healthy, expected):
     del hosts["dgx009"]
     wanted = {f"dgx{n:03}": expected() for n in range(1, 65)}
     text = shown(judge(hosts, wanted))
-    assert "dgx[001-006,008,010-064]" in text
+    assert "dgx[001-006,008,010-064] (62)" in text
     assert text.count("7 GPUs on the PCI bus instead of 8") == 1
     assert "fail dgx009: measured: the host gave no measurements" in text
     assert len(text.splitlines()) < 12
+
+
+def test_hosts_that_differ_in_free_space_alone_share_a_row(healthy, expected):
+    hosts = {"dgx001": healthy(), "dgx002": healthy()}
+    hosts["dgx002"]["disks"]["/"]["free_bytes"] //= 2
+    assert "dgx[001-002] (2)" in shown(judge(hosts, dict.fromkeys(hosts, expected())))
+
+
+def test_no_host_is_cut_off_on_a_narrow_terminal(healthy, expected):
+    names = [f"dgx{n:03}" for n in range(1, 99, 2)]
+    hosts = {name: healthy() for name in names}
+    text = io.StringIO()
+    Console(file=text, width=100).print(preflight_table(judge(hosts, dict.fromkeys(hosts, expected()))))
+    assert "…" not in "".join(line[:14] for line in text.getvalue().splitlines())
+    assert "097" in text.getvalue()
 
 
 def test_text_in_brackets_is_shown_as_it_is(healthy, expected):

@@ -209,11 +209,31 @@ def test_deleting_leaves_neither_file_nor_folder(rendering, sandbox):
     assert not (sandbox / "manifests" / "test").exists()
 
 
-def test_two_resources_cannot_be_one_object(rendering):
+def test_another_object_of_the_same_name_is_not_overwritten(rendering, sandbox):
     rendering.create(QUOTA, "gpus", quota())
     with pytest.raises(grpc.RpcError) as refused:
-        rendering.create(QUOTA, "again", quota())
+        rendering.create(QUOTA, "again", quota("64"))
     assert "is rendered already" in refused.value.details()
+    assert load(sandbox, files(sandbox)[0]) == quota()
+
+
+def test_what_a_run_that_was_cut_short_rendered_is_taken_up(rendering, sandbox):
+    rendering.create(QUOTA, "gpus", quota())
+    assert rendering.create(QUOTA, "gpus", quota()).id == "research/gpus"
+    assert len(files(sandbox)) == 1
+
+
+def test_many_objects_come_and_go_at_once(rendering, sandbox):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def life(number: int) -> None:
+        for _ in range(5):
+            name = f"n{number}"
+            rendering.delete(rendering.create(NAMESPACE, name, {"metadata": {"name": name}}))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(life, range(8)))
+    assert files(sandbox) == []
 
 
 def test_a_custom_resource_keeps_its_group_and_the_keys_that_no_sdk_can_spell(rendering, sandbox):
