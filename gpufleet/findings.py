@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 Severity = Literal["error", "warning"]
 
+FINDINGS_SHOWN = "GPUFLEET_FINDINGS_SHOWN"
+"""Environment variable of a stack program whose caller has shown the fleet file's warnings already."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

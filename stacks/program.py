@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pulumi
 
 from gpufleet.errors import GpufleetError, SpecError
+from gpufleet.findings import FINDINGS_SHOWN
 from stacks.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -32,8 +34,9 @@ def _plan(root: Path, settings: Settings) -> FleetPlan:
     from gpufleet.plan import build_plan
 
     validated = validate(settings.fleet_file, root=root)
-    for finding in validated.findings:
-        pulumi.log.warn(_line(finding))
+    if not os.environ.get(FINDINGS_SHOWN):
+        for finding in validated.findings:
+            pulumi.log.warn(_line(finding))
     plan = build_plan(validated.loaded.spec, validated.catalog)
     if plan.environment != pulumi.get_stack():
         pulumi.log.warn(

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, get_args
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -24,7 +23,7 @@ from gpufleet.catalog.listing import (
 )
 from gpufleet.catalog.models import Fact, UsageClass
 from gpufleet.cli.catalog_refresh import refresh
-from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.console import PipeConsole, emit_json, out
 from gpufleet.cli.context import find_root
 from gpufleet.errors import InputError
 
@@ -242,7 +241,7 @@ def _show(
     notes: Sequence[str] = (),
 ) -> None:
     """The table, its legend, a warning for old prices, and the sources when asked for."""
-    console = out if out.is_terminal else Console(file=sys.stdout, width=WIDTH, highlight=False)
+    console = out if out.is_terminal else PipeConsole(file=sys.stdout, width=WIDTH, highlight=False)
     if count == 0:
         console.print("nothing in the catalog meets all these conditions; leave one out")
         return

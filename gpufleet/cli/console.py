@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,20 +19,58 @@ from gpufleet.findings import Finding
 _WIDTH_WITHOUT_TERMINAL = 120
 
 
+class PipeConsole(Console):
+    """A console that goes on in silence when its reader is gone (`| head`).
+
+    Rich would end the process there with exit code 1: in the middle of an update, and with the
+    code that means "refused".
+    """
+
+    def on_broken_pipe(self) -> None:
+        """Drop what is still to be written."""
+        self.quiet = True
+        silence(self.file)
+
+
+def silence(stream: Any) -> None:
+    """Send what is still written to `stream` nowhere, the flush at the end of the process included."""
+    try:
+        descriptor = stream.fileno()
+    except (io.UnsupportedOperation, AttributeError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Whether a person watches `stream`. Rich's own answer is also yes for FORCE_COLOR in a CI log."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
-    return Console(stderr=stderr, highlight=False, width=width)
+    # No emoji: they would make a picture of what stands between two colons in a user's own text.
+    return PipeConsole(stderr=stderr, highlight=False, emoji=False, width=width)
 
 
 out = _console(stderr=False)
 err = _console(stderr=True)
 
 
+def emit_text(text: str) -> None:
+    """Write text for a program as it is: never wrapped, coloured or cut."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
+
+
 def emit_json(document: Mapping[str, Any]) -> None:
     """Write one JSON object on one line of stdout: the last line of a command with --json."""
-    sys.stdout.write(json.dumps(document, default=str, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    emit_text(json.dumps(document, default=str) + "\n")
 
 
 def print_findings(findings: Iterable[Finding], console: Console = err) -> None:
@@ -38,15 +78,16 @@ def print_findings(findings: Iterable[Finding], console: Console = err) -> None:
     for finding in findings:
         color = "red" if finding.severity == "error" else "yellow"
         place = escape(f"{finding.file}:{finding.line}")
+        field = f"{escape(finding.field)}: " if finding.field else ""
         console.print(
             f"[bold]{place}[/bold]: [{color}]{finding.severity}[/{color}]: "
-            f"{escape(finding.field)}: {escape(finding.message)} [dim]({escape(finding.rule)})[/dim]",
+            f"{field}{escape(finding.message)} [dim]({escape(finding.rule)})[/dim]",
             soft_wrap=True,
         )
         value = finding.to_json()["value"]
         if value not in (None, ""):
-            console.print(f"    value:  {escape(str(value))}", soft_wrap=True)
-        console.print(f"    remedy: {escape(finding.remedy)}", soft_wrap=True)
+            console.print(f"    value:  {value}", soft_wrap=True, markup=False)
+        console.print(f"    remedy: {finding.remedy}", soft_wrap=True, markup=False)
 
 
 def print_error(error: GpufleetError) -> None:
@@ -55,7 +96,7 @@ def print_error(error: GpufleetError) -> None:
         print_findings(error.findings)
     err.print(f"[red]error:[/red] {escape(error.message)}", soft_wrap=True)
     if error.remedy:
-        err.print(f"  fix: {escape(error.remedy)}", soft_wrap=True)
+        err.print(f"  fix: {error.remedy}", soft_wrap=True, markup=False)
 
 
 def error_json(error: GpufleetError) -> dict[str, Any]:

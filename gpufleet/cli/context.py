@@ -12,9 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from gpufleet.engine.api import StackRequest
 from gpufleet.errors import InputError
 
@@ -62,8 +59,40 @@ class Workspace:
         """The workspace of an environment's name or of a path to a fleet file."""
         path = Path(target)
         if path.suffix in {".yaml", ".yml"} or os.sep in target:
-            return cls(find_root(path.parent if path.parent.is_dir() else None), str(path.resolve()))
+            folder = path.resolve().parent
+            return cls(find_root(folder if folder.is_dir() else None), str(path.resolve()))
         return cls(find_root(), target)
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the target is a fleet file's path and not an environment's name."""
+        return os.sep in self.target
+
+    def environment(self) -> str:
+        """The environment of the target, without judging its fleet file: a state outlives the file.
+
+        Raises InputError for a name of which this checkout knows nothing, neither a fleet file nor
+        a stack's settings nor a state, and what a broken fleet file raises for a path.
+        """
+        if self.is_path:
+            from gpufleet.spec.load import load_fleet
+
+            return load_fleet(self.target, root=self.root).environment
+        stacks, name = self.root / "stacks", self.target
+        known = (
+            stacks / name / "fleet.yaml",
+            stacks / f"Pulumi.{name}.yaml",
+            *(self.state_file(name, cloud) for cloud in get_args(Cloud)),
+        )
+        if not any(path.is_file() for path in known):
+            from gpufleet.spec.load import find_fleet_file
+
+            find_fleet_file(name, self.root)
+        return name
+
+    def state_file(self, environment: str, cloud: str) -> Path:
+        """Where the embedded engine keeps the stack of an environment in a cloud."""
+        return self.local / "state" / cloud / f"{environment}.json"
 
     def stack_config(self, environment: str) -> dict[str, str]:
         """The configuration in `stacks/Pulumi.<env>.yaml` with full keys; empty without the file.
@@ -74,6 +103,9 @@ class Workspace:
         path = self.root / "stacks" / f"Pulumi.{environment}.yaml"
         if not path.is_file():
             return {}
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
         try:
             data = YAML(typ="safe").load(path.read_text(encoding="utf-8")) or {}
         except YAMLError as error:
@@ -146,7 +178,7 @@ class Workspace:
             stack=environment,
             project_root=self.root,
             program_dir=self.root / "stacks",
-            state_file=self.local / "state" / cloud / f"{environment}.json",
+            state_file=self.state_file(environment, cloud),
             config=config,
             parallel=parallel,
             targets=targets,

@@ -31,7 +31,10 @@ def init(
     fleet: Annotated[str, typer.Option(help="The fleet's name.")] = "atlas",
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
-    """Write stacks/<env>/fleet.yaml and its stack configuration; never over an existing file."""
+    """Write a new environment from a commented template.
+
+    That is stacks/<env>/fleet.yaml and its stack configuration; never over an existing file.
+    """
     from gpufleet.spec.init import write_environment
 
     root = find_root()

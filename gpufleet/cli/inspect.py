@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json as json_module
 from typing import Annotated
 
 import typer
 
-from gpufleet.cli.console import emit_json, err, out, print_findings
+from gpufleet.cli.console import emit_json, emit_text, err, out, print_findings
 from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, SpecError
 
@@ -25,7 +26,10 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(environment: Environment, json: Json = False) -> int:
-    """Check a fleet file and list every finding with its file, line, value and remedy."""
+    """Check a fleet file and list all its findings.
+
+    Each has its file and line, the value, the rule, and the remedy.
+    """
     from gpufleet.checks import validate as run_validation
 
     workspace = Workspace.open(environment)
@@ -50,7 +54,10 @@ def validate(environment: Environment, json: Json = False) -> int:
 
 
 def plan(environment: Environment, json: Json = False) -> int:
-    """Show what the fleet file comes to: sites, nodes, interfaces, hosts, and the monthly cost."""
+    """Show what the fleet file comes to, and its monthly cost.
+
+    Sites, node groups, interfaces, storage and hosts, without an engine or a cloud.
+    """
     from gpufleet.checks import validate as run_validation
     from gpufleet.plan import build_plan
     from gpufleet.plan.json import plan_to_json
@@ -66,7 +73,7 @@ def plan(environment: Environment, json: Json = False) -> int:
     from gpufleet.report.plan_text import print_plan
 
     print_findings(validated.findings, err)
-    print_plan(fleet_plan, out)
+    print_plan(fleet_plan, out, dt.datetime.now(tz=dt.UTC).date())
     return int(ExitCode.DONE)
 
 
@@ -74,4 +81,4 @@ def schema() -> None:
     """Print the JSON schema of the fleet file, for editors."""
     from gpufleet.spec.schema import fleet_schema
 
-    typer.echo(json_module.dumps(fleet_schema(), indent=2))
+    emit_text(json_module.dumps(fleet_schema(), indent=2) + "\n")

@@ -75,13 +75,13 @@ def _stack_outputs(
     """The stack's outputs, or none and why: a rack is configured without any cloud at hand."""
     if not any(site.scheduler == "slurm" for site in plan.cloud):
         return {}, None
-    from gpufleet.cli.run import choose
+    from gpufleet.cli.stack_run import choose_engine
     from gpufleet.onprem.cloud_nodes import OUTPUT
 
     try:
         chosen = workspace.cloud(plan.environment, cloud)
         request = workspace.offline_request(plan.environment, chosen)
-        outputs = choose("auto", request).outputs(request)
+        outputs = choose_engine("auto", request).outputs(request)
     except GpufleetError as error:
         return {}, error.message
     return outputs, None if OUTPUT in outputs else f"the stack has no output {OUTPUT!r} yet"

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.context import Workspace, find_root
 
-app = typer.Typer(
-    help="The emulated AWS of this checkout: no account, no network, no cost.",
+app = new_app(
+    help="The emulated AWS of this checkout. It needs no account and no network, and costs nothing.",
     no_args_is_help=True,
-    rich_markup_mode=None,
 )
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
@@ -23,7 +23,7 @@ def _workspace() -> Workspace:
 
 @app.command()
 def start(json: Json = False) -> None:
-    """Start the emulated AWS, or find it running, and say where it listens."""
+    """Start the emulated AWS, and say where it listens."""
     from gpufleet.sandbox import daemon
 
     endpoint = daemon.ensure(_workspace().sandbox_root)
@@ -64,7 +64,7 @@ def stop(json: Json = False) -> None:
 
 @app.command()
 def reset(json: Json = False) -> None:
-    """Forget everything in the emulated AWS, and the states of the stacks that stood in it."""
+    """Forget the emulated AWS and the states of its stacks."""
     from gpufleet.engine.embedded.forget import forget_states
     from gpufleet.sandbox import daemon
 

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.commands import new_app
+from gpufleet.cli.console import emit_json, emit_text, err, is_terminal, out
 from gpufleet.cli.context import Workspace
 from gpufleet.errors import InputError
 
-app = typer.Typer(
-    help="Look at the state of an environment's stack.", no_args_is_help=True, rich_markup_mode=None
-)
+app = new_app(help="Look at the state of an environment's stack.", no_args_is_help=True)
 Environment = Annotated[str, typer.Argument(help="An environment or the path of a fleet file.")]
 CloudOption = Annotated[str | None, typer.Option("--cloud", help="sandbox or aws; default: the stack's own.")]
 EngineOption = Annotated[str, typer.Option("--engine", help="embedded or pulumi.")]
@@ -22,11 +22,10 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of t
 
 
 def _export(environment: str, cloud: str | None, engine: str) -> dict[str, object]:
-    from gpufleet.cli.run import environment_name
     from gpufleet.engine.select import select_engine
 
     workspace = Workspace.open(environment)
-    name = environment_name(workspace)
+    name = workspace.environment()
     request = workspace.offline_request(name, workspace.cloud(name, cloud))
     exported = select_engine(engine).export(request)
     if exported is None:
@@ -41,7 +40,10 @@ def _export(environment: str, cloud: str | None, engine: str) -> dict[str, objec
 def list_resources(
     environment: Environment, cloud: CloudOption = None, engine: EngineOption = "embedded", json: Json = False
 ) -> None:
-    """List the resources in the state: type, name and id."""
+    """List the resources in the state: type, name and id.
+
+    In a pipe these are separated by tabs and never cut.
+    """
     deployment = _export(environment, cloud, engine)["deployment"]
     resources = deployment.get("resources", []) if isinstance(deployment, dict) else []
     rows = [
@@ -56,14 +58,22 @@ def list_resources(
     if json:
         emit_json({"resources": rows})
         return
-    table = Table("type", "name", "id", box=None)
+    if not is_terminal(out.file):
+        emit_text("".join(f"{row['type']}\t{row['name']}\t{row['id']}\n" for row in rows))
+        return
+    table = Table(box=None)
+    for column in ("type", "name", "id"):
+        table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(row["type"], row["name"], row["id"])
+        table.add_row(*(Text(row[key]) for key in ("type", "name", "id")))
     out.print(table)
-    out.print(f"{len(rows)} resources")
+    err.print(f"{len(rows)} resources")
 
 
 @app.command()
 def export(environment: Environment, cloud: CloudOption = None, engine: EngineOption = "embedded") -> None:
-    """Print the state as `pulumi stack import` takes it; secrets stay encrypted."""
-    typer.echo(json_module.dumps(_export(environment, cloud, engine), indent=2))
+    """Print the state as `pulumi stack import` takes it.
+
+    Secrets stay encrypted.
+    """
+    emit_text(json_module.dumps(_export(environment, cloud, engine), indent=2) + "\n")

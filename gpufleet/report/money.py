@@ -8,11 +8,14 @@ from gpufleet.plan.models import CostRange
 
 
 def money(amount: Decimal | None, currency: str = "USD") -> str:
-    """`12,345 USD`, with cents below 100; `unknown` for None."""
+    """`12,345 USD`, with cents below 100, `0 USD` for nothing at all, and `unknown` for None.
+
+    An empty `currency` gives the number alone.
+    """
     if amount is None:
         return "unknown"
-    step = Decimal("0.01") if abs(amount) < 100 else Decimal(1)
-    return f"{amount.quantize(step, ROUND_HALF_EVEN):,} {currency}"
+    step = Decimal("0.01") if 0 < abs(amount) < 100 else Decimal(1)
+    return f"{amount.quantize(step, ROUND_HALF_EVEN):,} {currency}".rstrip()
 
 
 def money_range(cost: CostRange, currency: str = "USD") -> str:
@@ -22,8 +25,4 @@ def money_range(cost: CostRange, currency: str = "USD") -> str:
     text = money(cost.expected, currency)
     if cost.low is None or cost.high is None or cost.low == cost.high:
         return text
-    return f"{text} ({_plain(cost.low)} to {_plain(cost.high)})"
-
-
-def _plain(amount: Decimal) -> str:
-    return money(amount, "").strip()
+    return f"{text} ({money(cost.low, '')} to {money(cost.high, '')})"

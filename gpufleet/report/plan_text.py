@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+import datetime as dt
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from gpufleet.plan.models import CloudSitePlan, CostPlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
-from gpufleet.report.money import money, money_range
+from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
 
 
-def print_plan(plan: FleetPlan, console: Console) -> None:
-    """The whole plan: what `gpufleet plan` shows."""
+def print_plan(plan: FleetPlan, console: Console, today: dt.date) -> None:
+    """The whole plan: what `gpufleet plan` shows. The age of prices counts from `today`."""
     console.print(
         f"[bold]{escape(plan.fleet)}/{escape(plan.environment)}[/bold]: "
         f"{plan.gpus_at_maximum:,} GPUs at maximum, software channel {plan.software_channel}"
@@ -23,73 +21,43 @@ def print_plan(plan: FleetPlan, console: Console) -> None:
         _print_cloud_site(site, plan.cost, console)
     for rack_site in plan.onprem:
         _print_onprem_site(rack_site, plan.cost, console)
-    _print_cost(plan.cost, console)
+    print_cost(plan.cost, console, today)
 
 
 def print_summary(plan: FleetPlan, console: Console) -> None:
-    """Two or three lines: size of each site and the cost against the budget."""
-    for site in plan.cloud:
-        groups = ", ".join(
-            f"{group.name} {_nodes(group)} x {group.instance_type}" for group in site.node_groups
-        )
-        console.print(f"  {site.site} ({site.region}, {site.scheduler}): {escape(groups)}", soft_wrap=True)
-    for rack_site in plan.onprem:
-        console.print(
-            f"  {rack_site.site} (racks, {rack_site.scheduler}): {_hosts(rack_site)}", soft_wrap=True
-        )
-    console.print(budget_line(plan.cost))
-    for line in unknown_lines(plan.cost):
-        console.print(line, soft_wrap=True)
+    """A line for each site, and the cost against the budget: what `up` shows before it begins."""
+    for line in (*map(site_line, plan.cloud), *map(site_line, plan.onprem)):
+        console.print(f"  {escape(line)}", soft_wrap=True)
+    print_budget(plan.cost, plan.environment, console)
 
 
-def budget_line(cost: CostPlan) -> str:
-    """`cost: 12,345 USD a month (...) of a 20,000 USD budget (62%)`, coloured by how near it is."""
-    expected = cost.monthly.expected or Decimal(0)
-    share = expected / cost.budget_monthly * 100 if cost.budget_monthly else Decimal(0)
-    highest = cost.monthly.high or expected
-    color = (
-        "red" if expected > cost.budget_monthly else "yellow" if highest > cost.budget_monthly else "green"
-    )
-    bound = "at least " if cost.unknown else ""
-    text = (
-        f"  cost: [{color}]{bound}{money_range(cost.monthly, cost.currency)} a month[/{color}]"
-        f" of a {money(cost.budget_monthly, cost.currency)} budget ({share:.0f}%)"
-    )
-    if highest > cost.budget_monthly >= expected:
-        text += "; over it at maximum size"
-    if cost.upfront:
-        text += f"; {money(cost.upfront, cost.currency)} to be paid upfront"
-    return text
-
-
-def unknown_lines(cost: CostPlan) -> list[str]:
-    """One line for each price that nobody knows."""
-    return [
-        f"  [yellow]unknown cost[/yellow]: {escape(item.site)}/{escape(item.owner)}: "
-        f"{escape(item.what)} ({escape(item.reason)})"
-        for item in cost.unknown
-    ]
+def site_line(site: CloudSitePlan | OnPremSitePlan) -> str:
+    """`use1 (us-east-1, kubernetes): pretrain 2 x p5.48xlarge, serve 1-2 x g6.xlarge`."""
+    if isinstance(site, OnPremSitePlan):
+        return f"{site.site} (racks, {site.scheduler}): {_hosts(site)}"
+    groups = ", ".join(f"{group.name} {_nodes(group)} x {group.instance_type}" for group in site.node_groups)
+    return f"{site.site} ({site.region}, {site.scheduler}): {groups or 'no node groups'}"
 
 
 def _print_cloud_site(site: CloudSitePlan, cost: CostPlan, console: Console) -> None:
     console.print(
         f"\n[bold]{escape(site.site)}[/bold]  aws {site.region}  {', '.join(site.zones)}  "
-        f"{site.cidr}  {site.scheduler}"
+        f"{site.cidr}  NAT {site.nat}  {site.scheduler}"
     )
-    table = _table("node group", "type", "nodes", "GPUs", "bought", "network", "USD a month")
+    table = cost_table("node group", "type", "nodes", "GPUs", "bought", "network", "USD a month")
     for group in site.node_groups:
         table.add_row(
             escape(group.name),
             "\n".join(group.instance_types),
-            _nodes(group),
+            _nodes_wanted(group),
             f"{group.gpus_per_node * group.capacity.max} {group.gpu}",
             _bought(group),
             _network(group),
-            _owner_cost(cost, site.site, group.name),
+            owner_cost(cost, site.site, group.name),
         )
     if site.node_groups:
         console.print(table)
-    stores = _table("storage", "kind", "size", "throughput", "mount", "USD a month")
+    stores = cost_table("storage", "kind", "size", "throughput", "mount", "USD a month")
     for system in site.lustre:
         stores.add_row(
             escape(system.name),
@@ -97,11 +65,11 @@ def _print_cloud_site(site: CloudSitePlan, cost: CostPlan, console: Console) -> 
             f"{system.capacity_gib:,} GiB",
             f"{system.throughput} MB/s/TiB" if system.throughput else "fixed",
             system.mount,
-            _owner_cost(cost, site.site, system.name),
+            owner_cost(cost, site.site, system.name),
         )
     for bucket in site.buckets:
         stores.add_row(
-            escape(bucket.name), "S3 bucket", "", "", bucket.bucket, _owner_cost(cost, site.site, bucket.name)
+            escape(bucket.name), "S3 bucket", "", "", bucket.bucket, owner_cost(cost, site.site, bucket.name)
         )
     if site.lustre or site.buckets:
         console.print(stores)
@@ -112,36 +80,17 @@ def _print_onprem_site(site: OnPremSitePlan, cost: CostPlan, console: Console) -
         f"\n[bold]{escape(site.site)}[/bold]  racks  {site.system}  {site.fabric_kind} {site.fabric_speed} "
         f"{site.fabric_topology}  {site.scheduler}"
     )
-    console.print(f"  {_hosts(site)}; {_site_cost(cost, site.site)} a month", soft_wrap=True)
-
-
-def _print_cost(cost: CostPlan, console: Console) -> None:
-    table = _table("site", "owner", "what", "USD a month", "price of")
-    for line in cost.lines:
-        table.add_row(
-            escape(line.site),
-            escape(line.owner),
-            escape(line.what),
-            money_range(line.monthly, "").replace(" (", "\n(", 1),
-            line.date or "undated",
-        )
-    console.print("\n[bold]monthly cost[/bold] (730 hours)")
-    console.print(table)
-    console.print(budget_line(cost))
-    for text in unknown_lines(cost):
-        console.print(text, soft_wrap=True)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=True, show_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right" if column.startswith("USD") else "left")
-    return table
+    console.print(f"  {_hosts(site)}; {site_cost(cost, site.site, cost.currency)} a month", soft_wrap=True)
 
 
 def _nodes(group: NodeGroupPlan) -> str:
     capacity = group.capacity
     return str(capacity.max) if capacity.min == capacity.max else f"{capacity.min}-{capacity.max}"
+
+
+def _nodes_wanted(group: NodeGroupPlan) -> str:
+    capacity = group.capacity
+    return str(capacity.max) if capacity.min == capacity.max else f"{capacity.desired} ({_nodes(group)})"
 
 
 def _bought(group: NodeGroupPlan) -> str:
@@ -166,15 +115,3 @@ def _hosts(site: OnPremSitePlan) -> str:
     gpus = counts.get("gpu", 0) * site.gpus_per_node
     words = [f"{count} {role} host{'s' if count != 1 else ''}" for role, count in counts.items()]
     return f"{', '.join(words)}, {gpus:,} {site.gpu}"
-
-
-def _owner_cost(cost: CostPlan, site: str, owner: str) -> str:
-    found = cost.by_owner.get(f"{site}/{owner}")
-    if any(item.site == site and item.owner == owner for item in cost.unknown):
-        return "unknown" if found is None else f"at least {money_range(found, '').strip()}"
-    return money_range(found, "").replace(" (", "\n(", 1) if found is not None else ""
-
-
-def _site_cost(cost: CostPlan, site: str) -> str:
-    found = cost.by_site.get(site)
-    return money_range(found, cost.currency) if found is not None else "not priced"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from gpufleet.engine.api import SECRET, RunResult
+from gpufleet.report.changes_text import in_words, names_for_urns
+from gpufleet.report.sites import SiteChanges
 
-_WORDS = {
-    "create": ("created", "to create"),
-    "update": ("updated", "to update"),
-    "replace": ("replaced", "to replace"),
-    "delete": ("deleted", "to delete"),
-}
+_SHOWN_NAMES = 8
 
 
 def result_to_json(result: RunResult, cloud: str) -> dict[str, Any]:
@@ -55,41 +54,62 @@ def result_to_json(result: RunResult, cloud: str) -> dict[str, Any]:
     }
 
 
-def print_result(result: RunResult, environment: str, cloud: str, console: Console, errors: Console) -> None:
-    """Changes, failures, outputs, and the next command."""
+def sites_to_json(groups: Sequence[SiteChanges]) -> list[dict[str, Any]]:
+    """What changes in each site; `site` is null for what no site owns. Unchanged ones are counted only."""
+    return [
+        {
+            "site": group.site,
+            "changes": group.changes.to_json(),
+            "resources": [
+                {
+                    "urn": event.urn,
+                    "type": event.type,
+                    "name": event.name,
+                    "op": str(event.op),
+                    "diff": list(event.diff),
+                    "replace_keys": list(event.replace_keys),
+                }
+                for event in group.events
+            ],
+        }
+        for group in groups
+    ]
+
+
+def print_result(result: RunResult, console: Console, errors: Console) -> None:
+    """What changed, what failed and what was left out because of it."""
     console.print(summary_line(result))
-    failed = [event for event in result.failures if event.status == "failed"]
     skipped = [event for event in result.failures if event.status == "skipped"]
-    for event in failed:
-        errors.print(
-            f"[red]failed[/red] {escape(event.name)} ({event.type}): {escape(event.error)}", soft_wrap=True
-        )
+    for event in result.failures:
+        if event.status == "failed":
+            errors.print(
+                f"[red]failed[/red] {escape(event.name)} ({escape(event.type)}): "
+                f"{escape(names_for_urns(event.error))}",
+                soft_wrap=True,
+            )
     if skipped:
-        names = ", ".join(event.name for event in skipped[:8]) + (", ..." if len(skipped) > 8 else "")
+        names = ", ".join(event.name for event in skipped[:_SHOWN_NAMES])
+        more = f" and {len(skipped) - _SHOWN_NAMES} more" if len(skipped) > _SHOWN_NAMES else ""
         errors.print(
-            f"[yellow]skipped[/yellow] {len(skipped)} that depend on it: {escape(names)}", soft_wrap=True
+            f"[yellow]skipped[/yellow] {len(skipped)} that need what failed: {escape(names)}{more}",
+            soft_wrap=True,
         )
-    if result.verb == "up" and result.ok:
-        _print_outputs(result, console)
-    for line in _next_steps(result, environment, cloud):
-        console.print(line, soft_wrap=True)
 
 
-def summary_line(result: RunResult) -> str:
-    """`up: 12 created, 3 updated, 80 unchanged in 4.2 s`."""
-    foreseen = 1 if result.verb == "preview" else 0
-    counts = result.changes.to_json()
-    parts = [f"{counts[key]} {words[foreseen]}" for key, words in _WORDS.items() if counts[key]]
-    parts.append(f"{counts['same']} unchanged")
-    color = "green" if result.ok else "red"
-    return f"[bold {color}]{result.verb}[/bold {color}]: {', '.join(parts)} in {result.duration_s:.1f} s"
+def summary_line(result: RunResult) -> Text:
+    """`up: 12 created, 3 updated, 80 unchanged, 1 failed in 4.2 s`."""
+    parts = [in_words(result.changes, foreseen=result.verb == "preview"), f"{result.changes.same} unchanged"]
+    for status in ("failed", "skipped"):
+        count = sum(1 for event in result.failures if event.status == status)
+        parts.append(f"{count} {status}" if count else "")
+    line = Text(result.verb, style="bold green" if result.ok else "bold red")
+    words = ", ".join(part for part in parts if part)
+    return line.append(f": {words} in {result.duration_s:.1f} s", style="not bold default")
 
 
-def _print_outputs(result: RunResult, console: Console) -> None:
-    if not result.outputs:
-        return
-    console.print("outputs:")
-    for key, value in sorted(result.outputs.items()):
+def print_outputs(outputs: dict[str, Any], console: Console) -> None:
+    """The stack's outputs, nested ones indented; a secret says how to see it."""
+    for key, value in sorted(outputs.items()):
         _print_output(key, value, console, indent=1)
 
 
@@ -99,29 +119,33 @@ def _print_output(key: str, value: Any, console: Console, indent: int) -> None:
         console.print(f"{pad}{key}:", markup=False)
         for inner, item in value.items():
             _print_output(str(inner), item, console, indent + 1)
-    elif isinstance(value, list):
-        console.print(f"{pad}{key}: {', '.join(str(item) for item in value)}", markup=False, soft_wrap=True)
-    else:
-        shown = "[secret; `gpufleet outputs --show-secrets` prints it]" if value == SECRET else value
-        console.print(f"{pad}{key}: {shown}", markup=False, soft_wrap=True)
+        return
+    console.print(f"{pad}{key}: {_scalar(value)}", markup=False, soft_wrap=True)
 
 
-def _next_steps(result: RunResult, environment: str, cloud: str) -> list[str]:
-    suffix = f" --cloud {cloud}" if cloud == "sandbox" and environment != "sandbox" else ""
+def _scalar(value: Any) -> str:
+    if value == SECRET:
+        return "[secret; `gpufleet outputs --show-secrets` prints it]"
+    if isinstance(value, list):
+        return ", ".join(map(_scalar, value)) or "none"
+    if isinstance(value, dict) or value is None:
+        return "none"
+    return str(value)
+
+
+def next_steps(result: RunResult, target: str) -> str:
+    """What to do now. `target` is how the user named the environment, and the cloud where it matters."""
+    if not result.ok and result.verb == "preview":
+        return "nothing was changed. Mend the cause and preview again"
     if not result.ok:
-        return [
-            (
-                "nothing is lost: what exists is in the state. Mend the cause, then run the same "
-                "command again; it goes on from here"
-            )
-        ]
+        return (
+            "nothing is lost: what exists is in the state. Mend the cause, then run the same "
+            "command again; it goes on from here"
+        )
     if result.verb == "preview":
-        return [f"next: gpufleet up {environment}{suffix}"] if result.changes.total else ["nothing to do"]
+        return f"next: gpufleet up {target}" if result.changes.total else "nothing to do"
     if result.verb == "up":
-        return [
-            (
-                f"next: gpufleet outputs {environment}{suffix}   gpufleet inventory {environment}{suffix}"
-                f"   gpufleet destroy {environment}{suffix}"
-            )
-        ]
-    return []
+        return f"next: gpufleet outputs {target}   gpufleet inventory {target}   gpufleet destroy {target}"
+    if result.verb == "refresh" and result.changes.total:
+        return f"next: gpufleet preview {target}, which shows what `up` would set right"
+    return ""

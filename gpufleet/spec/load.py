@@ -44,7 +44,7 @@ def load_fleet(target: str, *, root: Path) -> LoadedFleet:
     Raises `InputError` when there is no such environment or file, and `SpecError` with all findings
     when the file does not hold. Rules over several fields are judged by `gpufleet.checks`.
     """
-    path = _locate(target, root)
+    path = find_fleet_file(target, root)
     shown = _show(path, root)
     entry, findings = read_document(path, shown)
     try:
@@ -85,7 +85,8 @@ def environments(root: Path) -> list[str]:
     return sorted(path.parent.name for path in (root / STACKS).glob(f"*/{FLEET_FILE}"))
 
 
-def _locate(target: str, root: Path) -> Path:
+def find_fleet_file(target: str, root: Path) -> Path:
+    """The fleet file that a target means: a path, or an environment's name; InputError for no such name."""
     if "/" in target or target.endswith((".yaml", ".yml")):
         return Path(target)
     path = root / STACKS / target / FLEET_FILE

@@ -1,0 +1,107 @@
+"""What ended a command early, said in the user's words: message, remedy and exit code."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+
+import typer
+from typer.exceptions import TyperException
+
+from gpufleet.cli.console import emit_json, err, error_json, print_error, silence
+from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError, RefusedError
+
+_STOPPED = "stopped; nothing was changed"
+_CHANGING = frozenset({"up", "refresh", "destroy"})
+
+# What a machine says when it is full, read-only, not ours or not what we take it for, and what helps.
+# Any other OSError is a fault of gpufleet's.
+_HOST_FAULTS = {
+    errno.ENOSPC: "make room on that disk, then run the same command again",
+    errno.EDQUOT: "make room in your quota, then run the same command again",
+    errno.EROFS: "that file system is read-only: work in a checkout that can be written",
+    errno.EACCES: "give yourself permission to it (who owns it? `ls -ld` says)",
+    errno.EPERM: "give yourself permission to it (who owns it? `ls -ld` says)",
+    errno.ENOTDIR: "a file is where a folder belongs: move it away",
+    errno.EEXIST: "something else is at that place: move it away",
+    errno.EISDIR: "a folder is where a file belongs: move it away",
+    errno.ENAMETOOLONG: "use a shorter name",
+    errno.EIO: "the disk or the network drive fails: see the system's log",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`), or pass a smaller --parallel",
+    errno.ENFILE: "the machine has too many files open: end something else",
+}
+
+
+def report(error: BaseException, arguments: Sequence[str]) -> int:
+    """Say on stderr (as JSON on stdout with --json) what `error` means; the exit code for it."""
+    as_json = "--json" in arguments
+    if isinstance(error, BrokenPipeError):
+        # Only what reads has its output piped away in the middle; runs print through PipeConsole.
+        silence(sys.stdout)
+        return int(ExitCode.DONE)
+    usage = _usage(error)
+    if usage is not None and not as_json:
+        err.print(usage, markup=False, soft_wrap=True)
+        return int(ExitCode.BAD_INPUT)
+    if isinstance(error, typer.Abort) and not as_json:
+        err.print(_STOPPED)
+        return int(ExitCode.REFUSED)
+    said = _in_words(error, arguments) or _internal(error)
+    if as_json:
+        emit_json(error_json(said))
+    else:
+        print_error(said)
+    return int(said.exit_code)
+
+
+def _in_words(error: BaseException, arguments: Sequence[str]) -> GpufleetError | None:
+    """The error as one of ours; None for a fault of gpufleet itself."""
+    if isinstance(error, GpufleetError):
+        return error
+    if isinstance(error, typer.Abort):
+        return RefusedError(_STOPPED)
+    if isinstance(error, TyperException):
+        return InputError(_option_message(error), remedy=f"see `{_command_path(error)} --help`")
+    if isinstance(error, KeyboardInterrupt):
+        if _CHANGING.isdisjoint(arguments[:1]):
+            return CloudError("interrupted")
+        return CloudError(
+            "interrupted; what was done is in the state",
+            remedy="run the same command again: it goes on from there",
+        )
+    if isinstance(error, OSError) and error.errno in _HOST_FAULTS:
+        place = f"{error.filename}: " if error.filename else ""
+        return CloudError(f"{place}{error.strerror}", remedy=_HOST_FAULTS[error.errno])
+    return None
+
+
+def _usage(error: BaseException) -> str | None:
+    """The help text of a group that was called without a command: click wraps it in an error."""
+    if isinstance(error, TyperException) and type(error).__name__ == "NoArgsIsHelpError":
+        return error.format_message()
+    return None
+
+
+def _option_message(error: TyperException) -> str:
+    # Typer passes on the prefix that pydantic puts before a ValueError's own words.
+    return error.format_message().replace("Value error, ", "", 1)
+
+
+def _command_path(error: TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return context.command_path if context is not None else "gpufleet"
+
+
+def _internal(error: BaseException) -> GpufleetError:
+    """A fault of ours: its traceback goes to a log, or to stderr where no log can be written."""
+    what = f"internal error ({type(error).__name__}: {error})"
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="gpufleet-", suffix=".log", delete=False) as log:
+            traceback.print_exception(error, file=log)
+    except OSError:
+        traceback.print_exception(error, file=sys.stderr)
+        return GpufleetError(what, remedy="report it with the lines above")
+    return GpufleetError(f"{what}; the details are in {log.name}", remedy="report it with that file")

@@ -1,0 +1,232 @@
+"""One run of an engine on one environment: what is shown before, during and after it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from gpufleet.cli.console import emit_json, err, is_terminal, out, print_findings
+from gpufleet.cli.context import Workspace
+from gpufleet.cli.progress import Progress
+from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest, Verb
+from gpufleet.errors import ExitCode, InputError
+from gpufleet.findings import FINDINGS_SHOWN
+
+if TYPE_CHECKING:
+    from gpufleet.checks import Validated
+    from gpufleet.plan.models import FleetPlan
+    from gpufleet.report.sites import SiteChanges
+
+
+def choose_engine(name: str, request: StackRequest) -> Engine:
+    """The engine of that name; `auto` stays with the embedded engine where it already keeps the stack."""
+    from gpufleet.engine.select import select_engine
+
+    return select_engine("embedded" if name == "auto" and request.state_file.exists() else name)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What all runs are asked: the environment or fleet file, and how to go about it."""
+
+    target: str
+    engine: str = "auto"
+    cloud: str | None = None
+    parallel: int = 16
+    yes: bool = False
+    json: bool = False
+
+
+class StackRun:
+    """One command on one stack. Makes sure of the environment, the cloud and the engine at once."""
+
+    def __init__(self, verb: Verb, options: Options) -> None:
+        self.verb: Verb = verb
+        self.options = options
+        self.workspace = Workspace.open(options.target)
+        self.name = self.workspace.environment()
+        self.cloud = self.workspace.cloud(self.name, options.cloud)
+        self.engine = choose_engine(options.engine, self.workspace.offline_request(self.name, self.cloud))
+        if verb != "preview":
+            self._require_somebody_to_ask()
+
+    # -- before
+
+    @cached_property
+    def validated(self) -> Validated:
+        """The fleet file, judged; SpecError with all its findings when it is wrong."""
+        from gpufleet.checks import validate
+
+        return validate(self.workspace.target, root=self.workspace.root)
+
+    @cached_property
+    def plan(self) -> FleetPlan:
+        """The plan of the fleet file."""
+        from gpufleet.plan import build_plan
+
+        return build_plan(self.validated.loaded.spec, self.validated.catalog)
+
+    @cached_property
+    def request(self) -> StackRequest:
+        """What the engine is asked; starts the emulated AWS where that is the cloud."""
+        request = self.workspace.request(self.name, self.cloud, parallel=self.options.parallel)
+        return replace(request, env={**request.env, FINDINGS_SHOWN: "1"})
+
+    def introduce(self) -> None:
+        """The first line: which engine and which cloud, before anything happens."""
+        url = self.request.env.get("AWS_ENDPOINT_URL", "")
+        if self.options.json:
+            return
+        engine = (
+            "embedded (Pulumi's protocol, no CLI)"
+            if self.engine.name == "embedded"
+            else "pulumi (the Pulumi CLI)"
+        )
+        cloud = (
+            f"sandbox (emulated AWS at {url}; no account, no cost)"
+            if self.cloud == "sandbox"
+            else "aws (a real account; resources cost money)"
+        )
+        out.print(
+            f"[bold]gpufleet {self.verb} {self.name}[/bold]  engine: {engine}  cloud: {cloud}", soft_wrap=True
+        )
+
+    def show_findings(self) -> None:
+        """The fleet file's warnings."""
+        if not self.options.json:
+            print_findings(self.validated.findings, err)
+
+    def show_plan(self) -> None:
+        """What the fleet file comes to, and its cost against the budget."""
+        from gpufleet.report.plan_text import print_summary
+
+        if not self.options.json:
+            print_summary(self.plan, out)
+
+    def _require_somebody_to_ask(self) -> None:
+        seen = is_terminal(out.file) or is_terminal(err.file)
+        somebody = sys.stdin is not None and sys.stdin.isatty() and seen and not self.options.json
+        if not self.options.yes and not somebody:
+            raise InputError(
+                f"{self.verb} asks before it changes anything, and there is nobody to ask"
+                + (" with --json" if self.options.json else " without a terminal"),
+                remedy=f"pass --yes (`gpufleet preview {self.options.target}` shows what `up` would change)",
+            )
+
+    def confirm(self, question: str) -> None:
+        """Ask before something changes, unless told not to."""
+        if not self.options.yes and not typer.confirm(question, err=not is_terminal(out.file)):
+            raise typer.Abort
+
+    # -- the run
+
+    def execute(self, verb: Verb) -> Outcome:
+        """Run the engine and show its progress."""
+        events: list[ResourceEvent] = []
+        with Progress(out, verb, quiet=self.options.json, listed=verb != "preview") as progress:
+
+            def take(event: Event) -> None:
+                if isinstance(event, ResourceEvent):
+                    events.append(event)
+                progress.on_event(event)
+
+            result: RunResult = getattr(self.engine, verb)(self.request, take)
+        return Outcome(result, tuple(events))
+
+    # -- after
+
+    def show_preview(self, outcome: Outcome) -> None:
+        """The changes under their sites, then sites, cost and budget where the eye ends up."""
+        from gpufleet.report.changes_text import print_site_changes
+        from gpufleet.report.cost_text import print_budget
+        from gpufleet.report.overview_text import ACCOUNT, print_overview
+        from gpufleet.report.plan_text import site_line
+        from gpufleet.report.run_text import print_result
+
+        groups = outcome.by_site(self.plan)
+        headings = {site.site: site_line(site) for site in self.plan.cloud}
+        for group in groups:
+            if group.events:
+                heading = ACCOUNT if group.site is None else headings.get(group.site, group.site)
+                print_site_changes(group, heading, out)
+        print_overview(self.plan, groups, out)
+        print_budget(self.plan.cost, self.name, out)
+        print_result(outcome.result, out, err)
+
+    def show_result(self, outcome: Outcome) -> None:
+        """What changed in which site, what failed, and the outputs."""
+        from gpufleet.report.overview_text import print_overview
+        from gpufleet.report.run_text import print_outputs, print_result
+
+        result = outcome.result
+        if self.verb == "up" and result.changes.total:
+            print_overview(self.plan, outcome.by_site(self.plan), out)
+        print_result(result, out, err)
+        if self.verb == "up" and result.ok and result.outputs:
+            out.print("outputs:")
+            print_outputs(dict(result.outputs), out)
+
+    def finish(self, outcome: Outcome) -> int:
+        """Print how it ended and what to do next; the exit code that says the same."""
+        from gpufleet.report.run_text import next_steps
+
+        if self.options.json:
+            self._emit(outcome)
+        else:
+            if outcome.result.verb == "preview":
+                self.show_preview(outcome)
+            else:
+                self.show_result(outcome)
+            suffix = f" --cloud {self.options.cloud}" if self.options.cloud else ""
+            advice = next_steps(outcome.result, f"{self.options.target}{suffix}")
+            if advice:
+                out.print(advice, soft_wrap=True, markup=False)
+        return int(outcome.exit_code)
+
+    def _emit(self, outcome: Outcome) -> None:
+        from gpufleet.plan.json import cost_to_json
+        from gpufleet.report.run_text import result_to_json, sites_to_json
+
+        document = result_to_json(outcome.result, self.cloud)
+        if self.verb in ("preview", "up"):
+            document["cost"] = cost_to_json(self.plan.cost)
+            document["findings"] = [finding.to_json() for finding in self.validated.findings]
+            document["sites"] = sites_to_json(outcome.by_site(self.plan))
+        emit_json(document)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a run and the events that led to it."""
+
+    result: RunResult
+    events: tuple[ResourceEvent, ...]
+
+    def by_site(self, plan: FleetPlan) -> tuple[SiteChanges, ...]:
+        """The changes by site."""
+        from gpufleet.report.sites import changes_by_site
+
+        return changes_by_site(self.result, self.events, plan)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Done, refused by a mandatory policy, or failed with the state kept."""
+        if self.result.ok:
+            return ExitCode.DONE
+        refused = any(violation.enforcement == "mandatory" for violation in self.result.violations)
+        return ExitCode.REFUSED if refused else ExitCode.CLOUD_FAILURE
+
+
+def state_summary(run: StackRun) -> dict[str, Any]:
+    """How many resources of which type the stack has now: type -> count; empty without a stack."""
+    exported = run.engine.export(run.workspace.offline_request(run.name, run.cloud)) or {}
+    deployment = exported.get("deployment") or {}
+    counts: dict[str, int] = {}
+    for resource in deployment.get("resources") or ():
+        if resource.get("custom") and not resource["type"].startswith("pulumi:"):
+            counts[resource["type"]] = counts.get(resource["type"], 0) + 1
+    return counts

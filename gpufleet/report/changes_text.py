@@ -1,0 +1,113 @@
+"""Changes on a terminal: one line for each resource, and a table of how many of which type."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpufleet.engine.api import Changes, Op, ResourceEvent
+from gpufleet.report.sites import SiteChanges
+
+GLYPHS = {
+    Op.CREATE: ("+", "green"),
+    Op.UPDATE: ("~", "yellow"),
+    Op.REPLACE: ("+-", "magenta"),
+    Op.CREATE_REPLACEMENT: ("++", "magenta"),
+    Op.DELETE_REPLACED: ("--", "magenta"),
+    Op.DELETE: ("-", "red"),
+    Op.READ: (">", "cyan"),
+    Op.REFRESH: ("^", "cyan"),
+    Op.SAME: (" ", "dim"),
+}
+KINDS = (Op.CREATE, Op.UPDATE, Op.REPLACE, Op.DELETE)
+_SHOWN_KEYS = 6
+_URN = re.compile(r"urn:pulumi:\S+::([^\s:]+)")
+
+
+def describe(event: ResourceEvent, depth: int = 0) -> Text:
+    """One resource event as a line: what happens, to which type and name, and what differs."""
+    glyph, color = GLYPHS[event.op]
+    line = Text()
+    line.append(f"{glyph:>2} {'  ' * depth}", style=color)
+    line.append(short_type(event.type), style="dim")
+    line.append(f"  {event.name}")
+    keys = event.replace_keys or event.diff
+    if keys and event.op is not Op.CREATE:
+        more = ", ..." if len(keys) > _SHOWN_KEYS else ""
+        line.append(f"  [{', '.join(keys[:_SHOWN_KEYS])}{more}]", style=color)
+    if event.status == "failed":
+        line.append(f"  failed: {names_for_urns(event.error)}", style="bold red")
+    elif event.status == "skipped":
+        line.append(f"  skipped: {names_for_urns(event.error)}", style="yellow")
+    elif event.status == "done" and event.elapsed_s >= 1:
+        line.append(f"  {event.elapsed_s:.0f}s", style="dim")
+    return line
+
+
+def short_type(token: str) -> str:
+    """`aws:ec2/vpc:Vpc` as `aws:ec2:Vpc`, the way Pulumi's own display shortens it."""
+    parts = token.split(":")
+    if len(parts) == 3 and "/" in parts[1]:
+        return f"{parts[0]}:{parts[1].split('/')[0]}:{parts[2]}"
+    return token
+
+
+def names_for_urns(message: str) -> str:
+    """A message of an engine with each resource's name in place of its URN."""
+    return _URN.sub(r"\1", message)
+
+
+def in_words(changes: Changes, *, foreseen: bool) -> str:
+    """`12 to create, 3 to update` (`12 created, ...` once done); empty without changes."""
+    words = {"create": "created", "update": "updated", "replace": "replaced", "delete": "deleted"}
+    counts = changes.to_json()
+    return ", ".join(
+        f"{counts[key]} {f'to {key}' if foreseen else done}" for key, done in words.items() if counts[key]
+    )
+
+
+def print_site_changes(group: SiteChanges, heading: str, console: Console) -> None:
+    """One site of a preview: how many of which type, then each change, children below their parents."""
+    console.print()
+    console.print(
+        Text(heading, style="bold").append(f"  {in_words(group.changes, foreseen=True)}", style="not bold"),
+        soft_wrap=True,
+    )
+    console.print(_type_table(group.events))
+    for event, depth in _as_tree(group.events):
+        console.print(describe(event, depth), soft_wrap=True)
+
+
+def _type_table(events: Sequence[ResourceEvent]) -> Table:
+    counts: dict[str, Counter[Op]] = {}
+    for event in events:
+        counts.setdefault(short_type(event.type), Counter())[event.op] += 1
+    kinds = [kind for kind in KINDS if any(row[kind] for row in counts.values())]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=True)
+    table.add_column("type", overflow="fold")
+    for kind in kinds:
+        table.add_column(str(kind), justify="right", style=GLYPHS[kind][1], no_wrap=True)
+    for name, row in sorted(counts.items()):
+        table.add_row(name, *(str(row[kind] or "") for kind in kinds))
+    return table
+
+
+def _as_tree(events: Iterable[ResourceEvent]) -> list[tuple[ResourceEvent, int]]:
+    """The events in order, each followed by its children one level deeper."""
+    own = {event.urn for event in events}
+    children: dict[str, list[ResourceEvent]] = {}
+    for event in events:
+        children.setdefault(event.parent if event.parent in own else "", []).append(event)
+    found: list[tuple[ResourceEvent, int]] = []
+    waiting = [(event, 0) for event in reversed(children.get("", []))]
+    while waiting:
+        event, depth = waiting.pop()
+        found.append((event, depth))
+        waiting += [(child, depth + 1) for child in reversed(children.pop(event.urn, []))]
+    return found

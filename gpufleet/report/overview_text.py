@@ -1,0 +1,50 @@
+"""The last table of a run: for each site what changes there and what it costs a month."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gpufleet.engine.api import Changes
+from gpufleet.plan.models import CloudSitePlan, FleetPlan
+from gpufleet.report.changes_text import GLYPHS, KINDS
+from gpufleet.report.cost_text import cost_table, site_cost
+from gpufleet.report.sites import SiteChanges
+
+ACCOUNT = "(account)"
+"""What stands where a resource belongs to no site: the stack itself, the budget."""
+
+
+def print_overview(plan: FleetPlan, groups: Sequence[SiteChanges], console: Console) -> None:
+    """One row for each site of the plan, racks included, and one for what no site owns."""
+    kinds = [kind for kind in KINDS if any(group.changes.to_json()[kind] for group in groups)]
+    table = cost_table("site", "where")
+    for kind in kinds:
+        table.add_column(str(kind), justify="right", style=GLYPHS[kind][1])
+    table.add_column("unchanged", justify="right")
+    table.add_column("USD a month", justify="right")
+    clouds = {site.site: site for site in plan.cloud}
+    for group in groups:
+        _row(table, group.site, _where(clouds.get(group.site or "")), group.changes, kinds, plan)
+    for rack_site in plan.onprem:
+        where = f"racks, {rack_site.scheduler} (Ansible's, not Pulumi's)"
+        _row(table, rack_site.site, where, None, kinds, plan)
+    console.print()
+    console.print(table)
+
+
+def _row(
+    table: Table, site: str | None, where: str, changes: Changes | None, kinds: Sequence[str], plan: FleetPlan
+) -> None:
+    counts = [""] * (len(kinds) + 1)
+    if changes is not None:
+        counts = [str(changes.to_json()[kind] or "") for kind in (*kinds, "same")]
+    cost = "" if site is None else site_cost(plan.cost, site, "")
+    table.add_row(escape(site or ACCOUNT), where, *counts, cost.replace(" (", "\n(", 1))
+
+
+def _where(site: CloudSitePlan | None) -> str:
+    return f"{site.region}, {site.scheduler}" if site is not None else ""
