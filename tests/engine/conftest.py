@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest
+from gpufleet.engine.api import DiagnosticEvent, Engine, Event, ResourceEvent, RunResult, StackRequest
 from gpufleet.engine.embedded import EmbeddedEngine
 
 HERE = Path(__file__).parent
@@ -97,7 +97,8 @@ class Lab:
 
     def messages(self, severity: str) -> str:
         """All diagnostics of a severity, joined."""
-        return "\n".join(event.message for event in self.events if getattr(event, "severity", "") == severity)
+        said = [event for event in self.events if isinstance(event, DiagnosticEvent)]
+        return "\n".join(event.message for event in said if event.severity == severity)
 
     # -- the cloud
 

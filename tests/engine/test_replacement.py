@@ -182,3 +182,33 @@ def test_generated_names_survive_updates_and_not_replacements(lab: Lab) -> None:
     assert lab.resources()["n"]["inputs"]["label"] == label
     lab.up('Box("n", {"size": 2, "zone": "y"}, kind="Named")\n')
     assert lab.resources()["n"]["inputs"]["label"] != label
+
+
+def test_a_dependant_that_no_longer_depends_is_left_alone(lab: Lab) -> None:
+    lab.up('a = Box("a", {"slot": 1})\nBox("b", {"slot": a.arn})\n')
+    before = lab.resources()["b"]["id"]
+    lab.fault("delete", "a", delay=1)
+    arn = lab.resources()["a"]["outputs"]["arn"]
+    lab.up(f'Box("b", {{"slot": "{arn}"}})\nBox("a", {{"slot": 2}})\n')
+    assert lab.resources()["b"]["id"] == before
+    assert lab.names() == ["a", "b"]
+
+
+def test_a_replacement_whose_first_deletion_fails_changes_nothing(lab: Lab) -> None:
+    text = 'a = Box("a", {{"slot": {0}}})\nBox("b", {{"slot": a.arn}})\n'
+    lab.up(text.format(1))
+    before = {name: lab.resources()[name]["id"] for name in ("a", "b")}
+    lab.fault("delete", "b", message="in use")
+    lab.program(text.format(2))
+    assert not lab.run("up").ok
+    assert {name: lab.resources()[name]["id"] for name in ("a", "b")} == before
+    assert lab.names() == ["a", "b"]
+    assert lab.up().changes == Changes(replace=2, same=1)
+
+
+def test_what_is_deleted_with_a_replaced_resource_is_replaced_without_being_deleted(lab: Lab) -> None:
+    text = 'a = Box("a", {{"slot": {0}}})\nBox("b", {{}}, Opts(deleted_with=a))\n'
+    lab.up(text.format(1))
+    lab.forget_calls()
+    assert lab.up(text.format(2)).changes == Changes(replace=2, same=1)
+    assert [call["name"] for call in lab.calls("delete")] == ["a"]

@@ -183,6 +183,18 @@ class Deployment:
                 self.refusal = error
         self.on_refusal()
 
+    def condemn(self, urn: str, why: Diff) -> bool:
+        """Claim an old resource for deletion ahead of its replacement; False when it is not to be had.
+
+        One that is being registered already does not depend on what is replaced now, whatever the
+        old state says, and one that was condemned before is somebody else's to delete.
+        """
+        with self._lock:
+            if urn in self._seen or urn in self.deleted:
+                return False
+            self.deleted[urn] = why
+            return True
+
     def judge(self, violations: Sequence[PolicyEvent]) -> None:
         """Report policy violations; a mandatory one fails what it is about."""
         for violation in violations:
@@ -199,6 +211,9 @@ class Deployment:
             with self._lock:
                 self._stack_outputs = (urn, outputs)
         elif urn in self.store.news:
+            if not self.dry_run:
+                # After a failure some may not be known: the state has no place for those.
+                outputs = {key: value for key, value in outputs.items() if not contains_unknown(value)}
             self.store.set_outputs(urn, outputs)
 
     def settle_stack_outputs(self, *, complete: bool) -> Properties:

@@ -117,7 +117,11 @@ class Registration:
         operations = deployment.operations_of(new)
         if self._must_import() and operations is not None:
             old = self._old = self._steps.take_over(operations, old)
-        recreating = old is not None and (new.urn in deployment.deleted or old.pending_replacement)
+        if new.urn in deployment.deleted:
+            # Another registration deletes the old one just now: only then is it known how that ended.
+            deployment.deletion_lock.acquire()
+            deployment.deletion_lock.release()
+        recreating = old is not None and old.pending_replacement
         fresh = old is None or old.external or recreating
         known: Properties = {} if fresh or old is None else old.inputs
         if old is not None and not fresh:
@@ -254,13 +258,13 @@ class Registration:
     def _delete_first(self, old: ResourceState) -> None:
         deployment = self._deployment
         with deployment.deletion_lock:
-            for dependent, why in reversed(dependents_to_replace(deployment, old)):
-                if dependent.urn in deployment.deleted:
-                    continue
+            found = dependents_to_replace(deployment, old)
+            dependents = [state for state, why in found if deployment.condemn(state.urn, why)]
+            together = {old.urn, *(state.urn for state in dependents)}
+            for dependent in reversed(dependents):
                 if dependent.protect and not dependent.delete:
                     raise StepFailedError(
                         f"replacing it deletes {dependent.urn} first, and that one is protected"
                     )
-                deployment.removal.delete_for_replacement(dependent)
-                deployment.deleted[dependent.urn] = why
-            deployment.removal.delete_for_replacement(old)
+                deployment.removal.delete_for_replacement(dependent, together)
+            deployment.removal.delete_for_replacement(old, together)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 
 from gpufleet.engine.api import Op
@@ -27,15 +27,18 @@ class Removal:
         self._operations_of = operations_of
         self._condemned_urns: set[str] = set()
 
-    def delete_for_replacement(self, state: ResourceState) -> None:
-        """Delete a resource ahead of its replacement; the state keeps it as one to be created again."""
+    def delete_for_replacement(self, state: ResourceState, together: Set[str]) -> None:
+        """Delete a resource ahead of its replacement; the state keeps it as one to be created again.
+
+        `together` are the URNs that go with it: one that is deleted with another is not deleted itself.
+        """
         if state.pending_replacement:
             return
         context = self._context
         step = context.reporter.start(Op.DELETE_REPLACED, state.urn, state.parent)
         with context.slots:
             number = context.store.begin("deleting", state)
-            self._call(state, number)
+            self._call(state, number, together)
             state.pending_replacement = True
             context.store.change_old(state, number=number)
         context.reporter.done(step)
@@ -88,7 +91,7 @@ class Removal:
             if state.custom and not state.retain_on_delete:
                 with context.slots:
                     number = context.store.begin("deleting", state)
-                    self._call(state, number)
+                    self._call(state, number, self._condemned_urns)
                     context.store.drop_old(state, number=number)
             else:
                 context.store.drop_old(state)
@@ -100,10 +103,10 @@ class Removal:
             context.reporter.plan(state, op)
         return True
 
-    def _call(self, state: ResourceState, number: int) -> None:
+    def _call(self, state: ResourceState, number: int, together: Set[str]) -> None:
         if self._context.dry_run or not state.custom or state.retain_on_delete or state.external:
             return
-        if state.deleted_with and state.deleted_with in self._condemned_urns:
+        if state.deleted_with and state.deleted_with in together:
             return
         try:
             operations = self._operations_of(state)

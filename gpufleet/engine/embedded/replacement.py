@@ -24,7 +24,7 @@ def dependents_to_replace(deployment: Deployment, root: ResourceState) -> list[t
     replaced = {root.urn}
     found: list[tuple[ResourceState, Diff]] = []
     for state in _dependents(deployment, root):
-        if state.urn in store.news or state.urn == root.urn:
+        if state.urn in store.news or state.urn == root.urn or state.pending_replacement:
             continue
         diff = _replacing_diff(deployment, state, replaced)
         if diff is not None:

@@ -23,7 +23,9 @@ def load_folded(state_file: Path) -> tuple[Folded, str, bool]:
     """The state on disk with a dead run's journal folded in, its digest, and whether there was one."""
     deployment, digest = checkpoint.load(state_file)
     records = read(journal_of(state_file), digest)
-    folded = fold(deployment["resources"], records, salt=checkpoint.salt_of(deployment))
+    # A journal counts resources in dependency order, whatever the order in the file.
+    resources = checkpoint.in_order(deployment["resources"])
+    folded = fold(resources, records, salt=checkpoint.salt_of(deployment))
     folded.pending = [*(deployment.get("pending_operations") or ()), *folded.pending]
     return folded, digest, bool(records)
 
