@@ -52,7 +52,11 @@ def checked_inputs(
 
 def diff(handler: Handler, old: Props, new: Props, ignore: list[str]) -> DiffResponse:
     """The exact difference between two sets of inputs, and whether it can be made in place."""
-    changes = [change for change in differences(handler, old, new) if not _ignored(change, ignore)]
+    changes = [
+        change
+        for change in differences(handler, old, new)
+        if not _ignored(change, ignore) and not _left_to_aws(handler, change)
+    ]
     changed = frozenset(top_level(change.path) for change in changes)
     forced = handler.replaces(old, new, changed) if changed else frozenset()
     replacing = {
@@ -82,6 +86,11 @@ def _ignored(change: Change, ignore: list[str]) -> bool:
         or change.dotted == path or change.dotted.startswith(f"{path}.")
         for path in ignore
     )  # fmt: skip
+
+
+def _left_to_aws(handler: Handler, change: Change) -> bool:
+    """A property that AWS fills in keeps its value when the program no longer names it."""
+    return change.kind == "delete" and change.path == change.dotted and change.dotted in handler.computed
 
 
 def _forces(handler: Handler, dotted: str) -> bool:
@@ -136,7 +145,7 @@ def planned_update(
     for key in handler.computed:
         if key not in inputs:
             state[key] = old.get(key, UNKNOWN)
-    changed = frozenset(top_level(change.path) for change in differences(handler, old_inputs, inputs))
+    changed = frozenset(diff(handler, old_inputs, inputs, []).diffs)
     for key in handler.unsettled(inputs, changed):
         state[key] = UNKNOWN
     return _with_known(handler, config, inputs, state)

@@ -110,8 +110,11 @@ class AwsProvider(api.Provider):
             handler, self._config, given, plain_map(request.old_inputs), request.name, request.random_seed
         )
         answer = {key: value for key, value in request.new_inputs.items() if key in given}
+        secrets = secret_keys(request.new_inputs)
         answer |= {
-            key: wrap(value) for key, value in filled.items() if key not in given or given[key] != value
+            key: wrap(value, secret=key in secrets)
+            for key, value in filled.items()
+            if key not in given or given[key] != value
         }
         return api.CheckResponse(
             answer, [api.CheckFailure(problem.path, problem.reason) for problem in problems]
@@ -197,6 +200,12 @@ class AwsProvider(api.Provider):
         except Exception as error:
             if is_missing(error):
                 return None
+            if isinstance(error, KeyError) and not known:
+                raise InputError(
+                    f"{handler.pulumi_type} {request.name} cannot be imported by its id "
+                    f"{request.resource_id!r} alone: the sandbox needs {error} too",
+                    remedy="let the program create it",
+                ) from error
             raise explain(error, f"{handler.pulumi_type} {request.name}", "reading") from error
 
     async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:

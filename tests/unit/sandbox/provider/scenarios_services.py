@@ -341,7 +341,7 @@ STORAGE = (
         "aws:fsx/lustreFileSystem:LustreFileSystem",
         lustre,
         lambda w: {"storageCapacity": 2400, "dataCompressionType": "NONE"},
-        lambda w: {"deploymentType": "SCRATCH_2", "perUnitStorageThroughput": None, "kmsKeyId": None},
+        lambda w: {"deploymentType": "SCRATCH_2", "perUnitStorageThroughput": None},
         lustre_drift,
     ),
     Scenario(

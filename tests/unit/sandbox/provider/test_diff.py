@@ -46,6 +46,12 @@ def test_ignored_paths_are_not_compared() -> None:
     assert diff(NODES, old, new, "scalingConfig", "labels").changes is False
 
 
+def test_a_property_that_aws_fills_in_is_kept_when_the_program_no_longer_names_it() -> None:
+    old = {"enableDnsHostnames": True, "cidrBlock": "10.0.0.0/16"}
+    assert diff("aws:ec2/vpc:Vpc", old, {"cidrBlock": "10.0.0.0/16"}).changes is False
+    assert diff("aws:ec2/vpc:Vpc", old, {**old, "enableDnsHostnames": False}).diffs == ["enableDnsHostnames"]
+
+
 def test_another_region_replaces_everything() -> None:
     assert diff("aws:ec2/vpc:Vpc", {"region": "us-east-1"}, {"region": "us-west-2"}).replaces == ["region"]
 
