@@ -43,7 +43,7 @@ class Lab:
             program_dir=program,
             state_file=folder / "state" / f"{stack}.json",
             providers={"box": PROVIDER},
-            env={"BOX_CLOUD": str(self.cloud), "PULUMI_CONFIG_PASSPHRASE": "correct horse"},
+            env={"BOX_CLOUD": str(self.cloud)},
             parallel=8,
         )
 

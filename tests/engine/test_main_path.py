@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.engine.api import SECRET, UNKNOWN, Changes, DiagnosticEvent
-from gpufleet.engine.errors import UnsupportedError
+from gpufleet.engine.errors import PassphraseError, UnsupportedError
 from gpufleet.errors import InputError
 
 from .conftest import Lab
@@ -379,3 +379,27 @@ def test_a_missing_program_and_policy_packs_are_refused_before_anything_happens(
     with pytest.raises(UnsupportedError, match="policy packs"):
         lab.program("").run("up", policy_packs=(tmp_path,))
     assert not lab.request.state_file.exists()
+
+
+def test_the_passphrase_may_come_with_the_request(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+    lab.configure(env={**lab.request.env, "PULUMI_CONFIG_PASSPHRASE": "given"})
+    lab.up('pulumi.export("s", pulumi.Output.secret("hunter2"))\n')
+    assert not lab.request.state_file.with_name("dev.json.passphrase").exists()
+    lab.configure(show_secrets=True)
+    assert lab.engine.outputs(lab.request) == {"s": "hunter2"}
+    with pytest.raises(PassphraseError, match="does not fit"):
+        lab.run("up", env={**lab.request.env, "PULUMI_CONFIG_PASSPHRASE": "other"})
+
+
+def test_resources_made_inside_an_apply_belong_to_the_stack(lab: Lab) -> None:
+    lab.up("""
+        def more(arn):
+            inner = Box("inner", {"of": arn})
+            return inner.arn.apply(lambda arn: Box("innermost", {"of": arn}).arn)
+
+        pulumi.export("arn", Box("outer").arn.apply(more))
+    """)
+    assert lab.names() == ["inner", "innermost", "outer"]
+    assert lab.engine.outputs(lab.request)["arn"].startswith("arn:innermost-")
+    assert lab.up().changes == Changes(same=4)

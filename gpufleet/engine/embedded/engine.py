@@ -49,7 +49,7 @@ class EmbeddedEngine:
             if data["type"] == ROOT_STACK_TYPE:
                 if not request.show_secrets:
                     return dict(present(from_json(data, _Masked()).outputs))
-                store = StateStore(request.state_file, "outputs", dry_run=True)
+                store = StateStore(request.state_file, "outputs", dry_run=True, env=request.env)
                 with store:
                     stack = store.by_urn[data["urn"]]
                     return dict(present(stack.outputs, show_secrets=True))
@@ -77,7 +77,7 @@ class EmbeddedEngine:
             )
         dry_run = verb == "preview"
         reporter = Reporter(on_event, dry_run=dry_run, show_secrets=request.show_secrets)
-        with StateStore(request.state_file, verb, dry_run=dry_run) as store:
+        with StateStore(request.state_file, verb, dry_run=dry_run, env=request.env) as store:
             run = Run(verb, request, reporter, store)
             with run:
                 run.report_pending()

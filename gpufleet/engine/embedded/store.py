@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -33,14 +34,19 @@ def load_folded(state_file: Path) -> tuple[Folded, str, bool]:
 class StateStore:
     """Context manager around one run's state. A preview opens it read-only, takes no lock, writes nothing.
 
+    The passphrase is looked for in this process's environment with `env` over it.
+
     `olds` is the state before the run, `news` (by URN) what the run has settled. All methods may be
     called from several threads; one that records a finished cloud operation returns once the record
     is on the disk. Leaving the context folds everything into the checkpoint, also after a failure.
     """
 
-    def __init__(self, state_file: Path, verb: str, *, dry_run: bool) -> None:
+    def __init__(
+        self, state_file: Path, verb: str, *, dry_run: bool, env: Mapping[str, str] | None = None
+    ) -> None:
         self._file = state_file
         self._dry_run = dry_run
+        self._env = {**os.environ, **(env or {})}
         self._guard: AbstractContextManager[Any] = nullcontext() if dry_run else StateLock(state_file, verb)
         self._lock = threading.Lock()
         self._journal: Journal | None = None
@@ -61,7 +67,7 @@ class StateStore:
 
     def _open(self) -> None:
         folded, digest, self.interrupted = load_folded(self._file)
-        self.manager = SecretsManager(self._file, folded.salt)
+        self.manager = SecretsManager(self._file, folded.salt, self._env)
         if self.interrupted and not self._dry_run:
             checkpoint.save(self._file, folded.resources, folded.pending, folded.salt)
             digest = checkpoint.load(self._file)[1]
