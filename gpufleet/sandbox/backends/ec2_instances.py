@@ -27,6 +27,9 @@ _OVERRIDES = (
 )
 
 
+_MOTOS_ROOT = "/dev/sda1"
+
+
 @operation("ec2", "RunInstances")
 def run_instances(call: Call) -> Passthrough:
     """Launch MaxCount instances, or refuse as EC2 does."""
@@ -93,6 +96,23 @@ def _own_interfaces(instance: Any, interfaces: list[Params]) -> None:
         interface.delete_on_termination = index not in kept
 
 
+def _own_volumes(instance: Any, mappings: list[Params]) -> None:
+    """One root volume for an instance, gone with it; moto adds one of 8 GiB whatever the launch says."""
+    devices, backend = instance.block_device_mapping, instance.ec2_backend
+    named = {one["DeviceName"]: one.get("Ebs") or {} for one in mappings}
+    root = instance.root_device_name
+    if root in named:
+        devices[root].delete_on_termination = named[root].get("DeleteOnTermination", True)
+        if _MOTOS_ROOT not in named:
+            devices.pop(_MOTOS_ROOT, None)
+    kept = {device.volume_id for device in devices.values()}
+    for volume in list(backend.volumes.values()):
+        attachment = volume.attachment
+        if attachment and attachment.instance.id == instance.id and volume.id not in kept:
+            volume.attachment = None
+            backend.delete_volume(volume.id)
+
+
 def _place(instance: Any, data: Params) -> None:
     placement = data.get("Placement") or {}
     if placement.get("GroupName"):
@@ -119,6 +139,9 @@ def _record_placement() -> None:
             data = self._get_template_from_args(kwargs["launch_template"]).data
         for instance in reservation.instances:
             _own_interfaces(instance, kwargs.get("nics") or data.get("NetworkInterfaces") or [])
+            _own_volumes(
+                instance, kwargs.get("block_device_mappings") or data.get("BlockDeviceMappings") or []
+            )
             _place(instance, data)
         return reservation
 

@@ -72,7 +72,11 @@ def _scaling_groups(clients: Clients) -> Found:
 
 def _keys(clients: Clients) -> Found:
     kms = clients("kms")
+    aliases = pages(kms, "list_aliases", "Aliases")
+    aws_own = {one.get("TargetKeyId") for one in aliases if one["AliasName"].startswith("alias/aws/")}
     for one in pages(kms, "list_keys", "Keys"):
+        if one["KeyId"] in aws_own:
+            continue
         key = kms.describe_key(KeyId=one["KeyId"])["KeyMetadata"]
         if key["KeyManager"] == "CUSTOMER" and key["KeyState"] != "PendingDeletion":
             tags = kms.list_resource_tags(KeyId=one["KeyId"])["Tags"]

@@ -245,6 +245,33 @@ def test_as_many_instances_as_asked_for_are_launched_and_their_interfaces_go_wit
     assert after == before
 
 
+@pytest.mark.parametrize("device", ["/dev/xvda", "/dev/sda1"])
+def test_an_instance_has_the_volumes_of_its_template_and_they_go_with_it(
+    aws: Any, network: Any, device: str
+) -> None:
+    ec2, ssm = aws("ec2"), aws("ssm")
+    name = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
+    if device == "/dev/sda1":
+        name = "/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id"
+    template = ec2.create_launch_template(
+        LaunchTemplateName=f"volumes{device.replace('/', '-')}",
+        LaunchTemplateData={
+            "ImageId": ssm.get_parameter(Name=name)["Parameter"]["Value"],
+            "InstanceType": "g6e.xlarge",
+            "BlockDeviceMappings": [{"DeviceName": device, "Ebs": {"VolumeSize": 200, "VolumeType": "gp3"}}],
+        },
+    )["LaunchTemplate"]["LaunchTemplateId"]
+    before = {one["VolumeId"] for one in ec2.describe_volumes()["Volumes"]}
+    (instance,) = ec2.run_instances(
+        LaunchTemplate={"LaunchTemplateId": template}, MinCount=1, MaxCount=1, SubnetId=network.subnets[0]
+    )["Instances"]
+    (volume,) = [one for one in ec2.describe_volumes()["Volumes"] if one["VolumeId"] not in before]
+    assert (volume["Size"], volume["VolumeType"]) == (200, "gp3")
+    assert volume["Attachments"][0]["Device"] == device == instance["RootDeviceName"]
+    ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
+    assert {one["VolumeId"] for one in ec2.describe_volumes()["Volumes"]} == before
+
+
 def test_topology_groups_instances_by_zone_group_and_leaf(aws: Any, network: Any, refused: Any) -> None:
     ec2 = aws("ec2", "us-east-1")
     ec2.create_placement_group(GroupName="one-rail", Strategy="cluster")

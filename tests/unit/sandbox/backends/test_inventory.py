@@ -17,7 +17,9 @@ def test_reading_adds_nothing_that_would_be_listed(endpoint: Any, aws: Any) -> N
     name = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
     aws("ssm").get_parameter(Name=name)
     aws("iam").get_policy(PolicyArn="arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
-    aws("kms").list_aliases()
+    volume = aws("ec2").create_volume(AvailabilityZone="us-east-1a", Size=1, Encrypted=True)["VolumeId"]
+    aws("ec2").delete_volume(VolumeId=volume)
+    assert aws("kms").list_keys()["Keys"], "the key that AWS keeps for volumes"
     assert list_resources(endpoint, ["us-east-1"]) == []
 
 
