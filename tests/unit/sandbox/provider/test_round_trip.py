@@ -14,8 +14,9 @@ from tests.unit.sandbox.provider.conftest import DEFAULT_TAGS
 from tests.unit.sandbox.provider.driver import Engine, Resource
 from tests.unit.sandbox.provider.scenarios import Scenario, changed
 from tests.unit.sandbox.provider.scenarios_compute import COMPUTE
+from tests.unit.sandbox.provider.scenarios_identity import IDENTITY
 from tests.unit.sandbox.provider.scenarios_network import NETWORK
-from tests.unit.sandbox.provider.scenarios_services import IDENTITY, MESSAGES_AND_MONEY, STORAGE
+from tests.unit.sandbox.provider.scenarios_services import MESSAGES_AND_MONEY, STORAGE
 from tests.unit.sandbox.provider.world import World
 
 SCENARIOS = (*NETWORK, *COMPUTE, *IDENTITY, *STORAGE, *MESSAGES_AND_MONEY)
