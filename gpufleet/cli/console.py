@@ -20,11 +20,17 @@ _WIDTH_WITHOUT_TERMINAL = 120
 
 
 class PipeConsole(Console):
-    """A console that goes on in silence when its reader is gone (`| head`).
+    """Wraps for people only, and goes on in silence when its reader is gone (`| head`).
 
     Rich would end the process there with exit code 1: in the middle of an update, and with the
     code that means "refused".
     """
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As Rich's own, but `soft_wrap` (lines stay whole) is for pipes: a screen breaks between words."""
+        if options.get("soft_wrap") and self.is_terminal:
+            options["soft_wrap"] = False
+        super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         """Drop what is still to be written."""

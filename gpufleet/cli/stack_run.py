@@ -165,10 +165,10 @@ class StackRun:
         result = outcome.result
         if self.verb == "up" and result.changes.total:
             print_overview(self.plan, outcome.by_site(self.plan), out)
-        print_result(result, out, err)
         if self.verb == "up" and result.ok and result.outputs:
             out.print("outputs:")
-            print_outputs(dict(result.outputs), out)
+            print_outputs(result.outputs, out)
+        print_result(result, out, err)
 
     def finish(self, outcome: Outcome) -> int:
         """Print how it ended and what to do next; the exit code that says the same."""

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gpufleet.engine.api import Changes
+from gpufleet.engine.api import Changes, Op
 from gpufleet.plan.models import CloudSitePlan, FleetPlan
 from gpufleet.report.changes_text import GLYPHS, KINDS
 from gpufleet.report.cost_text import cost_table, site_cost
@@ -20,11 +20,12 @@ ACCOUNT = "(account)"
 
 def print_overview(plan: FleetPlan, groups: Sequence[SiteChanges], console: Console) -> None:
     """One row for each site of the plan, racks included, and one for what no site owns."""
-    kinds = [kind for kind in KINDS if any(group.changes.to_json()[kind] for group in groups)]
+    counted = [group.changes.to_json() for group in groups]
+    kinds = [kind for kind in (*KINDS, Op.SAME) if any(counts[kind] for counts in counted)]
     table = cost_table("site", "where")
     for kind in kinds:
-        table.add_column(str(kind), justify="right", style=GLYPHS[kind][1])
-    table.add_column("unchanged", justify="right")
+        name = "unchanged" if kind is Op.SAME else str(kind)
+        table.add_column(name, justify="right", style=GLYPHS[kind][1])
     table.add_column("USD a month", justify="right")
     clouds = {site.site: site for site in plan.cloud}
     for group in groups:
@@ -39,12 +40,11 @@ def print_overview(plan: FleetPlan, groups: Sequence[SiteChanges], console: Cons
 def _row(
     table: Table, site: str | None, where: str, changes: Changes | None, kinds: Sequence[str], plan: FleetPlan
 ) -> None:
-    counts = [""] * (len(kinds) + 1)
-    if changes is not None:
-        counts = [str(changes.to_json()[kind] or "") for kind in (*kinds, "same")]
+    counts = changes.to_json() if changes is not None else {}
     cost = "" if site is None else site_cost(plan.cost, site, "")
-    table.add_row(escape(site or ACCOUNT), where, *counts, cost.replace(" (", "\n(", 1))
+    shown = (str(counts.get(kind) or "") for kind in kinds)
+    table.add_row(escape(site or ACCOUNT), where, *shown, cost.replace(" (", "\n(", 1))
 
 
 def _where(site: CloudSitePlan | None) -> str:
-    return f"{site.region}, {site.scheduler}" if site is not None else ""
+    return f"{site.region}, {site.scheduler}" if site is not None else "what no site owns"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from gpufleet.report.changes_text import in_words, names_for_urns
 from gpufleet.report.sites import SiteChanges
 
 _SHOWN_NAMES = 8
+_LONGEST_OUTPUT = 110
 
 
 def result_to_json(result: RunResult, cloud: str) -> dict[str, Any]:
@@ -77,8 +78,7 @@ def sites_to_json(groups: Sequence[SiteChanges]) -> list[dict[str, Any]]:
 
 
 def print_result(result: RunResult, console: Console, errors: Console) -> None:
-    """What changed, what failed and what was left out because of it."""
-    console.print(summary_line(result))
+    """What failed, what was left out because of it, and how much changed."""
     skipped = [event for event in result.failures if event.status == "skipped"]
     for event in result.failures:
         if event.status == "failed":
@@ -94,6 +94,7 @@ def print_result(result: RunResult, console: Console, errors: Console) -> None:
             f"[yellow]skipped[/yellow] {len(skipped)} that need what failed: {escape(names)}{more}",
             soft_wrap=True,
         )
+    console.print(summary_line(result), soft_wrap=True)
 
 
 def summary_line(result: RunResult) -> Text:
@@ -107,7 +108,7 @@ def summary_line(result: RunResult) -> Text:
     return line.append(f": {words} in {result.duration_s:.1f} s", style="not bold default")
 
 
-def print_outputs(outputs: dict[str, Any], console: Console) -> None:
+def print_outputs(outputs: Mapping[str, Any], console: Console) -> None:
     """The stack's outputs, nested ones indented; a secret says how to see it."""
     for key, value in sorted(outputs.items()):
         _print_output(key, value, console, indent=1)
@@ -115,12 +116,17 @@ def print_outputs(outputs: dict[str, Any], console: Console) -> None:
 
 def _print_output(key: str, value: Any, console: Console, indent: int) -> None:
     pad = "  " * indent
-    if isinstance(value, dict) and value:
+    short = f"{pad}{key}: {_scalar(value)}"
+    if isinstance(value, Mapping) and value and (_is_nested(value) or len(short) > _LONGEST_OUTPUT):
         console.print(f"{pad}{key}:", markup=False)
-        for inner, item in value.items():
+        for inner, item in sorted(value.items()):
             _print_output(str(inner), item, console, indent + 1)
         return
-    console.print(f"{pad}{key}: {_scalar(value)}", markup=False, soft_wrap=True)
+    console.print(short, markup=False, soft_wrap=True)
+
+
+def _is_nested(value: Mapping[str, Any]) -> bool:
+    return any(isinstance(item, Mapping) and item for item in value.values())
 
 
 def _scalar(value: Any) -> str:
@@ -128,9 +134,9 @@ def _scalar(value: Any) -> str:
         return "[secret; `gpufleet outputs --show-secrets` prints it]"
     if isinstance(value, list):
         return ", ".join(map(_scalar, value)) or "none"
-    if isinstance(value, dict) or value is None:
-        return "none"
-    return str(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_scalar(item)}" for key, item in sorted(value.items())) or "none"
+    return "none" if value is None else str(value)
 
 
 def next_steps(result: RunResult, target: str) -> str:
