@@ -8,6 +8,7 @@ ansible-runner writes of the environment is removed as soon as the process runs.
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from typing import Any
 
 from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.onprem.events import HostStats, TaskEvent, host_stats, task_event
+from gpufleet.onprem.stragglers import MARK, end_marked
 
 OnTask = Callable[[TaskEvent], None]
 
@@ -97,17 +99,25 @@ def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookRes
 
     _require(run)
     recorder = _Recorder(on_task)
+    token = secrets.token_hex(16)
     started = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="gpufleet-ansible-", ignore_cleanup_errors=True) as folder,
         _signals_restored(),
     ):
         private = Path(folder)
-        outcome = ansible_runner.run(
-            **_arguments(run, private),
-            event_handler=recorder,
-            status_handler=_forgetting(private),
-        )
+        try:
+            outcome = ansible_runner.run(
+                **_arguments(run, private, token),
+                event_handler=recorder,
+                status_handler=_forgetting(private),
+            )
+            whole = outcome.status in ("successful", "failed")
+        except BaseException:
+            end_marked(token)
+            raise
+        if not whole:
+            end_marked(token)
     duration = time.monotonic() - started
     if outcome.status == "canceled":
         raise KeyboardInterrupt
@@ -169,7 +179,7 @@ def _require(run: PlaybookRun) -> None:
             raise InputError(f"there is no {what} {path}", remedy=f"name an existing {what}")
 
 
-def _arguments(run: PlaybookRun, private: Path) -> dict[str, Any]:
+def _arguments(run: PlaybookRun, private: Path, token: str) -> dict[str, Any]:
     flags = [flag for flag, wanted in (("--check", run.check), ("--diff", run.diff)) if wanted]
     return {
         "private_data_dir": str(private),
@@ -180,7 +190,7 @@ def _arguments(run: PlaybookRun, private: Path) -> dict[str, Any]:
         "forks": run.forks,
         "extravars": dict(run.variables) or None,
         "cmdline": " ".join(flags) or None,
-        "envvars": _environment(run, private),
+        "envvars": _environment(run, private) | {MARK: token},
         "timeout": run.timeout_s,
         "settings": {"pexpect_timeout": 1, "suppress_output_file": True},
         "suppress_env_files": True,

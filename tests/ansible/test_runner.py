@@ -195,20 +195,33 @@ def test_a_file_that_is_not_there_is_named(project, what):
         run_playbook(gone)
 
 
-def test_a_run_that_takes_too_long_is_ended(project):
+def leftovers(text: str) -> list[str]:
+    """Processes whose arguments hold `text`."""
+    found = [_read(path).replace(b"\0", b" ") for path in Path("/proc").glob("[0-9]*/cmdline")]
+    return [line.decode(errors="replace") for line in found if text.encode() in line]
+
+
+def test_a_run_that_takes_too_long_is_ended_with_all_that_it_started(project, monkeypatch):
+    private = project / "private"
+    private.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
     started = time.monotonic()
-    with pytest.raises(CloudError, match="did not end within 2 s"):
-        run_playbook(changed(playbook(project, shell("sleep 60")), timeout_s=2))
+    with pytest.raises(CloudError, match="did not end within 4 s"):
+        run_playbook(changed(playbook(project, shell("sleep 61.25")), timeout_s=4))
     assert time.monotonic() - started < 30
+    assert leftovers("sleep 61.25") == []
+    assert leftovers(str(project)) == []
+    assert list(private.iterdir()) == []
 
 
-def test_a_signal_ends_the_run_and_its_handler_is_given_back(project):
+def test_a_signal_ends_the_run_with_all_that_it_started_and_its_handler_is_given_back(project):
     before = signal.getsignal(signal.SIGINT)
-    timer = threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_playbook(playbook(project, shell("sleep 60")))
+            run_playbook(playbook(project, shell("sleep 61.75")))
     finally:
         timer.cancel()
     assert signal.getsignal(signal.SIGINT) is before
+    assert leftovers("sleep 61.75") == []

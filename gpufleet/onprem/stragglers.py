@@ -1,0 +1,47 @@
+"""Processes that outlive the one that was ended: found by a mark in their environment, and ended too.
+
+Ansible's workers lead sessions of their own, so that ending `ansible-playbook` and its group leaves
+them at work. Whatever they start inherits the mark. (Linux; elsewhere nothing is found.)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+MARK = "GPUFLEET_ANSIBLE_RUN"
+_GRACE_S = 3.0
+_PROC = Path("/proc")
+
+
+def marked(token: str) -> list[int]:
+    """Processes of this user whose environment carries `token`."""
+    wanted = f"{MARK}={token}".encode()
+    found = []
+    for path in _PROC.glob("[0-9]*/environ"):
+        try:
+            environment = path.read_bytes()
+        except OSError:
+            continue
+        if wanted in environment.split(b"\0"):
+            found.append(int(path.parent.name))
+    return found
+
+
+def end_marked(token: str) -> None:
+    """Ends every process with the mark: asks first, and insists after a few seconds."""
+    deadline = time.monotonic() + _GRACE_S
+    sign = signal.SIGTERM
+    while left := marked(token):
+        if time.monotonic() > deadline:
+            sign = signal.SIGKILL
+        for process in left:
+            try:
+                os.kill(process, sign)
+            except ProcessLookupError:
+                continue
+        if time.monotonic() > deadline + _GRACE_S:
+            return
+        time.sleep(0.1)
