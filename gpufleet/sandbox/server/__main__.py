@@ -84,7 +84,11 @@ def _share_service_models() -> None:
 
 
 class _Server:
-    """moto's server on a loopback port, with its saver and its idle watch."""
+    """moto's server on a loopback port, with its saver and its watch.
+
+    The watch stops it when nobody asks for long, or when its folder is gone (a checkout that was
+    deleted): a server that no runtime file names can be found by nobody.
+    """
 
     def __init__(self, files: Files, idle: float) -> None:
         from gpufleet.sandbox.server import snapshot
@@ -101,7 +105,8 @@ class _Server:
         snapshot.load(files.snapshot)
         self._files = files
         self._idle = idle
-        self._saver = Saver(files.snapshot)
+        self._runtime = Runtime(0, 0, "")
+        self._saver = Saver(files.snapshot, self._owns_folder)
         self._app = SandboxApp(self._saver.changed)
         try:
             port = int(files.port.read_text())
@@ -119,10 +124,11 @@ class _Server:
             signal.signal(signum, lambda *_: self._shutdown())
         pid = os.getpid()
         runtime = Runtime(pid, self._server.server_port, process_start(pid), self._code)
-        self._saver.start(self._app.lock)
-        threading.Thread(target=self._watch, name="sandbox-idle", daemon=True).start()
+        self._runtime = runtime
         write_private(self._files.port, str(runtime.port).encode())
         runtime.write(self._files.runtime)
+        self._saver.start(self._app.lock)
+        threading.Thread(target=self._watch, name="sandbox-idle", daemon=True).start()
         if ready is not None:
             os.close(ready)
         try:
@@ -132,7 +138,7 @@ class _Server:
                 self._saver.close()
             finally:
                 self._server.server_close()
-                if Runtime.read(self._files.runtime) == runtime:
+                if self._owns_folder():
                     self._files.runtime.unlink()
 
     def _shutdown(self) -> None:
@@ -140,9 +146,13 @@ class _Server:
         threading.Thread(target=self._server.shutdown, daemon=True).start()
 
     def _watch(self) -> None:
-        while time.monotonic() - self._app.last_request < self._idle:
+        while time.monotonic() - self._app.last_request < self._idle and self._owns_folder():
             time.sleep(min(1.0, self._idle / 4))
         self._shutdown()
+
+    def _owns_folder(self) -> bool:
+        found = Runtime.read(self._files.runtime)
+        return found is not None and (found.pid, found.started) == (self._runtime.pid, self._runtime.started)
 
 
 if __name__ == "__main__":

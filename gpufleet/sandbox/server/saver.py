@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from gpufleet.sandbox.server import snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
 QUIET = 0.2
@@ -26,10 +27,15 @@ LATEST = 1.0
 
 
 class Saver:
-    """Saves `dump()` of the backends to `path` while `lock` keeps requests out."""
+    """Saves `dump()` of the backends to `path` while `lock` keeps requests out.
 
-    def __init__(self, path: Path) -> None:
+    `owner` says whether the folder is still this server's: one that was deleted and made anew has
+    another server, whose state must not be overwritten.
+    """
+
+    def __init__(self, path: Path, owner: Callable[[], bool]) -> None:
         self._path = path
+        self._owner = owner
         self._changed = threading.Event()
         self._stop = threading.Event()
         self._last_change = time.monotonic()
@@ -57,6 +63,8 @@ class Saver:
         """Write the snapshot now, atomically, readable by this user only."""
         with self._lock:
             data = snapshot.dump()
+        if not self._owner():
+            return
         write_private(self._path, data)
 
     def _run(self) -> None:

@@ -97,6 +97,32 @@ def role(aws: Callable[..., Any]) -> str:
     return arn
 
 
+@pytest.fixture(scope="module")
+def key(aws: Any) -> str:
+    arn: str = aws("kms").create_key()["KeyMetadata"]["Arn"]
+    return arn
+
+
+@pytest.fixture(scope="module")
+def cluster(aws: Any, network: Any, role: str, key: str) -> Any:
+    made = aws("eks").create_cluster(
+        name="atlas",
+        version="1.33",
+        roleArn=role,
+        resourcesVpcConfig={
+            "subnetIds": list(network.subnets),
+            "endpointPrivateAccess": True,
+            "endpointPublicAccess": False,
+        },
+        accessConfig={"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False},
+        encryptionConfig=[{"resources": ["secrets"], "provider": {"keyArn": key}}],
+        logging={"clusterLogging": [{"types": ["audit", "api"], "enabled": True}]},
+        tags={"fleet": "atlas"},
+    )["cluster"]
+    aws("eks").get_waiter("cluster_active").wait(name="atlas")
+    return made
+
+
 def tags(resource_type: str, **values: str) -> list[dict[str, Any]]:
     """EC2's TagSpecifications."""
     return [{"ResourceType": resource_type, "Tags": [{"Key": k, "Value": v} for k, v in values.items()]}]

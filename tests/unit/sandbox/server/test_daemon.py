@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -94,6 +95,24 @@ def test_an_idle_server_stops_by_itself_and_keeps_its_state(root: Path, client: 
     assert process_start(endpoint.pid) == ""
     buckets = client(daemon.ensure(root), "s3").list_buckets()["Buckets"]
     assert [bucket["Name"] for bucket in buckets] == ["kept-over-idleness"]
+
+
+def test_a_server_whose_folder_was_deleted_ends_and_leaves_its_successor_alone(
+    root: Path, client: Any
+) -> None:
+    orphan = daemon.ensure(root)
+    started = process_start(orphan.pid)
+    client(orphan, "s3").create_bucket(Bucket="of-the-deleted-checkout")
+    shutil.rmtree(root)
+    successor = daemon.ensure(root)
+    assert successor.pid != orphan.pid
+    deadline = time.monotonic() + 15
+    while process_start(orphan.pid) == started and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert process_start(orphan.pid) != started
+    assert daemon.status(root) == successor
+    daemon.stop(root)
+    assert client(daemon.ensure(root), "s3").list_buckets()["Buckets"] == []
 
 
 def test_the_server_listens_on_loopback_alone(root: Path) -> None:

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def template(aws: Any) -> str:
+    data = {"InstanceType": "p5.48xlarge", "MetadataOptions": {"HttpTokens": "required"}}
+    made = aws("ec2").create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData=data)
+    made_id: str = made["LaunchTemplate"]["LaunchTemplateId"]
+    return made_id
+
+
+def test_a_node_group_lives_from_creation_to_deletion(
+    aws: Any, cluster: Any, network: Any, role: str, template: str, refused: Any
+) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    taint = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}
+    name = {"clusterName": "atlas", "nodegroupName": "pretrain"}
+    eks.create_nodegroup(
+        **name,
+        subnets=list(network.subnets),
+        nodeRole=role,
+        launchTemplate={"id": template, "version": "1"},
+        scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 0},
+        amiType="AL2023_x86_64_NVIDIA",
+        labels={"gpufleet.dev/group": "pretrain"},
+        taints=[taint],
+        updateConfig={"maxUnavailable": 2},
+        tags={"fleet": "atlas"},
+    )
+    eks.get_waiter("nodegroup_active").wait(**name)
+    found = eks.describe_nodegroup(**name)["nodegroup"]
+    assert found["launchTemplate"] == {"id": template, "name": "nodes", "version": "1"}
+    assert (found["capacityType"], found["amiType"]) == ("ON_DEMAND", "AL2023_x86_64_NVIDIA")
+    assert (found["taints"], found["updateConfig"]) == ([taint], {"maxUnavailable": 2})
+    assert found["scalingConfig"] == {"minSize": 0, "maxSize": 4, "desiredSize": 0}
+    assert "instanceTypes" not in found and "diskSize" not in found and "remoteAccess" not in found
+    entry = eks.describe_access_entry(clusterName="atlas", principalArn=role)["accessEntry"]
+    assert entry["type"] == "EC2_LINUX", "EKS lets the role of managed nodes in by itself"
+
+    update = eks.update_nodegroup_config(
+        **name,
+        scalingConfig={"maxSize": 8},
+        labels={"addOrUpdateLabels": {"new": "1"}, "removeLabels": ["gpufleet.dev/group"]},
+        taints={"removeTaints": [taint]},
+    )["update"]
+    assert eks.describe_update(name="atlas", nodegroupName="pretrain", updateId=update["id"])
+    found = eks.describe_nodegroup(**name)["nodegroup"]
+    assert found["scalingConfig"]["maxSize"] == 8
+    assert (found["labels"], found.get("taints", [])) == ({"new": "1"}, [])
+    with refused("InvalidParameterException"):
+        eks.update_nodegroup_config(**name, scalingConfig={"minSize": 9})
+
+    ec2.create_launch_template_version(
+        LaunchTemplateId=template, SourceVersion="1", LaunchTemplateData={"EbsOptimized": True}
+    )
+    eks.update_nodegroup_version(**name, launchTemplate={"id": template, "version": "2"})
+    assert eks.describe_nodegroup(**name)["nodegroup"]["launchTemplate"]["version"] == "2"
+    other = ec2.create_launch_template(
+        LaunchTemplateName="other", LaunchTemplateData={"InstanceType": "p5.48xlarge"}
+    )["LaunchTemplate"]["LaunchTemplateId"]
+    with refused("InvalidParameterException"):
+        eks.update_nodegroup_version(**name, launchTemplate={"id": other, "version": "1"})
+
+    arn = found["nodegroupArn"]
+    eks.tag_resource(resourceArn=arn, tags={"late": "yes"})
+    eks.untag_resource(resourceArn=arn, tagKeys=["fleet"])
+    assert eks.list_tags_for_resource(resourceArn=arn)["tags"] == {"late": "yes"}
+    with refused("ResourceInUseException"):
+        eks.delete_cluster(name="atlas")
+    eks.delete_nodegroup(**name)
+    eks.get_waiter("nodegroup_deleted").wait(**name)
+    assert eks.list_nodegroups(clusterName="atlas")["nodegroups"] == []
+    with refused("NotFoundException"):
+        eks.list_tags_for_resource(resourceArn=arn)
+
+
+def test_a_capacity_block_node_group_needs_a_template_that_says_so(
+    aws: Any, cluster: Any, network: Any, role: str, template: str, refused: Any
+) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    offers = ec2.describe_capacity_block_offerings(
+        InstanceType="p5.48xlarge", InstanceCount=2, CapacityDurationHours=24
+    )["CapacityBlockOfferings"]
+    offer = next(one for one in offers if one["AvailabilityZone"] == "us-east-1a")
+    block = ec2.purchase_capacity_block(
+        CapacityBlockOfferingId=offer["CapacityBlockOfferingId"], InstancePlatform="Linux/UNIX"
+    )["CapacityReservation"]["CapacityReservationId"]
+    right = ec2.create_launch_template(
+        LaunchTemplateName="in-a-block",
+        LaunchTemplateData={
+            "InstanceType": "p5.48xlarge",
+            "InstanceMarketOptions": {"MarketType": "capacity-block"},
+            "CapacityReservationSpecification": {
+                "CapacityReservationTarget": {"CapacityReservationId": block}
+            },
+        },
+    )["LaunchTemplate"]["LaunchTemplateId"]
+
+    def make(name: str, used: str, capacity: str, subnet: str) -> Any:
+        return eks.create_nodegroup(
+            clusterName="atlas",
+            nodegroupName=name,
+            nodeRole=role,
+            subnets=[subnet],
+            capacityType=capacity,
+            launchTemplate={"id": used},
+            scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": 0},
+        )["nodegroup"]
+
+    here, there = network.subnets
+    with refused("InvalidParameterException"):
+        make("wrong", right, "ON_DEMAND", here)
+    with refused("InvalidParameterException"):
+        make("wrong", template, "CAPACITY_BLOCK", here)
+    with refused("InvalidParameterException"):
+        make("wrong", right, "CAPACITY_BLOCK", there)
+    made = make("block", right, "CAPACITY_BLOCK", here)
+    assert made["capacityType"] == "CAPACITY_BLOCK"
+    assert eks.list_nodegroups(clusterName="atlas")["nodegroups"] == ["block"]
+    eks.delete_nodegroup(clusterName="atlas", nodegroupName="block")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"InstanceType": "p5.48xlarge", "IamInstanceProfile": {"Name": "x"}},
+        {"InstanceType": "p5.48xlarge", "InstanceMarketOptions": {"MarketType": "spot"}},
+        {"InstanceType": "p5.48xlarge", "Placement": {"GroupName": "absent"}},
+        {
+            "InstanceType": "p5.48xlarge",
+            "NetworkInterfaces": [{"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "efa-only"}],
+        },
+        {
+            "InstanceType": "p5.48xlarge",
+            "NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": "subnet-00000000"}],
+        },
+    ],
+    ids=["instance profile", "spot", "unknown placement group", "efa-only primary", "subnet"],
+)
+def test_templates_that_eks_refuses(
+    aws: Any, cluster: Any, network: Any, role: str, refused: Any, data: dict[str, Any]
+) -> None:
+    ec2 = aws("ec2")
+    made = ec2.create_launch_template(LaunchTemplateName="refused", LaunchTemplateData=data)["LaunchTemplate"]
+    with refused("InvalidParameterException"):
+        aws("eks").create_nodegroup(
+            clusterName="atlas",
+            nodegroupName="refused",
+            nodeRole=role,
+            subnets=list(network.subnets),
+            launchTemplate={"id": made["LaunchTemplateId"]},
+        )
+    ec2.delete_launch_template(LaunchTemplateId=made["LaunchTemplateId"])
+    assert aws("eks").list_nodegroups(clusterName="atlas")["nodegroups"] == []
+
+
+def test_the_nodes_of_a_group_are_instances_that_come_and_go_with_it(
+    aws: Any, cluster: Any, network: Any, role: str, refused: Any
+) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    ec2.create_placement_group(GroupName="close", Strategy="cluster")
+    template = ec2.create_launch_template(
+        LaunchTemplateName="close",
+        LaunchTemplateData={
+            "InstanceType": "p5.48xlarge",
+            "Placement": {"GroupName": "close"},
+            "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "fleet", "Value": "atlas"}]}],
+        },
+    )["LaunchTemplate"]["LaunchTemplateId"]
+    name = {"clusterName": "atlas", "nodegroupName": "close"}
+
+    def nodes() -> list[Any]:
+        filters = [
+            {"Name": "tag:eks:nodegroup-name", "Values": ["close"]},
+            {"Name": "instance-state-name", "Values": ["running"]},
+        ]
+        return [i for r in ec2.describe_instances(Filters=filters)["Reservations"] for i in r["Instances"]]
+
+    eks.create_nodegroup(
+        **name,
+        subnets=[network.subnets[0]],
+        nodeRole=role,
+        launchTemplate={"id": template},
+        amiType="AL2023_x86_64_NVIDIA",
+        scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 2},
+    )
+    first = nodes()
+    assert [one["InstanceType"] for one in first] == ["p5.48xlarge"] * 2
+    assert {one["Placement"]["GroupName"] for one in first} == {"close"}
+    assert all({"Key": "fleet", "Value": "atlas"} in one["Tags"] for one in first)
+    (image,) = ec2.describe_images(ImageIds=[first[0]["ImageId"]])["Images"]
+    assert "nvidia" in image["Name"]
+    assert len(ec2.describe_instance_topology(GroupNames=["close"])["Instances"]) == 2
+    with refused("InvalidPlacementGroup.InUse"):
+        ec2.delete_placement_group(GroupName="close")
+
+    eks.update_nodegroup_config(**name, scalingConfig={"desiredSize": 3})
+    assert len(nodes()) == 3
+    ec2.create_launch_template_version(
+        LaunchTemplateId=template, SourceVersion="1", LaunchTemplateData={"EbsOptimized": True}
+    )
+    eks.update_nodegroup_version(**name, launchTemplate={"id": template, "version": "2"})
+    rolled = nodes()
+    assert len(rolled) == 3
+    assert {one["InstanceId"] for one in rolled}.isdisjoint(one["InstanceId"] for one in first)
+    eks.delete_nodegroup(**name)
+    assert nodes() == []
+    ec2.delete_placement_group(GroupName="close")
+    assert aws("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"] == []
+    left = [one["LaunchTemplateName"] for one in ec2.describe_launch_templates()["LaunchTemplates"]]
+    assert not any(one.startswith("eks-") for one in left)
+
+
+def test_nodes_in_a_block_wait_for_its_start(aws: Any, cluster: Any, network: Any, role: str) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    offers = ec2.describe_capacity_block_offerings(
+        InstanceType="p5.48xlarge", InstanceCount=2, CapacityDurationHours=24
+    )["CapacityBlockOfferings"]
+    offer = next(one for one in offers if one["AvailabilityZone"] == "us-east-1a")
+    block = ec2.purchase_capacity_block(
+        CapacityBlockOfferingId=offer["CapacityBlockOfferingId"], InstancePlatform="Linux/UNIX"
+    )["CapacityReservation"]["CapacityReservationId"]
+    target = {"CapacityReservationTarget": {"CapacityReservationId": block}}
+    template = ec2.create_launch_template(
+        LaunchTemplateName="waiting",
+        LaunchTemplateData={
+            "InstanceType": "p5.48xlarge",
+            "InstanceMarketOptions": {"MarketType": "capacity-block"},
+            "CapacityReservationSpecification": target,
+        },
+    )["LaunchTemplate"]["LaunchTemplateId"]
+    eks.create_nodegroup(
+        clusterName="atlas",
+        nodegroupName="waiting",
+        subnets=[network.subnets[0]],
+        nodeRole=role,
+        capacityType="CAPACITY_BLOCK",
+        launchTemplate={"id": template},
+        scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": 2},
+    )
+    filters = [{"Name": "tag:eks:nodegroup-name", "Values": ["waiting"]}]
+    assert ec2.describe_instances(Filters=filters)["Reservations"] == []
+    eks.delete_nodegroup(clusterName="atlas", nodegroupName="waiting")
