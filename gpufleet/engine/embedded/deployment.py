@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator, Sequence
 
 from pulumi.runtime.proto import resource_pb2
 
@@ -25,6 +25,7 @@ from gpufleet.engine.embedded.urns import (
     default_provider_name,
     is_provider_type,
     make_urn,
+    matches,
     split_reference,
     urn_type,
 )
@@ -55,6 +56,10 @@ class Deployment:
         self.deletion_lock = threading.Lock()
         self.left_out: set[str] = set()
         self._lock = threading.Lock()
+        self._idle = threading.Condition()
+        self._active = 0
+        self._finished = False
+        self._provider_diffs: dict[tuple[str, str], bool] = {}
         self._seen: set[str] = set()
         self._failed: dict[str, str] = {}
         self._aliases = AliasResolver(context.request.stack, context.request.project)
@@ -66,15 +71,35 @@ class Deployment:
 
     def register(self, goal: Goal) -> Outcome:
         """Bring one resource to its goal. Failures of the resource are in the outcome, never raised."""
-        urn = self._claim(goal)
-        old = self._find_old(urn, goal)
-        return Registration(self, goal, urn, old).run()
+        with self._under_way():
+            urn = self._claim(goal)
+            return Registration(self, goal, urn, self._find_old(urn, goal)).run()
 
     def read(self, goal: Goal, identifier: str) -> Outcome:
         """Read a resource that the program does not own."""
-        urn = self._claim(goal)
-        old = self._find_old(urn, goal)
-        return Registration(self, goal, urn, old).read(identifier)
+        with self._under_way():
+            urn = self._claim(goal)
+            return Registration(self, goal, urn, self._find_old(urn, goal)).read(identifier)
+
+    @contextlib.contextmanager
+    def _under_way(self) -> Iterator[None]:
+        with self._idle:
+            if self._finished:
+                raise StepFailedError("the program has ended, nothing more is registered")
+            self._active += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._active -= 1
+                self._idle.notify_all()
+
+    def finish_registrations(self) -> None:
+        """Take no more registrations, and wait for those under way: each is a step to be recorded."""
+        with self._idle:
+            self._finished = True
+            while self._active:
+                self._idle.wait()
 
     def _claim(self, goal: Goal) -> str:
         if self.context.cancelled.is_set():
@@ -123,6 +148,21 @@ class Deployment:
         if is_provider_type(state.type):
             return self.providers
         return self.providers.get(state.provider)
+
+    def provider_replaces(self, old: str, new: str) -> bool:
+        """Whether a change from one provider to another makes it replace the resources it manages."""
+        old_urn, new_urn = split_reference(old)[0], split_reference(new)[0]
+        if old_urn != new_urn and self.former_urn(new_urn) == old_urn:
+            return False
+        if (old, new) not in self._provider_diffs:
+            before = next((state for state in self.store.olds if state.urn == old_urn), None)
+            after = self.store.find(new_urn)
+            if before is None or after is None:
+                return True
+            provider = self.providers.get(new)
+            diff = provider.diff_config(new_urn, before.inputs, before.outputs, after.inputs)
+            self._provider_diffs[old, new] = diff.replaces
+        return self._provider_diffs[old, new]
 
     def default_provider(self, package: str, version: str, url: str) -> str:
         """The reference of the package's default provider, registered at the first call."""
@@ -275,8 +315,3 @@ class Deployment:
             return False
         used = {split_reference(other.provider)[0] for other in self.store.news.values() if other.provider}
         return state.urn in used
-
-
-def matches(target: str, urn: str) -> bool:
-    """Whether a target (a URN, `*` for any text) names a resource."""
-    return target == urn or ("*" in target and fnmatchcase(urn, target.replace("**", "*")))

@@ -15,7 +15,7 @@ from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.resource import from_json
 from gpufleet.engine.embedded.run import Run
 from gpufleet.engine.embedded.store import StateStore, load_folded
-from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE
+from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE, matches
 from gpufleet.engine.embedded.values import present
 from gpufleet.engine.errors import StepFailedError, UnsupportedError
 from gpufleet.errors import InputError
@@ -102,7 +102,7 @@ class EmbeddedEngine:
     def _program_run(self, run: Run) -> None:
         code = run_program(run.context)
         deployment, reporter = run.deployment, run.context.reporter
-        run.drain()
+        deployment.finish_registrations()
         complete = code == 0 and not deployment.has_failures and not run.context.cancelled.is_set()
         if complete:
             try:
@@ -144,8 +144,6 @@ def _destroy(run: Run) -> None:
 
 
 def _is_destroyed(run: Run, urn: str) -> bool:
-    from gpufleet.engine.embedded.deployment import matches
-
     targets = run.context.request.targets
     return not targets or any(matches(target, urn) for target in targets)
 

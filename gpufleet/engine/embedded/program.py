@@ -17,7 +17,6 @@ from gpufleet.engine.embedded.engine_service import EngineService
 from gpufleet.engine.embedded.monitor import Monitor
 from gpufleet.engine.plugins import pump
 
-_A_DAY_S = 86_400.0
 _EXECUTOR = Path(__file__).with_name("exec_program.py")
 
 
@@ -38,8 +37,8 @@ class Services:
         self._server.start()
 
     def stop(self) -> None:
-        """Take no more calls and wait for those under way: each is a step that must be recorded."""
-        self._server.stop(_A_DAY_S).wait()
+        """Stop serving; calls under way are cut off."""
+        self._server.stop(None).wait()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 

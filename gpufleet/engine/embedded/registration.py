@@ -213,15 +213,7 @@ class Registration:
             return False
         if not old.provider or not new.provider:
             return True
-        old_urn, new_urn = split_reference(old.provider)[0], split_reference(new.provider)[0]
-        if old_urn != new_urn and self._deployment.former_urn(new_urn) == old_urn:
-            return False
-        before = next((state for state in self._store.olds if state.urn == old_urn), None)
-        after = self._store.find(new_urn)
-        if before is None or after is None:
-            return True
-        provider = self._deployment.providers.get(new.provider)
-        return provider.diff_config(new_urn, before.inputs, before.outputs, after.inputs).replaces
+        return self._deployment.provider_replaces(old.provider, new.provider)
 
     def _must_import(self) -> bool:
         wanted, old = self._goal.import_id, self._old

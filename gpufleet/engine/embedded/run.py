@@ -31,7 +31,6 @@ class Run:
         self.ok = True
         self.outputs: Mapping[str, Any] = {}
         self._services = Services(request.parallel)
-        self._stopped = False
         self._killer: threading.Timer | None = None
         self.context = RunContext(
             request=request,
@@ -55,20 +54,16 @@ class Run:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            self.drain()
+            self.deployment.finish_registrations()
         finally:
             self.ok = self.ok and not self.context.cancelled.is_set()
             if self._killer is not None:
                 self._killer.cancel()
             self.deployment.providers.close()
             self.context.processes.close()
-            self._signals.close()
-
-    def drain(self) -> None:
-        """No further registrations; wait for the ones under way."""
-        if not self._stopped:
-            self._stopped = True
+            # Last, since providers log until their end.
             self._services.stop()
+            self._signals.close()
 
     def interrupt(self) -> None:
         """Stop once the steps under way have ended; after a while, or when asked again, kill them."""

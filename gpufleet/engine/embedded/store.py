@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -196,8 +196,3 @@ class StateStore:
     def find(self, urn: str) -> ResourceState | None:
         """A resource by URN: as this run has settled it, else as it was."""
         return self.news.get(urn) or self.by_urn.get(urn)
-
-
-def needs_any(state: ResourceState, urns: Iterable[str] | Sequence[str]) -> bool:
-    """Whether the resource needs one of `urns`."""
-    return not state.needs().isdisjoint(urns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 ROOT_STACK_TYPE = "pulumi:pulumi:Stack"
 PROVIDER_PREFIX = "pulumi:providers:"
@@ -76,6 +77,11 @@ def split_reference(reference: str) -> tuple[str, str]:
     """The URN and the id of a provider reference (`urn::id`)."""
     urn, _, identifier = reference.rpartition("::")
     return urn, identifier
+
+
+def matches(target: str, urn: str) -> bool:
+    """Whether a target (a URN, `*` for any text) names a resource."""
+    return target == urn or ("*" in target and fnmatchcase(urn, target.replace("**", "*")))
 
 
 class AliasResolver:

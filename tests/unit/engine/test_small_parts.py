@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from gpufleet.engine.embedded import EmbeddedEngine
-from gpufleet.engine.embedded.deployment import matches
 from gpufleet.engine.embedded.engine_service import in_range
 from gpufleet.engine.embedded.goal import seconds
 from gpufleet.engine.embedded.provider_errors import clean_message
+from gpufleet.engine.embedded.urns import matches
 from gpufleet.engine.errors import PluginError
 from gpufleet.engine.plugins import ProcessGroup, plugin_command
 from gpufleet.engine.select import select_engine
