@@ -75,6 +75,21 @@ def _backend(call: Call) -> CapacityBlockBackend:
     return found
 
 
+def end_block(reservation_id: str) -> bool:
+    """Let a block's time run out at once: it and its reservation are gone. False when there is none.
+
+    Not an operation of AWS, where a block runs, paid, to its end: it stands for that end, so that a
+    sandbox can be left empty.
+    """
+    for account, regions in capacity_block_backends.items():
+        for region, backend in regions.items():
+            for block in [one for one in backend.blocks.values() if one.reservation_id == reservation_id]:
+                del backend.blocks[block.block_id]
+                reservations.reservation_backends[account][region].reservations.pop(reservation_id, None)
+                return True
+    return False
+
+
 @operation("ec2", "DescribeCapacityBlockOfferings")
 def describe_capacity_block_offerings(call: Call) -> Params:
     """What may be bought: one offering for each zone that has the type and each day that fits.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import botocore.session
 from botocore.config import Config
@@ -52,6 +54,17 @@ class Clients:
                     config=_CONFIG,
                 )
             return self._clients[key]
+
+    def end_block(self, reservation_id: str) -> None:
+        """Let the time of an emulated Capacity Block run out: the sandbox's own verb, none of AWS's."""
+        address = urlsplit(self.endpoint)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+        try:
+            path = f"/_gpufleet/end-block/{quote(reservation_id)}"
+            connection.request("POST", path, headers={"X-Gpufleet-Sandbox": "1"})
+            connection.getresponse().read()
+        finally:
+            connection.close()
 
     def endpoint_data(self) -> dict[str, Any]:
         """botocore's own list of partitions, regions and their descriptions."""

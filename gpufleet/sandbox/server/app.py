@@ -82,7 +82,18 @@ class SandboxApp:
         if verb == "reset" and environ["REQUEST_METHOD"] == "POST":
             self.reset()
             return _json(start_response, {"status": "reset"})
+        if verb.startswith("end-block/") and environ["REQUEST_METHOD"] == "POST":
+            return _json(start_response, {"ended": self.end_block(verb.removeprefix("end-block/"))})
         return _error(environ, start_response, 404, "NotFound", f"no control verb {verb!r}")
+
+    def end_block(self, reservation_id: str) -> bool:
+        """Let the time of a Capacity Block run out."""
+        from gpufleet.sandbox.backends.ec2_capacity_blocks import end_block
+
+        with self.lock:
+            ended = end_block(reservation_id)
+        self._on_change()
+        return ended
 
     def reset(self) -> None:
         """Forget every resource, as moto does between two tests."""

@@ -195,7 +195,10 @@ class CapacityBlockReservation(Handler):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """AWS takes no block back: it is forgotten here, as by the real provider, and runs out by itself."""
+        """Ends the block. AWS takes none back: the real provider forgets it, and it runs, paid, to its
+        end. Here that end comes at once, so that a destroyed sandbox is empty.
+        """
+        aws.clients.end_block(rid)
 
 
 HANDLERS = (PlacementGroup(), CapacityReservation(), CapacityBlockReservation())

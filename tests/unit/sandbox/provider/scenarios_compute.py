@@ -190,7 +190,6 @@ COMPUTE = (
         retagged,
         lambda w: {"capacityBlockOfferingId": w.block_offering(hours=48)["capacityBlockOfferingId"]},
         drift_tag,
-        stays=True,
     ),
     Scenario(
         "aws:autoscaling/group:Group",
