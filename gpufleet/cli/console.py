@@ -16,7 +16,7 @@ from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.findings import Finding
 
 # Without a terminal (a pipe, a CI log) there is no width to fit into, and 80 columns break tables.
-_WIDTH_WITHOUT_TERMINAL = 120
+_WIDTH_WITHOUT_TERMINAL = 140
 
 
 class PipeConsole(Console):

@@ -59,6 +59,10 @@ class Workspace:
         """The workspace of an environment's name or of a path to a fleet file."""
         path = Path(target)
         if path.suffix in {".yaml", ".yml"} or os.sep in target:
+            if (path / "fleet.yaml").is_file():
+                raise InputError(
+                    f"{target} is a folder", remedy=f"name the file in it: {path / 'fleet.yaml'}"
+                )
             folder = path.resolve().parent
             return cls(find_root(folder if folder.is_dir() else None), str(path.resolve()))
         return cls(find_root(), target)

@@ -28,7 +28,6 @@ _HOST_FAULTS = {
     errno.ENOTDIR: "a file is where a folder belongs: move it away",
     errno.EEXIST: "something else is at that place: move it away",
     errno.EISDIR: "a folder is where a file belongs: move it away",
-    errno.ENAMETOOLONG: "use a shorter name",
     errno.EIO: "the disk or the network drive fails: see the system's log",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`), or pass a smaller --parallel",
     errno.ENFILE: "the machine has too many files open: end something else",
@@ -72,6 +71,8 @@ def _in_words(error: BaseException, arguments: Sequence[str]) -> GpufleetError |
             "interrupted; what was done is in the state",
             remedy="run the same command again: it goes on from there",
         )
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return InputError(f"{str(error.filename)[:80]}...: {error.strerror}", remedy="use a shorter name")
     if isinstance(error, OSError) and error.errno in _HOST_FAULTS:
         place = f"{error.filename}: " if error.filename else ""
         return CloudError(f"{place}{error.strerror}", remedy=_HOST_FAULTS[error.errno])

@@ -44,12 +44,13 @@ class Progress:
         self._running: dict[str, ResourceEvent] = {}
         self._done = 0
         self._same = 0
+        self._skipped = 0
         self._started = self._last_line = time.monotonic()
         # Held for the counts only and never while printing: the live screen renders from a thread of
         # its own and holds the screen's lock then, so that two threads would wait for each other.
         self._lock = threading.Lock()
         self._interactive = not quiet and (is_terminal(console.file) if live is None else live)
-        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=8, transient=True)
+        self._live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Self:
         if self._interactive:
@@ -83,11 +84,15 @@ class Progress:
                     self._running[event.urn] = event
                 return None
             self._running.pop(event.urn, None)
-            self._done += 1
+            self._done += event.status != "skipped"
             if event.op is Op.SAME and event.status == "done":
                 self._same += 1
                 return self._sign_of_life()
-            if self._listed or event.status != "done":
+            if event.status == "skipped":
+                # One failure can leave out hundreds: they are summed up at the end.
+                self._skipped += 1
+                return self._sign_of_life()
+            if self._listed or event.status == "failed":
                 return describe(event)
             return self._sign_of_life()
 
@@ -100,9 +105,11 @@ class Progress:
 
     def _counts(self) -> str:
         elapsed = time.monotonic() - self._started
-        return f"{self._verb}: {self._done} done, {self._same} of them unchanged, {elapsed:.0f}s"
+        skipped = f", {self._skipped} skipped" if self._skipped else ""
+        return f"{self._verb}: {self._done} done, {self._same} of them unchanged{skipped}, {elapsed:.0f}s"
 
-    def _render(self) -> RenderableType:
+    def render(self) -> RenderableType:
+        """What the live screen shows now; called from the screen's own thread."""
         with self._lock:
             running = list(self._running.values())
             counts = self._counts()

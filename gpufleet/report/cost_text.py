@@ -96,10 +96,13 @@ def origin(line: CostLine, today: dt.date) -> Text:
 
 
 def cost_table(*columns: str) -> Table:
-    """A table whose money is on the right."""
+    """A table whose money is on the right; a narrow screen folds words, and never cuts them."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True, show_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column.startswith("USD") else "left")
+        money_column = column.startswith("USD")
+        table.add_column(
+            column, justify="right" if money_column else "left", no_wrap=money_column, overflow="fold"
+        )
     return table
 
 

@@ -26,7 +26,7 @@ def print_overview(plan: FleetPlan, groups: Sequence[SiteChanges], console: Cons
     for kind in kinds:
         name = "unchanged" if kind is Op.SAME else str(kind)
         table.add_column(name, justify="right", style=GLYPHS[kind][1])
-    table.add_column("USD a month", justify="right")
+    table.add_column("USD a month", justify="right", no_wrap=True)
     clouds = {site.site: site for site in plan.cloud}
     for group in groups:
         _row(table, group.site, _where(clouds.get(group.site or "")), group.changes, kinds, plan)
