@@ -8,6 +8,7 @@ import threading
 from typing import NoReturn
 
 import typer
+from typer.main import get_command
 
 import gpufleet
 from gpufleet.cli.commands import LazyGroup, new_app
@@ -47,8 +48,13 @@ def main(argv: list[str] | None = None) -> int:
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
     try:
-        result = app(args=arguments, standalone_mode=False, prog_name="gpufleet")
+        # Not `app(...)`: that would make exit codes of its own of an interruption and of a closed pipe.
+        command = get_command(app)
+        with command.make_context("gpufleet", list(arguments)) as context:
+            result = command.invoke(context)
         return int(result) if isinstance(result, int) else int(ExitCode.DONE)
+    except typer.Exit as ended:
+        return ended.exit_code
     except (Exception, KeyboardInterrupt) as error:
         return report(error, arguments)
     finally:

@@ -1,0 +1,163 @@
+"""A checkout to stand in, an engine that does as it is told, and the command line as a function."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from gpufleet.cli.main import main
+from gpufleet.engine.api import (
+    Changes,
+    Event,
+    OnEvent,
+    Op,
+    PlannedResource,
+    ResourceEvent,
+    RunResult,
+    StackRequest,
+    Verb,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+STACK = "urn:pulumi:dev::gpufleet::pulumi:pulumi:Stack::gpufleet-dev"
+VPC = "urn:pulumi:dev::gpufleet::gpufleet:network:Network$aws:ec2/vpc:Vpc::atlas-dev-use1-vpc"
+TOPIC = "urn:pulumi:dev::gpufleet::aws:sns/topic:Topic::atlas-dev-budget"
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout of its own as the working folder."""
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    shutil.copytree(ROOT / "stacks", tmp_path / "stacks", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("FORCE_COLOR", "COLUMNS", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@dataclass
+class Answer:
+    """What `gpufleet` said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one object on stdout."""
+        (line,) = self.out.splitlines()
+        return json.loads(line)
+
+
+Gpufleet = Callable[..., Answer]
+
+
+@pytest.fixture
+def gpufleet(workplace: Path, capsys: pytest.CaptureFixture[str]) -> Gpufleet:
+    """`gpufleet <arguments>` in the workplace."""
+
+    def run(*arguments: str) -> Answer:
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return run
+
+
+def event(urn: str, op: Op = Op.CREATE, status: str = "done", **fields: Any) -> ResourceEvent:
+    """An event of a resource."""
+    head, _, name = urn.rpartition("::")
+    kind = head.rpartition("::")[2].rpartition("$")[2]
+    return ResourceEvent(urn=urn, type=kind, name=name, op=op, status=status, **fields)  # type: ignore[arg-type]
+
+
+def result(verb: Verb, **fields: Any) -> RunResult:
+    """A result of the embedded engine."""
+    defaults: dict[str, Any] = {"engine": "embedded", "ok": True, "changes": Changes(), "duration_s": 1.25}
+    return RunResult(verb=verb, **{**defaults, **fields})
+
+
+def planned(urn: str, op: Op, inputs: Mapping[str, Any]) -> PlannedResource:
+    """A resource as a run leaves it."""
+    made = event(urn)
+    return PlannedResource(
+        urn=urn, type=made.type, name=made.name, op=op, custom=True, inputs=inputs, parent=STACK
+    )
+
+
+@dataclass
+class FakeEngine:
+    """An `Engine` whose runs are written down beforehand: for each verb its events and its result."""
+
+    runs: dict[Verb, tuple[Sequence[Event], RunResult | BaseException]] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] | None = None
+    name: Literal["embedded", "pulumi"] = "embedded"
+    asked: list[tuple[str, StackRequest]] = field(default_factory=list)
+
+    def _run(self, verb: Verb, request: StackRequest, on_event: OnEvent) -> RunResult:
+        self.asked.append((verb, request))
+        events, outcome = self.runs[verb]
+        for item in events:
+            on_event(item)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def preview(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        return self._run("preview", request, on_event)
+
+    def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        return self._run("up", request, on_event)
+
+    def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        return self._run("refresh", request, on_event)
+
+    def destroy(self, request: StackRequest, on_event: OnEvent) -> RunResult:
+        return self._run("destroy", request, on_event)
+
+    def outputs(self, request: StackRequest) -> Mapping[str, Any]:
+        self.asked.append(("outputs", request))
+        return self.values
+
+    def export(self, request: StackRequest) -> dict[str, Any] | None:
+        self.asked.append(("export", request))
+        return self.state
+
+    @property
+    def verbs(self) -> list[str]:
+        """What it was asked, in order."""
+        return [verb for verb, _ in self.asked]
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
+    """The engine that every command gets, whichever it asks for. Creates a VPC and a topic."""
+    events = [
+        event(STACK),
+        event(VPC, status="started", parent=STACK),
+        event(VPC, parent=STACK, elapsed_s=2.0),
+        event(TOPIC, parent=STACK),
+    ]
+    resources = (
+        planned(VPC, Op.CREATE, {"tags": {"gpufleet:site": "use1"}}),
+        planned(TOPIC, Op.CREATE, {"tags": {"gpufleet:fleet": "atlas"}}),
+    )
+    created: dict[str, Any] = {"changes": Changes(create=3), "resources": resources}
+    fake = FakeEngine(
+        {
+            "preview": (events, result("preview", **created)),
+            "up": (events, result("up", outputs={"fleet": "atlas", "use1": {"vpc_id": "vpc-1"}}, **created)),
+            "refresh": ([event(VPC, Op.SAME)], result("refresh", changes=Changes(same=1))),
+            "destroy": ([event(VPC, Op.DELETE)], result("destroy", changes=Changes(delete=1))),
+        }
+    )
+    monkeypatch.setattr("gpufleet.engine.select.select_engine", lambda name="auto", env=None: fake)
+    yield fake

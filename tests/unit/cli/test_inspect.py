@@ -1,0 +1,154 @@
+"""`init`, `validate`, `plan` and `schema` as a user calls them, on real fleet files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Gpufleet
+
+TEMPLATES = ("sandbox", "cloud", "onprem", "hybrid")
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_init_writes_an_environment_that_validates_and_plans(
+    gpufleet: Gpufleet, workplace: Path, template: str
+) -> None:
+    answer = gpufleet("init", "mine", "--template", template)
+    assert answer.code == 0
+    assert answer.out.splitlines()[:2] == ["wrote stacks/mine/fleet.yaml", "wrote stacks/Pulumi.mine.yaml"]
+    assert "gpufleet validate mine" in answer.out
+    assert gpufleet("validate", "mine").code == 0
+    planned = gpufleet("plan", "mine")
+    assert planned.code == 0
+    assert planned.out.startswith("atlas/mine: ")
+
+
+def test_init_never_writes_over_an_environment(gpufleet: Gpufleet, workplace: Path) -> None:
+    before = (workplace / "stacks" / "dev" / "fleet.yaml").read_bytes()
+    answer = gpufleet("init", "dev")
+    assert answer.code == 2
+    assert "stacks/dev/fleet.yaml is there already" in answer.err
+    assert (workplace / "stacks" / "dev" / "fleet.yaml").read_bytes() == before
+
+
+def test_init_as_json_names_the_files(gpufleet: Gpufleet, workplace: Path) -> None:
+    assert gpufleet("init", "mine", "--json").json == {
+        "written": [
+            str(workplace / "stacks" / "mine" / "fleet.yaml"),
+            str(workplace / "stacks" / "Pulumi.mine.yaml"),
+        ]
+    }
+
+
+@pytest.mark.parametrize("name", ["Bad Name!", "", "-x", "../x"])
+def test_init_refuses_what_is_no_name(gpufleet: Gpufleet, workplace: Path, name: str) -> None:
+    before = sorted(workplace.rglob("*"))
+    answer = gpufleet("init", "--", name)
+    assert answer.code == 2
+    assert "is no name for the environment" in answer.err
+    assert sorted(workplace.rglob("*")) == before
+
+
+@pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
+def test_the_shipped_environments_validate_and_plan(gpufleet: Gpufleet, environment: str) -> None:
+    assert gpufleet("validate", environment).code == 0
+    answer = gpufleet("plan", environment)
+    assert answer.code == 0
+    assert "USD budget" in answer.out
+
+
+def test_validate_lists_warnings_on_stderr_and_the_verdict_on_stdout(gpufleet: Gpufleet) -> None:
+    answer = gpufleet("validate", "dev")
+    assert answer.err.startswith("stacks/dev/fleet.yaml:")
+    assert "    remedy: " in answer.err
+    assert answer.out.rstrip().endswith("stacks/dev/fleet.yaml: valid, with 1 warning")
+
+
+def test_validate_as_json_has_findings_with_these_keys(gpufleet: Gpufleet, workplace: Path) -> None:
+    valid = gpufleet("validate", "dev", "--json")
+    assert valid.code == 0
+    assert list(valid.json) == ["valid", "findings"]
+    path = workplace / "stacks" / "dev" / "fleet.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("storage:", "storrage:"), encoding="utf-8")
+    answer = gpufleet("validate", "dev", "--json")
+    assert answer.code == 2
+    assert answer.json["valid"] is False
+    (finding,) = [item for item in answer.json["findings"] if item["severity"] == "error"]
+    assert set(finding) == {"file", "line", "field", "value", "rule", "message", "remedy", "severity"}
+    assert finding["file"] == "stacks/dev/fleet.yaml"
+    assert "storage" in finding["remedy"]
+    assert answer.err == ""
+
+
+def test_validate_shows_the_user_s_own_text_as_it_is(gpufleet: Gpufleet, workplace: Path) -> None:
+    path = workplace / "own.yaml"
+    path.write_text("root:x:0:0:[bold]root[/bold]\n", encoding="utf-8")
+    answer = gpufleet("validate", "own.yaml")
+    assert answer.code == 2
+    assert "    value:  root:x:0:0:[bold]root[/bold]" in answer.err
+    assert ": : " not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("dve", "did you mean 'dev'?"),
+        ("nowhere.yaml", "cannot read nowhere.yaml"),
+        ("stacks/dev", "name the file in it: stacks/dev/fleet.yaml"),
+        ("stacks/dev/", "name the file in it: stacks/dev/fleet.yaml"),
+        ("stacks/", "is a folder"),
+        ("", "no environment"),
+        ("..", "no environment"),
+    ],
+)
+def test_what_is_no_fleet_file_is_bad_input(gpufleet: Gpufleet, target: str, words: str) -> None:
+    answer = gpufleet("validate", target)
+    assert answer.code == 2
+    assert words in answer.err
+
+
+def test_a_subfolder_of_the_checkout_works_as_well(
+    gpufleet: Gpufleet, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(workplace / "stacks" / "dev")
+    assert gpufleet("validate", "dev").code == 0
+    assert gpufleet("validate", "./fleet.yaml").code == 0
+
+
+def test_plan_shows_sites_costs_and_what_is_not_counted(gpufleet: Gpufleet) -> None:
+    out = gpufleet("plan", "sandbox").out
+    for words in ("use1  aws us-east-1", "usw2  aws us-west-2", "lab  racks", "monthly cost (730 hours)"):
+        assert words in out
+    assert "unknown cost: usw2/home" in out
+    assert "not counted, since it depends on use or is paid already:" in out
+    electricity = next(line for line in out.splitlines() if "electricity" in line)
+    assert electricity.rstrip().endswith("fleet file")
+    assert "…" not in out
+
+
+def test_plan_shows_how_old_a_price_is(gpufleet: Gpufleet) -> None:
+    line = next(line for line in gpufleet("plan", "sandbox").out.splitlines() if "EKS control plane" in line)
+    date = line.split()[-4]
+    age = (dt.datetime.now(tz=dt.UTC).date() - dt.date.fromisoformat(date)).days
+    assert line.split()[-4:] == [date, f"({age}", "d", "ago)"]
+
+
+def test_plan_as_json_holds_the_stable_contract(gpufleet: Gpufleet) -> None:
+    document = gpufleet("plan", "sandbox", "--json").json
+    group = next(item for item in document["node_groups"] if item["name"] == "pretrain")
+    assert group["instance_type"] == "p5.48xlarge"
+    assert set(group["network_interfaces"][0]) == {"network_card_index", "device_index", "interface_type"}
+    assert {"amount", "currency", "unknown"} <= set(document["cost"]["monthly"])
+    assert document["findings"][0]["rule"] == "price-age"
+
+
+def test_schema_is_json_and_names_the_fields(gpufleet: Gpufleet) -> None:
+    answer = gpufleet("schema")
+    assert answer.code == 0
+    schema = json.loads(answer.out)
+    assert schema["title"] == "gpufleet fleet file"
+    assert '"node_groups"' in answer.out

@@ -1,0 +1,205 @@
+"""The command line as such: help, usage errors, JSON errors, pipes, signals and how quickly it starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpufleet as package
+from gpufleet.cli import console
+from gpufleet.cli.commands import LazyCommands
+from gpufleet.cli.main import main
+
+from .conftest import FakeEngine, Gpufleet
+
+VERBS = [
+    *("init", "validate", "plan", "schema", "preview", "up", "refresh", "destroy", "outputs"),
+    *("inventory", "state", "catalog", "sandbox"),
+]
+
+
+def test_help_lists_every_verb_in_the_order_of_use(gpufleet: Gpufleet) -> None:
+    answer = gpufleet("--help")
+    assert answer.code == 0
+    listed = answer.out[answer.out.index("Commands:") :].splitlines()[1:]
+    assert [line.split()[0] for line in listed if line.strip()] == VERBS
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(gpufleet: Gpufleet, verb: str) -> None:
+    answer = gpufleet(verb, "--help")
+    assert answer.code == 0
+    assert f"Usage: gpufleet {verb}" in answer.out
+    assert "completion" not in answer.out
+
+
+def test_the_version_is_the_package_s(gpufleet: Gpufleet) -> None:
+    answer = gpufleet("--version")
+    assert (answer.code, answer.out) == (0, f"gpufleet {package.__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [(), ("state",), ("sandbox",)])
+def test_a_group_alone_shows_its_help_and_is_bad_input(
+    gpufleet: Gpufleet, arguments: tuple[str, ...]
+) -> None:
+    answer = gpufleet(*arguments)
+    assert answer.code == 2
+    assert answer.err.startswith("Usage: gpufleet")
+    assert "error:" not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "remedy"),
+    [
+        (("valdate",), "Did you mean 'validate'?", "see `gpufleet --help`"),
+        (("state", "lst"), "Did you mean 'list'?", "see `gpufleet state --help`"),
+        (("validate",), "Missing argument 'environment'", "see `gpufleet validate --help`"),
+        (("validate", "--jsn", "dev"), "--json", "see `gpufleet validate --help`"),
+        (("up", "dev", "--parallel", "0"), "'--parallel'", "see `gpufleet up --help`"),
+        (("init", "x", "--template", "foo"), "'foo' is not one of 'sandbox'", "see `gpufleet init --help`"),
+    ],
+)
+def test_a_wrong_command_line_is_bad_input_with_a_way_on(
+    gpufleet: Gpufleet, arguments: tuple[str, ...], message: str, remedy: str
+) -> None:
+    answer = gpufleet(*arguments)
+    assert answer.code == 2
+    assert message in answer.err
+    assert f"  fix: {remedy}" in answer.err
+    assert "Value error" not in answer.err
+    assert answer.out == ""
+
+
+def test_a_wrong_command_line_is_an_object_under_json(gpufleet: Gpufleet) -> None:
+    answer = gpufleet("up", "dev", "--parallel", "x", "--json")
+    assert answer.code == 2
+    assert list(answer.json) == ["error", "remedy", "exit_code"]
+    assert answer.json["exit_code"] == 2
+    assert answer.err == ""
+
+
+def test_a_name_with_bytes_that_are_no_text_is_answered(gpufleet: Gpufleet) -> None:
+    answer = gpufleet("validate", os.fsdecode(b"\xff"), "--json")
+    assert answer.code == 2
+    assert "no environment" in answer.json["error"]
+
+
+def test_a_name_that_no_file_system_takes_is_bad_input(gpufleet: Gpufleet) -> None:
+    answer = gpufleet("outputs", "a" * 400)
+    assert answer.code == 2
+    assert "File name too long" in answer.err
+    assert len(answer.err) < 300
+
+
+def test_commands_are_imported_when_they_are_called() -> None:
+    commands = LazyCommands()
+    assert list(commands) == VERBS
+    assert len(commands) == len(VERBS)
+    with pytest.raises(KeyError):
+        commands["nonsense"]
+
+
+def last_line_of(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.splitlines()[-1]
+
+
+def test_the_version_needs_neither_catalog_nor_models() -> None:
+    code = (
+        "import sys; from gpufleet.cli.main import main; main(['--version']);"
+        "print(sorted({'pydantic', 'ruamel.yaml', 'grpc', 'pulumi', 'boto3'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_validate_needs_no_engine_and_no_cloud_library(workplace: Path) -> None:
+    code = (
+        "import sys; from gpufleet.cli.main import main; assert main(['validate', 'dev']) == 0;"
+        "print(sorted({'grpc', 'pulumi', 'boto3', 'moto'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_goes_away_is_no_failure(workplace: Path) -> None:
+    for arguments in (["plan", "prod"], ["schema"], ["plan", "prod", "--json"]):
+        # The reader is gone before the first line: every write meets a closed pipe.
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [sys.executable, "-m", "gpufleet.cli.main", *arguments],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        os.close(writing)
+        assert done.returncode == 0, (arguments, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert "Broken" not in done.stderr
+
+
+def test_sigterm_is_an_interruption_and_the_old_handler_comes_back(
+    gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.sigtimedwait([], 0.2)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("gpufleet.checks.validate", killed)
+    answer = gpufleet("validate", "dev")
+    assert answer.code == 4
+    assert answer.err.splitlines() == ["error: interrupted"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_error_deep_inside_never_shows_a_traceback(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("[red]not markup[/red] :x:")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("gpufleet.checks.validate", broken)
+    assert main(["plan", "dev"]) == 3
+    shown = capsys.readouterr().err
+    assert "internal error (RuntimeError: [red]not markup[/red] :x:)" in shown
+    assert "Traceback" not in shown
+
+
+def test_a_run_whose_reader_goes_away_goes_on_to_its_end(
+    workplace: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console.out, "quiet", False)
+    reading, writing = os.pipe()
+    os.close(reading)
+    kept = os.dup(1)
+    os.dup2(writing, 1)
+    os.close(writing)
+    try:
+        with open(1, "w", closefd=False, encoding="utf-8") as stdout:
+            before, sys.stdout = sys.stdout, stdout
+            try:
+                code = main(["up", "dev", "--yes"])
+            finally:
+                sys.stdout = before
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+    assert code == 0
+    assert engine.verbs == ["up"]
+    assert console.out.quiet
