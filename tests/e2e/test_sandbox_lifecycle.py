@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,12 +12,22 @@ from gpufleet.sandbox import daemon
 from gpufleet.sandbox.inventory import list_resources
 from tests.conftest import Checkout
 
+SLEEP_UNDER_FAKETIME = Path(__file__).parent / "two_years_ahead"
+
 pytestmark = pytest.mark.xdist_group("e2e")
 
 
 def _leftovers(checkout: Checkout) -> list[object]:
     endpoint = daemon.ensure(checkout.root / ".gpufleet" / "sandbox")
     return list(list_resources(endpoint, regions=("us-east-1", "us-east-2", "us-west-2")))
+
+
+def two_years_later(checkout: Checkout, *arguments: str) -> Any:
+    """The command's JSON with the clock of all its processes two years ahead."""
+    assert shutil.which("faketime"), "faketime is missing; `make test` installs it"
+    # The monotonic clock stays: waits with a time limit must not see a jump between processes.
+    env = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "PYTHONPATH": str(SLEEP_UNDER_FAKETIME)}
+    return checkout.json(*arguments, env=env, prefix=("faketime", "-f", "+730d"))
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +65,8 @@ def test_a_refresh_of_an_untouched_cloud_finds_no_drift(deployed: Checkout) -> N
 
 
 def test_two_years_later_nothing_has_changed(deployed: Checkout) -> None:
-    assert shutil.which("faketime"), "faketime is missing; `make test` installs it"
     deployed.run("sandbox", "stop")
-    later = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", "+730d")
-    again = deployed.json("up", "sandbox", "--engine", "embedded", "--yes", prefix=later)
+    again = two_years_later(deployed, "up", "sandbox", "--engine", "embedded", "--yes")
     deployed.run("sandbox", "stop")
     assert again["ok"], again
     assert {key: again["changes"][key] for key in ("create", "update", "replace", "delete")} == {
@@ -76,7 +86,6 @@ def test_destroy_leaves_nothing_of_ours_in_the_account(deployed: Checkout) -> No
 
 
 def test_a_fresh_checkout_comes_up_with_the_clock_two_years_ahead(checkout: Checkout) -> None:
-    later = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", "+730d")
-    result = checkout.json("up", "sandbox", "--engine", "embedded", "--yes", prefix=later)
+    result = two_years_later(checkout, "up", "sandbox", "--engine", "embedded", "--yes")
     assert result["ok"], result
     assert result["changes"]["create"] > 100
