@@ -23,6 +23,7 @@ from gpufleet.engine.api import (
     Severity,
 )
 from gpufleet.engine.embedded.diffs import parse_path
+from gpufleet.engine.embedded.provider_errors import clean_message
 from gpufleet.engine.embedded.urns import is_default_provider, is_provider_type, urn_name
 from gpufleet.engine.embedded.values import SECRET_SIG, SIG_KEY, UNKNOWN_WIRE
 
@@ -118,7 +119,8 @@ class EventTranslator:
         if not message or severity == "debug" or self._hidden in message:
             return
         if severity == "error" and urn:
-            self._messages[urn] = message.removeprefix("error: ")
+            message = clean_message(message.removeprefix("error: "))
+            self._messages[urn] = message
         said = DiagnosticEvent(severity, message, urn)
         if severity in ("warning", "error"):
             self.diagnostics.append(said)

@@ -285,6 +285,19 @@ def test_both_engines_do_the_same_and_leave_the_same_state(
         assert ours.names() == cli.names(), where
 
 
+def test_both_engines_finish_what_does_not_depend_on_a_failure(cli: Lab, tmp_path: Path) -> None:
+    ours = Lab(tmp_path / "embedded")
+    for lab in (ours, cli):
+        lab.fault("create", "a", message="the cloud is full")
+        lab.program('a = Box("a")\nBox("b", {"of": a.arn})\nBox("other")\n')
+    mine, theirs = ours.run("up"), cli.run("up")
+    assert (mine.ok, theirs.ok) == (False, False)
+    assert mine.changes == theirs.changes
+    assert ours.names() == cli.names() == ["other"]
+    assert ours.errors()["a"] == cli.errors()["a"] == "the cloud is full"
+    assert comparable(ours.export()) == comparable(cli.export())
+
+
 def test_the_cli_takes_our_state_and_goes_on_from_it(cli: Lab, tmp_path: Path) -> None:
     ours = Lab(tmp_path / "embedded")
     text = 'a = Box("a", {"size": 1, "password": pulumi.Output.secret("s3cret")})\nBox("b", {"of": a.arn})\n'
