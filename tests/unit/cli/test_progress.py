@@ -1,0 +1,120 @@
+"""The progress of a run: plain lines in a log, a live screen on a terminal, and no waiting for each other."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from gpufleet.cli import progress as progress_module
+from gpufleet.cli.progress import Progress
+from gpufleet.engine.api import DiagnosticEvent, Event, Op, PolicyEvent
+
+from .conftest import TOPIC, VPC, event
+
+
+def shown(*events: Event, **options: Any) -> list[str]:
+    """The plain lines that the events of an `up` make."""
+    stream = io.StringIO()
+    with Progress(Console(file=stream, width=200), "up", **options) as progress:
+        for item in events:
+            progress.on_event(item)
+    return stream.getvalue().splitlines()
+
+
+def test_a_finished_change_is_one_line_with_its_time() -> None:
+    lines = shown(event(VPC, status="started"), event(VPC, elapsed_s=3.2))
+    assert lines == [" + aws:ec2:Vpc  atlas-dev-use1-vpc  3s"]
+
+
+def test_what_stays_as_it_is_has_no_line() -> None:
+    assert shown(event(VPC, Op.SAME)) == []
+
+
+def test_an_update_names_what_differs_and_a_replacement_what_forces_it() -> None:
+    lines = shown(
+        event(VPC, Op.UPDATE, diff=("tags",)),
+        event(TOPIC, Op.REPLACE, diff=("tags", "name"), replace_keys=("name",)),
+    )
+    assert lines[0].endswith("[tags]")
+    assert lines[1].endswith("[name]")
+
+
+def test_a_failure_is_a_line_and_what_it_leaves_out_is_not() -> None:
+    lines = shown(
+        event(VPC, status="failed", error=f"needs {TOPIC}"),
+        event(TOPIC, status="skipped", error="because"),
+    )
+    assert lines == [" + aws:ec2:Vpc  atlas-dev-use1-vpc  failed: needs atlas-dev-budget"]
+
+
+def test_a_preview_lists_nothing_but_failures_while_it_runs() -> None:
+    lines = shown(event(VPC), event(TOPIC, status="failed", error="no"), listed=False)
+    assert lines == [" + aws:sns:Topic  atlas-dev-budget  failed: no"]
+
+
+def test_messages_are_shown_with_the_name_of_their_resource() -> None:
+    lines = shown(
+        DiagnosticEvent("warning", f"[red]{VPC} is old[/red]", TOPIC),
+        DiagnosticEvent("debug", "not for people"),
+        DiagnosticEvent("info", "  \n"),
+        PolicyEvent("gpu", "tags", "advisory", "no owner"),
+    )
+    assert lines == [
+        "   atlas-dev-budget: [red]atlas-dev-use1-vpc is old[/red]",
+        "   policy tags (advisory): no owner",
+    ]
+
+
+def test_quiet_shows_nothing() -> None:
+    assert shown(event(VPC), DiagnosticEvent("error", "bad"), quiet=True) == []
+
+
+def test_a_log_gets_a_sign_of_life_of_a_long_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: float(next(clock)))
+    lines = shown(*(event(f"{VPC}{number}") for number in range(12)), listed=False)
+    # Two seconds an event, and two more whenever the line itself asks for the time.
+    assert [line.split(",")[0] for line in lines] == ["   up: 4 done", "   up: 8 done", "   up: 12 done"]
+
+
+def test_the_live_screen_shows_what_is_under_way_cut_to_its_height_and_width() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=40, height=10)
+    progress = Progress(console, "up", live=False)
+    for number in range(20):
+        progress.on_event(event(f"{VPC}-{number}-{'x' * 80}", status="started"))
+    progress.on_event(event(f"{VPC}-0-{'x' * 80}", Op.SAME))
+    console.print(progress.render())
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 6 + 2
+    assert "and 13 more under way" in lines[-2]
+    assert "up: 1 done, 1 of them unchanged" in lines[-1]
+
+
+def test_a_terminal_gets_the_lines_above_the_live_screen() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=100)
+    with Progress(console, "up", live=True) as progress:
+        progress.on_event(event(VPC))
+    assert "atlas-dev-use1-vpc" in stream.getvalue()
+
+
+def test_the_live_screen_never_waits_for_a_line_that_waits_for_it() -> None:
+    """The screen renders in its own thread under a lock that printing needs too."""
+    finished: list[bool] = []
+
+    class Watched(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            thread = threading.Thread(target=progress.render, daemon=True)
+            thread.start()
+            thread.join(5)
+            finished.append(not thread.is_alive())
+
+    progress = Progress(Watched(file=io.StringIO()), "up", live=False)
+    progress.on_event(event(VPC))
+    progress.on_event(DiagnosticEvent("warning", "beware"))
+    assert finished == [True, True]

@@ -1,0 +1,247 @@
+"""Money, cost, changes and results as people read them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from rich.text import Text
+
+from gpufleet.engine.api import SECRET, Changes, Op, ResourceEvent, RunResult, Verb
+from gpufleet.plan.models import CostRange, FleetPlan
+from gpufleet.report.changes_text import describe, in_words, names_for_urns, print_site_changes, short_type
+from gpufleet.report.cost_text import budget_line, origin, print_budget, print_cost, site_cost
+from gpufleet.report.money import money, money_range
+from gpufleet.report.overview_text import print_overview
+from gpufleet.report.plan_text import print_plan, print_summary
+from gpufleet.report.run_text import next_steps, print_outputs, summary_line
+from gpufleet.report.sites import SiteChanges
+
+Printed = Callable[..., list[str]]
+HIDDEN = "[secret; `gpufleet outputs --show-secrets` prints it]"
+TODAY = dt.date(2026, 11, 21)
+
+
+def event(name: str, op: Op = Op.CREATE, kind: str = "aws:ec2/vpc:Vpc", **fields: Any) -> ResourceEvent:
+    return ResourceEvent(f"urn:pulumi:s::p::{kind}::{name}", kind, name, op, "done", **fields)
+
+
+def result(verb: Verb, ok: bool = True, **counts: int) -> RunResult:
+    return RunResult("embedded", verb, ok, Changes(**counts), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        (None, "unknown"),
+        (Decimal(0), "0 USD"),
+        (Decimal("0.125"), "0.12 USD"),
+        (Decimal("99.99"), "99.99 USD"),
+        (Decimal("12345.5"), "12,346 USD"),
+        (Decimal("-3"), "-3.00 USD"),
+    ],
+)
+def test_money_is_rounded_for_people_and_unknown_is_never_nothing(amount: Decimal | None, shown: str) -> None:
+    assert money(amount) == shown
+
+
+def test_a_range_is_shown_only_where_it_says_something() -> None:
+    assert money_range(CostRange(Decimal(100), Decimal(200), Decimal(300))) == "200 USD (100 to 300)"
+    assert money_range(CostRange(Decimal(200), Decimal(200), Decimal(200))) == "200 USD"
+    assert money_range(CostRange(None, None, None)) == "unknown"
+    assert money_range(CostRange(Decimal(0), Decimal(200), Decimal(300)), "") == "200 (0 to 300)"
+
+
+def test_the_budget_line_says_how_near_the_budget_is(plan: FleetPlan) -> None:
+    known = replace(plan.cost, unknown=(), upfront=Decimal(0), budget_monthly=Decimal(1000))
+
+    def line(low: int, expected: int, high: int) -> str:
+        monthly = CostRange(Decimal(low), Decimal(expected), Decimal(high))
+        return Text.from_markup(budget_line(replace(known, monthly=monthly))).plain
+
+    assert line(500, 500, 500) == "  cost: 500 USD a month of a 1,000 USD budget (50%)"
+    assert line(500, 500, 2000).endswith("(50%); over it at maximum size")
+    assert line(2000, 2500, 3000).endswith("(250%); over it by 1,500 USD")
+
+
+def test_a_cost_with_unknown_parts_is_a_lower_bound(plan: FleetPlan, text: Printed) -> None:
+    assert plan.cost.unknown
+    lines = text(print_budget, plan.cost, "sandbox")
+    assert lines[0].startswith("  cost: at least ")
+    assert sum(line.startswith("  unknown cost: ") for line in lines) == len(plan.cost.unknown)
+    assert f"not counted: {len(plan.cost.not_counted)} things" in lines[-1]
+
+
+def test_a_cost_that_nobody_knows_is_not_a_zero(plan: FleetPlan) -> None:
+    nothing = replace(plan.cost, monthly=CostRange(None, None, None))
+    assert "unknown" in budget_line(nothing)
+    assert "cost: 0" not in budget_line(nothing)
+
+
+def test_a_budget_of_nothing_divides_nothing(plan: FleetPlan) -> None:
+    line = budget_line(replace(plan.cost, budget_monthly=Decimal(0)))
+    assert "%" not in line
+
+
+def test_the_origin_of_a_price_is_the_fleet_file_or_a_day_and_its_age(plan: FleetPlan) -> None:
+    line = next(item for item in plan.cost.lines if item.kind == "compute")
+    assert origin(replace(line, kind="power", date=None), TODAY).plain == "fleet file"
+    assert origin(replace(line, kind="ownership", date=None), TODAY).plain == "fleet file"
+    assert origin(replace(line, date=None), TODAY).plain == "undated"
+    assert origin(replace(line, date="2026-11-11"), TODAY).plain == "2026-11-11 (10 d ago)"
+    assert origin(replace(line, date="2026-11-21"), TODAY).plain == "2026-11-21 (today)"
+    assert origin(replace(line, date="2026-11-11"), TODAY).style == "dim"
+    assert origin(replace(line, date="2024-11-11"), TODAY).style == "yellow"
+
+
+def test_every_cost_line_and_everything_not_counted_is_listed(plan: FleetPlan, text: Printed) -> None:
+    lines = text(print_cost, plan.cost, today=TODAY)
+    for item in plan.cost.lines:
+        assert any(item.what in line and item.owner in line for line in lines), item.what
+    for words in plan.cost.not_counted:
+        assert f"    {words}" in lines
+
+
+def test_a_site_without_a_price_is_unknown_and_one_without_cost_is_not_priced(plan: FleetPlan) -> None:
+    assert site_cost(plan.cost, "use1", "USD").startswith("at least ")
+    assert site_cost(plan.cost, "nowhere", "USD") == "not priced"
+    assert site_cost(replace(plan.cost, by_site={}), "use1", "USD") == "unknown"
+
+
+def test_a_narrow_screen_folds_names_and_never_cuts_them(plan: FleetPlan, text: Printed) -> None:
+    lines = text(print_plan, plan, today=TODAY, width=60)
+    assert not any("…" in line for line in lines)
+    # At this width "control-plane" has a row for each half of it.
+    assert any(line.split()[1:2] in (["control-p"], ["control-"]) for line in lines)
+
+
+def test_the_plan_shows_what_is_wanted_of_a_group_that_scales(plan: FleetPlan, text: Printed) -> None:
+    lines = text(print_plan, plan, today=TODAY)
+    serve = next(line for line in lines if line.startswith(" serve"))
+    assert "1 (1-2)" in serve
+    pretrain = next(line for line in lines if line.startswith(" pretrain"))
+    assert "capacity block" in pretrain
+    assert "32 EFA + 1 ENA" in pretrain
+
+
+def test_the_summary_has_a_line_for_each_site(plan: FleetPlan, text: Printed) -> None:
+    lines = text(print_summary, plan)
+    assert [line.split()[0] for line in lines[:3]] == ["use1", "usw2", "lab"]
+    assert lines[2] == "  lab (racks, slurm): 2 gpu hosts, 1 controller host, 1 login host, 16 H100"
+
+
+def test_a_type_is_shortened_as_pulumi_does() -> None:
+    assert short_type("aws:ec2/vpc:Vpc") == "aws:ec2:Vpc"
+    assert short_type("gpufleet:network:Network") == "gpufleet:network:Network"
+    assert short_type("pulumi:providers:aws") == "pulumi:providers:aws"
+
+
+def test_urns_in_messages_become_names() -> None:
+    message = "because urn:pulumi:dev::p::a:b:C$d:e/f:G::my-name failed (urn:pulumi:dev::p::x:y:Z::w)"
+    assert names_for_urns(message) == "because my-name failed (w)"
+
+
+def test_many_differing_properties_are_cut_short() -> None:
+    keys = tuple(f"k{number}" for number in range(9))
+    assert describe(event("a", Op.UPDATE, diff=keys)).plain.endswith("[k0, k1, k2, k3, k4, k5, ...]")
+    assert "k0" not in describe(event("a", Op.CREATE, diff=keys)).plain
+
+
+def test_changes_in_words_leave_out_what_is_not_there() -> None:
+    assert in_words(Changes(create=2, delete=1, same=9), foreseen=True) == "2 to create, 1 to delete"
+    assert in_words(Changes(update=1, replace=3), foreseen=False) == "1 updated, 3 replaced"
+    assert in_words(Changes(same=4), foreseen=True) == ""
+
+
+def test_the_changes_of_a_site_are_a_table_and_a_tree(text: Printed) -> None:
+    component = event("net", kind="gpufleet:network:Network")
+    group = SiteChanges(
+        "use1",
+        Changes(create=3, delete=1, same=7),
+        (
+            component,
+            event("old", Op.DELETE, "aws:ec2/subnet:Subnet"),
+            event("vpc", parent=component.urn),
+            event("new", Op.CREATE, "aws:ec2/subnet:Subnet", parent=component.urn),
+        ),
+    )
+    lines = text(print_site_changes, group, "use1 (us-east-1, slurm)")
+    assert lines[:2] == ["", "use1 (us-east-1, slurm)  3 to create, 1 to delete"]
+    assert lines[2].split() == ["type", "create", "delete"]
+    assert [line.split() for line in lines[4:7]] == [
+        ["aws:ec2:Subnet", "1", "1"],
+        ["aws:ec2:Vpc", "1"],
+        ["gpufleet:network:Network", "1"],
+    ]
+    assert lines[7:] == [
+        " + gpufleet:network:Network  net",
+        " +   aws:ec2:Vpc  vpc",
+        " +   aws:ec2:Subnet  new",
+        " - aws:ec2:Subnet  old",
+    ]
+
+
+def test_the_overview_has_a_row_for_each_site_racks_included(plan: FleetPlan, text: Printed) -> None:
+    groups = (
+        SiteChanges("use1", Changes(create=12, same=3), ()),
+        SiteChanges("usw2", Changes(), ()),
+        SiteChanges(None, Changes(create=1), ()),
+    )
+    lines = text(print_overview, plan, groups)
+    assert lines[1].split() == ["site", "where", "create", "unchanged", "USD", "a", "month"]
+    rows = [line.split()[0] for line in lines[3:] if line[1] != " "]
+    assert rows == ["use1", "usw2", "(account)", "lab"]
+    assert "12" in lines[3]
+    assert "update" not in lines[1]
+
+
+def test_the_summary_line_counts_what_failed() -> None:
+    failures = (event("a"), replace(event("b"), status="failed"), replace(event("c"), status="skipped"))
+    ended = replace(result("up", ok=False, create=1, same=2), failures=failures)
+    assert summary_line(ended).plain == "up: 1 created, 2 unchanged, 1 failed, 1 skipped in 1.0 s"
+
+
+def test_outputs_show_nested_values_and_never_a_secret(text: Printed) -> None:
+    lines = text(
+        print_outputs,
+        {
+            "b": {"z": 1, "a": "[bold]x[/bold]"},
+            "a": [],
+            "c": {"inner": {"deep": SECRET}},
+            "d": {f"key-{number}": "v" * 30 for number in range(6)},
+            "e": [{"name": "n1"}, {"name": "n2"}],
+        },
+    )
+    assert lines[:4] == [
+        "  a: none",
+        "  b: a=[bold]x[/bold], z=1",
+        "  c:",
+        "    inner: deep=" + HIDDEN,
+    ]
+    assert lines[4] == "  d:"
+    assert lines[5] == f"    key-0: {'v' * 30}"
+    assert lines[-1] == "  e: name=n1, name=n2"
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        (result("preview", create=1), "next: gpufleet up dev"),
+        (result("preview"), "nothing to do"),
+        (result("preview", ok=False), "nothing was changed"),
+        (result("up", ok=False), "nothing is lost"),
+        (result("up", create=1), "gpufleet destroy dev"),
+        (result("refresh", update=1), "gpufleet preview dev"),
+    ],
+)
+def test_what_to_do_next_follows_from_how_it_ended(ended: RunResult, words: str) -> None:
+    assert words in next_steps(ended, "dev")
+
+
+def test_there_is_nothing_to_do_after_a_destroy_or_a_refresh_without_drift() -> None:
+    assert next_steps(result("destroy", delete=1), "dev") == ""
+    assert next_steps(result("refresh"), "dev") == ""
