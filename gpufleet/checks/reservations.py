@@ -41,6 +41,21 @@ def reservation_repeated(fleet: Fleet) -> Iterator[Problem]:
             seen.setdefault(held.id, each.name)
 
 
+@check("reservation-too-small")
+def reservation_too_small(fleet: Fleet) -> Iterator[Problem]:
+    """A targeted launch beyond what the reservation holds fails: it does not spill over on demand
+    (EC2 User Guide, "Launch instances into an existing Capacity Reservation")."""
+    for each in fleet.groups():
+        for path, held in ((each.block_path, each.block), (each.odcr_path, each.odcr)):
+            if held is None or held.id is None or held.instances is None or held.nodes <= held.instances:
+                continue
+            yield Problem(
+                (*path, "nodes"),
+                f"{held.id} holds {held.instances} instances, and {each.name} wants {held.nodes}",
+                f"write 'nodes: {held.instances}', or enlarge the reservation first",
+            )
+
+
 @check("odcr-type")
 def odcr_type(fleet: Fleet) -> Iterator[Problem]:
     """A reservation holds one instance type; nodes of another type leave it empty, and it is paid for."""
@@ -87,4 +102,4 @@ def odcr_zone(fleet: Fleet) -> Iterator[Problem]:
         )
 
 
-CHECKS = (reservation_id, reservation_repeated, odcr_type, odcr_zone)
+CHECKS = (reservation_id, reservation_repeated, reservation_too_small, odcr_type, odcr_zone)

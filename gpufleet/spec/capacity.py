@@ -55,22 +55,28 @@ class CapacityBlock(Model):
     id: Annotated[Text | None, Field(description="An existing block (cr-...), instead of buying one.")] = None
     instance_type: Annotated[Text | None, Field(description="What an existing block holds.")] = None
     zone: Annotated[Text | None, Field(description="The zone of an existing block.")] = None
+    instances: Annotated[
+        NodeCount | None, Field(description="How many instances an existing block holds.")
+    ] = None
 
 
 class OnDemandReservation(Model):
     """On-Demand Capacity Reservation (ODCR): created here, or an existing one by `id`.
 
-    With `id`, `instance_type`, `zone` and `nodes` say what the reservation holds, and
+    With `id`, `instance_type`, `zone` and `instances` say what the reservation holds, and
     `placement_group` names the group it was created in, if any (a group forced onto a reservation
     that was made outside of it cannot use the reserved capacity).
     """
 
-    nodes: Annotated[NodeCount, Field(description="Nodes of the reservation, paid for used or not.")]
+    nodes: Annotated[NodeCount, Field(description="Nodes of the group; one made here is paid used or not.")]
     id: Annotated[
         Text | None, Field(description="An existing reservation (cr-...), instead of a new one.")
     ] = None
     instance_type: Annotated[Text | None, Field(description="What an existing reservation holds.")] = None
     zone: Annotated[Text | None, Field(description="The zone of an existing reservation.")] = None
+    instances: Annotated[
+        NodeCount | None, Field(description="How many instances an existing reservation holds.")
+    ] = None
     placement_group: Annotated[
         Text | None, Field(description="The placement group that an existing reservation was made in.")
     ] = None

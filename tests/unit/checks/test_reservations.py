@@ -49,3 +49,21 @@ def test_two_groups_on_one_reservation_are_refused(judge: Judge) -> None:
         "reservation-repeated"
     )
     assert "'block'" in finding.message
+
+
+def test_a_reservation_that_is_too_small_is_refused(judge: Judge) -> None:
+    finding = judge({f"{ODCR}.id": ID, f"{ODCR}.nodes": 16, f"{ODCR}.instances": 11}).only(
+        "reservation-too-small"
+    )
+    assert finding.field == f"{FIELD}.nodes"
+    assert finding.value == "16"
+    assert "nodes: 11" in finding.remedy
+
+
+def test_a_reservation_that_is_large_enough_passes(judge: Judge) -> None:
+    assert judge({f"{ODCR}.id": ID, f"{ODCR}.nodes": 2, f"{ODCR}.instances": 2}).rules == set()
+
+
+def test_a_reservation_in_a_zone_that_the_group_does_not_use_is_refused(judge: Judge) -> None:
+    told = judge({f"{ODCR}.zone": "us-east-1b", f"{GROUP}.zones": ["us-east-1a"]})
+    assert told.rules == {"zone-in-site"}
