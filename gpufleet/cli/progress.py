@@ -113,8 +113,9 @@ class Progress:
         with self._lock:
             running = list(self._running.values())
             counts = self._counts()
-        room = max(1, min(_RUNNING_ROWS, self._console.height - 4))
-        rows: list[RenderableType] = [_one_row(describe(event)) for event in running[:room]]
+        room = max(1, min(_RUNNING_ROWS, self._console.height - 5))
+        rows: list[RenderableType] = [Text("under way:", style="dim")] if running else []
+        rows += [_one_row(describe(event)) for event in running[:room]]
         if len(running) > room:
             rows.append(Text(f"   and {len(running) - room} more under way", style="dim"))
         rows.append(Spinner("dots", text=f" {counts}"))

@@ -90,8 +90,9 @@ def test_the_live_screen_shows_what_is_under_way_cut_to_its_height_and_width() -
     progress.on_event(event(f"{VPC}-0-{'x' * 80}", Op.SAME))
     console.print(progress.render())
     lines = stream.getvalue().splitlines()
-    assert len(lines) == 6 + 2
-    assert "and 13 more under way" in lines[-2]
+    assert len(lines) == 1 + 5 + 2
+    assert "under way:" in lines[0]
+    assert "and 14 more under way" in lines[-2]
     assert "up: 1 done, 1 of them unchanged" in lines[-1]
 
 
