@@ -1,0 +1,129 @@
+"""What changes something asks first, or needs --yes where there is nobody to ask."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.cli import stack_run
+from gpufleet.engine.api import Changes, Op
+
+from .conftest import STACK, VPC, FakeEngine, Gpufleet, event, result
+
+
+class _Keyboard(io.StringIO):
+    """Somebody at a terminal who has typed this already."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def somebody(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`somebody("y")` sits at a terminal and answers so."""
+
+    def sits(answer: str) -> None:
+        monkeypatch.setattr(stack_run, "is_terminal", lambda stream: True)
+        monkeypatch.setattr(sys, "stdin", _Keyboard(f"{answer}\n"))
+
+    return sits
+
+
+@pytest.mark.parametrize("verb", ["up", "refresh", "destroy"])
+def test_what_changes_something_needs_yes_where_nobody_can_be_asked(
+    gpufleet: Gpufleet, engine: FakeEngine, verb: str
+) -> None:
+    answer = gpufleet(verb, "dev")
+    assert answer.code == 2
+    assert f"{verb} asks before it changes anything" in answer.err
+    assert "pass --yes" in answer.err
+    assert engine.asked == []
+    assert answer.out == ""
+
+
+def test_json_needs_yes_even_at_a_terminal(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
+    somebody("y")
+    answer = gpufleet("up", "dev", "--json")
+    assert answer.code == 2
+    assert answer.json["exit_code"] == 2
+    assert engine.asked == []
+
+
+def test_up_previews_and_goes_on_after_a_yes(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
+    somebody("y")
+    answer = gpufleet("up", "dev")
+    assert answer.code == 0
+    assert engine.verbs == ["preview", "up"]
+    assert answer.out.index("preview: 3 to create") < answer.out.index("up: 3 created")
+
+
+def test_up_changes_nothing_after_a_no(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
+    somebody("n")
+    answer = gpufleet("up", "dev")
+    assert answer.code == 1
+    assert engine.verbs == ["preview"]
+    assert answer.err.splitlines()[-1] == "stopped; nothing was changed"
+
+
+def test_up_does_not_ask_where_nothing_would_change(
+    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any
+) -> None:
+    somebody("n")
+    engine.runs["preview"] = ([event(VPC, Op.SAME)], result("preview", changes=Changes(same=1)))
+    engine.runs["up"] = ([event(VPC, Op.SAME)], result("up", changes=Changes(same=1)))
+    answer = gpufleet("up", "dev")
+    assert answer.code == 0
+    assert engine.verbs == ["preview", "up"]
+    assert "Go on" not in answer.out + answer.err
+
+
+def test_up_stops_at_a_preview_that_fails(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
+    somebody("y")
+    engine.runs["preview"] = ([], result("preview", ok=False))
+    assert gpufleet("up", "dev").code == 4
+    assert engine.verbs == ["preview"]
+
+
+def test_destroy_says_what_it_would_delete_before_it_asks(
+    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any
+) -> None:
+    resources = [
+        {"type": "pulumi:pulumi:Stack", "urn": STACK},
+        {"type": "pulumi:providers:aws", "urn": "p", "custom": True},
+        {"type": "aws:fsx/lustreFileSystem:LustreFileSystem", "urn": "a", "custom": True},
+        {"type": "aws:ec2/subnet:Subnet", "urn": "b", "custom": True},
+        {"type": "aws:ec2/subnet:Subnet", "urn": "c", "custom": True},
+    ]
+    engine.state = {"version": 3, "deployment": {"resources": resources}}
+    somebody("n")
+    answer = gpufleet("destroy", "dev")
+    assert answer.code == 1
+    assert engine.verbs == ["export"]
+    assert "   2 aws:ec2/subnet:Subnet" in answer.out
+    assert "   1 aws:fsx/lustreFileSystem:LustreFileSystem" in answer.out
+    assert "providers" not in answer.out
+    assert "Delete all 3 of dev in cloud aws?" in answer.out + answer.err
+
+
+def test_destroy_and_refresh_do_without_a_valid_fleet_file(
+    gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
+) -> None:
+    (workplace / "stacks" / "dev" / "fleet.yaml").write_text("nonsense", encoding="utf-8")
+    assert gpufleet("destroy", "dev", "--yes").code == 0
+    assert gpufleet("refresh", "dev", "--yes").code == 0
+    assert engine.verbs == ["destroy", "refresh"]
+
+
+def test_bad_input_is_told_before_an_engine_is_asked_anything(
+    gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
+) -> None:
+    path = workplace / "stacks" / "dev" / "fleet.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("p5.48xlarge", "x").replace("spot", "spott"))
+    answer = gpufleet("up", "dev", "--yes", "--json")
+    assert answer.code == 2
+    assert answer.json["findings"]
+    assert engine.asked == []

@@ -1,0 +1,123 @@
+"""How a run that fails is told: message, remedy and exit code, and never a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet.engine.api import Changes, PolicyEvent
+from gpufleet.engine.errors import StateLockedError
+
+from .conftest import TOPIC, VPC, FakeEngine, Gpufleet, event, result
+
+
+def test_a_failure_is_named_with_what_it_left_out_and_exits_4(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    failed = event(VPC, status="failed", error=f"quota of {TOPIC} is used up")
+    left_out = [
+        event(f"{VPC}-{number}", status="skipped", error=f"because {VPC} failed") for number in range(9)
+    ]
+    engine.runs["up"] = (
+        [failed, *left_out],
+        result("up", ok=False, failures=(failed, *left_out), changes=Changes(same=5)),
+    )
+    answer = gpufleet("up", "dev", "--yes")
+    assert answer.code == 4
+    assert "failed atlas-dev-use1-vpc (aws:ec2/vpc:Vpc): quota of atlas-dev-budget is used up" in answer.err
+    assert "skipped 9 that need what failed: atlas-dev-use1-vpc-0, " in answer.err
+    assert answer.err.rstrip().endswith("atlas-dev-use1-vpc-7 and 1 more")
+    assert answer.out.count("skipped") == 1
+    assert "up: 5 unchanged, 1 failed, 9 skipped in 1.2 s" in answer.out
+    assert answer.out.splitlines()[-1].startswith("nothing is lost")
+    assert "outputs:" not in answer.out
+
+
+def test_a_mandatory_violation_exits_1_and_an_advisory_one_does_not(
+    gpufleet: Gpufleet, engine: FakeEngine
+) -> None:
+    mandatory = PolicyEvent("gpu", "budget", "mandatory", "over budget")
+    engine.runs["preview"] = ([mandatory], result("preview", ok=False, violations=(mandatory,)))
+    answer = gpufleet("preview", "dev")
+    assert answer.code == 1
+    assert "policy budget (mandatory): over budget" in answer.out
+    assert "nothing was changed" in answer.out.splitlines()[-1]
+    advisory = PolicyEvent("gpu", "budget", "advisory", "near the budget")
+    engine.runs["preview"] = ([advisory], result("preview", violations=(advisory,)))
+    assert gpufleet("preview", "dev").code == 0
+
+
+def test_a_locked_state_exits_4_with_its_remedy(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    locked = StateLockedError("the state is locked by process 7", remedy="wait until that run ends")
+    engine.runs["up"] = ([], locked)
+    answer = gpufleet("up", "dev", "--yes")
+    assert answer.code == 4
+    assert answer.err.splitlines()[-2:] == [
+        "error: the state is locked by process 7",
+        "  fix: wait until that run ends",
+    ]
+
+
+def test_an_interruption_says_that_the_state_is_kept_and_exits_4(
+    gpufleet: Gpufleet, engine: FakeEngine
+) -> None:
+    engine.runs["up"] = ([event(VPC, status="started")], KeyboardInterrupt())
+    answer = gpufleet("up", "dev", "--yes")
+    assert answer.code == 4
+    assert "interrupted; what was done is in the state" in answer.err
+    assert "Traceback" not in answer.out + answer.err
+    document = gpufleet("up", "dev", "--yes", "--json").json
+    assert document["exit_code"] == 4
+    assert document["error"] == "interrupted; what was done is in the state"
+
+
+def test_an_internal_error_leaves_its_traceback_in_a_log_and_exits_3(
+    gpufleet: Gpufleet, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    engine.runs["up"] = ([], ZeroDivisionError("a bug"))
+    answer = gpufleet("up", "dev", "--yes")
+    assert answer.code == 3
+    (log,) = tmp_path.glob("gpufleet-*.log")
+    assert f"internal error (ZeroDivisionError: a bug); the details are in {log}" in answer.err
+    assert "Traceback" not in answer.err
+    assert "Traceback" in log.read_text(encoding="utf-8")
+
+
+def test_an_internal_error_without_room_for_a_log_goes_to_stderr(
+    gpufleet: Gpufleet, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    engine.runs["up"] = ([], ZeroDivisionError("a bug"))
+    answer = gpufleet("up", "dev", "--yes")
+    assert answer.code == 3
+    assert "ZeroDivisionError: a bug" in answer.err
+    assert "report it with the lines above" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (OSError(28, "No space left on device", "/work/x"), "/work/x: No space left on device"),
+        (PermissionError(13, "Permission denied", "/work/x"), "/work/x: Permission denied"),
+        (OSError(30, "Read-only file system", "/work/x"), "/work/x: Read-only file system"),
+    ],
+)
+def test_a_fault_of_the_machine_is_no_internal_error(
+    gpufleet: Gpufleet, engine: FakeEngine, fault: OSError, words: str
+) -> None:
+    engine.runs["up"] = ([], fault)
+    answer = gpufleet("up", "dev", "--yes")
+    assert answer.code == 4
+    assert f"error: {words}" in answer.err
+    assert "  fix: " in answer.err
+    assert "internal" not in answer.err
+
+
+def test_a_file_in_the_place_of_the_local_folder_is_told_apart_from_a_bug(
+    gpufleet: Gpufleet, workplace: Path
+) -> None:
+    (workplace / ".gpufleet").write_text("", encoding="utf-8")
+    answer = gpufleet("up", "dev", "--engine", "embedded", "--yes")
+    assert answer.code == 4
+    assert "Not a directory" in answer.err
+    assert "internal" not in answer.err
