@@ -86,7 +86,7 @@ def refresh(
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Bring the state to what the cloud really is.
+    """Bring the state to what the cloud really is; exit code 1 says that there was drift.
 
     Changes nothing in the cloud; asks first, unless --yes is given.
     """

@@ -214,9 +214,10 @@ class Outcome:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Done, refused by a mandatory policy, or failed with the state kept."""
+        """Done, refused by a mandatory policy or drift found, or failed with the state kept."""
         if self.result.ok:
-            return ExitCode.DONE
+            drift = self.result.verb == "refresh" and self.result.changes.total
+            return ExitCode.REFUSED if drift else ExitCode.DONE
         refused = any(violation.enforcement == "mandatory" for violation in self.result.violations)
         return ExitCode.REFUSED if refused else ExitCode.CLOUD_FAILURE
 

@@ -158,3 +158,19 @@ def test_an_unknown_engine_is_refused_with_those_there_are(gpufleet: Gpufleet) -
     answer = gpufleet("preview", "dev", "--engine", "terraform")
     assert answer.code == 2
     assert "there is no engine 'terraform'" in answer.err
+
+
+def test_a_refresh_without_drift_exits_0(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    answer = gpufleet("refresh", "dev", "--yes")
+    assert answer.code == 0
+    assert "drift" not in answer.out
+
+
+def test_a_refresh_that_finds_drift_says_so_with_exit_code_1(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    engine.runs["refresh"] = (
+        [event(VPC, Op.UPDATE, diff=("tags",)), event(TOPIC, Op.DELETE)],
+        result("refresh", changes=Changes(update=1, delete=1, same=5)),
+    )
+    answer = gpufleet("refresh", "dev", "--yes")
+    assert answer.code == 1
+    assert "drift: 2 resources are not what the state said" in answer.out
