@@ -154,7 +154,7 @@ def next_steps(result: RunResult, target: str) -> str:
         return f"next: gpufleet outputs {target}   gpufleet inventory {target}   gpufleet destroy {target}"
     if result.verb == "refresh" and result.changes.total:
         return (
-            f"drift: {result.changes.total} resources are not what the state said; it now says what is there\n"
+            f"drift: {result.changes.total} resources are not what the state said, which now says what is\n"
             f"next: gpufleet preview {target}, which shows what `up` would set right"
         )
     return ""
