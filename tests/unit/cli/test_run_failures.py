@@ -97,9 +97,9 @@ def test_an_internal_error_without_room_for_a_log_goes_to_stderr(
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (OSError(28, "No space left on device", "/work/x"), "/work/x: No space left on device"),
-        (PermissionError(13, "Permission denied", "/work/x"), "/work/x: Permission denied"),
-        (OSError(30, "Read-only file system", "/work/x"), "/work/x: Read-only file system"),
+        (OSError(28, "No space left on device", "/data/x"), "/data/x: No space left on device"),
+        (PermissionError(13, "Permission denied", "/data/x"), "/data/x: Permission denied"),
+        (OSError(30, "Read-only file system", "/data/x"), "/data/x: Read-only file system"),
     ],
 )
 def test_a_fault_of_the_machine_is_no_internal_error(
