@@ -121,6 +121,11 @@ def logs_may_use_key(around: Surroundings, log_group_name: pulumi.Input[str]) ->
     }
 
 
+def available_after(value: pulumi.Output[str], resources: Sequence[pulumi.Resource]) -> pulumi.Output[str]:
+    """The value, known only once the resources exist: whoever uses it waits for them."""
+    return pulumi.Output.all(value, *(item.urn for item in resources)).apply(lambda parts: str(parts[0]))
+
+
 def field_of(value: Any, name: str) -> Any:
     """A field of an output type, which arrives as an object or as a dictionary in camel case."""
     if isinstance(value, Mapping):

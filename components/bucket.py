@@ -35,6 +35,8 @@ class Bucket(Component):
 
     bucket_name: pulumi.Output[str]
     arn: pulumi.Output[str]
+    key_arn: pulumi.Output[str]
+    """The key of its objects; who reads or writes them needs the use of it too."""
 
     def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpufleet:storage:Bucket", name, args.tags, opts)
@@ -112,7 +114,8 @@ class Bucket(Component):
         )
         self.bucket_name = bucket.bucket
         self.arn = bucket.arn
-        self.register_outputs({"bucketName": self.bucket_name, "arn": self.arn})
+        self.key_arn = key.arn
+        self.register_outputs({"bucketName": self.bucket_name, "arn": self.arn, "keyArn": self.key_arn})
 
     def _lifecycle(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
         rules = [

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Tags, assume_role_policy, policy_document
+from components.base import Component, Tags, assume_role_policy, available_after, policy_document
 
 NODE_POLICIES: Mapping[str, tuple[str, ...]] = {
     "kubernetes": (
@@ -24,10 +24,15 @@ NODE_POLICIES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class IamRolesArgs:
-    """Inputs of `IamRoles`. Nodes may read and write the objects of `bucket_arns`, and nothing else in S3."""
+    """Inputs of `IamRoles`. Nodes may read and write the objects of `bucket_arns`, and nothing else in S3.
+
+    `bucket_key_arns` are the KMS keys that these buckets are encrypted with: without the use of them S3
+    refuses both.
+    """
 
     scheduler: Literal["kubernetes", "slurm"]
     bucket_arns: Sequence[pulumi.Input[str]] = ()
+    bucket_key_arns: Sequence[pulumi.Input[str]] = ()
     tags: Tags
 
 
@@ -66,7 +71,7 @@ class IamRoles(Component):
                 aws.iam.RolePolicy(
                     f"{name}-node-buckets",
                     role=node.id,
-                    policy=policy_document(bucket_statements(args.bucket_arns)),
+                    policy=policy_document(bucket_statements(args.bucket_arns, args.bucket_key_arns)),
                     opts=self.child(),
                 )
             )
@@ -74,13 +79,13 @@ class IamRoles(Component):
             f"{name}-node", role=node.name, tags=self.tags(f"{name}-node"), opts=self.child()
         )
         self.node_role_name = node.name
-        self.node_role_arn = _once(node.arn, ready)
-        self.instance_profile_arn = _once(profile.arn, ready)
+        self.node_role_arn = available_after(node.arn, ready)
+        self.instance_profile_arn = available_after(profile.arn, ready)
         self.cluster_role_arn = None
         if args.scheduler == "kubernetes":
             cluster = self._role(f"{name}-cluster", "eks.amazonaws.com", "EKS control plane")
             attach(f"{name}-cluster", cluster, "AmazonEKSClusterPolicy")
-            self.cluster_role_arn = _once(cluster.arn, ready)
+            self.cluster_role_arn = available_after(cluster.arn, ready)
         self.register_outputs(
             {
                 "nodeRoleArn": self.node_role_arn,
@@ -165,14 +170,14 @@ class PodRole(Component):
         self.register_outputs({"roleArn": self.role_arn})
 
 
-def _once(arn: pulumi.Output[str], policies: Sequence[pulumi.Resource]) -> pulumi.Output[str]:
-    """The ARN, known only once the policies exist: whoever uses it waits for them."""
-    return pulumi.Output.all(arn, *(policy.urn for policy in policies)).apply(lambda parts: str(parts[0]))
+def bucket_statements(
+    bucket_arns: Sequence[pulumi.Input[str]], key_arns: Sequence[pulumi.Input[str]] = ()
+) -> list[dict[str, Any]]:
+    """IAM statements to list the buckets and to read and write their objects, encrypted with the keys.
 
-
-def bucket_statements(bucket_arns: Sequence[pulumi.Input[str]]) -> list[dict[str, Any]]:
-    """IAM statements to list the buckets and to read and write their objects."""
-    return [
+    Reading needs `kms:Decrypt`, writing `kms:GenerateDataKey`; an upload in parts needs both.
+    """
+    statements: list[dict[str, Any]] = [
         {
             "Effect": "Allow",
             "Action": ["s3:ListBucket", "s3:GetBucketLocation"],
@@ -184,3 +189,12 @@ def bucket_statements(bucket_arns: Sequence[pulumi.Input[str]]) -> list[dict[str
             "Resource": [pulumi.Output.format("{0}/*", arn) for arn in bucket_arns],
         },
     ]
+    if key_arns:
+        statements.append(
+            {
+                "Effect": "Allow",
+                "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+                "Resource": list(key_arns),
+            }
+        )
+    return statements

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component
+from components.base import Component, available_after
 
 
 def closed_default_group(component: Component, name: str, vpc_id: pulumi.Output[str]) -> None:
@@ -24,6 +24,8 @@ def closed_default_group(component: Component, name: str, vpc_id: pulumi.Output[
 def efa_group(component: Component, name: str, vpc_id: pulumi.Output[str]) -> pulumi.Output[str]:
     """A group whose members exchange any traffic among themselves, both ways, and nothing else.
 
+    Its id is known once its rules are there: FSx looks at them when it creates a file system with EFA.
+
     EFA needs exactly that: its traffic is neither TCP nor UDP, and without the egress rule to the
     group itself the devices come up and never reach each other.
     """
@@ -35,9 +37,7 @@ def efa_group(component: Component, name: str, vpc_id: pulumi.Output[str]) -> pu
         tags=component.tags(label),
         opts=component.child(),
     )
-    _among_members(component, label, group)
-    group_id: pulumi.Output[str] = group.id
-    return group_id
+    return available_after(group.id, _among_members(component, label, group))
 
 
 def node_group_rules(
@@ -82,8 +82,8 @@ def node_group_rules(
     return group_id
 
 
-def _among_members(component: Component, label: str, group: aws.ec2.SecurityGroup) -> None:
-    aws.vpc.SecurityGroupIngressRule(
+def _among_members(component: Component, label: str, group: aws.ec2.SecurityGroup) -> list[pulumi.Resource]:
+    inward = aws.vpc.SecurityGroupIngressRule(
         f"{label}-in-members",
         security_group_id=group.id,
         description="Any traffic from members",
@@ -92,7 +92,7 @@ def _among_members(component: Component, label: str, group: aws.ec2.SecurityGrou
         tags=component.tags(f"{label}-in-members"),
         opts=component.child(),
     )
-    aws.vpc.SecurityGroupEgressRule(
+    outward = aws.vpc.SecurityGroupEgressRule(
         f"{label}-out-members",
         security_group_id=group.id,
         description="Any traffic to members",
@@ -101,3 +101,4 @@ def _among_members(component: Component, label: str, group: aws.ec2.SecurityGrou
         tags=component.tags(f"{label}-out-members"),
         opts=component.child(),
     )
+    return [inward, outward]

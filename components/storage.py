@@ -73,7 +73,8 @@ class SharedStorage(Component):
         _check(name, args)
         super().__init__("gpufleet:storage:SharedStorage", name, args.tags, opts)
         persistent = args.deployment_type.startswith("PERSISTENT")
-        groups = [self._security_group(name, args)]
+        group_id, rules = self._security_group(name, args)
+        groups = [group_id]
         if args.efa and args.efa_security_group_id is not None:
             groups.append(pulumi.Output.from_input(args.efa_security_group_id))
         key_arn = None
@@ -100,7 +101,8 @@ class SharedStorage(Component):
             # Neither scratch nor a file system with a data repository can be backed up.
             skip_final_backup=not (args.final_backup and persistent and args.data_repository is None),
             tags=self.tags(name),
-            opts=self.child(protect=args.protect),
+            # FSx looks at the groups' rules when it is asked to create, and refuses if ports are closed.
+            opts=self.child(protect=args.protect, depends_on=rules),
         )
         self.file_system_id = system.id
         self.dns_name = system.dns_name
@@ -111,8 +113,10 @@ class SharedStorage(Component):
             {"fileSystemId": self.file_system_id, "dnsName": self.dns_name, "mountName": self.mount_name}
         )
 
-    def _security_group(self, name: str, args: SharedStorageArgs) -> pulumi.Output[str]:
-        """The file system's own group: Lustre's ports, with the clients and among its servers."""
+    def _security_group(
+        self, name: str, args: SharedStorageArgs
+    ) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
+        """The file system's own group and its rules: Lustre's ports, with clients and among servers."""
         group = aws.ec2.SecurityGroup(
             name,
             description=f"Lustre servers of {name}",
@@ -121,16 +125,17 @@ class SharedStorage(Component):
             opts=self.child(),
         )
         group_id: pulumi.Output[str] = group.id
-        self._allow(f"{name}-servers", group_id, group_id)
+        rules = self._allow(f"{name}-servers", group_id, group_id)
         for number, client in enumerate(args.client_security_group_ids):
             # Servers call clients back (lock callbacks), so both groups let both directions in.
-            self._allow(f"{name}-client-{number}", group_id, client)
-            self._allow_in(f"{name}-callback-{number}", client, group_id)
-        return group_id
+            rules += self._allow(f"{name}-client-{number}", group_id, client)
+            rules += self._allow_in(f"{name}-callback-{number}", client, group_id)
+        return group_id, rules
 
-    def _allow(self, label: str, group_id: pulumi.Input[str], peer_id: pulumi.Input[str]) -> None:
-        self._allow_in(label, group_id, peer_id)
-        for first, last in LUSTRE_PORTS:
+    def _allow(
+        self, label: str, group_id: pulumi.Input[str], peer_id: pulumi.Input[str]
+    ) -> list[pulumi.Resource]:
+        outward = [
             aws.vpc.SecurityGroupEgressRule(
                 f"{label}-out-{first}",
                 security_group_id=group_id,
@@ -142,9 +147,14 @@ class SharedStorage(Component):
                 tags=self.tags(f"{label}-out-{first}"),
                 opts=self.child(),
             )
+            for first, last in LUSTRE_PORTS
+        ]
+        return [*self._allow_in(label, group_id, peer_id), *outward]
 
-    def _allow_in(self, label: str, group_id: pulumi.Input[str], peer_id: pulumi.Input[str]) -> None:
-        for first, last in LUSTRE_PORTS:
+    def _allow_in(
+        self, label: str, group_id: pulumi.Input[str], peer_id: pulumi.Input[str]
+    ) -> list[pulumi.Resource]:
+        return [
             aws.vpc.SecurityGroupIngressRule(
                 f"{label}-in-{first}",
                 security_group_id=group_id,
@@ -156,6 +166,8 @@ class SharedStorage(Component):
                 tags=self.tags(f"{label}-in-{first}"),
                 opts=self.child(),
             )
+            for first, last in LUSTRE_PORTS
+        ]
 
     def _associate(self, name: str, repository: DataRepositoryArgs) -> None:
         events = ["NEW", "CHANGED", "DELETED"]
@@ -173,7 +185,8 @@ class SharedStorage(Component):
                 else None,
             ),
             tags=self.tags(f"{name}-repository"),
-            opts=self.child(),
+            # FSx refuses a second association with the same path or bucket prefix.
+            opts=self.child(delete_before_replace=True),
         )
 
 

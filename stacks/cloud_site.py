@@ -65,7 +65,10 @@ def build_site(plan: FleetPlan, site: CloudSitePlan, settings: Settings) -> Site
     roles = IamRoles(
         name,
         IamRolesArgs(
-            scheduler=site.scheduler, bucket_arns=[bucket.arn for bucket in buckets.values()], tags=site.tags
+            scheduler=site.scheduler,
+            bucket_arns=[bucket.arn for bucket in buckets.values()],
+            bucket_key_arns=[bucket.key_arn for bucket in buckets.values()],
+            tags=site.tags,
         ),
         this.opts,
     )
@@ -155,7 +158,9 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
             cluster_role_arn=roles.cluster_role_arn,
             node_role_arn=roles.node_role_arn,
             subnet_ids=list(network.private_subnet_ids.values()),
+            private_cidrs=settings.private_cidrs,
             public_cidrs=settings.public_cidrs,
+            admins=settings.admins,
             system_nodes=SystemNodesArgs(
                 instance_types=settings.system_instance_types,
                 min_size=settings.system_min,

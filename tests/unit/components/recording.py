@@ -27,6 +27,7 @@ class Registered:
     provider: str = ""
     protect: bool = False
     retain_on_delete: bool = False
+    delete_before_replace: bool = False
     ignore_changes: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
 
@@ -125,6 +126,7 @@ class RecordingMonitor(MockMonitor):
                         provider=request.provider,
                         protect=request.protect,
                         retain_on_delete=request.retainOnDelete,
+                        delete_before_replace=request.deleteBeforeReplace,
                         ignore_changes=tuple(request.ignoreChanges),
                         dependencies=tuple(request.dependencies),
                     )

@@ -58,6 +58,19 @@ def test_nodes_reach_the_named_buckets_and_no_other() -> None:
     assert roles().of("RolePolicy") == []
 
 
+def test_nodes_may_use_exactly_the_keys_of_their_buckets() -> None:
+    key = "arn:aws:kms:us-east-1:123456789012:key/data"
+    built = roles(bucket_arns=[BUCKET], bucket_key_arns=[key])
+    statements = json.loads(built.one("RolePolicy").inputs["policy"])["Statement"]
+    (of_keys,) = [s for s in statements if any(a.startswith("kms:") for a in s["Action"])]
+    assert set(of_keys["Action"]) == {"kms:Decrypt", "kms:GenerateDataKey"}
+    assert of_keys["Resource"] == [key]
+
+
+def test_buckets_without_keys_of_ours_give_no_right_to_any_key() -> None:
+    assert "kms:" not in roles(bucket_arns=[BUCKET]).one("RolePolicy").inputs["policy"]
+
+
 def test_no_statement_of_ours_has_a_wildcard_action() -> None:
     policy = json.loads(roles(bucket_arns=[BUCKET]).one("RolePolicy").inputs["policy"])
     assert not [a for s in policy["Statement"] for a in s["Action"] if "*" in a]

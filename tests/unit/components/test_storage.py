@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from components.bucket import Bucket, BucketArgs
+from components.network import Network, NetworkArgs, SubnetArgs
 from components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.errors import InputError
 from tests.unit.components.recording import ACCOUNT, Recording, record
@@ -79,6 +80,28 @@ def test_only_clients_reach_it_and_on_lustres_ports_alone() -> None:
     assert {r.inputs["referencedSecurityGroupId"] for r in back} == {"shared-id"}
 
 
+def test_the_file_system_is_created_after_every_rule_of_its_groups() -> None:
+    built = storage()
+    rules = [*built.of("SecurityGroupIngressRule"), *built.of("SecurityGroupEgressRule")]
+    assert len(rules) == 10
+    assert {rule.urn for rule in rules} <= set(built.one("LustreFileSystem").dependencies)
+
+
+def test_an_efa_file_system_is_created_after_the_rules_of_the_networks_efa_group() -> None:
+    def program() -> None:
+        subnets = [SubnetArgs(zone="us-east-1a", cidr="10.0.0.0/24")]
+        network = Network("site", NetworkArgs(cidr="10.0.0.0/16", subnets=subnets, nat="none", tags={}))
+        efa = {"efa": True, "efa_security_group_id": network.efa_security_group_id}
+        SharedStorage("shared", SharedStorageArgs(**BASE | efa))
+
+    built = record(program)
+    needed = {
+        built.one("SecurityGroupIngressRule", "site-efa-in-members").urn,
+        built.one("SecurityGroupEgressRule", "site-efa-out-members").urn,
+    }
+    assert needed <= set(built.one("LustreFileSystem").dependencies)
+
+
 def test_with_efa_the_file_system_joins_the_nodes_group_and_has_metadata_settings() -> None:
     inputs = system(efa=True, efa_security_group_id="sg-efa", capacity_gib=38400).inputs
     assert inputs["efaEnabled"] is True
@@ -110,6 +133,12 @@ def test_a_data_repository_follows_the_bucket_and_exports_only_when_asked() -> N
     exported = storage(data_repository=both).one("DataRepositoryAssociation").inputs
     assert exported["s3"]["autoExportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
     assert storage().of("DataRepositoryAssociation") == []
+
+
+def test_a_changed_data_repository_is_taken_off_before_the_new_one_comes() -> None:
+    built = storage(data_repository=REPOSITORY)
+    assert built.one("DataRepositoryAssociation").delete_before_replace
+    assert not built.one("LustreFileSystem").delete_before_replace
 
 
 @pytest.mark.parametrize(
@@ -144,6 +173,13 @@ def test_a_bucket_is_encrypted_with_a_rotated_key_of_its_own() -> None:
     assert default["kmsMasterKeyId"].endswith("Key/data")
     assert rule["bucketKeyEnabled"] is True
     assert built.one("Key").inputs["enableKeyRotation"] is True
+
+
+def test_a_bucket_tells_the_key_that_its_readers_need() -> None:
+    seen: list[Any] = []
+    built = record(lambda: Bucket("data", BucketArgs(bucket="b", tags={})).key_arn.apply(seen.append))
+    (rule,) = built.one("BucketServerSideEncryptionConfiguration").inputs["rules"]
+    assert seen == [rule["applyServerSideEncryptionByDefault"]["kmsMasterKeyId"]]
 
 
 def test_a_bucket_is_reached_by_tls_alone_and_nobody_is_let_in_by_its_policy() -> None:
