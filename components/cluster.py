@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pulumi
 import pulumi_aws as aws
@@ -31,10 +31,13 @@ class SystemNodesArgs:
 class EksClusterArgs:
     """Inputs of `EksCluster`.
 
-    The endpoint is private; `public_cidrs` opens it to those networks too. `admins` are ARNs of IAM
-    principals that administer the cluster, besides the one that creates it. An add-on that
-    `addon_versions` does not name gets EKS's default for `version` once, and keeps it. System nodes
-    launch once everything in `after` exists (the routes of their subnets).
+    The endpoint is private, and only members of the cluster's security group reach it: `private_cidrs`
+    lets networks that are routed to this one in (a VPN, racks), `public_cidrs` opens it to networks on
+    the internet too. `admins` are ARNs of IAM principals that administer the cluster, besides the one
+    that creates it. With `support_type` STANDARD, EKS upgrades a cluster by itself when the standard
+    support of `version` ends; EXTENDED keeps the version, at six times the hourly price (EKS pricing).
+    An add-on that `addon_versions` does not name gets EKS's default for `version` once, and keeps it.
+    System nodes launch once everything in `after` exists (the routes of their subnets).
     """
 
     cluster_name: str
@@ -42,12 +45,14 @@ class EksClusterArgs:
     cluster_role_arn: pulumi.Input[str]
     node_role_arn: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
+    private_cidrs: Sequence[str] = ()
     public_cidrs: Sequence[str] = ()
     admins: Sequence[pulumi.Input[str]] = ()
     system_nodes: SystemNodesArgs = field(default_factory=SystemNodesArgs)
     fsx: bool = False
     addon_versions: Mapping[str, str] = field(default_factory=dict)
     deletion_protection: bool = True
+    support_type: Literal["STANDARD", "EXTENDED"] = "STANDARD"
     after: Sequence[pulumi.Resource] = ()
     log_retention_days: int = 365
     tags: Tags
@@ -113,6 +118,7 @@ class EksCluster(Component):
             ),
             enabled_cluster_log_types=list(CONTROL_PLANE_LOGS),
             deletion_protection=args.deletion_protection,
+            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=args.support_type),
             tags=self.tags(args.cluster_name),
             opts=self.child(depends_on=[logs]),
         )
@@ -120,6 +126,7 @@ class EksCluster(Component):
         self.endpoint = self._cluster.endpoint
         self.version = self._cluster.version
         self.security_group_id = self._cluster.vpc_config.apply(_cluster_group)
+        self._private_access(name, args.private_cidrs)
         self._admins(name, args.admins, around.partition)
         self.ready = self._addons_for_nodes(name, args)
         system = self._system_nodes(name, args)
@@ -139,9 +146,29 @@ class EksCluster(Component):
             }
         )
 
+    def _private_access(self, name: str, cidrs: Sequence[str]) -> None:
+        for cidr in cidrs:
+            if cidr.endswith("/0"):
+                raise ValueError(f"{name}: private_cidrs names networks, and {cidr} is everybody")
+            label = f"{name}-api-{cidr.replace('/', '-')}"
+            aws.vpc.SecurityGroupIngressRule(
+                label,
+                security_group_id=self.security_group_id,
+                description="Kubernetes API from a connected network",
+                ip_protocol="tcp",
+                from_port=443,
+                to_port=443,
+                cidr_ipv4=cidr,
+                tags=self.tags(label),
+                opts=self.child(),
+            )
+
     def _admins(self, name: str, admins: Sequence[pulumi.Input[str]], partition: pulumi.Output[str]) -> None:
         for number, principal in enumerate(admins):
-            label = f"{name}-admin-{number}"
+            # Named by whom it is for: with a number, to drop the first would rename all the others, and
+            # EKS refuses a second entry for a principal that still has one.
+            who = _slug(principal) if isinstance(principal, str) else number
+            label = f"{name}-admin-{who}"
             entry = aws.eks.AccessEntry(
                 label,
                 cluster_name=self.cluster_name,
@@ -167,7 +194,8 @@ class EksCluster(Component):
         )
         return [
             agent,
-            self._addon(name, "vpc-cni", args, [agent, network]),
+            # Without this the plugin ignores every NetworkPolicy, silently.
+            self._addon(name, "vpc-cni", args, [agent, network], {"enableNetworkPolicy": "true"}),
             self._addon(name, "kube-proxy", args, []),
         ]
 
@@ -241,7 +269,12 @@ class EksCluster(Component):
         )
 
     def _addon(
-        self, name: str, addon: str, args: EksClusterArgs, after: Sequence[pulumi.Resource]
+        self,
+        name: str,
+        addon: str,
+        args: EksClusterArgs,
+        after: Sequence[pulumi.Resource],
+        configuration: Mapping[str, str] | None = None,
     ) -> aws.eks.Addon:
         label = f"{name}-{addon}"
         return aws.eks.Addon(
@@ -249,6 +282,7 @@ class EksCluster(Component):
             cluster_name=self.cluster_name,
             addon_name=addon,
             addon_version=args.addon_versions.get(addon),
+            configuration_values=json.dumps(configuration) if configuration else None,
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="PRESERVE",
             tags=self.tags(label),
@@ -285,6 +319,10 @@ def kubeconfig(cluster_name: str, endpoint: str, certificate_authority: str, reg
             "current-context": cluster_name,
         }
     )
+
+
+def _slug(principal_arn: str) -> str:
+    return principal_arn.partition("::")[2].replace(":", "-").replace("/", "-")
 
 
 def _cluster_group(vpc_config: Any) -> Any:

@@ -70,7 +70,9 @@ def _plan_kubernetes(site: CloudSite) -> KubernetesPlan | None:
     settings = site.kubernetes or Kubernetes()
     return KubernetesPlan(
         version=settings.version,
+        private_cidrs=settings.private_cidrs,
         public_cidrs=settings.public_cidrs,
+        admins=settings.admins,
         gpu_stack=settings.gpu_stack,
         system_instance_types=settings.system_nodes.instance_types,
         system_min=settings.system_nodes.min,

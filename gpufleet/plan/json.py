@@ -126,7 +126,9 @@ def _cloud_site(site: CloudSitePlan) -> dict[str, Any]:
         if kubernetes is None
         else {
             "version": kubernetes.version,
+            "private_cidrs": list(kubernetes.private_cidrs),
             "public_cidrs": list(kubernetes.public_cidrs),
+            "admins": list(kubernetes.admins),
             "gpu_stack": kubernetes.gpu_stack,
             "system_nodes": {
                 "instance_types": list(kubernetes.system_instance_types),

@@ -207,7 +207,9 @@ class KubernetesPlan:
     """Settings of a cloud Kubernetes site."""
 
     version: str
+    private_cidrs: tuple[str, ...]
     public_cidrs: tuple[str, ...]
+    admins: tuple[str, ...]
     gpu_stack: Literal["device-plugin", "gpu-operator"]
     system_instance_types: tuple[str, ...]
     system_min: int

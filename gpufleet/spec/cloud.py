@@ -89,11 +89,19 @@ class SystemNodes(Model):
 
 
 class Kubernetes(Model):
-    """Settings of a Kubernetes site. The endpoint is private unless CIDRs are named."""
+    """Settings of a Kubernetes site. The API's endpoint is private; networks have to be let in."""
 
     version: Annotated[KubernetesVersion, Field(description="The minor version of EKS.")] = "1.35"
+    private_cidrs: Annotated[
+        tuple[Text, ...],
+        Field(description="Connected networks (VPN, racks) that reach the private API; none if empty."),
+    ] = ()
     public_cidrs: Annotated[
         tuple[Text, ...], Field(description="Who may reach the API from outside; nobody if empty.")
+    ] = ()
+    admins: Annotated[
+        tuple[Text, ...],
+        Field(description="ARNs of IAM roles that administer the cluster, besides the one that creates it."),
     ] = ()
     gpu_stack: Annotated[
         Literal["device-plugin", "gpu-operator"], Field(description="What makes GPUs known to Kubernetes.")

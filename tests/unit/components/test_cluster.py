@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from components.cluster import EksCluster, EksClusterArgs, kubeconfig
 from tests.unit.components.recording import Recording, record
 
@@ -37,6 +39,41 @@ def test_a_public_endpoint_is_open_to_the_named_networks_alone() -> None:
     assert config["endpointPublicAccess"] is True
     assert config["publicAccessCidrs"] == ["203.0.113.0/24"]
     assert config["endpointPrivateAccess"] is True
+
+
+def test_only_the_named_networks_reach_the_private_endpoint_and_on_its_port_alone() -> None:
+    rules = cluster(private_cidrs=["10.60.0.0/24", "10.61.0.0/24"]).of("SecurityGroupIngressRule")
+    assert {rule.inputs["cidrIpv4"] for rule in rules} == {"10.60.0.0/24", "10.61.0.0/24"}
+    for rule in rules:
+        assert (rule.inputs["ipProtocol"], rule.inputs["fromPort"], rule.inputs["toPort"]) == (
+            "tcp",
+            443,
+            443,
+        )
+        assert rule.inputs["tags"]["team"] == "ml"
+    assert cluster().of("SecurityGroupIngressRule") == []
+
+
+def test_a_private_network_that_is_everybody_is_refused() -> None:
+    with pytest.raises(ValueError, match="everybody"):
+        cluster(private_cidrs=["0.0.0.0/0"])
+
+
+def test_a_cluster_never_slides_into_paid_extended_support_by_itself() -> None:
+    assert control_plane()["upgradePolicy"] == {"supportType": "STANDARD"}
+    assert control_plane(support_type="EXTENDED")["upgradePolicy"] == {"supportType": "EXTENDED"}
+
+
+def test_the_network_plugin_enforces_network_policies_and_no_other_add_on_is_configured() -> None:
+    values = {a.inputs["addonName"]: a.inputs.get("configurationValues") for a in cluster().of("Addon")}
+    assert json.loads(values.pop("vpc-cni")) == {"enableNetworkPolicy": "true"}
+    assert set(values.values()) == {None}
+
+
+def test_dropping_one_admin_leaves_the_names_of_the_others() -> None:
+    platform, oncall = (f"arn:aws:iam::123456789012:role/{role}" for role in ("platform", "oncall"))
+    both = {entry.name for entry in cluster(admins=[platform, oncall]).of("AccessEntry")}
+    assert {entry.name for entry in cluster(admins=[oncall]).of("AccessEntry")} < both
 
 
 def test_secrets_are_encrypted_with_a_rotated_key() -> None:

@@ -105,7 +105,9 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
         "scheduler": str,
         "kubernetes": {
             "version": str,
+            "private_cidrs": [str],
             "public_cidrs": [str],
+            "admins": [str],
             "gpu_stack": str,
             "system_nodes": {"instance_types": [str], "min": int, "max": int},
             "teams": [TEAM],
@@ -137,7 +139,12 @@ def _document() -> dict[str, Any]:
                 group("train", "p5.48xlarge", block(2), network="efa"),
                 group("serve", "g6.xlarge", on_demand(0, 2), team="serving"),
                 scheduler="kubernetes",
-                kubernetes={"teams": [{"name": "serving", "gpus": 2}], "public_cidrs": ["203.0.113.0/24"]},
+                kubernetes={
+                    "teams": [{"name": "serving", "gpus": 2}],
+                    "private_cidrs": ["10.60.0.0/24"],
+                    "public_cidrs": ["203.0.113.0/24"],
+                    "admins": ["arn:aws:iam::123456789012:role/platform"],
+                },
                 storage=[
                     {"name": "fs", "mount": "/fsx", "lustre": lustre},
                     {"name": "data", "bucket": {"name": "atlas-data"}},
