@@ -89,10 +89,11 @@ class CapacityBlockArgs:
 class CapacityBlock(Component):
     """An EC2 Capacity Block for ML. **Creating it spends real money: all of it upfront, non-refundable.**
 
-    The earliest offering at or after the start is looked up, then the cheapest of those; it is
-    bought, and its id, dates, zone and price stay in the state. A change of type, count, duration,
-    start or zones means another block, another payment: `protect` refuses it. AWS cannot
-    cancel a block, so deleting this resource only forgets it.
+    The earliest offering of exactly this duration, at the start or up to 36 h after it, is looked up,
+    then the cheapest of those; it is bought, and its id, dates, zone and price stay in the state. A
+    change of type, count, duration or start, or zones without the bought one, means another block,
+    another payment: `protect` refuses it. AWS cannot cancel a block, so deleting this resource only
+    forgets it.
     """
 
     reservation_id: pulumi.Output[str]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -20,7 +21,12 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, Resou
 from components.dynamic import changed, client, iso
 
 ASKED = ("instance_type", "count", "duration_hours", "start", "zones", "region")
-"""What decides which block is bought. A change of any of these is another block."""
+"""What decides which block is bought. A change of any of these is another block, except for `zones`
+that still hold the one that was bought.
+"""
+
+START_WITHIN = timedelta(hours=36)
+"""How much later than asked a block may start: blocks begin once a day, so the next day's fits always."""
 
 _RELATIVE = re.compile(r"^in\s+(\d+)\s*(h|d|w)$")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -33,13 +39,21 @@ class OfferingProvider(ResourceProvider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """The earliest, then the cheapest offering that fits; refuses when none does or it costs too much."""
-        wanted = resolve_start(str(props["start"]), datetime.now(UTC))
-        found = choose(_offerings(props, wanted), props["zones"], wanted)
+        now = datetime.now(UTC)
+        window = Window.of(resolve_start(str(props["start"]), now), _hours(props))
+        if window.latest <= now:
+            raise Exception(
+                f"the start {props['start']} of the Capacity Block has passed: ask for a later one, or "
+                "take its node group out of the fleet file if the block has had its time"
+            )
+        found = choose(_offerings(props, max(window.earliest, now), window.end), props["zones"], window)
         if found is None:
+            offered = _offerings(props, max(window.earliest, now), None)
             raise Exception(
                 f"no Capacity Block of {_count(props)} x {props['instance_type']} for "
-                f"{_hours(props)} h in {', '.join(props['zones'])} starts at or after "
-                f"{wanted:%Y-%m-%d %H:%M} UTC: ask for another start, duration, zone or number of nodes"
+                f"{window.hours} h in {', '.join(props['zones'])} starts from "
+                f"{window.earliest:%Y-%m-%d %H:%M} to {window.latest:%Y-%m-%d %H:%M} UTC: ask for another "
+                f"start, duration, zone or number of nodes; {_alternatives(offered)}"
             )
         refuse_above_cap(found, props.get("max_upfront_usd"))
         outputs = {
@@ -56,6 +70,9 @@ class OfferingProvider(ResourceProvider):
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Only what was asked for counts; where the client connects and what may be paid do not."""
         different = changed(_olds, _news, ASKED)
+        # More zones, fewer or another order: the paid block stays while its own zone is among them.
+        if "zones" in different and _olds.get("zone") in _news["zones"]:
+            different.remove("zones")
         return DiffResult(
             changes=bool(different), replaces=different, stables=[], delete_before_replace=False
         )
@@ -98,12 +115,38 @@ def resolve_start(text: str, now: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+@dataclass(frozen=True)
+class Window:
+    """Which blocks fit: they last exactly `hours` and start from `earliest` to `latest`."""
+
+    earliest: datetime
+    latest: datetime
+    hours: int
+
+    @classmethod
+    def of(cls, wanted: datetime, hours: int) -> Window:
+        """The window of a block that is wanted at a moment."""
+        return cls(wanted, wanted + START_WITHIN, hours)
+
+    @property
+    def end(self) -> datetime:
+        """When the latest of them has ended."""
+        return self.latest + timedelta(hours=self.hours)
+
+    def holds(self, offering: Mapping[str, Any]) -> bool:
+        """Whether the offering fits. AWS answers with blocks of other durations, too."""
+        return (
+            self.earliest <= offering["StartDate"] <= self.latest
+            and int(offering["CapacityBlockDurationHours"]) == self.hours
+        )
+
+
 def choose(
-    offerings: Sequence[Mapping[str, Any]], zones: Sequence[str], wanted: datetime
+    offerings: Sequence[Mapping[str, Any]], zones: Sequence[str], window: Window
 ) -> Mapping[str, Any] | None:
-    """The offering that starts first in one of the zones, not before `wanted`; the cheapest of equals."""
-    fitting = [o for o in offerings if o["AvailabilityZone"] in zones and o["StartDate"] >= wanted]
-    return min(fitting, key=lambda o: (o["StartDate"], Decimal(str(o["UpfrontFee"]))), default=None)
+    """The offering that starts first in one of the zones and in the window; the cheapest of equals."""
+    fitting = [o for o in offerings if o["AvailabilityZone"] in zones and window.holds(o)]
+    return min(fitting, key=_soon_and_cheap, default=None)
 
 
 def refuse_above_cap(offering: Mapping[str, Any], cap: str | None) -> None:
@@ -119,14 +162,30 @@ def refuse_above_cap(offering: Mapping[str, Any], cap: str | None) -> None:
         )
 
 
-def _offerings(props: Mapping[str, Any], wanted: datetime) -> list[Mapping[str, Any]]:
+def _soon_and_cheap(offering: Mapping[str, Any]) -> tuple[datetime, Decimal]:
+    return offering["StartDate"], Decimal(str(offering["UpfrontFee"]))
+
+
+def _alternatives(offered: Sequence[Mapping[str, Any]], most: int = 5) -> str:
+    if not offered:
+        return "AWS offers no other"
+    return "AWS offers " + "; ".join(
+        f"{o['CapacityBlockDurationHours']} h in {o['AvailabilityZone']} from "
+        f"{o['StartDate']:%Y-%m-%d %H:%M} UTC for {o['UpfrontFee']} {o.get('CurrencyCode') or 'USD'}"
+        for o in sorted(offered, key=_soon_and_cheap)[:most]
+    )
+
+
+def _offerings(props: Mapping[str, Any], earliest: datetime, end: datetime | None) -> list[Mapping[str, Any]]:
     ec2 = client(props, "ec2")
     request = {
         "InstanceType": props["instance_type"],
         "InstanceCount": _count(props),
         "CapacityDurationHours": _hours(props),
-        "StartDateRange": wanted,
+        "StartDateRange": earliest,
     }
+    if end is not None:
+        request["EndDateRange"] = end
     found: list[Mapping[str, Any]] = []
     while True:
         page = ec2.describe_capacity_block_offerings(**request)

@@ -60,7 +60,8 @@ def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -
     """The launch template `name`, its newest version the default.
 
     An image that is looked up is looked up once: a newer one must not replace running nodes behind
-    anybody's back, so afterwards the template keeps its image until one is named.
+    anybody's back, so afterwards the template keeps its image until one is named. Tags are part of a
+    version: a change of them makes a new one, and rolls the nodes of an EKS node group.
     """
     looked_up = args.image == "ubuntu"
     image = _newest_ubuntu(component) if looked_up else args.image

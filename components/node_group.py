@@ -22,6 +22,9 @@ EKS_CAPACITY_TYPE: Mapping[Capacity, str] = {
     "capacity-block": "CAPACITY_BLOCK",
 }
 
+RESERVED: frozenset[Capacity] = frozenset({"odcr", "capacity-block"})
+"""Capacity of a fixed size: no node launches in it before another one has left."""
+
 __all__ = [
     "Capacity",
     "EksNodesArgs",
@@ -70,9 +73,12 @@ class NodeGroupArgs:
 
     `interfaces` is the launch template's exact layout. A `placement_group` is made here when True; a
     name is one that exists. A group with a `capacity_reservation_id` launches into that reservation
-    and nowhere else, so `subnet_ids` must lie in the reservation's zone. `desired_size` is a start:
-    when `min_size` is below `max_size` an autoscaler or scheduler owns it afterwards. Nodes launch
-    once everything in `after` exists (routes, add-ons).
+    and nowhere else, so `subnet_ids` must lie in the reservation's zone. Nodes launch once everything
+    in `after` exists (routes, add-ons).
+
+    `desired_size` is a start, kept within `min_size` and `max_size`: when these differ an autoscaler
+    or scheduler owns it afterwards, and changes of it here are ignored. So the size that Pulumi last
+    saw is sent with new limits: refresh first when the limits would exclude it, else AWS refuses them.
     """
 
     instance_types: Sequence[str]
@@ -102,6 +108,10 @@ class NodeGroup(Component):
     `start` until 30 minutes before `end`. A spot group with `on_demand_fallback` gets a second group
     of the same shape that buys on-demand and starts at zero: neither kind of group falls back by
     itself, and an autoscaler (or Slurm's node weights) prefers the spot one.
+
+    Rolling: every change of the launch template, tags included, is a new version of it, and EKS
+    replaces all nodes of the group for that, one at a time (reserved and placed groups: the old node
+    goes before the new one comes). An Auto Scaling group uses it for later launches alone.
     """
 
     launch_template_id: pulumi.Output[str]
@@ -180,7 +190,14 @@ class NodeGroup(Component):
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(
                 min_size=least, max_size=args.max_size, desired_size=desired
             ),
-            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(
+                max_unavailable=1,
+                # EKS launches new nodes before it stops old ones. A full reservation or placement
+                # group has no room for both, and the update would wait for capacity until it fails.
+                update_strategy="MINIMAL"
+                if self.placement_group_name is not None or capacity in RESERVED
+                else None,
+            ),
             labels={**eks.labels, "gpufleet.io/capacity": capacity},
             taints=[
                 aws.eks.NodeGroupTaintArgs(key=t.key, value=t.value, effect=_eks_effect(t.effect))
@@ -190,6 +207,8 @@ class NodeGroup(Component):
             opts=self.child(
                 ignore_changes=["scalingConfig.desiredSize"] if _scales(args, capacity) else [],
                 depends_on=list(args.after),
+                # Two groups do not fit into one reservation: the old one goes first.
+                delete_before_replace=True if capacity in RESERVED else None,
             ),
         )
         made: pulumi.Output[str] = group.node_group_name
@@ -262,7 +281,8 @@ def _start(args: NodeGroupArgs, capacity: Capacity) -> tuple[int, int]:
     """The minimum and the first desired size; zero where nodes cannot or should not launch yet."""
     if capacity == "capacity-block" or capacity != args.capacity:
         return 0, 0
-    return args.min_size, args.min_size if args.desired_size is None else args.desired_size
+    desired = args.min_size if args.desired_size is None else args.desired_size
+    return args.min_size, min(max(desired, args.min_size), args.max_size)
 
 
 def _scales(args: NodeGroupArgs, capacity: Capacity) -> bool:

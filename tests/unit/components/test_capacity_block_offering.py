@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
@@ -15,6 +15,7 @@ from pulumi.dynamic.dynamic import serialize_provider
 from components.capacity_block_offering import (
     ASKED,
     OfferingProvider,
+    Window,
     choose,
     refuse_above_cap,
     resolve_start,
@@ -29,14 +30,18 @@ PROPS: dict[str, Any] = {
     "zones": ["us-east-1a", "us-east-1b"],
     "region": "us-east-1",
 }
+STATE: dict[str, Any] = PROPS | {"offering_id": "cb-1", "zone": "us-east-1b"}
 
 
-def offering(id_: str, zone: str, day: int, fee: str, currency: str = "USD") -> dict[str, Any]:
+def offering(
+    id_: str, zone: str, day: int, fee: str, currency: str = "USD", hours: int = 24
+) -> dict[str, Any]:
     return {
         "CapacityBlockOfferingId": id_,
         "AvailabilityZone": zone,
         "StartDate": datetime(2030, 1, day, 11, 30, tzinfo=UTC),
         "EndDate": datetime(2030, 1, day + 1, 11, 30, tzinfo=UTC),
+        "CapacityBlockDurationHours": hours,
         "UpfrontFee": fee,
         "CurrencyCode": currency,
     }
@@ -93,21 +98,52 @@ def test_the_earliest_offering_wins_and_the_cheapest_of_those() -> None:
         offering("early-dear", "us-east-1a", 16, "900.00"),
         offering("early-cheap", "us-east-1b", 16, "1000e-1"),
     ]
-    found = choose(offered, ["us-east-1a", "us-east-1b"], NOW)
+    wanted = Window.of(datetime(2030, 1, 16, tzinfo=UTC), 24)
+    found = choose(offered, ["us-east-1a", "us-east-1b"], wanted)
     assert found is not None
     assert found["CapacityBlockOfferingId"] == "early-cheap"
 
 
 def test_an_offering_of_another_zone_or_before_the_start_does_not_fit() -> None:
     offered = [offering("elsewhere", "us-east-1c", 16, "1"), offering("too-soon", "us-east-1a", 2, "1")]
-    assert choose(offered, ["us-east-1a"], datetime(2030, 1, 10, tzinfo=UTC)) is None
+    assert choose(offered, ["us-east-1a"], Window.of(datetime(2030, 1, 16, tzinfo=UTC), 24)) is None
+
+
+def test_a_block_of_another_duration_or_of_a_later_day_does_not_fit() -> None:
+    wanted = Window.of(datetime(2030, 1, 16, tzinfo=UTC), 24)
+    longer = offering("longer", "us-east-1a", 16, "1", hours=48)
+    assert choose([longer, offering("late", "us-east-1a", 18, "1")], ["us-east-1a"], wanted) is None
+    next_day = offering("next-day", "us-east-1a", 17, "1")
+    assert choose([longer, next_day], ["us-east-1a"], wanted) is next_day
+
+
+def test_what_is_offered_instead_is_listed_and_nothing_is_bought(ec2: Any) -> None:
+    fake = ec2(
+        [offering("cb-1", "us-east-1a", 28, "7.50"), offering("cb-2", "us-east-1b", 20, "9", hours=48)]
+    )
+    with pytest.raises(Exception, match="no Capacity Block of 2 x") as refused:
+        OfferingProvider().create(PROPS | {"start": "2030-01-20"})
+    assert str(refused.value).endswith(
+        "AWS offers 48 h in us-east-1b from 2030-01-20 11:30 UTC for 9 USD; "
+        "24 h in us-east-1a from 2030-01-28 11:30 UTC for 7.50 USD"
+    )
+    asked, wider = fake.asked
+    assert asked["EndDateRange"] - asked["StartDateRange"] == timedelta(hours=36 + 24)
+    assert "EndDateRange" not in wider
+
+
+def test_a_start_that_has_passed_is_refused_before_anything_is_asked(ec2: Any) -> None:
+    fake = ec2([offering("cb-1", "us-east-1a", 28, "1")])
+    with pytest.raises(Exception, match="start 2020-01-01 of the Capacity Block has passed"):
+        OfferingProvider().create(PROPS | {"start": "2020-01-01"})
+    assert fake.asked == []
 
 
 def test_all_pages_are_read_and_asked_with_whole_numbers(ec2: Any) -> None:
     far = [offering("far", "us-east-1a", 28, "1")]
     near = [offering("near", "us-east-1a", 27, "1")]
     fake = ec2(far, near)
-    created = OfferingProvider().create(PROPS | {"start": "2030-01-20"})
+    created = OfferingProvider().create(PROPS | {"start": "2030-01-27"})
     assert created.id == "near"
     assert len(fake.asked) == 2
     first = fake.asked[0]
@@ -117,7 +153,7 @@ def test_all_pages_are_read_and_asked_with_whole_numbers(ec2: Any) -> None:
 
 def test_what_was_found_is_kept_with_its_dates_zone_and_exact_fee(ec2: Any) -> None:
     ec2([offering("cb-1", "us-east-1b", 28, "9600.10")])
-    outs = OfferingProvider().create(PROPS | {"start": "2030-01-20"}).outs
+    outs = OfferingProvider().create(PROPS | {"start": "2030-01-28"}).outs
     assert outs is not None
     assert outs["zone"] == "us-east-1b"
     assert (outs["start_date"], outs["end_date"]) == ("2030-01-28T11:30:00Z", "2030-01-29T11:30:00Z")
@@ -136,7 +172,7 @@ def test_without_a_fitting_offering_the_message_says_what_was_asked(ec2: Any) ->
 def test_a_fee_above_the_cap_is_refused_before_anything_is_bought(ec2: Any) -> None:
     ec2([offering("cb-1", "us-east-1a", 28, "9600.10")])
     with pytest.raises(Exception, match=r"costs 9600.10 USD.*non-refundable.*allowUpfront"):
-        OfferingProvider().create(PROPS | {"start": "2030-01-20", "max_upfront_usd": "9600"})
+        OfferingProvider().create(PROPS | {"start": "2030-01-28", "max_upfront_usd": "9600"})
 
 
 def test_a_fee_at_the_cap_is_paid_and_one_in_another_currency_is_not() -> None:
@@ -158,9 +194,24 @@ def test_where_it_connects_and_what_it_may_cost_change_nothing(ignored: str) -> 
 
 @pytest.mark.parametrize("key", ASKED)
 def test_another_request_is_another_block(key: str) -> None:
-    changed = OfferingProvider().diff("cb-1", dict(PROPS), PROPS | {key: "other"})
+    changed = OfferingProvider().diff("cb-1", dict(STATE), PROPS | {key: ["other"]})
     assert changed.changes
     assert changed.replaces == [key]
+
+
+@pytest.mark.parametrize(
+    "zones", [["us-east-1b", "us-east-1a"], ["us-east-1b"], ["us-east-1a", "us-east-1b", "us-east-1c"]]
+)
+def test_a_paid_block_stays_while_its_zone_is_among_those_allowed(zones: list[str]) -> None:
+    compared = OfferingProvider().diff("cb-1", dict(STATE), PROPS | {"zones": zones})
+    assert not compared.changes
+    assert compared.replaces == []
+
+
+def test_a_block_outside_the_allowed_zones_is_another_block() -> None:
+    assert OfferingProvider().diff("cb-1", dict(STATE), PROPS | {"zones": ["us-east-1a"]}).replaces == [
+        "zones"
+    ]
 
 
 def test_a_later_run_never_looks_again(ec2: Any) -> None:

@@ -149,6 +149,35 @@ def test_a_reservation_is_targeted_and_is_no_market_of_its_own() -> None:
     assert nodes["scalingConfig"]["desiredSize"] == 2
 
 
+RESERVATION: dict[str, Any] = {"capacity": "odcr", "capacity_reservation_id": "cr-1"}
+
+
+@pytest.mark.parametrize("changes", [BLOCK, RESERVATION, {"placement_group": True}])
+def test_where_there_is_no_room_for_a_new_node_an_update_stops_the_old_one_first(
+    changes: dict[str, Any],
+) -> None:
+    nodes = group(**changes).one("aws:eks/nodeGroup:NodeGroup")
+    assert nodes.inputs["updateConfig"] == {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}
+
+
+@pytest.mark.parametrize("capacity", ["on-demand", "spot"])
+def test_elsewhere_an_update_starts_the_new_node_first(capacity: str) -> None:
+    nodes = group(capacity=capacity).one("aws:eks/nodeGroup:NodeGroup")
+    assert nodes.inputs["updateConfig"] == {"maxUnavailable": 1}
+    assert not nodes.delete_before_replace
+
+
+@pytest.mark.parametrize("changes", [BLOCK, RESERVATION])
+def test_a_group_in_a_reservation_leaves_it_before_its_replacement_comes(changes: dict[str, Any]) -> None:
+    assert group(**changes).one("aws:eks/nodeGroup:NodeGroup").delete_before_replace
+
+
+@pytest.mark.parametrize(("asked", "starts"), [(0, 1), (3, 3), (9, 4), (None, 1)])
+def test_a_first_size_is_kept_within_the_limits(asked: int | None, starts: int) -> None:
+    nodes = group(min_size=1, max_size=4, desired_size=asked).one("aws:eks/nodeGroup:NodeGroup")
+    assert nodes.inputs["scalingConfig"] == {"minSize": 1, "maxSize": 4, "desiredSize": starts}
+
+
 def test_on_demand_targets_no_reservation() -> None:
     assert not {"capacityReservationSpecification", "instanceMarketOptions"} & template().keys()
 
