@@ -17,14 +17,24 @@ PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000
 
 Priority = Literal["low", "normal", "high"]
 
+SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
+"""Kubernetes's own classes, above all of ours. It keeps them to no namespace: quotas have to."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TeamArgs:
-    """A team: its namespace, the GPUs that its pods may hold at once, the highest priority they may have."""
+    """A team: its namespace, the GPUs that its pods may hold at once, the highest priority they may have.
+
+    Its pods are reached from their own namespace. What comes from elsewhere (an ingress controller, a
+    load balancer that sends to pod addresses, a metrics collector) is let in by `ingress_namespaces`
+    (names) and `ingress_cidrs`; probes of the node's kubelet always come through.
+    """
 
     name: str
     gpus: int
     priority: Priority = "normal"
+    ingress_namespaces: Sequence[str] = ()
+    ingress_cidrs: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +61,9 @@ class ClusterBase(pulumi.ComponentResource):
     """Namespaces with quotas, priority classes and device plugins, as plain typed manifests.
 
     A team's quota covers GPUs; pods of a priority above the team's are refused by a quota of zero.
-    Pod security is enforced at `baseline`. Traffic into a namespace comes from inside it alone.
+    Pod security is enforced at `baseline`. A network policy per namespace lets traffic in from inside
+    it and from where the team says, where the cluster's network plugin enforces policies: EKS's does
+    so only when its add-on is told to (`enableNetworkPolicy`). Traffic out is not restricted.
     """
 
     namespaces: Mapping[str, pulumi.Output[str]]
@@ -108,25 +120,24 @@ class ClusterBase(pulumi.ComponentResource):
             spec=k8s.core.v1.ResourceQuotaSpecArgs(hard={"requests.nvidia.com/gpu": str(team.gpus)}),
             opts=child,
         )
-        above = [p for p, value in PRIORITIES.items() if value > PRIORITIES[team.priority]]
-        if above:
-            k8s.core.v1.ResourceQuota(
-                f"{label}-priority",
-                metadata=self._meta("no-higher-priority", inside),
-                spec=k8s.core.v1.ResourceQuotaSpecArgs(
-                    hard={"pods": "0"},
-                    scope_selector=k8s.core.v1.ScopeSelectorArgs(
-                        match_expressions=[
-                            k8s.core.v1.ScopedResourceSelectorRequirementArgs(
-                                scope_name="PriorityClass",
-                                operator="In",
-                                values=[priority_class(priority) for priority in above],
-                            )
-                        ]
-                    ),
+        above = [priority_class(p) for p, value in PRIORITIES.items() if value > PRIORITIES[team.priority]]
+        k8s.core.v1.ResourceQuota(
+            f"{label}-priority",
+            metadata=self._meta("no-higher-priority", inside),
+            spec=k8s.core.v1.ResourceQuotaSpecArgs(
+                hard={"pods": "0"},
+                scope_selector=k8s.core.v1.ScopeSelectorArgs(
+                    match_expressions=[
+                        k8s.core.v1.ScopedResourceSelectorRequirementArgs(
+                            scope_name="PriorityClass",
+                            operator="In",
+                            values=[*above, *SYSTEM_PRIORITIES],
+                        )
+                    ]
                 ),
-                opts=child,
-            )
+            ),
+            opts=child,
+        )
         k8s.core.v1.LimitRange(
             f"{label}-defaults",
             metadata=self._meta("defaults", inside),
@@ -134,8 +145,8 @@ class ClusterBase(pulumi.ComponentResource):
                 limits=[
                     k8s.core.v1.LimitRangeItemArgs(
                         type="Container",
+                        # No default limit: it would refuse who asks for more, and kill who uses more.
                         default_request={"cpu": "1", "memory": "4Gi"},
-                        default={"memory": "16Gi"},
                     )
                 ]
             ),
@@ -143,18 +154,12 @@ class ClusterBase(pulumi.ComponentResource):
         )
         k8s.networking.v1.NetworkPolicy(
             f"{label}-ingress",
-            metadata=self._meta("from-inside-only", inside),
+            metadata=self._meta("from-inside-and-named", inside),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=k8s.meta.v1.LabelSelectorArgs(),
                 policy_types=["Ingress"],
                 ingress=[
-                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-                        from_=[
-                            k8s.networking.v1.NetworkPolicyPeerArgs(
-                                pod_selector=k8s.meta.v1.LabelSelectorArgs()
-                            )
-                        ]
-                    )
+                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(from_=_peers(team)),
                 ],
             ),
             opts=child,
@@ -165,6 +170,24 @@ class ClusterBase(pulumi.ComponentResource):
 def priority_class(priority: str) -> str:
     """The name of a priority class in the cluster."""
     return f"gpufleet-{priority}"
+
+
+def _peers(team: TeamArgs) -> list[k8s.networking.v1.NetworkPolicyPeerArgs]:
+    """Who reaches the team's pods: its own pods, and the namespaces and networks that it names."""
+    inside = k8s.networking.v1.NetworkPolicyPeerArgs(pod_selector=k8s.meta.v1.LabelSelectorArgs())
+    namespaces = [
+        k8s.networking.v1.NetworkPolicyPeerArgs(
+            namespace_selector=k8s.meta.v1.LabelSelectorArgs(
+                match_labels={"kubernetes.io/metadata.name": namespace}
+            )
+        )
+        for namespace in team.ingress_namespaces
+    ]
+    networks = [
+        k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=k8s.networking.v1.IPBlockArgs(cidr=cidr))
+        for cidr in team.ingress_cidrs
+    ]
+    return [inside, *namespaces, *networks]
 
 
 def _name(metadata: Any) -> str:

@@ -131,11 +131,11 @@ def test_every_object_is_accepted_and_there(first: RunResult, rest: Rest):
         found = rest.call("GET", f"/apis/apps/v1/namespaces/kube-system/daemonsets/{plugin}")
         assert found["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
     for team in TEAMS:
-        rules = f"/apis/networking.k8s.io/v1/namespaces/{team}/networkpolicies/from-inside-only"
+        rules = f"/apis/networking.k8s.io/v1/namespaces/{team}/networkpolicies/from-inside-and-named"
         assert rest.call("GET", rules)["spec"]["policyTypes"] == ["Ingress"]
         assert rest.find(f"/api/v1/namespaces/{team}/limitranges/defaults")
     assert rest.find(quota_path("no-higher-priority"))
-    assert rest.find(quota_path("no-higher-priority", "serving")) is None
+    assert rest.find(quota_path("no-higher-priority", "serving"))
 
 
 def test_a_second_run_finds_everything_as_it_is(first: RunResult, stack: Stack):
@@ -162,6 +162,9 @@ def test_a_team_runs_nothing_above_its_priority_and_what_is_at_it(first: RunResu
     assert made["spec"]["priority"] == 10_000
     allowed = rest.call("POST", "/api/v1/namespaces/serving/pods", pod("urgent", priority="gpufleet-high"))
     assert allowed["spec"]["priority"] == 100_000
+    for system in ("system-cluster-critical", "system-node-critical"):
+        message = refusal(rest, "serving", pod("borrowed", priority=system))
+        assert "exceeded quota: no-higher-priority" in message
     for namespace, name in (("research", "usual"), ("serving", "urgent")):
         rest.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
 

@@ -33,8 +33,20 @@ def test_a_team_cannot_use_a_priority_above_its_own() -> None:
     ]
     assert refusing["hard"] == {"pods": "0"}
     (expression,) = refusing["scopeSelector"]["matchExpressions"]
-    assert expression["values"] == ["gpufleet-high"]
-    assert not [q for q in in_namespace(built, "ResourceQuota", "serving") if "scopeSelector" in q["spec"]]
+    system = ["system-cluster-critical", "system-node-critical"]
+    assert expression["values"] == ["gpufleet-high", *system]
+    (highest,) = [
+        q["spec"] for q in in_namespace(built, "ResourceQuota", "serving") if "scopeSelector" in q["spec"]
+    ]
+    assert highest["hard"] == {"pods": "0"}
+    assert highest["scopeSelector"]["matchExpressions"][0]["values"] == system
+
+
+def test_a_container_that_says_nothing_gets_a_request_and_no_limit() -> None:
+    (limits,) = in_namespace(base(), "LimitRange", "research")
+    assert limits["spec"]["limits"] == [
+        {"type": "Container", "defaultRequest": {"cpu": "1", "memory": "4Gi"}}
+    ]
 
 
 def test_no_priority_class_is_the_default_or_above_kubernetes_own() -> None:
@@ -53,6 +65,17 @@ def test_a_namespace_is_reached_from_inside_it_alone() -> None:
     (policy,) = in_namespace(base(), "NetworkPolicy", "research")
     assert policy["spec"]["policyTypes"] == ["Ingress"]
     assert policy["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}]
+
+
+def test_a_serving_team_names_who_else_reaches_its_pods() -> None:
+    team = TeamArgs(name="serving", gpus=2, ingress_namespaces=["ingress"], ingress_cidrs=["10.0.0.0/20"])
+    (policy,) = in_namespace(base(teams=[team]), "NetworkPolicy", "serving")
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["from"] == [
+        {"podSelector": {}},
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}},
+        {"ipBlock": {"cidr": "10.0.0.0/20"}},
+    ]
 
 
 def test_the_nvidia_plugin_runs_where_gpus_are_and_tolerates_their_taints() -> None:
