@@ -28,6 +28,7 @@ from components.node_group import (
     TaintArgs,
     VolumeArgs,
 )
+from gpufleet.errors import InputError
 from gpufleet.plan.models import NodeGroupPlan
 from stacks.settings import Settings
 
@@ -65,6 +66,8 @@ class _Reservation:
 
 def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> BuiltGroup:
     """The group, and the reservation that it launches into."""
+    if group.capacity.kind == "capacity-block":
+        _refuse_assumed_roles(name, around.settings)
     subnets = around.network.public_subnet_ids if group.public_ip else around.network.private_subnet_ids
     reservation = _reserve(name, group, around)
     efa_groups = [around.network.efa_security_group_id] if group.efa else []
@@ -139,6 +142,16 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
         "reservation": reservation.outputs,
     }
     return BuiltGroup(built.group_names, outputs)
+
+
+def _refuse_assumed_roles(name: str, settings: Settings) -> None:
+    """Blocks are looked up and scheduled with boto3, which would ask another account than the provider."""
+    if settings.aws_provider.get("assume_roles"):
+        raise InputError(
+            f"node group {name}: a Capacity Block cannot be looked up with aws:assumeRoles",
+            remedy="name the role in a profile of the AWS configuration (role_arn, source_profile), run "
+            "`pulumi config set aws:profile <profile>` and `pulumi config rm aws:assumeRoles`",
+        )
 
 
 def _reserve(name: str, group: NodeGroupPlan, around: SiteParts) -> _Reservation:

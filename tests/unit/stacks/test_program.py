@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def settings(monkeypatch: pytest.MonkeyPatch, **config: str) -> Any:
-    values = {f"gpufleet:{key}": value for key, value in config.items()}
+    values = {key if ":" in key else f"gpufleet:{key}": value for key, value in config.items()}
     monkeypatch.setattr(pulumi.Config, "_get", _reader(values))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     return load_settings(ROOT)
@@ -32,7 +33,7 @@ def _reader(values: dict[str, str]) -> Any:
 
 
 def program(root: Path, monkeypatch: pytest.MonkeyPatch, **config: str) -> Recording:
-    values = {f"gpufleet:{key}": value for key, value in config.items()}
+    values = {key if ":" in key else f"gpufleet:{key}": value for key, value in config.items()}
     monkeypatch.setattr(pulumi.Config, "_get", _reader(values))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     return record(lambda: run(root))
@@ -56,6 +57,58 @@ def test_a_real_account_buys_no_block_and_protects_storage_until_told_otherwise(
     assert found.protect
     assert found.aws_provider == {}
     assert found.aws_client == {}
+
+
+ROLES = '[{"roleArn": "arn:aws:iam::123456789012:role/deploy", "sessionName": "fleet"}]'
+ACCOUNT = {"aws:profile": "training", "aws:allowedAccountIds": '["123456789012", 12345678901]'}
+
+
+def test_every_provider_and_the_look_up_use_the_account_that_the_stack_names(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = program(checkout, monkeypatch, cloud="aws", fleetFile="sandbox", **ACCOUNT)
+    providers = built.of("pulumi:providers:aws")
+    assert len(providers) >= 2
+    for provider in providers:
+        assert provider.inputs["profile"] == "training"
+        assert json.loads(provider.inputs["allowedAccountIds"]) == ["123456789012", "012345678901"]
+        assert "assumeRoles" not in provider.inputs
+    assert built.one("CapacityBlockOffering").inputs["client"] == {"profile": "training"}
+
+
+def test_a_role_to_assume_reaches_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    (role,) = settings(monkeypatch, **{"aws:assumeRoles": ROLES}).aws_provider["assume_roles"]
+    assert role.role_arn == "arn:aws:iam::123456789012:role/deploy"
+    assert role.session_name == "fleet"
+
+
+def test_no_block_is_looked_up_without_the_role_that_the_provider_assumes(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(pulumi.RunError, match="cannot be looked up with aws:assumeRoles"):
+        program(checkout, monkeypatch, cloud="aws", fleetFile="sandbox", **{"aws:assumeRoles": ROLES})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"aws:assumeRoles": "arn:role"},
+        {"aws:assumeRoles": '[{"role": "x"}]'},
+        {"aws:allowedAccountIds": "12"},
+    ],
+)
+def test_account_settings_that_mean_nothing_are_refused(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, str]
+) -> None:
+    with pytest.raises(InputError, match="aws:") as refused:
+        settings(monkeypatch, **config)
+    assert "pulumi config set" in refused.value.remedy
+
+
+def test_the_sandbox_never_sees_the_account_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = settings(monkeypatch, cloud="sandbox", **ACCOUNT, **{"aws:assumeRoles": ROLES})
+    assert found.aws_provider.keys() == {"access_key", "secret_key"}
+    assert "profile" not in found.aws_client
 
 
 def test_protection_and_the_upfront_cap_are_the_stacks_own(monkeypatch: pytest.MonkeyPatch) -> None:
