@@ -49,7 +49,7 @@ class ClusterBaseArgs:
     teams: Sequence[TeamArgs] = ()
     gpu_stack: Literal["device-plugin", "gpu-operator"] = "device-plugin"
     efa: bool = False
-    region: pulumi.Input[str]
+    region: str
     taint_keys: Sequence[str] = ("nvidia.com/gpu",)
     device_plugin_version: str = "v0.20.0"
     gpu_operator_version: str = "v26.7.0"

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.eks_registries import eks_registry
+
 GPU_NODE_LABEL = "gpufleet.io/gpu"
 """The label that GPU nodes carry; its value is the GPU's name."""
 
@@ -21,8 +23,6 @@ NVIDIA_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 
 EFA_IMAGE = "eks/aws-efa-k8s-device-plugin:v0.5.20"
 """Chart 0.5.30 of aws/eks-charts, August 2026; pulled from EKS's own registry of the region."""
-
-EKS_REGISTRY_ACCOUNT = "602401143452"
 
 _PLUGINS = "/var/lib/kubelet/device-plugins"
 
@@ -61,17 +61,17 @@ def nvidia_device_plugin(
 
 def efa_device_plugin(
     name: str,
-    region: pulumi.Input[str],
+    region: str,
     taint_keys: Sequence[str],
     labels: Mapping[str, str],
     images: Mapping[str, str],
     opts: pulumi.ResourceOptions,
 ) -> k8s.apps.v1.DaemonSet:
     """AWS's plugin on every node with EFA devices; pods ask for them as `vpc.amazonaws.com/efa`."""
-    image = pulumi.Output.format("{0}.dkr.ecr.{1}.amazonaws.com/{2}", EKS_REGISTRY_ACCOUNT, region, EFA_IMAGE)
+    image = images.get(EFA_IMAGE) or f"{eks_registry(region, EFA_IMAGE)}/{EFA_IMAGE}"
     container = k8s.core.v1.ContainerArgs(
         name="efa-device-plugin",
-        image=images.get(EFA_IMAGE, image),
+        image=image,
         resources=_small(),
         security_context=_unprivileged(),
         volume_mounts=[

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from components.cluster_base import PRIORITIES, ClusterBase, ClusterBaseArgs, TeamArgs
+from components.device_plugins import EFA_IMAGE
+from components.eks_registries import REGISTRY_ACCOUNTS
+from gpufleet.catalog import load_catalog
+from gpufleet.errors import InputError
 from tests.unit.components.recording import Recording, record
 
 TEAMS = [TeamArgs(name="research", gpus=16), TeamArgs(name="serving", gpus=2, priority="high")]
@@ -104,8 +110,42 @@ def test_the_efa_plugin_is_there_only_where_efa_is() -> None:
     built = base(efa=True, region="eu-west-1")
     (efa,) = [d for d in built.of("DaemonSet") if d.inputs["metadata"]["name"] == "efa-device-plugin"]
     image = efa.inputs["spec"]["template"]["spec"]["containers"][0]["image"]
-    assert ".ecr.eu-west-1." in image
+    assert image.startswith("602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/")
     assert image.endswith(":v0.5.20")
+
+
+def efa_image(**changes: Any) -> str:
+    plugins = base(efa=True, **changes).of("DaemonSet")
+    (efa,) = [d for d in plugins if d.inputs["metadata"]["name"] == "efa-device-plugin"]
+    return str(efa.inputs["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+@pytest.mark.parametrize(
+    ("region", "registry"),
+    [
+        ("ap-southeast-3", "296578399912.dkr.ecr.ap-southeast-3.amazonaws.com/"),
+        ("ap-south-2", "900889452093.dkr.ecr.ap-south-2.amazonaws.com/"),
+        ("cn-north-1", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/"),
+    ],
+)
+def test_the_efa_plugin_comes_from_the_account_that_its_region_has(region: str, registry: str) -> None:
+    assert efa_image(region=region).startswith(registry)
+
+
+def test_every_region_of_the_catalog_has_a_registry() -> None:
+    catalog = load_catalog()
+    regions = {*catalog.regions, *(r for item in catalog.instances.values() for r in item.regions)}
+    assert regions
+    assert regions <= REGISTRY_ACCOUNTS.keys()
+
+
+def test_where_the_registry_is_unknown_an_image_must_be_given() -> None:
+    with pytest.raises(InputError, match="region xx-north-1: the registry") as refused:
+        efa_image(region="xx-north-1")
+    assert refused.value.remedy is not None
+    assert EFA_IMAGE in refused.value.remedy
+    own = "registry.test/efa:v0.5.20"
+    assert efa_image(region="xx-north-1", images={EFA_IMAGE: own}) == own
 
 
 def test_every_image_is_pinned_to_a_version() -> None:
