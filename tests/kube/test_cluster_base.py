@@ -169,10 +169,12 @@ def test_a_team_runs_nothing_above_its_priority_and_what_is_at_it(first: RunResu
         rest.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
 
 
-def test_a_pod_that_says_nothing_gets_the_limits_of_its_namespace(first: RunResult, rest: Rest):
+def test_a_pod_that_says_nothing_gets_the_requests_of_its_namespace_and_no_limit(
+    first: RunResult, rest: Rest
+):
     count_quotas(rest)
     made = rest.call("POST", "/api/v1/namespaces/research/pods", pod("plain"))
-    assert made["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": "4Gi"}
+    assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1", "memory": "4Gi"}}
     rest.call("DELETE", "/api/v1/namespaces/research/pods/plain", {"gracePeriodSeconds": 0})
 
 
