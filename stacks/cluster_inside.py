@@ -31,6 +31,8 @@ def build_cluster_base(
                 TeamArgs(name=team.name, gpus=team.gpus, priority=team.priority) for team in settings.teams
             ],
             gpu_stack=settings.gpu_stack,
+            device_plugin_version=settings.device_plugin_version,
+            gpu_operator_version=settings.gpu_operator_version,
             efa=any(group.efa for group in site.node_groups),
             region=site.region,
             taint_keys=list(dict.fromkeys(["nvidia.com/gpu", *taints])),

@@ -196,6 +196,7 @@ class SoftwareLock(Fact):
 
     Each version was read from the source named in `sources` under its field; `unverified` names
     those whose fit with the others no source states. `fabric_manager` equals `driver` by rule.
+    `eks_ami_driver` is what the EKS images that were read carry, whichever the channel.
     `driver_eol` is the month (YYYY-MM) in which support of the branch ends. `gpus_min_driver` maps
     a GPU to the first driver branch in which it was seen.
     """
@@ -205,6 +206,7 @@ class SoftwareLock(Fact):
     driver_branch: int
     driver_support: str
     driver_eol: str
+    eks_ami_driver: str
     fabric_manager: str
     cuda: str
     nccl: str

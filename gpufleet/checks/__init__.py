@@ -21,6 +21,7 @@ from gpufleet.checks import (
     names,
     networks,
     placement,
+    reach,
     regions,
     reservations,
     scaling,
@@ -40,6 +41,7 @@ __all__ = ["ALL_CHECKS", "PLANNED_CHECKS", "Check", "Validated", "run_checks", "
 
 ALL_CHECKS: tuple[Check, ...] = (
     *networks.CHECKS,
+    *reach.CHECKS,
     *regions.CHECKS,
     *instances.CHECKS,
     *efa.CHECKS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed
+from gpufleet.plan.marks import NEURON
 
 
 @check("instance-type-known")
@@ -130,6 +131,44 @@ def accelerator_unknown(fleet: Fleet) -> Iterator[Problem]:
                 )
 
 
+@check("accelerator-unsupported")
+def accelerator_unsupported(fleet: Fleet) -> Iterator[Problem]:
+    """gpufleet installs NVIDIA's drivers, images and device plugins. AWS's own accelerators need those
+    of the Neuron SDK, without which a node comes up and its accelerators are never seen."""
+    for each in fleet.groups():
+        for item in fleet.types(each.group):
+            if item.gpu in NEURON:
+                yield Problem(
+                    (*each.path, "instance_types", each.group.instance_types.index(item.name)),
+                    f"{item.name} has {item.gpu}, and gpufleet provisions NVIDIA GPUs alone",
+                    "use a type with NVIDIA GPUs; `gpufleet catalog` lists them",
+                )
+
+
+@check("architecture-unsupported")
+def architecture_unsupported(fleet: Fleet) -> Iterator[Problem]:
+    """All images that gpufleet launches are for x86_64; an Arm instance does not boot them."""
+    written = [
+        ((*each.path, "instance_types", index), name)
+        for each in fleet.groups()
+        for index, name in enumerate(each.group.instance_types)
+    ]
+    written += [
+        ((*path, "kubernetes", "system_nodes", "instance_types", index), name)
+        for path, site in fleet.cloud()
+        if site.kubernetes is not None
+        for index, name in enumerate(site.kubernetes.system_nodes.instance_types)
+    ]
+    for where, name in written:
+        known = fleet.catalog.instances.get(name)
+        if known is not None and "x86_64" not in known.architectures:
+            yield Problem(
+                where,
+                f"{name} is {'/'.join(known.architectures)}, and the images of the nodes are for x86_64",
+                "use a type with Intel or AMD processors",
+            )
+
+
 @check("public-ip-multi-card")
 def public_ip_multi_card(fleet: Fleet) -> Iterator[Problem]:
     """AWS gives no public address at launch to an instance with several network interfaces (EC2 User
@@ -181,6 +220,8 @@ CHECKS = (
     instance_type_repeated,
     instance_types_alike,
     accelerator_unknown,
+    accelerator_unsupported,
+    architecture_unsupported,
     public_ip_multi_card,
     volume_performance,
 )

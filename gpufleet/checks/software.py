@@ -52,6 +52,33 @@ def driver_runs_gpu(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
+@check("channel-driver-in-cloud")
+def channel_driver_in_cloud(fleet: Fleet) -> Iterator[Problem]:
+    """EKS nodes run the driver of their image, and neither GPU stack replaces it: two owners of one
+    driver end in nodes that never get ready. A channel of another branch would hold on the racks alone,
+    and one job across both halves would see two drivers."""
+    lock = fleet.catalog.locks.get(fleet.spec.software.channel)
+    if lock is None:
+        return
+    sites = [
+        each.site.site
+        for each in fleet.groups()
+        if each.site.scheduler == "kubernetes" and any(item.gpu for item in fleet.types(each.group))
+    ]
+    if sites and _branch(lock.eks_ami_driver) != lock.driver_branch:
+        same = [n for n, o in fleet.catalog.locks.items() if o.driver_branch == _branch(o.eks_ami_driver)]
+        yield Problem(
+            _CHANNEL,
+            f"channel {lock.channel} locks driver {lock.driver}, and the EKS images of"
+            f" {listed(list(dict.fromkeys(sites)), 4)} carry {lock.eks_ami_driver}",
+            f"use channel {listed(sorted(same))}" if same else "wait for a channel with the images' branch",
+        )
+
+
+def _branch(driver: str) -> int:
+    return int(driver.partition(".")[0])
+
+
 @check("driver-support")
 def driver_support(fleet: Fleet) -> Iterator[Problem]:
     """A driver branch past its last month gets no security fixes (NVIDIA Data Center Drivers, support
@@ -89,4 +116,4 @@ def kubernetes_version(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-CHECKS = (channel_known, driver_runs_gpu, driver_support, kubernetes_version)
+CHECKS = (channel_known, driver_runs_gpu, channel_driver_in_cloud, driver_support, kubernetes_version)

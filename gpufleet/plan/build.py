@@ -51,7 +51,7 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         nat=site.network.nat,
         subnets=plan_subnets(site.network.cidr, site.zones),
         scheduler=site.scheduler,
-        kubernetes=_plan_kubernetes(site),
+        kubernetes=_plan_kubernetes(spec, site, catalog),
         node_groups=tuple(plan_node_group(spec, site, group, catalog) for group in site.node_groups),
         lustre=tuple(
             plan_lustre(spec, site, item, item.lustre) for item in site.storage if item.lustre is not None
@@ -63,17 +63,20 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
     )
 
 
-def _plan_kubernetes(site: CloudSite) -> KubernetesPlan | None:
+def _plan_kubernetes(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> KubernetesPlan | None:
     """A Kubernetes site's settings, with the defaults where the fleet file says nothing of them."""
     if site.scheduler != "kubernetes":
         return None
     settings = site.kubernetes or Kubernetes()
+    lock = catalog.lock(spec.software.channel)
     return KubernetesPlan(
         version=settings.version,
         private_cidrs=settings.private_cidrs,
         public_cidrs=settings.public_cidrs,
         admins=settings.admins,
         gpu_stack=settings.gpu_stack,
+        device_plugin_version=f"v{lock.device_plugin}",
+        gpu_operator_version=f"v{lock.gpu_operator}",
         system_instance_types=settings.system_nodes.instance_types,
         system_min=settings.system_nodes.min,
         system_max=settings.system_nodes.max,

@@ -204,13 +204,19 @@ class TeamPlan:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesPlan:
-    """Settings of a cloud Kubernetes site."""
+    """Settings of a cloud Kubernetes site.
+
+    `device_plugin_version` and `gpu_operator_version` are the software channel's, written as their
+    images and charts are tagged (`v0.20.0`).
+    """
 
     version: str
     private_cidrs: tuple[str, ...]
     public_cidrs: tuple[str, ...]
     admins: tuple[str, ...]
     gpu_stack: Literal["device-plugin", "gpu-operator"]
+    device_plugin_version: str
+    gpu_operator_version: str
     system_instance_types: tuple[str, ...]
     system_min: int
     system_max: int

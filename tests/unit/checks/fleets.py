@@ -38,7 +38,11 @@ FLEET: dict[str, Any] = {
             "zones": ["us-east-1a", "us-east-1b"],
             "network": {"cidr": "10.40.0.0/16"},
             "scheduler": "kubernetes",
-            "kubernetes": {"version": "1.35", "teams": [{"name": "research", "gpus": 16}]},
+            "kubernetes": {
+                "version": "1.35",
+                "private_cidrs": ["10.60.0.0/24"],
+                "teams": [{"name": "research", "gpus": 16}],
+            },
             "node_groups": [
                 {
                     "name": "train",

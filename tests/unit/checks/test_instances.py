@@ -143,3 +143,25 @@ def test_a_type_of_an_unknown_accelerator_is_doubtful(judge: Judge) -> None:
         }
     )
     said.only("accelerator-unknown", "warning")
+
+
+@pytest.mark.parametrize(("name", "chip"), [("trn1.32xlarge", "Trainium"), ("inf2.xlarge", "Inferentia2")])
+def test_a_type_with_an_accelerator_that_is_not_nvidias_is_refused(
+    judge: Judge, name: str, chip: str
+) -> None:
+    group = {"name": "neuron", "instance_types": [name], "capacity": {"on_demand": {"max": 1}}}
+    finding = judge({"cloud.0.node_groups.+": group}).only("accelerator-unsupported")
+    assert finding.field == "cloud[0].node_groups[4].instance_types[0]"
+    assert chip in finding.message
+    assert "NVIDIA" in finding.remedy
+
+
+def test_a_type_that_does_not_boot_the_images_is_refused(judge: Judge, catalog: Catalog) -> None:
+    judge()
+    loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
+    arm = catalog.instances["p5.48xlarge"].model_copy(update={"architectures": ("arm64",)})
+    other = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, "p5.48xlarge": arm}})
+    (check,) = (check for check in ALL_CHECKS if check.rule == "architecture-unsupported")
+    told = [problem.path for problem in check.judge(Fleet(loaded.spec, other, loaded.source, NOW))]
+    assert told == [("cloud", 0, "node_groups", number, "instance_types", 0) for number in (0, 1)]
+    assert not list(check.judge(Fleet(loaded.spec, catalog, loaded.source, NOW)))

@@ -20,7 +20,7 @@ def _second_site(cidr: str, zone: str = "us-west-2") -> dict[str, object]:
         "network": {"cidr": cidr},
         "node_groups": [],
         "storage": [],
-        "kubernetes": {"version": "1.35"},
+        "kubernetes": {"version": "1.35", "private_cidrs": ["10.60.0.0/24"]},
     }
     return site
 

@@ -66,7 +66,7 @@ def test_a_slurm_site_in_one_zone_passes(judge: Judge) -> None:
             "cloud.0.node_groups.2.capacity.reserved.odcr.zone": "us-east-1a",
         }
     )
-    assert said.rules == set()
+    assert said.rules == {"slurm-cloud-unconnected"}
 
 
 def test_a_node_group_outside_of_its_sites_zones_is_refused(judge: Judge) -> None:

@@ -50,7 +50,9 @@ def test_a_group_without_nodes_is_doubtful_elsewhere(judge: Judge) -> None:
             "cloud.0.node_groups.3.capacity": {"spot": {"max": 0}},
         }
     )
-    said.only("node-group-empty", "warning")
+    assert said.rules == {"node-group-empty", "slurm-cloud-unconnected"}
+    (finding,) = said.of("node-group-empty")
+    assert finding.severity == "warning"
 
 
 @pytest.mark.parametrize("group", [1, 2])

@@ -51,3 +51,16 @@ def test_a_kubernetes_version_that_the_channel_was_not_made_for_is_refused(judge
     assert finding.field == "cloud[0].kubernetes.version"
     assert finding.value == "1.20"
     assert "1.35" in finding.remedy
+
+
+def test_a_channel_whose_driver_the_eks_images_do_not_have_is_refused(judge: Judge) -> None:
+    finding = judge({"software.channel": "2026.08"}).only("channel-driver-in-cloud")
+    assert finding.field == "software.channel"
+    assert "580.159.03" in finding.message
+    assert "use1" in finding.message
+    assert "2026.11" in finding.remedy
+
+
+def test_racks_and_slurm_sites_take_any_channels_driver(judge: Judge) -> None:
+    slurm = judge({"software.channel": "2026.08", "cloud.0.scheduler": "slurm", "cloud.0.kubernetes": None})
+    assert slurm.rules == {"slurm-cloud-unconnected"}

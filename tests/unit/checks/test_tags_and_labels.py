@@ -105,7 +105,7 @@ def test_one_key_with_two_effects_passes(judge: Judge) -> None:
 def test_labels_in_a_slurm_site_are_doubtful(judge: Judge) -> None:
     changes: dict[str, Any] = {"cloud.0.scheduler": "slurm", f"{GROUP}.labels": {"a": "b"}}
     said = judge(changes)
-    assert said.rules == {"labels-without-kubernetes"}
+    assert said.rules == {"labels-without-kubernetes", "slurm-cloud-unconnected"}
     assert {finding.field for finding in said.of("labels-without-kubernetes")} == {
         "cloud[0].node_groups[0].labels",
         "cloud[0].kubernetes",

@@ -18,6 +18,14 @@ def test_a_kubernetes_site_without_settings_has_the_defaults() -> None:
     )
 
 
+def test_a_cluster_gets_the_plugin_and_the_operator_of_its_channel() -> None:
+    (site,) = plan_of(scheduler="kubernetes").cloud
+    lock = CATALOG.locks["2026.11"]
+    assert site.kubernetes is not None
+    assert site.kubernetes.device_plugin_version == f"v{lock.device_plugin}"
+    assert site.kubernetes.gpu_operator_version == f"v{lock.gpu_operator}"
+
+
 def test_a_slurm_site_has_no_cluster_even_with_settings() -> None:
     (site,) = plan_of(kubernetes={"version": "1.35"}).cloud
     assert site.kubernetes is None
