@@ -77,8 +77,11 @@ def plan(environment: Environment, json: Json = False) -> int:
     return int(ExitCode.DONE)
 
 
-def schema() -> None:
+def schema(json: Json = False) -> None:
     """Print the JSON schema of the fleet file, for editors."""
     from gpufleet.spec.schema import fleet_schema
 
-    emit_text(json_module.dumps(fleet_schema(), indent=2) + "\n")
+    if json:
+        emit_json(fleet_schema())
+    else:
+        emit_text(json_module.dumps(fleet_schema(), indent=2) + "\n")

@@ -71,9 +71,15 @@ def list_resources(
 
 
 @app.command()
-def export(environment: Environment, cloud: CloudOption = None, engine: EngineOption = "embedded") -> None:
+def export(
+    environment: Environment, cloud: CloudOption = None, engine: EngineOption = "embedded", json: Json = False
+) -> None:
     """Print the state as `pulumi stack import` takes it.
 
     Secrets stay encrypted.
     """
-    emit_text(json_module.dumps(_export(environment, cloud, engine), indent=2) + "\n")
+    exported = _export(environment, cloud, engine)
+    if json:
+        emit_json(exported)
+    else:
+        emit_text(json_module.dumps(exported, indent=2) + "\n")
