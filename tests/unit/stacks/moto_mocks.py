@@ -50,17 +50,24 @@ class InProcessClients:
 
 
 class MotoMocks(EchoMocks):
-    """Creates AWS resources in moto; anything else is echoed."""
+    """Creates AWS resources in moto, one at a time (moto shares objects between threads, and the SDK
+    calls from many); anything else is echoed."""
 
     def __init__(self) -> None:
+        self._one_at_a_time = threading.Lock()
         self._clients: Any = InProcessClients()
         self._regions: dict[str, str] = {}
 
     def call(self, args: MockCallArgs) -> Any:
         aws = Aws(self._clients, self._region(args.provider))
-        return run_invoke(aws, args.token, unsecret(args.args))
+        with self._one_at_a_time:
+            return run_invoke(aws, args.token, unsecret(args.args))
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        with self._one_at_a_time:
+            return self._new_resource(args)
+
+    def _new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
         inputs = unsecret(args.inputs)
         if args.typ == "pulumi:providers:aws":
             self._regions[args.name] = inputs["region"]
