@@ -6,10 +6,8 @@ they were written.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import secrets
-import signal
 import socket
 import subprocess
 import time
@@ -22,13 +20,6 @@ from tests.kube.build import kube_apiserver
 from tests.kube.certificates import Authority, signing_key
 
 _READY_S = 90.0
-_LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
-
-
-def _end_with_parent() -> None:
-    """In the child: when the test process dies, however it dies, so does this one."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class ApiServerProcess:
@@ -58,13 +49,14 @@ class ApiServerProcess:
         log = (self.folder / f"{Path(command).name}.log").open("wb")
         self._processes.append(
             subprocess.Popen(
-                [command, *flags],
+                # The kernel ends it with its parent, however that ends. setpriv asks for that after the
+                # exec: Python code between fork and exec (preexec_fn) meets the threads of gRPC.
+                ["setpriv", "--pdeathsig", "KILL", command, *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
                 env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder)},
-                preexec_fn=_end_with_parent,
             )
         )
         log.close()
