@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import functools
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
+from gpufleet.checks import run_checks
 from gpufleet.cli.main import main
 from gpufleet.engine.api import (
     Changes,
@@ -59,9 +62,16 @@ class Answer:
 Gpufleet = Callable[..., Answer]
 
 
+TODAY = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
+
+
 @pytest.fixture
-def gpufleet(workplace: Path, capsys: pytest.CaptureFixture[str]) -> Gpufleet:
-    """`gpufleet <arguments>` in the workplace."""
+def gpufleet(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Gpufleet:
+    """`gpufleet <arguments>` in the workplace. Its checks see one day: warnings of age and support
+    dates come and go with the calendar, and the tests must not."""
+    monkeypatch.setattr("gpufleet.checks.run_checks", functools.partial(_checks_today, run_checks))
 
     def run(*arguments: str) -> Answer:
         code = main(list(arguments))
@@ -69,6 +79,10 @@ def gpufleet(workplace: Path, capsys: pytest.CaptureFixture[str]) -> Gpufleet:
         return Answer(code, captured.out, captured.err)
 
     return run
+
+
+def _checks_today(real: Callable[..., Any], *arguments: Any, now: dt.datetime | None = None) -> Any:
+    return real(*arguments, now=now or TODAY)
 
 
 def event(urn: str, op: Op = Op.CREATE, status: str = "done", **fields: Any) -> ResourceEvent:
