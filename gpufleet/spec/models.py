@@ -26,6 +26,7 @@ from gpufleet.spec.cloud import (
 )
 from gpufleet.spec.fields import FEW_SITES, MOST_SITES, Name, NodeCount, SoftwareChannel, Text, Word
 from gpufleet.spec.onprem import Fabric, OnPremSite, Ownership, SitePower, Ssh
+from gpufleet.spec.policy import Date, Exemption, RuleSettings
 from gpufleet.spec.quantity import Money, Percent
 from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
 
@@ -36,6 +37,7 @@ __all__ = [
     "CapacityBlock",
     "CloudNetwork",
     "CloudSite",
+    "Exemption",
     "Fabric",
     "FleetSpec",
     "Kubernetes",
@@ -50,6 +52,7 @@ __all__ = [
     "OnPremStorage",
     "Ownership",
     "Reserved",
+    "RuleSettings",
     "SitePower",
     "Software",
     "Spot",
@@ -75,6 +78,21 @@ class Budget(Model):
     ] = "notify"
     notify: Annotated[tuple[Text, ...], Field(description="E-mail addresses of those who are told.")] = ()
     upfront: Annotated[Money | None, Field(description="What may be paid at once (Capacity Blocks).")] = None
+    max_increase: Annotated[
+        Money | None, Field(description="What one change may add to a month; no limit if it is left out.")
+    ] = None
+    ends: Annotated[
+        Date | None, Field(description="The budget's last day: nothing may be committed beyond it.")
+    ] = None
+    sites: dict[str, Money] = Field(
+        default_factory=dict, description="What a month may cost of one site, by its name."
+    )
+    node_groups: dict[str, Money] = Field(
+        default_factory=dict, description="What a month may cost of one node group, by `site/name`."
+    )
+    teams: dict[str, Money] = Field(
+        default_factory=dict, description="What a month may cost of one team, by its name."
+    )
 
 
 class Software(Model):
@@ -103,5 +121,15 @@ class FleetSpec(Model):
     ] = ()
     onprem: Annotated[
         tuple[OnPremSite, ...], Field(max_length=MOST_SITES, description="On-premises sites."), FEW_SITES
+    ] = ()
+    expires: Annotated[
+        Date | None,
+        Field(description="The last day of a temporary environment; a tag says so on everything."),
+    ] = None
+    policies: dict[str, RuleSettings] = Field(
+        default_factory=dict, description="Enforcement and settings of policy rules, by their names."
+    )
+    exemptions: Annotated[
+        tuple[Exemption, ...], Field(description="Rules that single resources may break for a time.")
     ] = ()
     software: Annotated[Software, Field(description="Which versions are installed.")]

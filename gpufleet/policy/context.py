@@ -1,0 +1,68 @@
+"""What a rule knows besides the resources: its settings, the fleet, the stack, the time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from gpufleet.catalog import Catalog
+    from gpufleet.plan.models import FleetPlan
+    from gpufleet.policy.stack import Stack
+    from gpufleet.pricing.models import StackCost
+    from gpufleet.spec.models import FleetSpec
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all rules of one run share.
+
+    `spec` and `plan` are None where the stack has no fleet file (another project's program): rules
+    that need one then fail closed and say so. `config` is the stack's configuration without secrets
+    (`aws:region`). `preview` says that ids and the like are not known yet.
+    """
+
+    project: str
+    stack: str
+    catalog: Catalog
+    now: dt.datetime
+    preview: bool = True
+    spec: FleetSpec | None = None
+    plan: FleetPlan | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    _costs: dict[int, StackCost] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def environment(self) -> str:
+        """The environment's name; the stack's where there is no fleet file."""
+        return self.spec.environment if self.spec is not None else self.stack
+
+    def cost_of(self, stack: Stack) -> StackCost:
+        """What the stack costs with the racks of its fleet, computed once for all rules."""
+        from gpufleet.pricing import price_stack
+
+        if id(stack) not in self._costs:
+            self._costs[id(stack)] = price_stack(stack, self.catalog, self.plan, default_region=self.region)
+        return self._costs[id(stack)]
+
+    @property
+    def region(self) -> str:
+        """The region of resources whose provider names none."""
+        return self.config.get("aws:region", "")
+
+
+@dataclass(frozen=True)
+class Context(Generic[S]):
+    """The surroundings and one rule's own settings."""
+
+    settings: S
+    around: Surroundings
+
+    @property
+    def environment(self) -> str:
+        """The environment's name."""
+        return self.around.environment

@@ -1,0 +1,125 @@
+"""A rule's examples as resources, and what the rule says of them: for its documentation and its tests."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpufleet.catalog import load_catalog
+from gpufleet.plan import build_plan
+from gpufleet.policy.change import Change, Step
+from gpufleet.policy.context import Surroundings
+from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.policy.rule import Example, Rule
+from gpufleet.policy.settings import Configured
+from gpufleet.policy.stack import Stack
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.policy import Exemption
+
+PROJECT = "gpufleet"
+STACK = "prod"
+REGION = "us-east-1"
+
+
+def urn_of(kind: str, name: str) -> str:
+    """The URN of an example's resource."""
+    return f"urn:pulumi:{STACK}::{PROJECT}::{kind}::{name}"
+
+
+def resource(described: Mapping[str, Any], others: Mapping[str, str] | None = None) -> Resource:
+    """One resource of an example (see `Example`); `others` maps names to URNs for `parent` and `depends`."""
+    kind = described["type"]
+    name = described.get("name", "example")
+    known = others or {}
+    options = described.get("options", {})
+    depends: Mapping[str, Sequence[str]] = described.get("depends", {})
+    provider = Provider(
+        "pulumi:providers:aws",
+        "example",
+        urn_of("pulumi:providers:aws", "example"),
+        {"region": described.get("region", REGION)},
+    )
+    return Resource(
+        type=kind,
+        name=name,
+        urn=urn_of(kind, name),
+        props=described.get("props", {}),
+        inputs=described.get("props", {}),
+        options=Options(
+            protect=options.get("protect", False), ignore_changes=tuple(options.get("ignoreChanges", ()))
+        ),
+        provider=provider if kind.startswith("aws:") else None,
+        parent=known.get(described.get("parent", ""), ""),
+        dependencies=tuple(known[each] for names in depends.values() for each in names),
+        property_dependencies={prop: tuple(known[each] for each in names) for prop, names in depends.items()},
+        secrets=frozenset(described.get("secrets", ())),
+    )
+
+
+def stack(described: Sequence[Mapping[str, Any]]) -> Stack:
+    """The stack of an example's resources. Names are unique in it."""
+    urns = {
+        each.get("name", "example"): urn_of(each["type"], each.get("name", "example")) for each in described
+    }
+    return Stack(resource(each, urns) for each in described)
+
+
+def surroundings(fleet: Mapping[str, Any] | None = None, **more: Any) -> Surroundings:
+    """Surroundings on a fixed day, with a fleet file given as a mapping."""
+    catalog = load_catalog()
+    spec = FleetSpec.model_validate(fleet) if fleet is not None else None
+    return Surroundings(
+        **{
+            "project": PROJECT,
+            "stack": STACK,
+            "catalog": catalog,
+            "now": dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC),
+            "spec": spec,
+            "plan": build_plan(spec, catalog) if spec is not None else None,
+            "config": {"aws:region": REGION},
+            **more,
+        }
+    )
+
+
+def judge(
+    rule: Rule[Any], example: Example, exemptions: Sequence[Exemption] = (), **more: Any
+) -> list[Judgement]:
+    """What the rule says of an example; a resource rule is asked about those of its types alone."""
+    around = surroundings(example.fleet, **more)
+    settings = rule.settings.model_validate(example.settings or {})
+    judge = Judge([Configured(rule, rule.enforcement, settings)], around, exemptions)
+    after = stack(example.resources)
+    if rule.scope == "stack":
+        return judge.stack(after)
+    if rule.scope == "resource":
+        return [judgement for each in after for judgement in judge.resource(each)]
+    before = stack(example.before)
+    return judge.change(change(before, after, around))
+
+
+def change(before: Stack, after: Stack, around: Surroundings) -> Change:
+    """The change between two stacks: a step per resource, equal inputs are the same, others an update.
+
+    An example's property `__replace: [names]` marks what a provider would replace for.
+    """
+    steps: list[Step] = []
+    for urn in dict.fromkeys([*before.by_urn, *after.by_urn]):
+        old, new = before.by_urn.get(urn), after.by_urn.get(urn)
+        if old is None:
+            steps.append(Step(urn, "create", None, new))
+        elif new is None:
+            steps.append(Step(urn, "delete", old, None))
+        else:
+            keys = sorted(key for key in {*old.props, *new.props} if old.get(key) != new.get(key))
+            forced = tuple(new.props.get("__replace", ()))
+            kind = "replace" if forced else "update" if keys else "same"
+            steps.append(Step(urn, kind, old, new, tuple(keys), forced))  # type: ignore[arg-type]
+    return Change(tuple(steps), before, after, around.cost_of(before), around.cost_of(after))
+
+
+def unknown() -> Any:
+    """The unknown value, for examples that show what a rule makes of one."""
+    return UNKNOWN

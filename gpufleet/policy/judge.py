@@ -1,0 +1,132 @@
+"""Asks all rules that apply about a resource, a stack or a change, and takes exemptions into account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.policy import exemptions
+from gpufleet.policy.change import Change
+from gpufleet.policy.context import Context, Surroundings
+from gpufleet.policy.exemptions import Granted
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Enforcement, Rule, Scope, Violation
+from gpufleet.policy.settings import Configured
+from gpufleet.policy.stack import Stack
+from gpufleet.spec.policy import Exemption
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A violation with what comes of it. `urn` is empty for the whole stack."""
+
+    rule: Rule[Any]
+    violation: Violation
+    urn: str
+    enforcement: Enforcement
+    granted: Granted | None = None
+
+    @property
+    def exempted(self) -> bool:
+        """Whether an exemption in force covers it."""
+        return self.granted is not None and self.granted.in_force
+
+    @property
+    def level(self) -> Enforcement:
+        """How it counts: an exempted violation is advice, and one that a remediation left is mandatory."""
+        if self.exempted:
+            return "advisory"
+        return "mandatory" if self.enforcement == "remediate" else self.enforcement
+
+    @property
+    def message(self) -> str:
+        """The message as it goes out."""
+        text = self.violation.text
+        if self.granted is None:
+            return text
+        exemption = self.granted.exemption
+        if self.granted.in_force:
+            return exemptions.text(exemption, text)
+        return f"{text} (the exemption by {exemption.approver} expired on {exemption.expires})"
+
+
+class Judge:
+    """All rules of one run, ready to be asked. Rules that are disabled are never asked."""
+
+    def __init__(
+        self, configured: Iterable[Configured], around: Surroundings, granted: Sequence[Exemption] = ()
+    ) -> None:
+        self.around = around
+        self._granted = tuple(granted)
+        self._today = around.now.date()
+        self._rules: dict[Scope, list[tuple[Configured, Context[Any]]]] = {
+            "resource": [],
+            "stack": [],
+            "change": [],
+        }
+        for each in configured:
+            if each.enforcement != "disabled":
+                self._rules[each.rule.scope].append((each, Context(each.settings, around)))
+        self._by_type: dict[str, list[tuple[Configured, Context[Any]]]] = {}
+
+    def resource(self, resource: Resource) -> list[Judgement]:
+        """What the rules over single resources find."""
+        found: list[Judgement] = []
+        for configured, context in self._of(resource.type):
+            found += self._ask(configured, (resource, context), resource.urn, {resource.urn: resource.name})
+        return found
+
+    def stack(self, stack: Stack) -> list[Judgement]:
+        """What the rules over the whole stack find."""
+        names = {each.urn: each.name for each in stack}
+        return [
+            judgement
+            for configured, context in self._rules["stack"]
+            for judgement in self._ask(configured, (stack, context), "", names)
+        ]
+
+    def change(self, change: Change) -> list[Judgement]:
+        """What the rules over a change find."""
+        names = {step.urn: step.resource.name for step in change.steps}
+        return [
+            judgement
+            for configured, context in self._rules["change"]
+            for judgement in self._ask(configured, (change, context), "", names)
+        ]
+
+    def remediations(self, resource: Resource) -> Iterator[tuple[Rule[Any], Any]]:
+        """Rules at level remediate that apply to the resource, with their contexts, in order."""
+        for configured, context in self._of(resource.type):
+            if configured.enforcement == "remediate" and configured.rule.remediate is not None:
+                yield configured.rule, context
+
+    def _of(self, kind: str) -> list[tuple[Configured, Context[Any]]]:
+        known = self._by_type.get(kind)
+        if known is None:
+            known = self._by_type[kind] = [
+                (configured, context)
+                for configured, context in self._rules["resource"]
+                if not configured.rule.types or kind in configured.rule.types
+            ]
+        return known
+
+    def _ask(
+        self, configured: Configured, arguments: tuple[Any, Any], urn: str, names: dict[str, str]
+    ) -> Iterator[Judgement]:
+        rule = configured.rule
+        try:
+            violations = list(rule.judge(*arguments))
+        except Exception as error:
+            # A rule that breaks must not let anything pass.
+            violations = [
+                Violation(
+                    f"the rule could not judge this ({type(error).__name__}: {error})",
+                    "this is a fault of the rule: report it, and set the rule to advisory to go on",
+                    unknown=True,
+                )
+            ]
+        for violation in violations:
+            about = violation.urn or urn
+            granted = exemptions.find(self._granted, rule.name, about, names.get(about, ""), self._today)
+            yield Judgement(rule, violation, about, configured.enforcement, granted)

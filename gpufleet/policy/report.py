@@ -1,0 +1,151 @@
+"""What a pack saw and found, as a file beside the protocol: for verdicts, which need more than messages.
+
+Pulumi's events carry a violation's message and no more, and a preview's events leave out what each
+property was computed from. A pack that finds `GPUFLEET_POLICY_REPORT` in its environment writes both
+there at the end of the run, in either engine. Secret values are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.policy.stack import Stack
+
+REPORT = "GPUFLEET_POLICY_REPORT"
+
+_UNKNOWN = {"__gpufleet": "unknown"}
+_SECRET = "[secret]"  # noqa: S105 - stands for one
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One violation of a pack's run; see `Violation` and `Judgement` for the fields."""
+
+    rule: str
+    enforcement: str
+    level: str
+    urn: str
+    message: str
+    remedy: str
+    prop: str
+    fleet_field: str
+    unknown: bool
+    exempted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A pack's run: the whole stack as rules saw it, and all violations of resource and stack rules."""
+
+    stack: Stack
+    found: tuple[Found, ...]
+
+
+def found_of(judgement: Judgement) -> Found:
+    """A judgement without its rule's code."""
+    violation = judgement.violation
+    return Found(
+        rule=judgement.rule.name,
+        enforcement=judgement.enforcement,
+        level=judgement.level,
+        urn=judgement.urn,
+        message=judgement.message,
+        remedy=violation.remedy,
+        prop=violation.prop,
+        fleet_field=violation.fleet_field or judgement.rule.fleet_field,
+        unknown=violation.unknown,
+        exempted=judgement.exempted,
+    )
+
+
+def write_report(path: Path, stack: Stack, judgements: Sequence[Judgement]) -> None:
+    """Write the report for its owner's eyes alone, whole or not at all."""
+    document = {
+        "resources": [_resource_json(each) for each in stack],
+        "found": [asdict(found_of(each)) for each in judgements],
+    }
+    partial = path.with_suffix(".partial")
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    partial.replace(path)
+
+
+def read_report(path: Path) -> Report:
+    """Read what `write_report` wrote. Raises FileNotFoundError where the run did not come so far."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return Report(
+        Stack(_resource_of(each) for each in document["resources"]),
+        tuple(Found(**each) for each in document["found"]),
+    )
+
+
+def _resource_json(resource: Resource) -> dict[str, Any]:
+    data = asdict(replace(resource, props={}, inputs=None, provider=None))
+    data["secrets"] = sorted(resource.secrets)
+    data["props"] = _masked(resource.props, "", resource.secrets)
+    data["inputs"] = None if resource.inputs is None else _masked(resource.inputs, "", resource.secrets)
+    provider = resource.provider
+    if provider is not None:
+        data["provider"] = {**asdict(replace(provider, props={})), "props": _region_of(provider)}
+    return data
+
+
+def _region_of(provider: Provider) -> dict[str, Any]:
+    # A provider's other inputs are credentials and the like, which no rule needs.
+    return (
+        {"region": _masked(provider.props["region"], "", frozenset())} if "region" in provider.props else {}
+    )
+
+
+def _masked(value: Any, path: str, secrets: frozenset[str]) -> Any:
+    if path in secrets:
+        return _SECRET
+    if value is UNKNOWN:
+        return _UNKNOWN
+    if isinstance(value, Mapping):
+        return {key: _masked(item, f"{path}.{key}" if path else key, secrets) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_masked(item, f"{path}[{index}]", secrets) for index, item in enumerate(value)]
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if value == _UNKNOWN:
+        return UNKNOWN
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _resource_of(data: dict[str, Any]) -> Resource:
+    provider = data["provider"]
+    options = data["options"]
+    return Resource(
+        **{
+            **data,
+            "props": _plain(data["props"]),
+            "inputs": _plain(data["inputs"]),
+            "options": Options(
+                **{
+                    **options,
+                    "ignore_changes": tuple(options["ignore_changes"]),
+                    "aliases": tuple(options["aliases"]),
+                }
+            ),
+            "provider": Provider(**{**provider, "props": _plain(provider["props"])}) if provider else None,
+            "dependencies": tuple(data["dependencies"]),
+            "property_dependencies": {
+                key: tuple(urns) for key, urns in data["property_dependencies"].items()
+            },
+            "secrets": frozenset(data["secrets"]),
+        }
+    )

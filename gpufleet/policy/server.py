@@ -1,0 +1,242 @@
+"""Serves a checkout's rules over Pulumi's Analyzer protocol, to the Pulumi CLI and to our own engine alike.
+
+The policy SDK's own server unpacks every resource anew for each policy, which at some sixty rules
+costs more than the preview itself, and gives all violations of a policy one level, where an exempted
+one is advice. Both are why this speaks the protocol itself (docs/adr).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent import futures
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime import get_config_env
+from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
+
+from gpufleet.errors import GpufleetError, SpecError
+from gpufleet.policy import wire
+from gpufleet.policy.fleet import open_stack
+from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.report import REPORT, write_report
+from gpufleet.policy.rule import Enforcement, Rule
+from gpufleet.policy.settings import PackConfig, configure
+from gpufleet.policy.stack import Stack
+
+PACK = "gpufleet"
+VERSION = "0.0.1"  # the CLI shows the one of PulumiPolicy.yaml
+MOST_BYTES = 400 * 1024 * 1024
+DOCUMENTATION = "docs/reference/rules.md"
+
+_LEVELS: dict[Enforcement, Any] = {
+    "advisory": analyzer_pb2.ADVISORY,
+    "mandatory": analyzer_pb2.MANDATORY,
+    "disabled": analyzer_pb2.DISABLED,
+    "remediate": analyzer_pb2.REMEDIATE,
+}
+_LEVEL_NAMES = {number: name for name, number in _LEVELS.items()}
+_SEVERITIES = {
+    "low": analyzer_pb2.POLICY_SEVERITY_LOW,
+    "medium": analyzer_pb2.POLICY_SEVERITY_MEDIUM,
+    "high": analyzer_pb2.POLICY_SEVERITY_HIGH,
+    "critical": analyzer_pb2.POLICY_SEVERITY_CRITICAL,
+}
+
+
+def serve(root: Path) -> None:
+    """Serve the rules of the checkout `root` until the process is stopped; prints the port first."""
+    rules = load_rules(root)
+    server = grpc.server(
+        futures.ThreadPoolExecutor(max_workers=4),
+        options=[
+            ("grpc.max_receive_message_length", MOST_BYTES),
+            ("grpc.max_send_message_length", MOST_BYTES),
+        ],
+    )
+    analyzer_pb2_grpc.add_AnalyzerServicer_to_server(Analyzer(root, rules), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    threading.Event().wait()
+
+
+class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
+    """The rules of one checkout for one run of one stack."""
+
+    def __init__(self, root: Path, rules: Iterable[Rule[Any]]) -> None:
+        self._root = root
+        self._rules = tuple(rules)
+        self._pack_config: dict[str, PackConfig] = {}
+        self._stack: dict[str, Any] = {
+            "project": os.environ.get("PULUMI_PROJECT", ""),
+            "stack": os.environ.get("PULUMI_STACK", ""),
+            "preview": os.environ.get("PULUMI_DRY_RUN", "true") == "true",
+            "config": dict(get_config_env()),
+        }
+        self._inputs: dict[str, Mapping[str, Any]] = {}
+        self._found: dict[str, list[Judgement]] = {}
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _judge(self) -> Judge:
+        about = self._stack
+        fleet = open_stack(
+            self._root, about["project"], about["stack"], about["config"], preview=about["preview"]
+        )
+        spec = fleet.around.spec
+        configured = configure(
+            self._rules, spec, fleet.loaded.source if fleet.loaded else None, self._pack_config
+        )
+        return Judge(configured, fleet.around, spec.exemptions if spec else ())
+
+    def _ready(self, context: grpc.ServicerContext) -> Judge:
+        try:
+            with self._lock:
+                return self._judge
+        except SpecError as error:
+            lines = [f"{f.file}:{f.line}: {f.field}: {f.message}; {f.remedy}" for f in error.findings]
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "\n".join([error.message, *lines]))
+        except GpufleetError as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{error.message}; {error.remedy}")
+        raise AssertionError("abort does not return")
+
+    # -- the protocol
+
+    def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Nothing to agree on."""
+        return analyzer_pb2.AnalyzerHandshakeResponse()
+
+    def ConfigureStack(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Which stack is judged."""
+        self._stack = {
+            "project": request.project,
+            "stack": request.stack,
+            "preview": request.dry_run,
+            "config": {
+                key: value for key, value in request.config.items() if key not in request.config_secret_keys
+            },
+        }
+        self.__dict__.pop("_judge", None)
+        return analyzer_pb2.AnalyzerStackConfigureResponse()
+
+    def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Levels and settings from `--policy-pack-config`, merged by the engine over our own defaults."""
+        defaults = {rule.name: rule for rule in self._rules}
+        for name, config in request.policyConfig.items():
+            level = _LEVEL_NAMES[config.enforcementLevel]
+            rule = defaults.get(name)
+            # The engine hands the pack's own default back where nobody configured anything: that is
+            # no word of the user's, and must not win over the fleet file.
+            own = rule is not None and level == rule.enforcement
+            self._pack_config[name] = PackConfig(None if own else level, wire.properties(config.properties))
+        self.__dict__.pop("_judge", None)
+        return empty_pb2.Empty()
+
+    def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """The pack's version."""
+        return plugin_pb2.PluginInfo(version=VERSION)
+
+    def GetAnalyzerInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """The rules with metadata and settings; without those over a change, which no pack can judge."""
+        rules = [rule for rule in self._rules if rule.scope != "change"]
+        return analyzer_pb2.AnalyzerInfo(
+            name=PACK,
+            displayName="gpufleet",
+            version=VERSION,
+            supportsConfig=True,
+            description="Budget, cost tags, capacity and security of GPU fleets.",
+            provider="aws",
+            policies=[_info(rule) for rule in rules],
+        )
+
+    def Remediate(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Mend a resource by the rules at level remediate, one after the other."""
+        judge = self._ready(context)
+        response = analyzer_pb2.RemediateResponse()
+        current = analyzer_pb2.AnalyzeRequest()
+        current.CopyFrom(request)
+        for rule, about in judge.remediations(wire.resource(request)):
+            resource = wire.resource(current)
+            changed = rule.remediate(resource, about) if rule.remediate else None
+            if not changed:
+                continue
+            for key, value in changed.items():
+                wire.write(current.properties, key, value, resource.secrets)
+            response.remediations.add(
+                policyName=rule.name,
+                policyPackName=PACK,
+                policyPackVersion=VERSION,
+                description=rule.title,
+                properties=current.properties,
+            )
+        return response
+
+    def Analyze(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Judge one resource."""
+        judge = self._ready(context)
+        resource = wire.resource(request)
+        self._inputs[resource.urn] = resource.props
+        found = self._found[resource.urn] = judge.resource(resource)
+        return analyzer_pb2.AnalyzeResponse(diagnostics=[_diagnostic(each) for each in found])
+
+    def AnalyzeStack(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Judge the whole stack."""
+        judge = self._ready(context)
+        stack = Stack(wire.resource(each, self._inputs.get(each.urn)) for each in request.resources)
+        found = judge.stack(stack)
+        report = os.environ.get(REPORT)
+        if report:
+            write_report(Path(report), stack, [*chain.from_iterable(self._found.values()), *found])
+        return analyzer_pb2.AnalyzeResponse(diagnostics=[_diagnostic(each) for each in found])
+
+    def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Judging takes milliseconds: there is nothing to cancel."""
+        return empty_pb2.Empty()
+
+
+def _diagnostic(judgement: Judgement) -> Any:
+    rule = judgement.rule
+    return analyzer_pb2.AnalyzeDiagnostic(
+        policyName=rule.name,
+        policyPackName=PACK,
+        policyPackVersion=VERSION,
+        description=rule.title,
+        message=judgement.message,
+        enforcementLevel=_LEVELS[judgement.level],
+        urn=judgement.urn,
+        severity=_SEVERITIES[rule.severity],
+    )
+
+
+def _info(rule: Rule[Any]) -> Any:
+    schema = rule.settings.model_json_schema()
+    info = analyzer_pb2.PolicyInfo(
+        name=rule.name,
+        displayName=rule.title,
+        description=rule.description,
+        enforcementLevel=_LEVELS[rule.enforcement],
+        severity=_SEVERITIES[rule.severity],
+        policy_type=(
+            analyzer_pb2.POLICY_TYPE_RESOURCE if rule.scope == "resource" else analyzer_pb2.POLICY_TYPE_STACK
+        ),
+        tags=[rule.group],
+        remediation_steps=rule.fix,
+        url=f"{DOCUMENTATION}#{rule.name}",
+    )
+    for name, each in schema.get("properties", {}).items():
+        info.configSchema.properties.update({name: each})
+    if rule.framework is not None:
+        info.framework.name = rule.framework.name
+        info.framework.reference = rule.framework.reference
+        info.framework.specification = rule.framework.control
+    return info

@@ -1,0 +1,145 @@
+"""How each rule is enforced in one run: its own level, what the fleet file says, what Pulumi's config says.
+
+Pulumi's policy configuration wins over the fleet file: it is set by whoever runs the check, while
+the fleet file is part of the change that is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpufleet.errors import SpecError
+from gpufleet.findings import Finding
+from gpufleet.policy.rule import Enforcement, Rule, Settings
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.policy import LEVELS
+from gpufleet.spec.source import SourceMap
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A rule with its enforcement and settings in one run."""
+
+    rule: Rule[Any]
+    enforcement: Enforcement
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class PackConfig:
+    """What Pulumi's policy configuration says of one rule."""
+
+    enforcement: Enforcement | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+def configure(
+    rules: Sequence[Rule[Any]],
+    spec: FleetSpec | None = None,
+    source: SourceMap | None = None,
+    pack_config: Mapping[str, PackConfig] | None = None,
+) -> tuple[Configured, ...]:
+    """Every rule with its enforcement and settings; SpecError with all findings for what makes no sense.
+
+    Found are unknown rule names in `policies` and `exemptions`, a remediation asked of a rule that
+    has none, and settings that the rule does not have or that are of the wrong type.
+    """
+    findings: list[Finding] = []
+    by_name = {rule.name: rule for rule in rules}
+    if spec is not None:
+        for name in spec.policies:
+            if name not in by_name:
+                findings.append(_unknown_rule(name, f"policies.{name}", by_name, source))
+        for index, exemption in enumerate(spec.exemptions):
+            if exemption.rule not in by_name:
+                findings.append(_unknown_rule(exemption.rule, f"exemptions[{index}].rule", by_name, source))
+    for name in pack_config or ():
+        if name not in by_name and name != "all":
+            findings.append(_unknown_rule(name, name, by_name, None))
+    configured = [_configure(rule, spec, source, pack_config or {}, findings) for rule in rules]
+    if findings:
+        raise SpecError(findings)
+    return tuple(configured)
+
+
+def _configure(
+    rule: Rule[Any],
+    spec: FleetSpec | None,
+    source: SourceMap | None,
+    pack_config: Mapping[str, PackConfig],
+    findings: list[Finding],
+) -> Configured:
+    here = spec.policies.get(rule.name) if spec is not None else None
+    given = pack_config.get(rule.name, PackConfig())
+    everything = pack_config.get("all", PackConfig())
+    level = given.enforcement or everything.enforcement or (here.enforcement if here else None)
+    if level == "remediate" and rule.remediate is None and everything.enforcement != level:
+        findings.append(
+            _finding(
+                f"policies.{rule.name}.enforcement",
+                "remediate",
+                "policy-enforcement",
+                f"the rule {rule.name} cannot mend what it finds",
+                f"write one of {', '.join(each for each in LEVELS if each != 'remediate')}",
+                source,
+            )
+        )
+    values = {**(here.settings if here else {}), **(given.settings or {})}
+    settings = rule.settings()
+    try:
+        settings = rule.settings.model_validate(values)
+    except ValidationError as error:
+        for each in error.errors():
+            path = ".".join(str(part) for part in each["loc"])
+            findings.append(
+                _finding(
+                    f"policies.{rule.name}.settings.{path}",
+                    each.get("input"),
+                    "policy-setting",
+                    f"{path}: {each['msg'][0].lower()}{each['msg'][1:]}",
+                    _settings_of(rule),
+                    source,
+                )
+            )
+    return Configured(rule, level or rule.enforcement, settings)
+
+
+def _settings_of(rule: Rule[Any]) -> str:
+    names = [f"{name} ({field.description})" for name, field in rule.settings.model_fields.items()]
+    return (
+        f"the rule {rule.name} takes {'; '.join(names)}" if names else f"the rule {rule.name} has no settings"
+    )
+
+
+def _unknown_rule(name: str, path: str, known: Mapping[str, Any], source: SourceMap | None) -> Finding:
+    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    remedy = f"did you mean '{near[0]}'? " if near else ""
+    return _finding(
+        path,
+        name,
+        "policy-rule-name",
+        f"there is no rule '{name[:60]}'",
+        f"{remedy}`gpufleet rules` lists them",
+        source,
+    )
+
+
+def _finding(
+    path: str, value: Any, rule: str, message: str, remedy: str, source: SourceMap | None
+) -> Finding:
+    if source is not None:
+        return source.finding(path, rule=rule, message=message, remedy=remedy, value=value)
+    return Finding(
+        file="policy configuration",
+        line=0,
+        field=path,
+        value=value,
+        rule=rule,
+        message=message,
+        remedy=remedy,
+    )

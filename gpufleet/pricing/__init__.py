@@ -1,0 +1,25 @@
+"""What the resources of a Pulumi stack cost a month: priced one by one from the catalog.
+
+`gpufleet.plan.cost` prices a fleet file. This package prices what a program really registers, so a
+resource that no fleet file mentions counts as well, and what has no price is named.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpufleet.pricing.models import ResourceCost, StackCost
+
+if TYPE_CHECKING:
+    from gpufleet.catalog import Catalog
+    from gpufleet.plan.models import FleetPlan
+    from gpufleet.policy.stack import Stack
+
+__all__ = ["ResourceCost", "StackCost", "price_stack"]
+
+
+def price_stack(
+    stack: Stack, catalog: Catalog, plan: FleetPlan | None = None, *, default_region: str = ""
+) -> StackCost:
+    """The cost of every resource of the stack, and of the racks of the plan."""
+    return StackCost()

@@ -1,0 +1,79 @@
+"""What a fleet file says of policy rules: their enforcement and settings, and exemptions from them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from gpufleet.spec.base import Model
+from gpufleet.spec.fields import Text
+
+LEVELS = ("advisory", "mandatory", "remediate", "disabled")
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def _date(value: Any) -> dt.date:
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return value
+    if isinstance(value, str) and _DATE.fullmatch(value):
+        try:
+            return dt.date.fromisoformat(value)
+        except ValueError:
+            pass
+    raise PydanticCustomError(
+        "gpufleet",
+        "{message}",
+        {
+            "rule": "date",
+            "message": "not a date",
+            "remedy": "write a date of the calendar, such as 2031-06-30",
+        },
+    )
+
+
+def _not_everything(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip("*? "):
+        raise PydanticCustomError(
+            "gpufleet",
+            "{message}",
+            {
+                "rule": "exemption-of-everything",
+                "message": "an exemption of every resource would switch the rule off",
+                "remedy": "name the resource, or set the rule to advisory in `policies`",
+            },
+        )
+    return value
+
+
+Date = Annotated[dt.date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})]
+
+
+class RuleSettings(Model):
+    """How one rule is enforced here, and its settings, which the rule itself judges."""
+
+    enforcement: Annotated[
+        Literal["advisory", "mandatory", "remediate", "disabled"] | None,
+        Field(description="How it is enforced here; the rule's own level if left out."),
+    ] = None
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="The rule's settings, by the names in its documentation."
+    )
+
+
+class Exemption(Model):
+    """A rule that one resource may break, until a day. Afterwards the violation counts again."""
+
+    rule: Annotated[Text, Field(description="The rule's name.")]
+    resource: Annotated[
+        Text,
+        BeforeValidator(_not_everything),
+        Field(description="Name or URN of the resource, * as a wildcard; `stack` for the whole stack."),
+    ]
+    reason: Annotated[Text, Field(description="Why.")]
+    approver: Annotated[Text, Field(description="Who allowed it.")]
+    expires: Annotated[Date, Field(description="The last day that it holds.")]

@@ -1,0 +1,1 @@
+"""What a month, a change or a payment may cost."""

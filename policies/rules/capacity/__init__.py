@@ -1,0 +1,1 @@
+"""Which machines may be asked for, where, and how they are bought."""

@@ -1,0 +1,1 @@
+"""Who can reach, read and do what."""

@@ -1,0 +1,1 @@
+"""That every cost can be told to somebody."""
