@@ -8,7 +8,6 @@ there at the end of the run, in either engine. Secret values are left out.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -72,8 +71,9 @@ def write_report(path: Path, stack: Stack, judgements: Sequence[Judgement]) -> N
         "found": [asdict(found_of(each)) for each in judgements],
     }
     partial = path.with_suffix(".partial")
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        json.dump(document, file)
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600)
+    partial.write_text(json.dumps(document), encoding="utf-8")
     partial.replace(path)
 
 

@@ -1,0 +1,21 @@
+"""What our own program really registers: the resources of an environment as the pack sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpufleet.policy.stack import Stack
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="session")
+def emitted() -> Callable[[str], Stack]:
+    """The stack of an environment of this checkout, from a preview against the emulated AWS."""
+    from gpufleet.verdict.preview import preview_environment
+
+    return cache(lambda environment: preview_environment(ROOT, environment).stack)
