@@ -24,13 +24,15 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.policy import wire
-from gpufleet.policy.fleet import open_stack
+from gpufleet.policy.fleet import StackOfFleet, open_stack
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import REPORT, write_report
 from gpufleet.policy.rule import Enforcement, Rule
 from gpufleet.policy.settings import PackConfig, configure
 from gpufleet.policy.stack import Stack
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.source import SourceMap
 
 PACK = "gpufleet"
 VERSION = "0.0.1"  # the CLI shows the one of PulumiPolicy.yaml
@@ -88,16 +90,24 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         self._lock = threading.Lock()
 
     @cached_property
-    def _judge(self) -> Judge:
+    def _fleet(self) -> StackOfFleet:
         about = self._stack
-        fleet = open_stack(
+        return open_stack(
             self._root, about["project"], about["stack"], about["config"], preview=about["preview"]
         )
-        spec = fleet.around.spec
-        configured = configure(
-            self._rules, spec, fleet.loaded.source if fleet.loaded else None, self._pack_config
-        )
-        return Judge(configured, fleet.around, spec.exemptions if spec else ())
+
+    def _spec_and_source(self) -> tuple[FleetSpec | None, SourceMap | None]:
+        loaded = self._fleet.loaded
+        return (loaded.spec, loaded.source) if loaded else (None, None)
+
+    @cached_property
+    def _judge(self) -> Judge:
+        spec, source = self._spec_and_source()
+        configured = configure(self._rules, spec, source, self._pack_config)
+        return Judge(configured, self._fleet.around, spec.exemptions if spec else ())
+
+    def _forget(self) -> None:
+        self.__dict__.pop("_judge", None)
 
     def _ready(self, context: grpc.ServicerContext) -> Judge:
         try:
@@ -126,20 +136,17 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
                 key: value for key, value in request.config.items() if key not in request.config_secret_keys
             },
         }
-        self.__dict__.pop("_judge", None)
+        self.__dict__.pop("_fleet", None)
+        self._forget()
         return analyzer_pb2.AnalyzerStackConfigureResponse()
 
     def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Levels and settings from `--policy-pack-config`, merged by the engine over our own defaults."""
-        defaults = {rule.name: rule for rule in self._rules}
-        for name, config in request.policyConfig.items():
-            level = _LEVEL_NAMES[config.enforcementLevel]
-            rule = defaults.get(name)
-            # The engine hands the pack's own default back where nobody configured anything: that is
-            # no word of the user's, and must not win over the fleet file.
-            own = rule is not None and level == rule.enforcement
-            self._pack_config[name] = PackConfig(None if own else level, wire.properties(config.properties))
-        self.__dict__.pop("_judge", None)
+        """The final level and settings of each rule: the engine lays its own over what we told it."""
+        self._pack_config = {
+            name: PackConfig(_LEVEL_NAMES[config.enforcementLevel], wire.properties(config.properties))
+            for name, config in request.policyConfig.items()
+        }
+        self._forget()
         return empty_pb2.Empty()
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -157,7 +164,26 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             description="Budget, cost tags, capacity and security of GPU fleets.",
             provider="aws",
             policies=[_info(rule) for rule in rules],
+            initialConfig=self._initial_config(),
         )
+
+    def _initial_config(self) -> dict[str, Any]:
+        """What the fleet file says of the rules: the engine lays `--policy-pack-config` over it.
+
+        A fleet file that does not hold says nothing here and is an error with the first resource.
+        """
+        try:
+            with self._lock:
+                configured = configure(self._rules, *self._spec_and_source())
+        except GpufleetError:
+            return {}
+        initial = {}
+        for each in configured:
+            config = initial[each.rule.name] = analyzer_pb2.PolicyConfig(
+                enforcementLevel=_LEVELS[each.enforcement]
+            )
+            config.properties.update(each.settings.model_dump(mode="json"))
+        return initial
 
     def Remediate(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Mend a resource by the rules at level remediate, one after the other."""
