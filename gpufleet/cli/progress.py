@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from gpufleet.cli.console import is_terminal
-from gpufleet.engine.api import DiagnosticEvent, Event, Op, PolicyEvent, ResourceEvent
+from gpufleet.engine.api import DiagnosticEvent, Event, Op, PolicyEvent, RemediationEvent, ResourceEvent
 from gpufleet.report.changes_text import describe, names_for_urns
 
 _RUNNING_ROWS = 12
@@ -71,6 +71,8 @@ class Progress:
             line = self._resource(event)
         elif isinstance(event, DiagnosticEvent):
             line = _diagnostic(event)
+        elif isinstance(event, RemediationEvent):
+            line = _remediation(event)
         else:
             line = _policy(event)
         if line is not None:
@@ -139,3 +141,8 @@ def _diagnostic(event: DiagnosticEvent) -> Text | None:
 def _policy(event: PolicyEvent) -> Text:
     style = "bold red" if event.enforcement == "mandatory" else "yellow"
     return Text(f"   policy {event.policy} ({event.enforcement}): {event.message}", style=style)
+
+
+def _remediation(event: RemediationEvent) -> Text:
+    name = event.urn.rsplit("::", 1)[-1]
+    return Text(f"   {name}: policy {event.policy} set {', '.join(event.changed) or 'nothing'}")

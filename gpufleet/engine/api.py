@@ -29,6 +29,7 @@ class Op(StrEnum):
 
 Verb = Literal["preview", "up", "refresh", "destroy"]
 Severity = Literal["debug", "info", "warning", "error"]
+PolicySeverity = Literal["low", "medium", "high", "critical", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +64,39 @@ class DiagnosticEvent:
 
 @dataclass(frozen=True, slots=True)
 class PolicyEvent:
-    """A violation that a policy pack reported (filled when packs run)."""
+    """A violation that a policy pack reported.
+
+    `enforcement` is what the violation means for the run: "advisory" or "mandatory" (a violation
+    that a remediation did not cure is mandatory, as in the Pulumi CLI). `version` is the pack's.
+    The Automation API's events carry neither `severity` nor `description`: they are empty there.
+    """
 
     pack: str
     policy: str
     enforcement: Literal["advisory", "mandatory", "remediate", "disabled"]
     message: str
     urn: str = ""
+    version: str = ""
+    severity: PolicySeverity = ""
+    description: str = ""
 
 
-Event = ResourceEvent | DiagnosticEvent | PolicyEvent
+@dataclass(frozen=True, slots=True)
+class RemediationEvent:
+    """A policy replaced the inputs of a resource; `changed` are the top-level properties it changed.
+
+    Only the embedded engine reports it: the Automation API drops the CLI's event.
+    """
+
+    pack: str
+    policy: str
+    urn: str
+    changed: tuple[str, ...]
+    version: str = ""
+    description: str = ""
+
+
+Event = ResourceEvent | DiagnosticEvent | PolicyEvent | RemediationEvent
 OnEvent = Callable[[Event], None]
 
 
@@ -129,8 +153,8 @@ class RunResult:
     """What one run of an engine did.
 
     `ok` is False when the program, a provider or a policy failed; `failures` then names each
-    resource and why. `outputs` are the stack's outputs with secrets replaced by `SECRET` unless
-    the request asked to show them.
+    resource and why, `violations` what a policy said. `outputs` are the stack's outputs with secrets
+    replaced by `SECRET` unless the request asked to show them.
     """
 
     engine: Literal["embedded", "pulumi"]
@@ -143,6 +167,7 @@ class RunResult:
     failures: tuple[ResourceEvent, ...] = ()
     diagnostics: tuple[DiagnosticEvent, ...] = ()
     violations: tuple[PolicyEvent, ...] = ()
+    remediations: tuple[RemediationEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +180,13 @@ class StackRequest:
     first line of stdout, as Pulumi plugins do); a package that is not named there is looked for as
     `pulumi-resource-<package>` on PATH and in the user's Pulumi plugin folder. `env` is added to
     the environment of the program and of the providers. `state_file` is the embedded engine's
-    checkpoint. `policy_packs` are folders.
+    checkpoint.
+
+    `policy_packs` are folders with a PulumiPolicy.yaml; `policy_config` names, for such a folder, the
+    JSON file with the configuration of its policies (what the CLI's `--policy-pack-config` takes).
+    With packs, `up` first previews the request and stops before the first change if that fails.
+    `previewed` says that the caller has previewed this very request with the same packs, so that
+    `up` need not.
     """
 
     project: str
@@ -168,6 +199,8 @@ class StackRequest:
     providers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     policy_packs: tuple[Path, ...] = ()
+    policy_config: Mapping[Path, Path] = field(default_factory=dict)
+    previewed: bool = False
     parallel: int = 16
     targets: tuple[str, ...] = ()
     show_secrets: bool = False
@@ -188,7 +221,7 @@ class Engine(Protocol):
         ...
 
     def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """Bring the cloud to what the program says."""
+        """Bring the cloud to what the program says; with policy packs, after a preview of its own."""
         ...
 
     def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:

@@ -136,6 +136,7 @@ class EventTranslator:
             ),
             message=_COLOUR_TAG.sub("", event.message).strip(),
             urn=event.resource_urn or "",
+            version=event.policy_pack_version,
         )
         self.explained = self.explained or violation.enforcement == "mandatory"
         self.violations.append(violation)

@@ -28,7 +28,11 @@ class PassphraseError(InputError):
 
 
 class PluginError(InputError):
-    """A provider plugin is missing or does not start."""
+    """A provider plugin or a policy pack is missing or does not start."""
+
+
+class PolicyPackFailedError(GpufleetError):
+    """A policy pack that had started stopped or answered an error: nothing was judged, so nothing passes."""
 
 
 class ProviderError(GpufleetError):

@@ -1,4 +1,4 @@
-"""Processes of a run: provider plugins and the program, started in groups of their own, never left over.
+"""Processes of a run: plugins, policy packs and the program, in groups of their own, never left over.
 
 A plugin prints the port it serves on as its first line and keeps running. Every process leads its
 own group, so ending it ends its children too. If the engine itself is killed, a small warden
@@ -141,7 +141,11 @@ def pump(stream: IO[str] | None, on_line: OnLine) -> threading.Thread:
 
 
 class PluginProcess:
-    """A running plugin: its `port`, and the tail of what it wrote to stderr."""
+    """A running plugin: its `port`, and the tail of what it wrote to stderr.
+
+    `name` is what messages call it ("provider 'aws'"). The engine's address follows the command, and
+    `arguments` follow the address.
+    """
 
     def __init__(
         self,
@@ -153,12 +157,13 @@ class PluginProcess:
         env: Mapping[str, str],
         cwd: Path,
         on_line: OnLine,
+        arguments: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.stderr: deque[str] = deque(maxlen=40)
         self._on_line = on_line
         self._group = group
-        self._process = group.start([*command, engine_address], env=env, cwd=cwd)
+        self._process = group.start([*command, engine_address, *arguments], env=env, cwd=cwd)
         self._pumps = [pump(self._process.stderr, self._keep)]
         self.port = self._read_port(command)
 
@@ -189,15 +194,15 @@ class PluginProcess:
         except queue.Empty:
             self.stop()
             raise PluginError(
-                f"provider '{self.name}' did not say its port within {START_TIMEOUT_S:.0f} s",
+                f"{self.name} did not say its port within {START_TIMEOUT_S:.0f} s",
                 remedy=f"run it by hand: {' '.join(command)}",
             ) from None
         started = True
         if line is None or not line.strip().isdigit():
             self.stop()
-            said = "\n".join(self.stderr) or line or "nothing"
+            said = "\n".join([*([line] if line else []), *self.stderr]) or "nothing"
             raise PluginError(
-                f"provider '{self.name}' did not start: it said\n{said}",
+                f"{self.name} did not start: it said\n{said}",
                 remedy=f"run it by hand: {' '.join(command)}",
             )
         return int(line)

@@ -29,6 +29,8 @@ from gpufleet.engine.api import OnEvent, RunResult, StackRequest, Verb
 from gpufleet.engine.cli_config import write_config
 from gpufleet.engine.cli_events import EventTranslator
 from gpufleet.engine.errors import PluginError, StateLockedError
+from gpufleet.engine.policy_config import check_policy_config
+from gpufleet.engine.previewed import up_after_preview
 from gpufleet.errors import CloudError, InputError
 
 _REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: see `pulumi login --help`"
@@ -45,6 +47,7 @@ class _Session:
     env: Mapping[str, str]
     config_file: Path
     root: Path
+    scratch: Path
 
     def run(self, *args: str) -> str:
         """The output of a CLI command on this stack."""
@@ -62,7 +65,13 @@ class PulumiCliEngine:
         return self._run("preview", request, on_event)
 
     def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """`pulumi up --skip-preview --continue-on-error`: what does not depend on a failure is finished."""
+        """`pulumi up --skip-preview --continue-on-error`: what does not depend on a failure is finished.
+
+        With policy packs a preview comes first.
+        """
+        return up_after_preview(self.preview, self._up, request, on_event)
+
+    def _up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
         return self._run("up", request, on_event)
 
     def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:
@@ -85,6 +94,8 @@ class PulumiCliEngine:
 
     def _run(self, verb: Verb, request: StackRequest, on_event: OnEvent) -> RunResult:
         started = time.monotonic()
+        if verb in ("preview", "up"):
+            check_policy_config(request)
         events = EventTranslator(on_event, planning=verb == "preview", hidden=f"/{_SHIMS}/")
         with _session(request, create=True) as session:
             assert session is not None  # noqa: S101 - it was to be created
@@ -95,7 +106,7 @@ class PulumiCliEngine:
                     color="never",
                     target=list(request.targets) or None,
                     config_file=str(session.config_file),
-                    **_special(verb, request),
+                    **_special(verb, request, session.scratch),
                 )
                 ok = True
             except ConcurrentUpdateError as error:
@@ -132,15 +143,25 @@ def _operation(verb: Verb, session: _Session, request: StackRequest) -> Callable
     return operations[verb]
 
 
-def _special(verb: Verb, request: StackRequest) -> dict[str, Any]:
+def _special(verb: Verb, request: StackRequest, scratch: Path) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if verb in ("up", "destroy"):
         options["continue_on_error"] = True
     if verb != "preview":
         options["show_secrets"] = False
     if verb in ("up", "preview") and request.policy_packs:
-        options["policy_packs"] = [str(path) for path in request.policy_packs]
+        options["policy_packs"] = [str(path.resolve()) for path in request.policy_packs]
+        if request.policy_config:
+            options["policy_pack_configs"] = _policy_configs(request, scratch)
     return options
+
+
+def _policy_configs(request: StackRequest, scratch: Path) -> list[str]:
+    """One file for each pack, as the CLI wants it; an empty one where nothing is configured."""
+    files = {folder.resolve(): file.resolve() for folder, file in request.policy_config.items()}
+    empty = scratch / "no-policy-config.json"
+    empty.touch()
+    return [str(files.get(folder.resolve(), empty)) for folder in request.policy_packs]
 
 
 def _outputs(session: _Session, request: StackRequest) -> Mapping[str, Any]:
@@ -177,7 +198,7 @@ def _session(request: StackRequest, *, create: bool) -> Iterator[_Session | None
             work_dir=str(root), env_vars=env, pulumi_command=options.pulumi_command
         )
         stack = automation.Stack.select(request.stack, workspace)
-        yield _Session(stack, command, env, config_file, root)
+        yield _Session(stack, command, env, config_file, root, scratch)
 
 
 def _command(env: Mapping[str, str]) -> automation.PulumiCommand:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.engine.api import SECRET, UNKNOWN, Changes, DiagnosticEvent
-from gpufleet.engine.errors import PassphraseError, UnsupportedError
+from gpufleet.engine.errors import PassphraseError
 from gpufleet.errors import InputError
 
 from .conftest import Lab
@@ -371,13 +371,9 @@ def test_stack_outputs_keep_nested_values_and_resources(lab: Lab) -> None:
     assert result.outputs["box"]["urn"].endswith("::a")
 
 
-def test_a_missing_program_and_policy_packs_are_refused_before_anything_happens(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_a_missing_program_is_refused_before_anything_happens(lab: Lab, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no __main__\.py"):
         lab.run("up", program_dir=tmp_path)
-    with pytest.raises(UnsupportedError, match="policy packs"):
-        lab.program("").run("up", policy_packs=(tmp_path,))
     assert not lab.request.state_file.exists()
 
 

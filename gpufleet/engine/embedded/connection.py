@@ -197,7 +197,7 @@ class Connection:
     def _failure(self, error: grpc.RpcError, inputs: Properties | None = None) -> ProviderError:
         details = error.details() or str(error.code())
         message = clean_message(details)
-        if _is_transport_failure(error.code(), details) and not self._lives_on():
+        if is_transport_failure(error) and not lives_on(self._plugin):
             tail = "\n".join(self._plugin.stderr) if self._plugin is not None else ""
             return ProviderStoppedError(f"provider '{self.package}' has stopped: {tail}".rstrip(": "))
         for detail in details_of(error):
@@ -210,18 +210,21 @@ class Connection:
                 return partial
         return ProviderError(message)
 
-    def _lives_on(self) -> bool:
-        """Whether the process outlives a broken call: it may take a moment to be seen to have died."""
-        deadline = time.monotonic() + _DYING_S
-        while self._plugin is not None and self._plugin.alive:
-            if time.monotonic() > deadline:
-                return True
-            time.sleep(0.02)
-        return False
+
+def lives_on(plugin: Plugin | None) -> bool:
+    """Whether a process outlives a broken call: it may take a moment to be seen to have died."""
+    deadline = time.monotonic() + _DYING_S
+    while plugin is not None and plugin.alive:
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(0.02)
+    return False
 
 
-def _is_transport_failure(code: grpc.StatusCode, details: str) -> bool:
-    return code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED) or any(
+def is_transport_failure(error: grpc.RpcError) -> bool:
+    """Whether a call broke off, rather than being answered with an error."""
+    details = error.details() or ""
+    return error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED) or any(
         sign in details for sign in ("Stream removed", "Socket closed", "RST_STREAM")
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from pulumi.runtime.proto import resource_pb2
 
@@ -13,7 +14,7 @@ from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.diffs import Diff
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
-from gpufleet.engine.embedded.policy import NO_POLICIES, PolicyGate
+from gpufleet.engine.embedded.policy import NO_POLICIES
 from gpufleet.engine.embedded.registration import Registration
 from gpufleet.engine.embedded.registry import ProviderRegistry
 from gpufleet.engine.embedded.removal import Removal
@@ -41,12 +42,12 @@ class Deployment:
     deleted ahead because something it depends on is replaced by deleting it first, with the reason.
     """
 
-    def __init__(self, context: RunContext, policies: PolicyGate = NO_POLICIES) -> None:
+    def __init__(self, context: RunContext) -> None:
         self.context = context
         self.store = context.store
         self.reporter = context.reporter
         self.dry_run = context.dry_run
-        self.policies = policies
+        self.policies = NO_POLICIES
         self.providers = ProviderRegistry(context)
         self.removal = Removal(context, self.operations_of)
         self.replaced: set[str] = set()
@@ -235,13 +236,25 @@ class Deployment:
             self.deleted[urn] = why
             return True
 
-    def judge(self, violations: Sequence[PolicyEvent]) -> None:
-        """Report policy violations; a mandatory one fails what it is about."""
+    def judge(self, state: ResourceState, goal: Goal) -> None:
+        """Let policies remediate and judge a resource. Outside a preview a mandatory violation fails it."""
+        self._report(self.policies.remediate(state, goal))
+        mandatory = self._report(self.policies.judge_resource(state, goal))
+        if mandatory and not self.dry_run:
+            raise StepFailedError("; ".join(f"{event.policy}: {event.message}" for event in mandatory))
+
+    def judge_stack(self) -> bool:
+        """Let policies judge what the run leaves; False when a mandatory one is violated."""
+        states = list(self.store.news.values())
+        if self._stack_outputs is not None:
+            urn, outputs = self._stack_outputs
+            states = [replace(state, outputs=outputs) if state.urn == urn else state for state in states]
+        return not self._report(self.policies.judge_stack(states))
+
+    def _report(self, violations: Sequence[PolicyEvent]) -> list[PolicyEvent]:
         for violation in violations:
             self.reporter.violate(violation)
-        mandatory = [event for event in violations if event.enforcement == "mandatory"]
-        if mandatory:
-            raise StepFailedError("; ".join(f"{event.policy}: {event.message}" for event in mandatory))
+        return [event for event in violations if event.enforcement == "mandatory"]
 
     # -- outputs
 

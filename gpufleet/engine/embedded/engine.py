@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from gpufleet.engine.api import OnEvent, Op, RunResult, StackRequest, Verb
 from gpufleet.engine.embedded.checkpoint import deployment_json
+from gpufleet.engine.embedded.policy_project import load_packs
 from gpufleet.engine.embedded.program import run_program
 from gpufleet.engine.embedded.refresh import refresh_all
 from gpufleet.engine.embedded.removal import Condemned
@@ -17,8 +18,8 @@ from gpufleet.engine.embedded.run import Run
 from gpufleet.engine.embedded.store import StateStore, load_folded
 from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE, matches
 from gpufleet.engine.embedded.values import present
-from gpufleet.engine.errors import StepFailedError, UnsupportedError
-from gpufleet.errors import InputError
+from gpufleet.engine.previewed import up_after_preview
+from gpufleet.errors import GpufleetError, InputError
 
 
 class EmbeddedEngine:
@@ -31,7 +32,10 @@ class EmbeddedEngine:
         return self._run("preview", request, on_event, self._program_run)
 
     def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """Bring the cloud to what the program says."""
+        """Bring the cloud to what the program says; with policy packs, after a preview of its own."""
+        return up_after_preview(self.preview, self._up, request, on_event)
+
+    def _up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
         return self._run("up", request, on_event, self._program_run)
 
     def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:
@@ -68,17 +72,16 @@ class EmbeddedEngine:
         self, verb: Verb, request: StackRequest, on_event: OnEvent, action: Callable[[Run], None]
     ) -> RunResult:
         started = time.monotonic()
-        if request.policy_packs:
-            raise UnsupportedError("policy packs")
         if verb in ("preview", "up") and not (request.program_dir / "__main__.py").is_file():
             raise InputError(
                 f"{request.program_dir}: there is no Pulumi program here (no __main__.py)",
                 remedy="run from the checkout, or set `main:` in Pulumi.yaml",
             )
+        packs = load_packs(request) if verb in ("preview", "up") else ()
         dry_run = verb == "preview"
         reporter = Reporter(on_event, dry_run=dry_run, show_secrets=request.show_secrets)
         with StateStore(request.state_file, verb, dry_run=dry_run, env=request.env) as store:
-            run = Run(verb, request, reporter, store)
+            run = Run(verb, request, reporter, store, packs)
             with run:
                 run.report_pending()
                 action(run)
@@ -89,7 +92,7 @@ class EmbeddedEngine:
         return RunResult(
             engine="embedded",
             verb=verb,
-            ok=run.ok and not reporter.failures,
+            ok=run.ok and not reporter.failures and not reporter.violated,
             changes=reporter.changes,
             duration_s=time.monotonic() - started,
             outputs=present(run.outputs, show_secrets=request.show_secrets),
@@ -97,6 +100,7 @@ class EmbeddedEngine:
             failures=tuple(reporter.failures),
             diagnostics=tuple(reporter.diagnostics),
             violations=tuple(reporter.violations),
+            remediations=tuple(reporter.remediations),
         )
 
     def _program_run(self, run: Run) -> None:
@@ -106,10 +110,13 @@ class EmbeddedEngine:
         complete = code == 0 and not deployment.has_failures and not run.context.cancelled.is_set()
         if complete:
             try:
-                deployment.judge(deployment.policies.judge_stack(list(run.context.store.news.values())))
-            except StepFailedError as error:
-                reporter.say("error", error.message)
-                complete = False
+                passed = deployment.judge_stack()
+            except GpufleetError as error:
+                if error is not deployment.refusal:
+                    reporter.say("error", error.message)
+                complete = passed = False
+            # A preview goes on, to show everything that would be done.
+            complete = complete and (passed or deployment.dry_run)
         if complete:
             complete = deployment.removal.delete_all(deployment.unregistered())
             deployment.forget_deleted()

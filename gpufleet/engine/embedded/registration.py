@@ -25,7 +25,7 @@ from gpufleet.engine.embedded.replacement import dependents_to_replace
 from gpufleet.engine.embedded.reporter import Step
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.steps import StepRunner
-from gpufleet.engine.embedded.urns import is_provider_type, split_reference
+from gpufleet.engine.embedded.urns import is_provider_type
 from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import StepFailedError
 from gpufleet.errors import GpufleetError
@@ -92,6 +92,9 @@ class Registration:
         try:
             skipped = action()
         except GpufleetError as error:
+            if error is self._deployment.refusal:
+                # It ends the run, and is not this resource's failure.
+                raise
             self._reporter.failed(self._steps.current or Step(op, new.urn, new.parent), error.message)
             self._deployment.fail(new.urn, error.message)
             return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
@@ -127,8 +130,7 @@ class Registration:
         if old is not None and not fresh:
             new.inputs = ignore_changes(new.inputs, old.inputs, self._goal.ignore_changes)
         self._check(operations, known)
-        provider_state = self._store.find(split_reference(new.provider)[0]) if new.provider else None
-        deployment.judge(deployment.policies.judge_resource(new, self._goal, provider_state))
+        deployment.judge(new, self._goal)
         if old is None:
             self._steps.create(operations, Op.CREATE, NO_DIFF, drop=None)
         elif recreating:
@@ -235,6 +237,8 @@ class Registration:
         # Defaults that the old resource had (its generated name, say) are not those of a new one.
         new.inputs = goal.inputs
         self._check(operations, {})
+        # The CLI's engine loses remediations at this point: a policy could be slipped past by replacing.
+        deployment.policies.remediate_again(new, goal)
         deployment.replaced.add(new.urn)
         delete_first = diff.delete_before_replace
         if goal.delete_before_replace is not None:

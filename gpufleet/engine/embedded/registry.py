@@ -72,7 +72,7 @@ class ProviderRegistry:
         version = inputs.get("version", "")
         command = plugin_command(package, str(version or ""), context.request.providers, context.env)
         plugin = PluginProcess(
-            package,
+            f"provider '{package}'",
             command,
             context.engine_address,
             context.processes,

@@ -16,6 +16,7 @@ from gpufleet.engine.api import (
     Op,
     PlannedResource,
     PolicyEvent,
+    RemediationEvent,
     ResourceEvent,
     Severity,
 )
@@ -53,6 +54,7 @@ class Reporter:
         self.failures: list[ResourceEvent] = []
         self.diagnostics: list[DiagnosticEvent] = []
         self.violations: list[PolicyEvent] = []
+        self.remediations: list[RemediationEvent] = []
 
     # -- steps
 
@@ -126,6 +128,18 @@ class Reporter:
         with self._lock:
             self.violations.append(event)
             self._on_event(event)
+
+    def remediated(self, event: RemediationEvent) -> None:
+        """A policy has replaced the inputs of a resource."""
+        with self._lock:
+            self.remediations.append(event)
+            self._on_event(event)
+
+    @property
+    def violated(self) -> bool:
+        """Whether a mandatory policy was violated."""
+        with self._lock:
+            return any(event.enforcement == "mandatory" for event in self.violations)
 
     def plan(self, state: ResourceState, op: Op, diff: Diff = NO_DIFF) -> None:
         """Remember how the run leaves (or would leave) a resource."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpufleet.engine.api import StackRequest, Verb
@@ -14,6 +14,8 @@ from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.engine_service import EngineService
 from gpufleet.engine.embedded.monitor import Monitor
+from gpufleet.engine.embedded.policy_packs import PolicyPacks
+from gpufleet.engine.embedded.policy_project import PackProject
 from gpufleet.engine.embedded.program import Services
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
@@ -27,8 +29,16 @@ _INTERRUPT_GRACE_S = 10.0
 class Run:
     """Everything that lives as long as one run; leaving it ends every process that was started."""
 
-    def __init__(self, verb: Verb, request: StackRequest, reporter: Reporter, store: StateStore) -> None:
+    def __init__(
+        self,
+        verb: Verb,
+        request: StackRequest,
+        reporter: Reporter,
+        store: StateStore,
+        packs: Sequence[PackProject] = (),
+    ) -> None:
         self.ok = True
+        self._packs = packs
         self.outputs: Mapping[str, Any] = {}
         self._services = Services(request.parallel)
         self._killer: threading.Timer | None = None
@@ -49,6 +59,11 @@ class Run:
         engine = EngineService(self.context.reporter)
         self.deployment.on_refusal = engine.silent.set
         self._services.start(engine, Monitor(self.context, self.deployment))
+        if self._packs:
+            deployment = self.deployment
+            deployment.policies = PolicyPacks(
+                self._packs, self.context, deployment.refuse, deployment.former_urn
+            )
         self._signals.enter_context(_interruptible(self.interrupt))
         return self
 
@@ -59,6 +74,7 @@ class Run:
             self.ok = self.ok and not self.context.cancelled.is_set()
             if self._killer is not None:
                 self._killer.cancel()
+            self.deployment.policies.close()
             self.deployment.providers.close()
             self.context.processes.close()
             # Last, since providers log until their end.
@@ -80,6 +96,7 @@ class Run:
     def _wind_down(self) -> None:
         self.context.reporter.say("error", "interrupted: steps under way are ended, the state is kept")
         self.deployment.providers.cancel()
+        self.deployment.policies.cancel()
 
     def report_pending(self) -> None:
         """Tell what a dead run was doing when it died."""

@@ -1,0 +1,134 @@
+"""A policy pack on disk: its PulumiPolicy.yaml, the Python that runs it, and its configuration file.
+
+As in the Pulumi CLI the pack runs in its own folder, from the `__main__.py` there; only where there is
+none does `main` say where the program lies. Without the option `virtualenv` it runs in this
+interpreter, which has the SDK.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from gpufleet.engine.api import StackRequest
+from gpufleet.engine.embedded.engine_service import PROTOCOL_VERSION, in_range
+from gpufleet.engine.errors import UnsupportedError
+from gpufleet.engine.policy_config import PolicySetting, check_policy_config, read_policy_config
+from gpufleet.errors import InputError
+
+PROJECT_FILE = "PulumiPolicy.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class PackProject:
+    """One pack, ready to be started. `config_file` is None where the request names none."""
+
+    folder: Path
+    program: Path
+    python: Path
+    version: str = ""
+    description: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    config_file: Path | None = None
+    settings: Mapping[str, PolicySetting] = field(default_factory=dict)
+
+
+def load_packs(request: StackRequest) -> tuple[PackProject, ...]:
+    """The packs of a request, in its order. What is wrong with one of them is an `InputError`."""
+    files = check_policy_config(request)
+    return tuple(_load(folder.resolve(), files.get(folder.resolve())) for folder in request.policy_packs)
+
+
+def _load(folder: Path, config_file: Path | None) -> PackProject:
+    file = folder / PROJECT_FILE
+    project = _read(file)
+    python, env = _interpreter(folder, file, project)
+    wanted = str(project.get("requiredPulumiVersion") or "")
+    if wanted and not in_range(PROTOCOL_VERSION, wanted):
+        version = ".".join(map(str, PROTOCOL_VERSION))
+        raise InputError(
+            f"{file}: the pack requires Pulumi {wanted}, and this engine follows {version}",
+            remedy="use --engine pulumi with such a CLI, or widen requiredPulumiVersion",
+        )
+    return PackProject(
+        folder=folder,
+        program=_program(folder, file, project),
+        python=python,
+        version=_text(file, project, "version"),
+        description=_text(file, project, "description"),
+        env=env,
+        config_file=config_file,
+        settings=read_policy_config(config_file) if config_file is not None else {},
+    )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"{file}: the policy pack cannot be read: {error.strerror}",
+            remedy=f"a policy pack is a folder with a {PROJECT_FILE} and a __main__.py",
+        ) from error
+    except YAMLError as error:
+        raise InputError(f"{file}: this is not YAML: {error}", remedy="write `runtime: python`") from error
+    if not isinstance(content, dict) or not content.get("runtime"):
+        raise InputError(f"{file}: the key 'runtime' is missing", remedy="write `runtime: python`")
+    return content
+
+
+def _interpreter(folder: Path, file: Path, project: Mapping[str, Any]) -> tuple[Path, dict[str, str]]:
+    runtime = project["runtime"]
+    name = runtime.get("name") if isinstance(runtime, dict) else runtime
+    if name != "python":
+        raise UnsupportedError(f"{file}: the policy pack's runtime is '{name}'")
+    options = (runtime.get("options") or {}) if isinstance(runtime, dict) else {}
+    toolchain = options.get("toolchain") or "pip"
+    if toolchain != "pip":
+        raise UnsupportedError(f"{file}: the policy pack uses the toolchain '{toolchain}'")
+    if not options.get("virtualenv"):
+        return Path(sys.executable), {}
+    virtualenv = folder / str(options["virtualenv"])
+    python = virtualenv / "bin" / "python"
+    if not python.is_file():
+        raise InputError(
+            f"{file}: the option virtualenv is '{options['virtualenv']}', and there is no {python}",
+            remedy=f"create it (`python -m venv {virtualenv}`) and install the pack's requirements in it",
+        )
+    return python, {"VIRTUAL_ENV": str(virtualenv)}
+
+
+def _program(folder: Path, file: Path, project: Mapping[str, Any]) -> Path:
+    main = folder / _text(file, project, "main")
+    for place in (folder, main, main.parent if main.name == "__main__.py" else main):
+        if (place / "__main__.py").is_file():
+            return place
+    raise InputError(
+        f"{file}: there is no __main__.py in {folder}" + (f", nor in {main}" if main != folder else ""),
+        remedy="a policy pack's program is a file __main__.py that makes a PolicyPack",
+    )
+
+
+def _text(file: Path, project: Mapping[str, Any], key: str) -> str:
+    value = project.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f"{file}: {key} is {value!r}, which is not text", remedy=f'write {key}: "{value}"')
+    return value
+
+
+def pack_environment(pack: PackProject, env: Mapping[str, str]) -> dict[str, str]:
+    """`env` as the pack's interpreter needs it: its virtual environment is active, as the CLI sees to."""
+    result = {**env, **pack.env}
+    if pack.env:
+        result["PATH"] = os.pathsep.join([str(pack.python.parent), env.get("PATH", "")])
+        result.pop("PYTHONHOME", None)
+    return result

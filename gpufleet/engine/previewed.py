@@ -1,0 +1,37 @@
+"""`up` with policy packs: a preview comes first, and nothing changes unless it went well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gpufleet.engine.api import (
+    Changes,
+    DiagnosticEvent,
+    Event,
+    OnEvent,
+    ResourceEvent,
+    RunResult,
+    StackRequest,
+)
+
+Run = Callable[[StackRequest, OnEvent], RunResult]
+
+
+def up_after_preview(preview: Run, up: Run, request: StackRequest, on_event: OnEvent) -> RunResult:
+    """The result of `up`, or that of a preview which failed, as one of an `up` that changed nothing.
+
+    A preview that fails for another reason than a violation stops the run too: its policies have not
+    judged everything. Of a preview that went well nothing is passed on, since `up` says it all again.
+    """
+    if not request.policy_packs or request.previewed:
+        return up(request, on_event)
+    held: list[Event] = []
+    on_event(DiagnosticEvent("info", "policies judge a preview before anything is changed"))
+    seen = preview(request, held.append)
+    if seen.ok:
+        return up(request, on_event)
+    for event in held:
+        if not isinstance(event, ResourceEvent) or event.status in ("failed", "skipped"):
+            on_event(event)
+    return replace(seen, verb="up", changes=Changes(), outputs={}, resources=())
