@@ -98,11 +98,11 @@ class Workspace:
         """Where the embedded engine keeps the stack of an environment in a cloud."""
         return self.local / "state" / cloud / f"{environment}.json"
 
-    def stack_config(self, environment: str) -> dict[str, str]:
+    def stack_config(self, environment: str, *, plain_only: bool = False) -> dict[str, str]:
         """The configuration in `stacks/Pulumi.<env>.yaml` with full keys; empty without the file.
 
         Raises InputError for a file that is not a Pulumi stack file, and for encrypted values,
-        which only the Pulumi CLI can open.
+        which only the Pulumi CLI can open; `plain_only` leaves those and structured ones out.
         """
         path = self.root / "stacks" / f"Pulumi.{environment}.yaml"
         if not path.is_file():
@@ -119,6 +119,8 @@ class Workspace:
             raise InputError(f"{path}: `config` must be a mapping", remedy="see `pulumi config`")
         values: dict[str, str] = {}
         for key, value in config.items():
+            if isinstance(value, (dict, list)) and plain_only:
+                continue
             if isinstance(value, dict):
                 raise InputError(
                     f"{path}: {key} is encrypted or structured, which the embedded engine does not read",
