@@ -23,6 +23,9 @@ CloudOption = Annotated[
 ]
 Parallel = Annotated[int, typer.Option("--parallel", min=1, max=256, help="Resources worked on at once.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+SkipPolicies = Annotated[
+    bool, typer.Option("--skip-policies", help="Do not judge the run by the policy pack of the checkout.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
@@ -37,13 +40,16 @@ def preview(
     engine: EngineOption = "auto",
     cloud: CloudOption = None,
     parallel: Parallel = 16,
+    skip_policies: SkipPolicies = False,
     json: Json = False,
 ) -> int:
-    """Show what `up` would change, site by site.
+    """Show what `up` would change, site by site, and which policy rules it breaks.
 
-    Ends with the sites, what each costs a month, and the sum against the budget. Changes nothing.
+    Ends with the sites, what each costs a month, and the sum against the budget. Changes nothing;
+    exit code 1 says that a mandatory rule is broken.
     """
-    run = StackRun("preview", Options(environment, engine, cloud, parallel, json=json))
+    options = Options(environment, engine, cloud, parallel, json=json, skip_policies=skip_policies)
+    run = StackRun("preview", options)
     _ = run.plan
     run.introduce()
     run.show_findings()
@@ -56,18 +62,25 @@ def up(
     cloud: CloudOption = None,
     parallel: Parallel = 16,
     yes: Yes = False,
+    skip_policies: SkipPolicies = False,
     json: Json = False,
 ) -> int:
     """Bring the cloud to what the fleet file says.
 
-    Shows a preview and asks first, unless --yes is given.
+    Shows a preview and asks first, unless --yes is given. A broken mandatory rule of the policy pack
+    ends it before anything is changed.
     """
-    run = StackRun("up", Options(environment, engine, cloud, parallel, yes, json))
+    options = Options(environment, engine, cloud, parallel, yes, json, skip_policies)
+    run = StackRun("up", options)
     _ = run.plan
     run.introduce()
     run.show_findings()
     if yes:
         run.show_plan()
+        if run.policy_packs:
+            foreseen = run.execute("preview")
+            if not foreseen.result.ok:
+                return run.finish(foreseen)
     else:
         foreseen = run.execute("preview")
         if not foreseen.result.ok:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from gpufleet.checks import Validated
     from gpufleet.plan.models import FleetPlan
     from gpufleet.report.sites import SiteChanges
+
+
+PACK = "policies"
+"""The folder of a checkout with its policy pack."""
 
 
 def choose_engine(name: str, request: StackRequest) -> Engine:
@@ -39,6 +44,7 @@ class Options:
     parallel: int = 16
     yes: bool = False
     json: bool = False
+    skip_policies: bool = False
 
 
 class StackRun:
@@ -51,6 +57,7 @@ class StackRun:
         self.name = self.workspace.environment()
         self.cloud = self.workspace.cloud(self.name, options.cloud)
         self.engine = choose_engine(options.engine, self.workspace.offline_request(self.name, self.cloud))
+        self._foreseen = False
         if verb != "preview":
             self._require_somebody_to_ask()
 
@@ -74,7 +81,14 @@ class StackRun:
     def request(self) -> StackRequest:
         """What the engine is asked; starts the emulated AWS where that is the cloud."""
         request = self.workspace.request(self.name, self.cloud, parallel=self.options.parallel)
-        return replace(request, env={**request.env, FINDINGS_SHOWN: "1"})
+        return replace(request, env={**request.env, FINDINGS_SHOWN: "1"}, policy_packs=self.policy_packs)
+
+    @property
+    def policy_packs(self) -> tuple[Path, ...]:
+        """The checkout's own pack, where it has one and nobody said to leave it out."""
+        pack = self.workspace.root / PACK
+        judged = self.verb in ("preview", "up") and not self.options.skip_policies
+        return (pack,) if judged and (pack / "PulumiPolicy.yaml").is_file() else ()
 
     def introduce(self) -> None:
         """The first line: which engine and which cloud, before anything happens."""
@@ -94,6 +108,8 @@ class StackRun:
         out.print(
             f"[bold]gpufleet {self.verb} {self.name}[/bold]  engine: {engine}  cloud: {cloud}", soft_wrap=True
         )
+        if self.options.skip_policies:
+            err.print("[yellow]policies are left out: nothing judges this run[/yellow]")
 
     def show_findings(self) -> None:
         """The fleet file's warnings."""
@@ -125,8 +141,9 @@ class StackRun:
     # -- the run
 
     def execute(self, verb: Verb) -> Outcome:
-        """Run the engine and show its progress."""
+        """Run the engine and show its progress. An `up` comes after a preview of this very request."""
         events: list[ResourceEvent] = []
+        request = replace(self.request, previewed=self._foreseen) if verb == "up" else self.request
         with Progress(out, verb, quiet=self.options.json, listed=verb != "preview") as progress:
 
             def take(event: Event) -> None:
@@ -134,7 +151,8 @@ class StackRun:
                     events.append(event)
                 progress.on_event(event)
 
-            result: RunResult = getattr(self.engine, verb)(self.request, take)
+            result: RunResult = getattr(self.engine, verb)(request, take)
+        self._foreseen = verb == "preview" and result.ok
         return Outcome(result, tuple(events))
 
     # -- after

@@ -47,6 +47,7 @@ def result_to_json(result: RunResult, cloud: str) -> dict[str, Any]:
                 "pack": item.pack,
                 "policy": item.policy,
                 "enforcement": item.enforcement,
+                "severity": item.severity,
                 "message": item.message,
                 "urn": item.urn,
             }
