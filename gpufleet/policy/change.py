@@ -14,6 +14,7 @@ from typing import Literal
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.stack import Stack
 from gpufleet.pricing.models import StackCost
+from gpufleet.spec.models import FleetSpec
 
 Operation = Literal["create", "update", "replace", "delete", "same"]
 
@@ -54,7 +55,8 @@ class Change:
     """One change of one stack: a pull request, or what the next `up` would do.
 
     `jobs` says how many jobs run on a node group ("site/group") where somebody told; a group that
-    is not in it has an unknown number.
+    is not in it has an unknown number. `spec_before` is the fleet file before the change; None for a new
+    environment.
     """
 
     steps: tuple[Step, ...]
@@ -64,3 +66,4 @@ class Change:
     cost_after: StackCost
     open_changes: tuple[OpenChange, ...] = ()
     jobs: Mapping[str, int] = field(default_factory=dict)
+    spec_before: FleetSpec | None = None

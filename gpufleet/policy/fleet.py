@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,12 @@ from gpufleet.catalog import load_catalog
 from gpufleet.errors import InputError, SpecError
 from gpufleet.plan import build_plan
 from gpufleet.policy.context import Surroundings
+from gpufleet.policy.exemption_file import with_exemption_file
 from gpufleet.spec.load import LoadedFleet, load_fleet
 
 FLEET_FILE_KEY = "gpufleet:fleetFile"
-EXEMPTIONS_FILE = "exemptions.yaml"
+NOW = "GPUFLEET_POLICY_NOW"
+"""Environment variable: the moment to judge by (ISO 8601, UTC if it names no zone) instead of now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,13 @@ def open_stack(
 ) -> StackOfFleet:
     """The fleet of a stack of the checkout `root`; without a fleet file of that name there is none.
 
-    Raises SpecError for a fleet file that does not hold: nothing is judged by a broken file.
+    Exemptions of the file beside it count as its own. Raises SpecError for a file that does not hold:
+    nothing is judged by a broken one.
     """
     target = config.get(FLEET_FILE_KEY) or stack
     loaded: LoadedFleet | None = None
     try:
-        loaded = load_fleet(target, root=root)
+        loaded = with_exemption_file(load_fleet(target, root=root), root)
     except SpecError:
         raise
     except InputError:
@@ -52,10 +56,24 @@ def open_stack(
         project=project,
         stack=stack,
         catalog=catalog,
-        now=now or dt.datetime.now(dt.UTC),
+        now=now or moment(),
         preview=preview,
         spec=loaded.spec if loaded else None,
         plan=build_plan(loaded.spec, catalog) if loaded else None,
         config=dict(config),
     )
     return StackOfFleet(loaded, around)
+
+
+def moment() -> dt.datetime:
+    """The moment that `GPUFLEET_POLICY_NOW` names, or the clock's. Raises InputError for one that is none."""
+    text = os.environ.get(NOW)
+    if not text:
+        return dt.datetime.now(dt.UTC)
+    try:
+        named = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{NOW} is {text[:40]!r}, which is no moment", remedy="write one as 2026-11-21T12:00:00+00:00"
+        ) from None
+    return named if named.tzinfo else named.replace(tzinfo=dt.UTC)

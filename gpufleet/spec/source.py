@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.findings import Finding, Severity
-from gpufleet.spec.nodes import Entry
+from gpufleet.spec.nodes import Entry, Node
 from gpufleet.spec.paths import FieldPath, field_path, parse_path
 
 
@@ -62,6 +62,22 @@ class SourceMap:
             remedy=remedy,
             severity=severity,
         )
+
+    def with_items(self, name: str, other: SourceMap) -> SourceMap:
+        """This map with the items of the other one's list `name` after its own, each in its own file."""
+        fields = self._root.node.value
+        if not isinstance(fields, dict):
+            return self
+        lists = [tree.get(name) for tree in (fields, other._root.node.value) if isinstance(tree, dict)]
+        items = [
+            item
+            for each in lists
+            if each is not None and isinstance(each.node.value, list)
+            for item in each.node.value
+        ]
+        place = next((each for each in lists if each is not None), self._root)
+        merged = {**fields, name: Entry(place.file, place.line, Node(items))}
+        return SourceMap(Entry(self._root.file, self._root.line, Node(merged)))
 
     def _find(self, path: str | FieldPath) -> tuple[Entry, bool]:
         """The entry at `path` and True, or its nearest ancestor and False."""

@@ -1,0 +1,73 @@
+"""Exemptions in a file beside the fleet file, so that who may grant them can be ruled by code owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from gpufleet.errors import SpecError
+from gpufleet.findings import Finding
+from gpufleet.spec.base import Model
+from gpufleet.spec.document import read_document
+from gpufleet.spec.load import LoadedFleet
+from gpufleet.spec.policy import Exemption
+from gpufleet.spec.source import SourceMap
+from gpufleet.spec.translate import findings_of
+
+EXEMPTIONS_FILE = "exemptions.yaml"
+_FIELD = "exemptions"
+_REMEDY = "write 'exemptions:' and a list below it, as in the fleet file, or remove the file"
+
+
+class ExemptionFile(Model):
+    """The whole file."""
+
+    exemptions: Annotated[
+        tuple[Exemption, ...], Field(description="Rules that single resources may break for a time.")
+    ]
+
+
+def with_exemption_file(loaded: LoadedFleet, root: Path) -> LoadedFleet:
+    """The fleet with the exemptions of the file beside its own, if there is one, after those it has.
+
+    Their places are known like all others. Raises SpecError with every finding for a file that does
+    not hold.
+    """
+    path = loaded.path.with_name(EXEMPTIONS_FILE)
+    if not path.exists():
+        return loaded
+    try:
+        entry, findings = read_document(path, _shown(path, root))
+    except SpecError as error:
+        raise SpecError([*_in_own_words(error.findings)]) from None
+    source = SourceMap(entry)
+    found: tuple[Exemption, ...] = ()
+    try:
+        found = ExemptionFile.model_validate(entry.node.plain()).exemptions
+    except ValidationError as error:
+        findings += findings_of(error, source, ExemptionFile)
+    if any(finding.severity == "error" for finding in findings):
+        raise SpecError([*_in_own_words(findings)])
+    spec = loaded.spec.model_copy(update={_FIELD: (*loaded.spec.exemptions, *found)})
+    return replace(loaded, spec=spec, source=loaded.source.with_items(_FIELD, source))
+
+
+def _shown(path: Path, root: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(root.resolve()))
+    except ValueError:
+        return str(path)
+
+
+def _in_own_words(findings: Iterable[Finding]) -> Iterable[Finding]:
+    for finding in findings:
+        whole = finding.rule in ("file-empty", "not-a-mapping")
+        yield replace(
+            finding,
+            message=finding.message.replace("a fleet file", "a file of exemptions"),
+            remedy=_REMEDY if whole else finding.remedy.replace("a fleet file", "a file of exemptions"),
+        )
