@@ -12,7 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-PriceUnit = Literal["instance-hour", "GB-month", "hour", "GB", "IOPS-month", "MBps-month", "node", "kWh"]
+PriceUnit = Literal[
+    "instance-hour", "GB-month", "hour", "month", "GB", "IOPS-month", "MBps-month", "node", "kWh"
+]
 UsageClass = Literal["on-demand", "spot", "capacity-block"]
 InterfaceSupport = Literal["interface", "efa", "efa-only"]
 

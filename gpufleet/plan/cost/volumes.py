@@ -15,6 +15,16 @@ INCLUDED_MB_S = 125
 """What every gp3 volume has without extra charge."""
 
 
+def gp3_parts(size_gib: int, iops: int, throughput: int) -> list[tuple[str, int, str]]:
+    """What a gp3 volume is charged for: keys of the catalog's service prices, amounts and units."""
+    parts = [
+        ("ebs-gp3", size_gib, "GB-month"),
+        ("ebs-gp3-iops", max(0, iops - INCLUDED_IOPS), "IOPS-month"),
+        ("ebs-gp3-throughput", max(0, throughput - INCLUDED_MB_S), "MBps-month"),
+    ]
+    return [part for part in parts if part[1]]
+
+
 @dataclass(frozen=True, slots=True)
 class Volumes:
     """Root volumes of one kind of node: how many there are, and whose they are."""
@@ -36,17 +46,10 @@ def price_volumes(
     AWS's "GB-month" of EBS is 2^30 bytes: GiB are counted as they are.
     """
     volume = volumes.volume
-    parts = [
-        ("ebs-gp3", volume.size_gib, "GB-month"),
-        ("ebs-gp3-iops", max(0, volume.iops - INCLUDED_IOPS), "IOPS-month"),
-        ("ebs-gp3-throughput", max(0, volume.throughput - INCLUDED_MB_S), "MBps-month"),
-    ]
     one = Decimal(0)
     basis: list[str] = []
     rates: list[Rate] = []
-    for key, amount, unit in parts:
-        if not amount:
-            continue
+    for key, amount, unit in gp3_parts(volume.size_gib, volume.iops, volume.throughput):
         price = catalog.service_price(key, region)
         rate = Rate.of(price)
         if rate is None:
