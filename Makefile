@@ -5,7 +5,7 @@ BIN := .venv/bin
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up test lint bench lock clean
+.PHONY: help setup up test lint bench docs lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  \1\t/' | expand -t 12
@@ -30,11 +30,17 @@ lint: setup ## ruff, mypy strict, ansible-lint production, shell syntax
 bench: setup ## the figures of docs/performance.md, measured beside their peers in one run
 	@$(BIN)/python -m tests.bench
 
+docs: setup ## the reference pages that are written from code and data
+	@$(BIN)/python -m gpufleet.catalog.reference >docs/reference/.new && mv docs/reference/.new docs/reference/catalog.md
+	@$(BIN)/python -m gpufleet.policy.docs >docs/reference/.new && mv docs/reference/.new docs/reference/rules.md
+
 lock: setup ## requirements/*.txt anew from pyproject.toml
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --extra sandbox --extra dev \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/lock.txt
 	@grep -E '^uv==[^ ]+' -o requirements/lock.txt | $(BIN)/uv pip compile -q --universal --python-version 3.11 - \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/bootstrap.txt
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/checkov.in \
+		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/checkov.txt
 
 clean: ## forget the sandbox, its state and all caches (keeps .venv)
 	@[ ! -x $(BIN)/gpufleet ] || $(BIN)/gpufleet sandbox stop

@@ -1,0 +1,93 @@
+"""`gpufleet rules`: the rules of the policy pack, or one of them with all that is to know of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from gpufleet.catalog.catalog import nearest
+from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.context import find_root
+from gpufleet.errors import InputError
+from gpufleet.policy.rule import Rule
+
+Name = Annotated[str | None, typer.Argument(help="A rule's name; without it, all are listed.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module to `app`."""
+    app.command()(rules)
+
+
+def rules(name: Name = None, json: Json = False) -> None:
+    """List the policy rules, or explain one: why, settings, how to fix it, how to exempt from it."""
+    from gpufleet.policy.docs import describe
+    from gpufleet.policy.pack import load_rules
+
+    found = load_rules(find_root())
+    if name is not None:
+        rule = _named(name, found)
+        if json:
+            emit_json(describe(rule))
+        else:
+            _explain(rule)
+    elif json:
+        emit_json({"rules": [describe(rule) for rule in found]})
+    else:
+        _list(found)
+
+
+def _named(name: str, found: tuple[Rule[Any], ...]) -> Rule[Any]:
+    for rule in found:
+        if rule.name == name:
+            return rule
+    guess = nearest(name, [rule.name for rule in found])
+    raise InputError(
+        f"there is no rule {name!r}" + (f"; did you mean {guess!r}?" if guess else ""),
+        remedy="`gpufleet rules` lists them",
+    )
+
+
+def _list(found: tuple[Rule[Any], ...]) -> None:
+    from gpufleet.policy.docs import GROUPS
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("rule", "what", "severity", "level"):
+        table.add_column(column, no_wrap=column == "rule")
+    for group, title in GROUPS.items():
+        of_group = [rule for rule in found if rule.group == group]
+        if of_group:
+            table.add_row(f"[bold]{title}[/bold]", "", "", "")
+        for rule in of_group:
+            table.add_row(f"  {rule.name}", escape(rule.title), rule.severity, rule.enforcement)
+    out.print(table)
+    out.print(f"{len(found)} rule{'s' if len(found) != 1 else ''}; `gpufleet rules NAME` explains one")
+
+
+def _explain(rule: Rule[Any]) -> None:
+    from gpufleet.policy import examples
+    from gpufleet.policy.docs import GROUPS, SCOPES, exemption_text, settings_of, types_text
+
+    judged = examples.judge(rule, rule.fails)
+
+    def say(label: str, text: str) -> None:
+        out.print(f"[bold]{label}[/bold] {escape(text)}", soft_wrap=True)
+
+    say(rule.name, f"({GROUPS[rule.group]}, {rule.severity}, {rule.enforcement})")
+    out.print(f"{rule.title}.", markup=False, soft_wrap=True)
+    say("why:", rule.why)
+    say("judges:", SCOPES[rule.scope])
+    say("types:", types_text(rule))
+    if rule.framework is not None:
+        say("control:", f"{rule.framework.name} {rule.framework.control}, {rule.framework.reference}")
+    for setting, kind, default, text in settings_of(rule):
+        say("setting:", f"{setting} ({kind}, default {default}): {text}")
+    for judgement in judged[:1]:
+        say("says:", judgement.message)
+    say("fix:", rule.fix)
+    say("exempt:", "in the fleet file, with a reason, an approver and a day")
+    out.print(exemption_text(rule, judged), markup=False, end="")
