@@ -43,3 +43,72 @@ def write_pack(folder: Path, code: str, project: str = 'runtime: python\nversion
     (folder / "PulumiPolicy.yaml").write_text(project)
     (folder / "__main__.py").write_text(PREAMBLE + textwrap.dedent(code))
     return folder
+
+
+# A pack without the SDK's help: it writes down what it is asked, and where it runs.
+RECORDER = """
+import json, time
+from concurrent import futures
+import grpc
+from google.protobuf import empty_pb2, json_format
+from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
+
+NAMES = ("ORGANIZATION", "PROJECT", "STACK", "DRY_RUN", "CONFIG")
+
+def record(call, request):
+    data = json_format.MessageToDict(request) if request is not None else {}
+    with open(os.environ["RECORD"], "a") as out:
+        out.write(json.dumps({"call": call, "dry": os.environ["PULUMI_DRY_RUN"], "data": data}) + "\\n")
+
+class Recorder(analyzer_pb2_grpc.AnalyzerServicer):
+    def GetAnalyzerInfo(self, request, context):
+        env = {name: os.environ.get("PULUMI_" + name) for name in NAMES}
+        with open(os.environ["RECORD"] + ".env", "a") as out:
+            out.write(json.dumps({"cwd": os.getcwd(), **env}) + "\\n")
+        info = analyzer_pb2.AnalyzerInfo(name="recorder", version="9", supportsConfig=True)
+        one = info.policies.add(name="one", enforcementLevel=analyzer_pb2.ADVISORY)
+        one.configSchema.properties.update({"limit": {"type": "integer", "default": 4}})
+        info.policies.add(name="two", enforcementLevel=analyzer_pb2.REMEDIATE)
+        info.initialConfig["two"].enforcementLevel = analyzer_pb2.MANDATORY
+        return info
+
+    def GetPluginInfo(self, request, context):
+        # The CLI does not go on with a pack that does not answer this.
+        return plugin_pb2.PluginInfo(version="1.0.0")
+
+    def ConfigureStack(self, request, context):
+        request.ClearField("tags")
+        record("ConfigureStack", request)
+        return analyzer_pb2.AnalyzerStackConfigureResponse()
+
+    def Configure(self, request, context):
+        record("Configure", request)
+        return empty_pb2.Empty()
+
+    def Remediate(self, request, context):
+        record("Remediate", request)
+        answer = analyzer_pb2.RemediateResponse()
+        if request.name == "inner":
+            mended = answer.remediations.add(policyName="two", policyPackName="recorder")
+            mended.properties.CopyFrom(request.properties)
+            mended.properties.update({"mended": True})
+        elif request.type == "box:index:Named":
+            answer.remediations.add(policyName="two", policyPackName="recorder",
+                                    diagnostic="the recorder cannot mend it")
+        return answer
+
+    def Analyze(self, request, context):
+        record("Analyze", request)
+        return analyzer_pb2.AnalyzeResponse()
+
+    def AnalyzeStack(self, request, context):
+        for resource in request.resources:
+            record("AnalyzeStack", resource)
+        return analyzer_pb2.AnalyzeResponse()
+
+server = grpc.server(futures.ThreadPoolExecutor(4))
+analyzer_pb2_grpc.add_AnalyzerServicer_to_server(Recorder(), server)
+print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+server.start()
+server.wait_for_termination()
+"""

@@ -128,6 +128,8 @@ class Analyzer:
             for name, setting in settings.items():
                 target = request.policyConfig[name]
                 target.enforcementLevel = _NUMBERS[setting.level]
+                # Present even when empty, as the CLI sends it.
+                target.properties.SetInParent()
                 target.properties.update(dict(setting.properties))
             self._call("Configure", lambda: self._stub.Configure(request))
 

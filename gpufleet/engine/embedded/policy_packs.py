@@ -40,6 +40,7 @@ class PolicyPacks:
         self._former_urn = former_urn
         self._closing = threading.Event()
         self._delete_first: dict[str, bool | None] = {}
+        self._remediated: set[str] = set()
         self._starts: list[Future[Analyzer]] = [Future() for _ in packs]
         self._threads = [
             threading.Thread(target=self._start, args=start, name="policy-pack", daemon=True)
@@ -77,12 +78,14 @@ class PolicyPacks:
             if done.diagnostic:
                 warnings.append(_warning(done, state.urn))
             else:
+                self._remediated.add(state.urn)
                 self._context.reporter.remediated(_event(done, state.urn, before))
         return warnings
 
     def remediate_again(self, state: ResourceState, goal: Goal) -> None:
         """A replacement has computed the inputs anew, and would lose what was remediated."""
-        list(self._remediations(state, goal))
+        if state.urn in self._remediated:
+            list(self._remediations(state, goal))
 
     def _remediations(self, state: ResourceState, goal: Goal) -> Iterator[tuple[Properties, Remediation]]:
         with self._judging() as analyzers:
