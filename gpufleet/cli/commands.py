@@ -23,6 +23,8 @@ _MODULES = {
     "outputs": "run",
     "inventory": "inventory",
     "state": "state",
+    "rules": "rules",
+    "comment": "comment",
     "catalog": "catalog",
     "sandbox": "sandbox",
 }

@@ -1,0 +1,43 @@
+"""`gpufleet comment`: shows a verdict on the pull request, in a comment that it keeps up to date."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpufleet.cli.console import emit_json, err, out
+
+Environment = Annotated[str, typer.Argument(help="The environment that was checked.")]
+File = Annotated[Path, typer.Argument(help="What `gpufleet check --markdown` wrote.")]
+Number = Annotated[int | None, typer.Option("--pr", min=1, help="Pull request; default: this CI run's.")]
+Author = Annotated[str, typer.Option("--author", help="Our user, where the token may not ask (GitHub apps).")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module to `app`."""
+    app.command()(comment)
+
+
+def comment(
+    environment: Environment, file: File, number: Number = None, author: Author = "", json: Json = False
+) -> None:
+    """Post a verdict on the pull request, or update our comment there.
+
+    Takes the pull request and the token from the variables of GitHub Actions (GITHUB_TOKEN) or GitLab
+    CI (GPUFLEET_GITLAB_TOKEN). A fork's pull request, which may not comment, is a warning and exit
+    code 0: the verdict is the exit code of `gpufleet check`.
+    """
+    from gpufleet.comment.command import NOT_ALLOWED
+    from gpufleet.comment.command import comment as post
+
+    name, outcome = post(environment, file, os.environ, number, author)
+    if json:
+        emit_json({"pull_request": name, "comment": outcome})
+    else:
+        out.print(f"{name}: comment {outcome}", markup=False)
+    if outcome == "not allowed":
+        err.print(f"[yellow]warning:[/yellow] {NOT_ALLOWED}", soft_wrap=True)

@@ -1,0 +1,112 @@
+"""The text of the comment, from the file that `gpufleet check --markdown` wrote.
+
+The file comes out of a job that ran the pull request's own code: it is data from a stranger. It is
+read as a regular file of bounded size, must begin with the marker of the environment that is asked
+for, and must not make the host do anything when the comment is posted under our name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from gpufleet.errors import InputError
+
+MOST_BYTES = 4 * 1024 * 1024
+"""More than any verdict; a larger file is refused unread."""
+
+MARKER = re.compile(r"<!-- gpufleet check ([A-Za-z0-9][A-Za-z0-9._-]*) -->")
+
+# Text direction overrides (they can make a line read as another), and control characters.
+_INVISIBLE = re.compile("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f\x7f]")
+# GitLab runs `/approve` at the start of a line of a comment with the rights of whoever posts it, and
+# robots on GitHub do alike. A zero-width space makes it plain text, in a code block too.
+_COMMAND = re.compile(r"^(\s*)/(?=[A-Za-z])", re.MULTILINE)
+_MENTION = re.compile(r"(?<![\w`/.])@(?=[A-Za-z0-9])")
+_ZERO_WIDTH = "\u200b"
+_CUT = "\n\n_Cut here: the whole verdict is in the files of the run._\n"
+
+
+def marker(environment: str) -> str:
+    """The hidden first line by which the comment of an environment is found again."""
+    return f"<!-- gpufleet check {environment} -->"
+
+
+def verdict_body(environment: str, file: Path, *, most: int, run: str = "", commit: str = "") -> str:
+    """The comment for an environment, at most `most` characters long.
+
+    Without the file, it says that the check ended without a verdict: an old comment must not stand
+    for a new commit. Raises InputError for a file that is no verdict of this environment.
+    """
+    first = marker(environment)
+    if not MARKER.fullmatch(first):
+        raise InputError(
+            f"{environment!r} is not an environment's name", remedy="write the name as in stacks/<name>"
+        )
+    footer = _footer(run, commit)
+    text = _read(file)
+    if text is None:
+        return (
+            f"{first}\n### gpufleet check: {environment}: no verdict\n\n"
+            f"The check ended without a verdict; its log says why.\n{footer}"
+        )
+    head, _, rest = text.partition("\n")
+    if head.strip() != first:
+        raise InputError(
+            f"{file} does not begin with the line {first}",
+            remedy=f"pass the file that `gpufleet check {environment} --markdown` wrote",
+        )
+    return f"{first}\n{_shortened(_harmless(rest), most - len(first) - len(footer) - 1)}{footer}"
+
+
+def _read(file: Path) -> str | None:
+    """The file's text; None where there is no file. Never follows a link."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(
+            f"{file}: {error.strerror}", remedy="pass a regular file; links are not followed"
+        ) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(f"{file} is not a regular file", remedy="pass the file that the check wrote")
+    with os.fdopen(descriptor, "rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise InputError(
+            f"{file} is larger than {MOST_BYTES} bytes", remedy="pass the file that the check wrote"
+        )
+    return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _harmless(text: str) -> str:
+    """The text without what a host or a robot would act upon, looking the same."""
+    text = _INVISIBLE.sub("", text)
+    text = _COMMAND.sub(rf"\1{_ZERO_WIDTH}/", text)
+    return _MENTION.sub(f"@{_ZERO_WIDTH}", text)
+
+
+def _shortened(text: str, most: int) -> str:
+    """The text, or its first lines with what they opened closed again."""
+    if len(text) <= most:
+        return text if text.endswith("\n") else f"{text}\n"
+    room = most - len(_CUT) - 64
+    kept = text[: max(room, 0)].rpartition("\n")[0]
+    closing = ""
+    if len(re.findall(r"^\s*```", kept, re.MULTILINE)) % 2:
+        closing += "\n```"
+    # At most as many as the 64 characters above have room for.
+    opened = len(re.findall(r"<details\b", kept)) - kept.count("</details>")
+    closing += "\n</details>" * max(0, min(opened, 4))
+    return f"{kept}{closing}{_CUT}"
+
+
+def _footer(run: str, commit: str) -> str:
+    """Which run and commit the verdict is of, as the job that posts it knows them."""
+    parts = [f"[run]({run})" if run else "", f"commit {commit[:12]}" if commit else ""]
+    said = ", ".join(part for part in parts if part)
+    return f"\n<sub>{said}</sub>\n" if said else ""

@@ -1,0 +1,145 @@
+"""Code hosts: how each lists, creates and changes the comments of a pull request, and who we are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gpufleet.comment.api import Answer, Api, ApiError
+from gpufleet.errors import CloudError
+
+PER_PAGE = 100
+_MOST_PAGES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """One comment: the host's id of it, its text, and whether the token's own user wrote it."""
+
+    id: int
+    body: str
+    own: bool
+
+
+class Host(Protocol):
+    """A pull request on a code host. `most` is the length of its longest comment, in characters.
+
+    `read_only` says that the host gives such a run no right to comment (a fork's pull request);
+    `remedy` is what to do where it should have had it.
+    """
+
+    api: Api
+    most: int
+    read_only: bool
+    remedy: str
+
+    @property
+    def name(self) -> str:
+        """The pull request, for messages."""
+        ...
+
+    def comments(self) -> Iterator[Comment]:
+        """All comments, the oldest first."""
+        ...
+
+    def create(self, body: str) -> None:
+        """Add a comment."""
+        ...
+
+    def update(self, comment: Comment, body: str) -> None:
+        """Change the text of a comment."""
+        ...
+
+
+@dataclass
+class GitHub:
+    """A pull request on GitHub. `author` is whose comments are ours where the token is an app's.
+
+    An app's token (that of GitHub Actions is one) may not ask who it is; its comments are by
+    `<app>[bot]`, a name that no person can have.
+    """
+
+    api: Api
+    repository: str
+    number: int
+    author: str = "github-actions[bot]"
+    read_only: bool = False
+    most: int = 65_536
+    remedy: str = "give the job `permissions: pull-requests: write`"
+
+    @property
+    def name(self) -> str:
+        """The pull request, for messages."""
+        return f"{self.repository}#{self.number}"
+
+    def comments(self) -> Iterator[Comment]:
+        """All comments, the oldest first."""
+        author = self._author()
+        for each in _pages(self.api.get, f"/repos/{self.repository}/issues/{self.number}/comments"):
+            login = (each.get("user") or {}).get("login")
+            yield Comment(each["id"], each.get("body") or "", login == author)
+
+    def create(self, body: str) -> None:
+        """Add a comment."""
+        self.api.post(f"/repos/{self.repository}/issues/{self.number}/comments", {"body": body})
+
+    def update(self, comment: Comment, body: str) -> None:
+        """Change the text of a comment."""
+        self.api.put("PATCH", f"/repos/{self.repository}/issues/comments/{comment.id}", {"body": body})
+
+    def _author(self) -> str:
+        try:
+            return str(self.api.get("/user").document["login"])
+        except ApiError as error:
+            if error.status in (403, 404) and not error.transient:
+                return self.author
+            raise
+
+
+@dataclass
+class GitLab:
+    """A merge request on GitLab."""
+
+    api: Api
+    project: str
+    number: int
+    read_only: bool = False
+    most: int = 1_000_000
+    remedy: str = "the token needs the scope api and at least the role Reporter; a job token will not do"
+
+    @property
+    def name(self) -> str:
+        """The merge request, for messages."""
+        return f"project {self.project} !{self.number}"
+
+    @property
+    def _notes(self) -> str:
+        return f"/projects/{self.project}/merge_requests/{self.number}/notes"
+
+    def comments(self) -> Iterator[Comment]:
+        """All comments that people or robots wrote, the oldest first."""
+        own = self.api.get("/user").document["id"]
+        for each in _pages(self.api.get, self._notes, "&sort=asc&order_by=created_at"):
+            if not each.get("system"):
+                yield Comment(each["id"], each.get("body") or "", (each.get("author") or {}).get("id") == own)
+
+    def create(self, body: str) -> None:
+        """Add a comment."""
+        self.api.post(self._notes, {"body": body})
+
+    def update(self, comment: Comment, body: str) -> None:
+        """Change the text of a comment."""
+        self.api.put("PUT", f"{self._notes}/{comment.id}", {"body": body})
+
+
+def _pages(get: Callable[[str], Answer], path: str, query: str = "") -> Iterator[Any]:
+    """The entries of all pages. Pages are counted here: an address out of an answer is never followed."""
+    for page in range(1, _MOST_PAGES + 1):
+        answer = get(f"{path}?per_page={PER_PAGE}&page={page}{query}")
+        if not isinstance(answer.document, list):
+            raise CloudError(f"GET {path}: the answer is not a list of comments")
+        yield from answer.document
+        if not answer.more:
+            return
+    raise CloudError(f"GET {path}: more than {_MOST_PAGES * PER_PAGE} comments")
