@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from gpufleet.spec.policy import Exemption
@@ -25,8 +24,8 @@ class Granted:
 def find(exemptions: Sequence[Exemption], rule: str, urn: str, name: str, today: dt.date) -> Granted | None:
     """The exemption of a rule for a resource: one in force if there is any, else an expired one.
 
-    `resource` of an exemption is a URN, a resource's name, or a pattern of either with `*` that
-    says more than `*` alone; "stack" stands for violations of no single resource.
+    `resource` of an exemption is a URN, a resource's name, or the beginning of a name followed by `*`;
+    "stack" stands for violations of no single resource.
     """
     expired: Granted | None = None
     for exemption in exemptions:
@@ -41,9 +40,7 @@ def find(exemptions: Sequence[Exemption], rule: str, urn: str, name: str, today:
 def _covers(wanted: str, urn: str, name: str) -> bool:
     if not urn or urn.split("::")[-2:-1] == ["pulumi:pulumi:Stack"]:
         return wanted == "stack"
-    return wanted in (urn, name) or (
-        "*" in wanted and (fnmatchcase(urn, wanted) or fnmatchcase(name, wanted))
-    )
+    return wanted in (urn, name) or (wanted.endswith("*") and name.startswith(wanted[:-1]))
 
 
 def to_json(exemption: Exemption, today: dt.date) -> dict[str, Any]:

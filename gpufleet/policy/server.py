@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent import futures
 from functools import cached_property
 from itertools import chain
@@ -28,6 +28,7 @@ from gpufleet.policy.fleet import StackOfFleet, open_stack
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import REPORT, write_report
+from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Enforcement, Rule
 from gpufleet.policy.settings import PackConfig, configure
 from gpufleet.policy.stack import Stack
@@ -85,7 +86,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             "preview": os.environ.get("PULUMI_DRY_RUN", "true") == "true",
             "config": dict(get_config_env()),
         }
-        self._inputs: dict[str, Mapping[str, Any]] = {}
+        self._declared: dict[str, Resource] = {}
         self._found: dict[str, list[Judgement]] = {}
         self._lock = threading.Lock()
 
@@ -211,14 +212,14 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         """Judge one resource."""
         judge = self._ready(context)
         resource = wire.resource(request)
-        self._inputs[resource.urn] = resource.props
+        self._declared[resource.urn] = resource
         found = self._found[resource.urn] = judge.resource(resource)
         return analyzer_pb2.AnalyzeResponse(diagnostics=[_diagnostic(each) for each in found])
 
     def AnalyzeStack(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Judge the whole stack."""
         judge = self._ready(context)
-        stack = Stack(wire.resource(each, self._inputs.get(each.urn)) for each in request.resources)
+        stack = Stack(wire.resource(each, self._declared.get(each.urn)) for each in request.resources)
         found = judge.stack(stack)
         report = os.environ.get(REPORT)
         if report:

@@ -96,9 +96,10 @@ def _value(value: Any, path: str, secrets: frozenset[str]) -> struct_pb2.Value:
     return made
 
 
-def resource(request: Any, inputs: Mapping[str, Any] | None = None) -> Resource:
+def resource(request: Any, declared: Resource | None = None) -> Resource:
     """A resource of an `AnalyzeRequest`, or of an `AnalyzeStackRequest` with its declared inputs on top."""
-    secrets: set[str] = set()
+    inputs = declared.props if declared is not None else None
+    secrets: set[str] = set(declared.secrets) if declared is not None else set()
     props = properties(request.properties, secrets)
     options = request.options
     in_stack = hasattr(request, "propertyDependencies")

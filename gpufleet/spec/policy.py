@@ -14,6 +14,9 @@ from gpufleet.spec.fields import Text
 
 LEVELS = ("advisory", "mandatory", "remediate", "disabled")
 
+LEAST_OF_A_NAME = 4
+"""How many letters a `*` in an exemption follows at least: fewer would be everything."""
+
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -36,14 +39,16 @@ def _date(value: Any) -> dt.date:
     )
 
 
-def _not_everything(value: Any) -> Any:
-    if isinstance(value, str) and not value.strip("*? "):
+def _some_resources(value: Any) -> Any:
+    if not isinstance(value, str) or "*" not in value:
+        return value
+    if value.index("*") < len(value) - 1 or len(value) <= LEAST_OF_A_NAME or value.startswith("urn:"):
         raise PydanticCustomError(
             "gpufleet",
             "{message}",
             {
-                "rule": "exemption-of-everything",
-                "message": "an exemption of every resource would switch the rule off",
+                "rule": "exemption-too-wide",
+                "message": f"* stands at the end of a name, after {LEAST_OF_A_NAME} letters of it at least",
                 "remedy": "name the resource, or set the rule to advisory in `policies`",
             },
         )
@@ -71,8 +76,10 @@ class Exemption(Model):
     rule: Annotated[Text, Field(description="The rule's name.")]
     resource: Annotated[
         Text,
-        BeforeValidator(_not_everything),
-        Field(description="Name or URN of the resource, * as a wildcard; `stack` for the whole stack."),
+        BeforeValidator(_some_resources),
+        Field(
+            description="Name or URN of the resource, or a name's beginning and *; `stack` for what has none."
+        ),
     ]
     reason: Annotated[Text, Field(description="Why.")]
     approver: Annotated[Text, Field(description="Who allowed it.")]
