@@ -157,3 +157,11 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """A fresh laboratory on the embedded engine."""
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")
     yield Lab(tmp_path)
+
+
+@pytest.fixture
+def pack(tmp_path: Path, lab: Lab) -> Path:
+    """The folder of the pack that the laboratory runs with."""
+    folder = tmp_path / "pack"
+    lab.configure(policy_packs=(folder,))
+    return folder

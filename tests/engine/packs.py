@@ -45,6 +45,20 @@ def write_pack(folder: Path, code: str, project: str = 'runtime: python\nversion
     return folder
 
 
+def processes_of(folder: Path) -> list[int]:
+    """The ids of the processes that run a program in `folder`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            if str(folder) in words and "pulumi.policy" in words:
+                found.append(int(entry.name))
+    return found
+
+
 # A pack without the SDK's help: it writes down what it is asked, and where it runs.
 RECORDER = """
 import json, time

@@ -22,7 +22,7 @@ from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.policy_project import PackProject
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE, make_urn, split_reference
-from gpufleet.engine.embedded.values import Properties
+from gpufleet.engine.embedded.values import Properties, as_secret, contains_secret
 
 
 class PolicyPacks:
@@ -93,6 +93,7 @@ class PolicyPacks:
                 for done in analyzer.remediate(self._request(state, goal, internal=True)):
                     before = state.inputs
                     if not done.diagnostic:
+                        _keep_secrets(done.inputs, before)
                         state.inputs = done.inputs
                     yield before, done
 
@@ -162,6 +163,16 @@ class PolicyPacks:
 
     def _started(self) -> list[Analyzer]:
         return [start.result() for start in self._starts if start.done() and start.exception() is None]
+
+
+def _keep_secrets(inputs: Properties, before: Properties) -> None:
+    """Mark what was secret before: in the SDK a rule that copies its properties drops the marks."""
+    for key, given in before.items():
+        now = inputs.get(key)
+        if isinstance(given, dict) and isinstance(now, dict):
+            _keep_secrets(now, given)
+        elif key in inputs and contains_secret(given) and not contains_secret(now):
+            inputs[key] = as_secret(now)
 
 
 def _warning(done: Remediation, urn: str) -> PolicyEvent:

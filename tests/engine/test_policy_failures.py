@@ -1,0 +1,222 @@
+"""Policy packs that do not start, stop, answer an error, or are no packs at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpufleet.engine import plugins
+from gpufleet.engine.api import DiagnosticEvent
+from gpufleet.engine.errors import PluginError, PolicyPackFailedError, UnsupportedError
+from gpufleet.errors import ExitCode, InputError
+
+from .conftest import Lab
+from .packs import STANDARD, processes_of, write_pack
+
+URN = "urn:pulumi:dev::lab::box:index:Box::"
+
+
+def test_a_pack_that_does_not_start_ends_the_run_with_what_it_said(lab: Lab, pack: Path) -> None:
+    write_pack(pack, "raise ValueError('no licence for policies')\n")
+    lab.program('Box("a")\n')
+    for verb in ("preview", "up"):
+        with pytest.raises(PluginError, match="no licence for policies") as failed:
+            lab.run(verb)
+        assert failed.value.message.startswith("policy pack pack did not start")
+        assert "-m pulumi.policy" in failed.value.remedy
+    assert lab.names() == []
+    assert "Traceback" not in lab.messages("error")
+
+
+def test_a_pack_that_prints_something_else_than_a_port_is_told_so(lab: Lab, pack: Path) -> None:
+    write_pack(pack, 'print("loading")\nPolicyPack("p", [rule("r", lambda args, report: None)])\n')
+    with pytest.raises(PluginError, match="it said\nloading"):
+        lab.program('Box("a")\n').run("preview")
+
+
+def test_a_pack_that_never_prints_a_port_is_given_up_and_ended(
+    lab: Lab, pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "START_TIMEOUT_S", 1.5)
+    write_pack(pack, "import time\ntime.sleep(600)\n")
+    # The provider is not asked for before the pack is there, so its own start has time enough.
+    with pytest.raises(PluginError, match="did not say its port within 2 s"):
+        lab.program('Box("a")\n').run("preview")
+    assert processes_of(pack) == []
+
+
+def test_a_rule_that_raises_fails_the_run_and_names_the_resource(lab: Lab, pack: Path) -> None:
+    write_pack(
+        pack,
+        """
+        def check(args, report):
+            if args.name == "b":
+                raise KeyError("no such price")
+        PolicyPack("p", [rule("r", check)])
+        """,
+    )
+    lab.program('a = Box("a")\nBox("b", {"of": a.arn})\n')
+    for changes in ({}, {"previewed": True}):
+        with pytest.raises(PolicyPackFailedError) as failed:
+            lab.run("up", **changes)
+        assert failed.value.message.startswith(f"policy pack pack failed in Analyze of {URN}b: ")
+        assert "no such price" in failed.value.message
+        assert failed.value.exit_code is ExitCode.INTERNAL
+    # What `up` had made before is in the state.
+    assert lab.names() == ["a"]
+    assert "a" in lab.resources()
+
+
+def test_a_pack_that_dies_half_way_ends_the_run_and_nothing_more_is_made(lab: Lab, pack: Path) -> None:
+    write_pack(
+        pack,
+        """
+        def check(args, report):
+            if args.name == "b":
+                sys.stderr.write("out of memory\\n")
+                sys.stderr.flush()
+                os._exit(9)
+        PolicyPack("p", [rule("r", check)])
+        """,
+    )
+    lab.program('a = Box("a")\nb = Box("b", {"of": a.arn})\nBox("c", {"of": b.arn})\n')
+    with pytest.raises(
+        PolicyPackFailedError, match=r"stopped during Analyze of .*::b: it said\nout of memory"
+    ):
+        lab.run("up", previewed=True)
+    assert lab.names() == ["a"]
+
+
+def test_a_failing_stack_rule_fails_the_run(lab: Lab, pack: Path) -> None:
+    write_pack(pack, 'PolicyPack("p", [stack_rule("s", lambda args, report: 1 / 0)])\n')
+    with pytest.raises(PolicyPackFailedError, match=r"failed in AnalyzeStack: .*division by zero"):
+        lab.program('Box("a")\n').run("up")
+    assert lab.names() == []
+
+
+def test_a_program_that_fails_at_once_does_not_blame_the_pack(lab: Lab, pack: Path) -> None:
+    write_pack(pack, STANDARD)
+    result = lab.program("def broken(:\n").run("preview")
+    assert not result.ok
+    assert "SyntaxError" in lab.messages("error")
+    assert "policy pack" not in lab.messages("error")
+
+
+def test_a_failed_program_stops_up_although_no_policy_was_violated(lab: Lab, pack: Path) -> None:
+    write_pack(pack, STANDARD)
+    result = lab.program('Box("a")\nraise ValueError("half")\n').run("up")
+    assert not result.ok
+    assert lab.names() == []
+    errors = [e for e in lab.events if isinstance(e, DiagnosticEvent) and e.severity == "error"]
+    assert len(errors) == 1
+
+
+def test_packs_end_with_an_engine_that_is_killed(lab: Lab, pack: Path, tmp_path: Path) -> None:
+    write_pack(
+        pack,
+        """
+        import time
+        def check(args, report):
+            if args.name == "a":
+                open(os.environ["REACHED"], "w").close()
+                time.sleep(600)
+        PolicyPack("p", [rule("r", check)])
+        """,
+    )
+    reached = tmp_path / "reached"
+    lab.program('Box("a")\n')
+    code = f"""
+import sys; sys.path[:0] = {[str(Path.cwd())]!r}
+from dataclasses import replace
+from pathlib import Path
+from tests.engine.conftest import Lab
+lab = Lab(Path({str(lab.folder)!r}))
+lab.program('Box("a")\\n').configure(policy_packs=(Path({str(pack)!r}),))
+lab.run("preview")
+"""
+    engine = subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, "REACHED": str(reached)}, cwd=Path.cwd()
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not reached.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(processes_of(pack)) == 1
+    finally:
+        os.kill(engine.pid, signal.SIGKILL)
+        engine.wait()
+    deadline = time.monotonic() + 10
+    while processes_of(pack) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_of(pack) == []
+
+
+# -- the folder
+
+
+@pytest.mark.parametrize(
+    ("project", "message"),
+    [
+        ("runtime: nodejs\n", "the policy pack's runtime is 'nodejs'"),
+        ("runtime: {name: python, options: {toolchain: uv}}\n", "uses the toolchain 'uv'"),
+    ],
+)
+def test_packs_that_only_the_cli_runs_are_refused_by_name(
+    lab: Lab, pack: Path, project: str, message: str
+) -> None:
+    write_pack(pack, STANDARD, project)
+    with pytest.raises(UnsupportedError, match=message):
+        lab.program("").run("preview")
+
+
+@pytest.mark.parametrize(
+    ("project", "message"),
+    [
+        ("description: nothing\n", "the key 'runtime' is missing"),
+        ("runtime: [\n", "this is not YAML"),
+        ("runtime: python\nversion: 1.0\n", "version is 1.0, which is not text"),
+        ("runtime: {name: python, options: {virtualenv: venv}}\n", "the option virtualenv is 'venv'"),
+        ('runtime: python\nrequiredPulumiVersion: ">=4.0.0"\n', "the pack requires Pulumi >=4.0.0"),
+    ],
+)
+def test_a_wrong_project_file_is_a_mistake_in_the_input(
+    lab: Lab, pack: Path, project: str, message: str
+) -> None:
+    write_pack(pack, STANDARD, project)
+    with pytest.raises(InputError, match=message) as refused:
+        lab.program("").run("preview")
+    assert str(pack / "PulumiPolicy.yaml") in refused.value.message
+    assert refused.value.remedy
+    assert refused.value.exit_code is ExitCode.BAD_INPUT
+
+
+def test_a_folder_without_a_pack_is_a_mistake_in_the_input(lab: Lab, pack: Path) -> None:
+    with pytest.raises(InputError, match=r"PulumiPolicy\.yaml: the policy pack cannot be read"):
+        lab.program("").run("preview")
+    write_pack(pack, STANDARD)
+    (pack / "__main__.py").unlink()
+    with pytest.raises(InputError, match=r"there is no __main__\.py"):
+        lab.run("preview")
+
+
+def test_main_says_where_the_program_lies_and_a_virtual_environment_is_used(lab: Lab, pack: Path) -> None:
+    write_pack(
+        pack / "src",
+        """
+        def check(args, report):
+            if args.name == "a":
+                report(os.environ["VIRTUAL_ENV"] + " " + os.getcwd())
+        PolicyPack("p", [rule("r", check, EnforcementLevel.ADVISORY)])
+        """,
+    )
+    (pack / "venv").symlink_to(Path(sys.prefix))
+    options = "{name: python, options: {virtualenv: venv}}"
+    (pack / "PulumiPolicy.yaml").write_text(f"runtime: {options}\nmain: src\n")
+    (violation,) = lab.program('Box("a")\n').run("preview").violations
+    assert violation.message.split("\n")[1] == f"{pack / 'venv'} {pack}"
