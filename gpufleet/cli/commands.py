@@ -16,6 +16,7 @@ _MODULES = {
     "validate": "inspect",
     "plan": "inspect",
     "schema": "inspect",
+    "check": "check",
     "preview": "run",
     "up": "run",
     "refresh": "run",

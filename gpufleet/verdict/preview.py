@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpufleet.cli.context import CLOUD_KEY, FLEET_FILE_KEY, PROJECT, Workspace
-from gpufleet.engine.api import Engine, OnEvent, RunResult, StackRequest
-from gpufleet.errors import CloudError
+from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest
+from gpufleet.errors import GpufleetError, InputError
 from gpufleet.findings import FINDINGS_SHOWN
 from gpufleet.policy.report import REPORT, Report, read_report
-from gpufleet.verdict.account import ThrowawayAccount, throwaway_account
+from gpufleet.verdict.account import PACKAGES, ThrowawayAccount, throwaway_account
 
 PACK = "policies"
 PROTECT_KEY = "gpufleet:protect"
+_SHOWN_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Previewed:
     """A preview: what the engine says of it, and what the policy pack saw and found."""
 
     result: RunResult
+    events: tuple[ResourceEvent, ...]
     report: Report
 
 
@@ -29,61 +32,106 @@ def preview_environment(root: Path, environment: str) -> Report:
     """What the environment of the checkout `root` comes to from nothing, judged by the checkout's rules.
 
     `environment` is a name or the path of a fleet file. Raises InputError for one that does not exist
-    or does not hold, CloudError when the preview fails for another reason.
+    or whose preview fails.
     """
     from gpufleet.engine.embedded.engine import EmbeddedEngine
 
     workspace = Workspace(root, environment)
     with throwaway_account() as account:
         request = sandbox_request(workspace, account, account.folder / "state.json")
-        return judged_preview(EmbeddedEngine(), request, root / PACK, account.folder, _silent).report
+        return judged_preview(EmbeddedEngine(), request, root / PACK, account.folder / "report.json").report
 
 
-def _silent(_event: object) -> None:
-    return
+def stack_settings(workspace: Workspace, environment: str) -> dict[str, str]:
+    """The stack's plain settings for a throwaway account.
+
+    The sandbox protects nothing unless told to, an account everything: judged is what an account gets.
+    """
+    config = {PROTECT_KEY: "true", **workspace.stack_config(environment, plain_only=True)}
+    config[CLOUD_KEY] = "sandbox"
+    if workspace.target != environment:
+        config[FLEET_FILE_KEY] = workspace.target
+    return config
 
 
 def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file: Path) -> StackRequest:
-    """The environment's program against the throwaway account, with the settings that it really has.
+    """The environment's program, as it lies in the workspace, against the throwaway account.
 
-    The sandbox protects nothing by default, an account everything: what is judged is the latter.
+    The program's modules are those of the workspace; providers and emulated AWS are those of the
+    gpufleet that runs.
     """
     name = workspace.environment()
-    config = workspace.stack_config(name, plain_only=True)
-    config = {PROTECT_KEY: "true", **config, CLOUD_KEY: "sandbox"}
-    if workspace.target != name:
-        config[FLEET_FILE_KEY] = workspace.target
     return StackRequest(
         project=PROJECT,
         stack=name,
         project_root=workspace.root,
         program_dir=workspace.root / "stacks",
         state_file=state_file,
-        config=config,
+        config=stack_settings(workspace, name),
         providers={
-            "aws": (sys.executable, "-m", "gpufleet.sandbox.provider"),
-            "kubernetes": (sys.executable, "-m", "gpufleet.sandbox.kubernetes"),
+            "aws": _own("gpufleet.sandbox.provider"),
+            "kubernetes": _own("gpufleet.sandbox.kubernetes"),
         },
-        env={**account.env, FINDINGS_SHOWN: "1"},
+        env={**account.env, FINDINGS_SHOWN: "1", "PYTHONPATH": str(workspace.root)},
     )
+
+
+def _own(module: str) -> tuple[str, ...]:
+    """The command that runs a module of this gpufleet, whatever PYTHONPATH says for the program."""
+    code = (
+        f"import runpy, sys; sys.path.insert(0, {str(PACKAGES)!r}); "
+        f"runpy.run_module({module!r}, run_name='__main__')"
+    )
+    return sys.executable, "-c", code
+
+
+def recording_pack(folder: Path, root: Path) -> Path:
+    """A policy pack that serves the rules of `root` with this gpufleet, for programs of other commits.
+
+    Such a commit may have no policy pack, or another one that reports nothing.
+    """
+    folder.mkdir()
+    (folder / "PulumiPolicy.yaml").write_text("runtime: python\n", encoding="utf-8")
+    lines = (
+        "import sys",
+        "from pathlib import Path",
+        f"sys.path.insert(0, {str(PACKAGES)!r})",
+        "from gpufleet.policy.server import serve",
+        f"serve(Path({str(root)!r}))",
+    )
+    (folder / "__main__.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
 
 
 def judged_preview(
-    engine: Engine, request: StackRequest, pack: Path, folder: Path, on_event: OnEvent
+    engine: Engine, request: StackRequest, pack: Path, report: Path, *, about: str = ""
 ) -> Previewed:
-    """Preview with the policy pack. Raises CloudError where the run did not come to its end."""
-    file = folder / "report.json"
-    file.unlink(missing_ok=True)
-    result = engine.preview(
-        replace(request, policy_packs=(pack,), env={**request.env, REPORT: str(file)}), on_event
-    )
+    """Preview with the policy pack, which reports to the file `report`.
+
+    `about` names the program in messages. Raises InputError with its own words where it fails: then
+    the rules have not seen everything, and there is no verdict.
+    """
+    events: list[ResourceEvent] = []
+
+    def take(event: Event) -> None:
+        if isinstance(event, ResourceEvent):
+            events.append(event)
+
+    env = {**request.env, REPORT: str(report)}
+    result = engine.preview(replace(request, policy_packs=(pack,), env=env), take)
+    refused = any(violation.enforcement == "mandatory" for violation in result.violations)
+    name = about or f"the program of {request.stack}"
+    if result.failures or not (result.ok or refused):
+        raise InputError(f"{name} cannot be previewed: {why(result)}", remedy="mend that, then check again")
     try:
-        return Previewed(result, read_report(file))
-    except FileNotFoundError:
-        raise CloudError(_why(result)) from None
+        return Previewed(result, tuple(events), read_report(report))
+    except (FileNotFoundError, json.JSONDecodeError) as error:
+        raise GpufleetError(f"the policy pack judged {name} and left no report ({error})") from None
 
 
-def _why(result: RunResult) -> str:
-    said = [failure.error for failure in result.failures]
+def why(result: RunResult) -> str:
+    """What made a run fail, in the words of the program, a provider or the engine."""
+    said = [f"{failure.name}: {failure.error}" for failure in result.failures if failure.status == "failed"]
     said += [item.message for item in result.diagnostics if item.severity == "error"]
-    return "the preview failed: " + ("\n".join(said) or "no reason given")
+    more = f"\n(and {len(said) - _SHOWN_ERRORS} more)" if len(said) > _SHOWN_ERRORS else ""
+    return "\n".join(dict.fromkeys(said[:_SHOWN_ERRORS])) + more or "no reason was given"

@@ -1,0 +1,189 @@
+"""`gpufleet check`: one verdict on a change, before anything of it exists."""
+
+from __future__ import annotations
+
+import json as json_module
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import typer
+
+from gpufleet.cli.console import emit_json, emit_text, err, out
+from gpufleet.cli.context import Cloud, Workspace
+from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
+
+if TYPE_CHECKING:
+    from gpufleet.verdict.models import Verdict
+
+Format = Literal["terminal", "markdown", "json", "sarif", "junit"]
+EngineName = Literal["embedded", "pulumi"]
+_LARGEST_JOBS = 1024 * 1024
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(check)
+
+
+def _to_file(name: str) -> Any:
+    return typer.Option(f"--{name}", metavar="FILE", help=f"Also write it as {name.upper()} to this file.")
+
+
+def check(
+    environment: Annotated[str, typer.Argument(help="An environment or the path of a fleet file.")],
+    base: Annotated[
+        str | None, typer.Option("--base", metavar="REF", help="Compare with this branch, tag or commit.")
+    ] = None,
+    opened: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--open", metavar="REF", help="Another open change that counts for the budget; repeat it."
+        ),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="embedded: no account, no network; pulumi: a real preview.")
+    ] = "embedded",
+    cloud: Annotated[
+        str | None,
+        typer.Option("--cloud", help="With --engine pulumi: sandbox or aws; default: the stack's own."),
+    ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option("--jobs", metavar="FILE", help='Running jobs by node group: {"site/group": 3}.'),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help=f"What goes to stdout: {', '.join(get_args(Format))}.")
+    ] = "terminal",
+    markdown: Annotated[Path | None, _to_file("markdown")] = None,
+    sarif: Annotated[Path | None, _to_file("sarif")] = None,
+    junit: Annotated[Path | None, _to_file("junit")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json-file", metavar="FILE", help="Also write it as JSON to this file.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+) -> int:
+    """Judge what the environment would become: changes, cost and rules, before anything exists.
+
+    Needs no account and no network. With --base it compares with what was there; exit code 1 says that
+    a mandatory rule is violated.
+    """
+    form = "json" if json else form
+    if form not in get_args(Format):
+        raise InputError(f"--format is {form[:40]!r}", remedy=f"write one of {', '.join(get_args(Format))}")
+    verdict = _verdict(environment, base, tuple(opened or ()), engine, cloud, jobs, quiet=form != "terminal")
+    files: dict[Format, Path | None] = {
+        "markdown": markdown,
+        "sarif": sarif,
+        "junit": junit,
+        "json": json_file,
+    }
+    for name, path in files.items():
+        if path is not None:
+            _write(path, _text(verdict, name))
+    if form == "terminal":
+        from gpufleet.report.verdict_text import print_verdict
+
+        print_verdict(verdict, out)
+    elif form == "json":
+        from gpufleet.report.verdict_json import verdict_to_json
+
+        emit_json(verdict_to_json(verdict))
+    else:
+        emit_text(_text(verdict, form))
+    return int(ExitCode.DONE if verdict.passed else ExitCode.REFUSED)
+
+
+def _verdict(
+    environment: str,
+    base: str | None,
+    opened: tuple[str, ...],
+    engine: str,
+    cloud: str | None,
+    jobs: Path | None,
+    *,
+    quiet: bool,
+) -> Verdict:
+    from gpufleet.verdict.check import CheckRequest
+    from gpufleet.verdict.check import check as judge
+
+    if engine not in get_args(EngineName):
+        raise InputError(
+            f"--engine is {engine[:40]!r}", remedy=f"write one of {', '.join(get_args(EngineName))}"
+        )
+    if cloud is not None and engine != "pulumi":
+        raise InputError(
+            "--cloud is for --engine pulumi: without it nothing but an emulated AWS is asked",
+            remedy="leave --cloud out, or add --engine pulumi",
+        )
+    if cloud is not None and cloud not in get_args(Cloud):
+        raise InputError(f"--cloud is {cloud[:40]!r}", remedy=f"write one of {', '.join(get_args(Cloud))}")
+    request = CheckRequest(
+        workspace=Workspace.open(environment),
+        engine=engine,  # type: ignore[arg-type]
+        cloud=cloud,  # type: ignore[arg-type]
+        base=base,
+        opens=opened,
+        jobs=_jobs(jobs) if jobs is not None else {},
+    )
+    try:
+        return judge(request, _steps(quiet=quiet))
+    except CloudError as error:
+        # Nothing of the user's was touched, so this is no failure of a cloud that he could go on from.
+        raise GpufleetError(error.message, remedy=error.remedy) from error
+
+
+def _steps(*, quiet: bool) -> Callable[[str], None]:
+    """Says on stderr what is being done, which takes seconds."""
+    started = time.monotonic()
+
+    def say(line: str) -> None:
+        if not quiet:
+            err.print(
+                f"[{time.monotonic() - started:4.1f} s] {line}", markup=False, style="dim", soft_wrap=True
+            )
+
+    return say
+
+
+def _jobs(path: Path) -> dict[str, int]:
+    remedy = 'write a JSON object with the running jobs by node group: {"use1/pretrain": 3}'
+    try:
+        if path.stat().st_size > _LARGEST_JOBS:
+            raise InputError(f"{path} has more than {_LARGEST_JOBS:,} bytes", remedy=remedy)
+        found = json_module.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}", remedy=remedy) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}", remedy=remedy) from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds no JSON object", remedy=remedy)
+    for group, count in found.items():
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise InputError(f"{path}: {group[:80]!r} has {str(count)[:40]!r} jobs", remedy=remedy)
+    return found
+
+
+def _text(verdict: Verdict, form: Format | str) -> str:
+    if form == "markdown":
+        from gpufleet.report.verdict_markdown import verdict_to_markdown
+
+        return verdict_to_markdown(verdict)
+    if form == "sarif":
+        from gpufleet.report.verdict_sarif import verdict_to_sarif
+
+        return json_module.dumps(verdict_to_sarif(verdict), indent=1) + "\n"
+    if form == "junit":
+        from gpufleet.report.verdict_junit import verdict_to_junit
+
+        return verdict_to_junit(verdict)
+    from gpufleet.report.verdict_json import verdict_to_json
+
+    return json_module.dumps(verdict_to_json(verdict), indent=1) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    from gpufleet.files import write_atomically
+
+    write_atomically(path, text)

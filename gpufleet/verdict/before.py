@@ -1,0 +1,91 @@
+"""The stack before a change, from its state: what exists, as rules see resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.policy.resource import Options, Provider, Resource
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.wire import SECRET, SIGNATURE
+
+_HIDDEN = "[secret]"
+
+
+def stack_of_state(exported: Mapping[str, Any] | None) -> Stack:
+    """The stack that Pulumi's deployment JSON (version 3) describes; empty for None.
+
+    Secret values are left out. What waits to be deleted after a replacement does not count.
+    """
+    deployment = (exported or {}).get("deployment") or {}
+    states = [state for state in deployment.get("resources") or () if not state.get("delete")]
+    by_urn = {state["urn"]: state for state in states}
+    return Stack(_resource(state, by_urn) for state in states)
+
+
+def _resource(state: Mapping[str, Any], by_urn: Mapping[str, Mapping[str, Any]]) -> Resource:
+    secrets: set[str] = set()
+    inputs = _properties(state.get("inputs") or {}, secrets)
+    outputs = _properties(state.get("outputs") or {}, secrets)
+    return Resource(
+        type=state["type"],
+        name=_name(state["urn"]),
+        urn=state["urn"],
+        props={**outputs, **inputs},
+        inputs=inputs,
+        options=Options(
+            protect=bool(state.get("protect")),
+            ignore_changes=tuple(state.get("ignoreChanges") or ()),
+            aliases=tuple(each for each in state.get("aliases") or () if isinstance(each, str)),
+        ),
+        provider=_provider(state.get("provider"), by_urn),
+        parent=state.get("parent") or "",
+        dependencies=tuple(state.get("dependencies") or ()),
+        property_dependencies={
+            key: tuple(urns or ()) for key, urns in (state.get("propertyDependencies") or {}).items() if urns
+        },
+        secrets=frozenset(secrets),
+    )
+
+
+def _provider(reference: str | None, by_urn: Mapping[str, Mapping[str, Any]]) -> Provider | None:
+    urn = (reference or "").rpartition("::")[0]
+    state = by_urn.get(urn)
+    if state is None:
+        return None
+    inputs = _properties(state.get("inputs") or {}, set())
+    region = {"region": inputs["region"]} if "region" in inputs else {}
+    return Provider(state["type"], _name(urn), urn, region)
+
+
+def _name(urn: str) -> str:
+    # Type tokens and names may hold anything but this; a name may hold it too, after the fourth part.
+    return urn.split("::", 3)[-1]
+
+
+def _properties(values: Mapping[str, Any], secrets: set[str]) -> dict[str, Any]:
+    return {key: _plain(value, key, secrets) for key, value in values.items() if not key.startswith("__")}
+
+
+def _plain(value: Any, path: str, secrets: set[str]) -> Any:
+    if isinstance(value, dict):
+        if value.get(SIGNATURE) == SECRET:
+            secrets.add(path)
+            return _HIDDEN
+        return {
+            key: _plain(item, f"{path}.{key}", secrets) for key, item in value.items() if key != SIGNATURE
+        }
+    if isinstance(value, list):
+        return [_plain(item, f"{path}[{index}]", secrets) for index, item in enumerate(value)]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def unprotected(exported: Mapping[str, Any]) -> dict[str, Any]:
+    """The same deployment with no resource protected, so that a preview shows what protection would stop."""
+    deployment = dict(exported["deployment"])
+    deployment["resources"] = [
+        {key: value for key, value in state.items() if key != "protect"} for state in deployment["resources"]
+    ]
+    return {**exported, "deployment": deployment}

@@ -1,0 +1,298 @@
+"""One verdict from beginning to end: load, preview, judge, compare."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from gpufleet.checks import validate
+from gpufleet.cli.context import PROJECT, Cloud, Workspace
+from gpufleet.engine.api import Engine, StackRequest
+from gpufleet.errors import InputError
+from gpufleet.policy.change import Change, OpenChange, Step
+from gpufleet.policy.fleet import NOW, StackOfFleet, moment, open_stack
+from gpufleet.policy.judge import Judge
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.report import Found, found_of
+from gpufleet.policy.settings import Configured, configure
+from gpufleet.spec.models import FleetSpec
+from gpufleet.verdict import guard
+from gpufleet.verdict.account import ThrowawayAccount, throwaway_account
+from gpufleet.verdict.before import stack_of_state, unprotected
+from gpufleet.verdict.costs import compare_costs
+from gpufleet.verdict.git import Repository, Revision
+from gpufleet.verdict.locate import Locator
+from gpufleet.verdict.models import Base, ChangedResource, Guard, Open, Verdict
+from gpufleet.verdict.opens import OpenChanges
+from gpufleet.verdict.preview import PACK, Previewed, judged_preview, sandbox_request, stack_settings, why
+from gpufleet.verdict.racks import rack_differences
+from gpufleet.verdict.results import exemption_uses, rule_results
+from gpufleet.verdict.sides import NOTHING, Checkout, Side, check_out, side_of
+from gpufleet.verdict.steps import steps_of
+
+OnStep = Callable[[str], None]
+NO_BASE = "judged against a --base alone"
+DEPLOYED = "deployed"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """What is to be judged. `jobs` are jobs that run on node groups ("site/group" -> number).
+
+    With engine `pulumi` the preview is a real one in `cloud`, and before is what is deployed; `base`
+    then says only what the fleet file and the rules were.
+    """
+
+    workspace: Workspace
+    engine: Literal["embedded", "pulumi"] = "embedded"
+    cloud: Cloud | None = None
+    base: str | None = None
+    opens: tuple[str, ...] = ()
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    now: dt.datetime | None = None
+
+
+def check(request: CheckRequest, on_step: OnStep = lambda _line: None) -> Verdict:
+    """The verdict on an environment.
+
+    Raises InputError (SpecError with findings) for what is wrong with files, refs or programs, so that
+    nothing can be judged, and GpufleetError for faults that are not the user's.
+    """
+    started = time.monotonic()
+    if request.opens and request.base is None:
+        raise InputError(
+            "--open says what other changes add to the base, and there is no --base",
+            remedy="name the branch that all of them are meant for with --base",
+        )
+    with throwaway_account(start=request.engine == "embedded" or bool(request.opens)) as account:
+        return _Check(request, account, on_step).verdict(started)
+
+
+class _Check:
+    """One verdict in the making. Everything temporary lies in the account's folder."""
+
+    def __init__(self, request: CheckRequest, account: ThrowawayAccount, on_step: OnStep) -> None:
+        self._request = request
+        self._account = account
+        self._on_step = on_step
+        self._workspace = request.workspace
+        self._now = request.now or moment()
+        self._name = self._workspace.environment()
+        self._repository = Repository(self._workspace.root) if request.base is not None else None
+        # Refs first: a typing error is told at once.
+        self._base_at = self._revision(request.base)
+        self._opens_at = [found for ref in request.opens if (found := self._revision(ref)) is not None]
+        validated = validate(self._workspace.target, root=self._workspace.root)
+        self._warnings = tuple(f"{f.file}:{f.line}: {f.field}: {f.message}" for f in validated.findings)
+        config = stack_settings(self._workspace, self._name)
+        self._fleet = open_stack(
+            self._workspace.root, PROJECT, self._name, config, preview=True, now=self._now
+        )
+        self._configured = self._configure(self._fleet)
+
+    def _revision(self, ref: str | None) -> Revision | None:
+        return None if ref is None or self._repository is None else self._repository.revision(ref)
+
+    def _configure(self, fleet: StackOfFleet) -> tuple[Configured, ...]:
+        source = fleet.loaded.source if fleet.loaded else None
+        return configure(load_rules(self._workspace.root), fleet.around.spec, source)
+
+    # -- the verdict
+
+    def verdict(self, started: float) -> Verdict:
+        """Preview both sides, judge and compare."""
+        base = self._check_out_base()
+        before, state = NOTHING, self._account.folder / "state.json"
+        if self._request.engine == "pulumi":
+            before, previewed = self._real_preview(base)
+        else:
+            if base is not None and base.fleet is not None:
+                before = self._bring_up(base, state)
+            self._on_step(f"previewing {self._name}")
+            request = self._timed(sandbox_request(self._workspace, self._account, state))
+            previewed = self._preview(_embedded(), request)
+        opens = self._price_opens(before, state)
+        return self._assemble(base, before, previewed, opens, started)
+
+    def _check_out_base(self) -> Checkout | None:
+        if self._base_at is None or self._repository is None:
+            return None
+        return check_out(self._repository, self._base_at, self._workspace, self._account.folder / "base")
+
+    def _timed(self, request: StackRequest) -> StackRequest:
+        """The request with the verdict's own moment for the pack."""
+        return replace(request, env={**request.env, NOW: self._now.isoformat()})
+
+    def _preview(self, engine: Engine, request: StackRequest) -> Previewed:
+        pack = self._workspace.root / PACK
+        return judged_preview(engine, request, pack, self._account.folder / "report.json")
+
+    def _bring_up(self, base: Checkout, state: Path) -> Side:
+        """Make the base in the throwaway account, so that what the change does is the engine's own word."""
+        self._on_step(f"bringing up the base {base.name}")
+        engine = _embedded()
+        request = sandbox_request(base.workspace, self._account, state)
+        result = engine.up(request, lambda _event: None)
+        if not result.ok:
+            raise InputError(
+                f"the base {base.name} does not load: {why(result)}",
+                remedy="compare with a commit that works, or check without --base",
+            )
+        exported = engine.export(request)
+        stack = stack_of_state(exported)
+        if exported is not None:
+            # Else the preview would stop at the first protected resource, and show nothing after it.
+            state.write_text(json.dumps(unprotected(exported)), encoding="utf-8")
+        return side_of(base.fleet, stack, self._fleet.around.catalog, self._fleet.around.region)
+
+    def _real_preview(self, base: Checkout | None) -> tuple[Side, Previewed]:
+        from gpufleet.engine.select import select_engine
+
+        workspace, engine = self._workspace, select_engine("pulumi")
+        cloud = workspace.cloud(self._name, self._request.cloud)
+        self._on_step(f"previewing {self._name} with the Pulumi CLI in cloud {cloud}")
+        request = self._timed(workspace.request(self._name, cloud))
+        stack = stack_of_state(engine.export(request))
+        around = self._fleet.around
+        fleet = base.fleet if base is not None else self._fleet.loaded if len(stack) else None
+        before = side_of(fleet, stack, around.catalog, around.region) if len(stack) else NOTHING
+        return before, self._preview(engine, request)
+
+    def _price_opens(self, before: Side, state: Path) -> tuple[Open, ...]:
+        if not self._opens_at or self._repository is None:
+            return ()
+        opens = OpenChanges(
+            self._repository, self._workspace, self._account, state, before, self._fleet.around
+        )
+        return opens.price(self._opens_at, self._on_step)
+
+    # -- putting it together
+
+    def _assemble(
+        self, base: Checkout | None, before: Side, previewed: Previewed, opens: Sequence[Open], started: float
+    ) -> Verdict:
+        around, loaded = self._fleet.around, self._fleet.loaded
+        if loaded is None or around.spec is None or around.plan is None:
+            raise AssertionError("validate() has found the fleet file")
+        report = previewed.report
+        after = Side(loaded, around.plan, report.stack, around.cost_of(report.stack))
+        compared = base is not None or self._request.engine == "pulumi"
+        steps = steps_of(previewed.events, before.stack, report.stack)
+        locator = Locator(around.spec, loaded.source, (report.stack, before.stack))
+        found = list(report.found)
+        if compared:
+            found += self._judge_change(base, before, after, steps, opens)
+        spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
+        touched = self._touched(spec_before)
+        rules = list(rule_results(self._configured, found, locator, no_change="" if compared else NO_BASE))
+        if compared:
+            rules.append(guard.protection_result(steps, locator))
+        if base is not None:
+            rules.append(guard.guard_result(touched, locator))
+        if opens:
+            rules.append(guard.open_changes_result(opens, locator))
+        racks_before = (before.fleet.spec, before.plan) if before.fleet and before.plan else None
+        return Verdict(
+            environment=self._name,
+            engine=self._request.engine,
+            judged_at=self._now,
+            fleet_file=loaded.source.file,
+            base=self._base(base, before),
+            rules=tuple(rules),
+            changes=_changes(steps, locator, before),
+            unchanged=sum(step.operation == "same" for step in steps),
+            costs=compare_costs(
+                before.cost if compared else None,
+                after.cost,
+                around.plan.budget.monthly,
+                self._now.date(),
+            ),
+            racks=rack_differences(racks_before, (around.spec, around.plan), around.catalog),
+            exemptions=exemption_uses(around.spec.exemptions, found, loaded.source, self._now.date()),
+            guard=touched,
+            open_changes=tuple(opens),
+            prefix=self._repository.prefix if self._repository else _prefix(self._workspace.root),
+            seconds=time.monotonic() - started,
+            warnings=self._warnings,
+        )
+
+    def _judge_change(
+        self,
+        base: Checkout | None,
+        before: Side,
+        after: Side,
+        steps: tuple[Step, ...],
+        opens: Sequence[Open],
+    ) -> list[Found]:
+        around = self._fleet.around
+        judge = Judge(self._configured, around, around.spec.exemptions if around.spec else ())
+        change = Change(
+            steps=steps,
+            before=before.stack,
+            after=after.stack,
+            cost_before=before.cost,
+            cost_after=after.cost,
+            open_changes=tuple(
+                OpenChange(each.name, each.increase) for each in opens if each.increase is not None
+            ),
+            jobs=self._request.jobs,
+            spec_before=base.fleet.spec if base is not None and base.fleet is not None else None,
+        )
+        return [found_of(judgement) for judgement in judge.change(change)]
+
+    def _touched(self, spec_before: FleetSpec | None) -> Guard:
+        if self._repository is None or self._base_at is None or self._fleet.around.spec is None:
+            return Guard()
+        files = self._repository.changed(self._base_at, PACK)
+        return Guard(files, guard.loosened(spec_before, self._fleet.around.spec))
+
+    def _base(self, base: Checkout | None, before: Side) -> Base | None:
+        if self._request.engine == "pulumi":
+            return Base(DEPLOYED, base.revision.commit if base else "", not len(before.stack))
+        if base is None:
+            return None
+        return Base(base.revision.ref, base.revision.commit, base.fleet is None)
+
+
+def _changes(steps: Sequence[Step], locator: Locator, before: Side) -> tuple[ChangedResource, ...]:
+    """The steps that change something, with the site and the owner that a resource has, or had."""
+    fleet = before.fleet
+    former = Locator(fleet.spec, fleet.source, (before.stack,)) if fleet is not None else locator
+    found: list[ChangedResource] = []
+    for step in steps:
+        if step.operation == "same":
+            continue
+        place = (locator if step.after is not None else former).place(step.urn)
+        found.append(
+            ChangedResource(
+                urn=step.urn,
+                type=step.resource.type,
+                name=step.resource.name,
+                operation=step.operation,
+                site=place.site,
+                owner=place.owner,
+                diff=step.diff,
+                replace_keys=step.replace_keys,
+                protected=step.before is not None and step.before.options.protect,
+            )
+        )
+    return tuple(found)
+
+
+def _prefix(root: Path) -> str:
+    """Where the checkout lies in its repository; empty where it is in none."""
+    try:
+        return Repository(root).prefix
+    except InputError:
+        return ""
+
+
+def _embedded() -> Engine:
+    from gpufleet.engine.embedded.engine import EmbeddedEngine
+
+    return EmbeddedEngine()

@@ -1,0 +1,79 @@
+"""What a change does to the cost, line by line."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable
+from decimal import Decimal
+
+from gpufleet.pricing.models import ResourceCost, StackCost
+from gpufleet.verdict.models import CostDifference, Costs
+
+
+def compare_costs(
+    before: StackCost | None, after: StackCost, budget: Decimal | None, today: dt.date
+) -> Costs:
+    """The cost after a change beside that before it (None: there is nothing to compare with)."""
+    old = _by_key(before.lines if before else ())
+    new = _by_key(after.lines)
+    lines = tuple(
+        _difference(old.get(key), new.get(key), compared=before is not None)
+        for key in dict.fromkeys([*new, *old])
+    )
+    oldest = _oldest(after)
+    return Costs(
+        before=None if before is None else before.total.expected,
+        after=after.total.expected,
+        at_max=after.total.maximum,
+        currency=after.currency,
+        budget=budget,
+        upfront_before=None if before is None else before.upfront,
+        upfront=after.upfront,
+        lines=lines,
+        unknown=tuple(line for line in lines if line.reason),
+        not_counted=after.not_counted,
+        oldest_price=oldest,
+        oldest_price_days=None if oldest is None else (today - oldest).days,
+    )
+
+
+def _by_key(lines: Iterable[ResourceCost]) -> dict[tuple[str, ...], ResourceCost]:
+    """Lines by what stays the same over a change; several of a kind of one resource by their order."""
+    found: dict[tuple[str, ...], ResourceCost] = {}
+    count: Counter[tuple[str, ...]] = Counter()
+    for line in lines:
+        # The racks of a site have no URN.
+        key = (line.urn, line.site, line.owner, line.kind, line.name)
+        found[*key, str(count[key])] = line
+        count[key] += 1
+    return found
+
+
+def _difference(old: ResourceCost | None, new: ResourceCost | None, *, compared: bool) -> CostDifference:
+    line = new or old
+    if line is None:
+        raise AssertionError("a line is on one side at least")
+    changed = compared and (
+        old is None
+        or new is None
+        or (old.expected, old.maximum, old.upfront) != (new.expected, new.maximum, new.upfront)
+    )
+    return CostDifference(
+        what=line.what,
+        site=line.site,
+        owner=line.owner,
+        before=old.expected if old else None,
+        after=new.expected if new else None,
+        at_max=new.maximum if new else None,
+        changed=changed,
+        urn=line.urn,
+        reason="" if new is None or new.known else new.reason or "no price is known",
+        upfront=new.upfront if new else Decimal(0),
+        basis=line.basis,
+    )
+
+
+def _oldest(cost: StackCost) -> dt.date | None:
+    dates = [line.date for line in cost.lines if line.date]
+    return min((dt.date.fromisoformat(date) for date in dates), default=None)

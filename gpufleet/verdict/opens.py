@@ -1,0 +1,68 @@
+"""What other open changes would add to the month, each by itself on top of the base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpufleet.cli.context import Workspace
+from gpufleet.engine.embedded.engine import EmbeddedEngine
+from gpufleet.errors import GpufleetError, SpecError
+from gpufleet.policy.context import Surroundings
+from gpufleet.verdict.account import ThrowawayAccount
+from gpufleet.verdict.git import Repository, Revision
+from gpufleet.verdict.models import Open
+from gpufleet.verdict.preview import judged_preview, recording_pack, sandbox_request
+from gpufleet.verdict.sides import Side, check_out, side_of
+
+AT_ONCE = 2
+"""Previews at a time: each is a program, two providers and a policy pack."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChanges:
+    """What pricing needs: the repository, the environment, the base's state and cost."""
+
+    repository: Repository
+    head: Workspace
+    account: ThrowawayAccount
+    state: Path
+    before: Side
+    around: Surroundings
+
+    def price(self, revisions: Sequence[Revision], on_step: Callable[[str], None]) -> tuple[Open, ...]:
+        """Every change with its increase; one that cannot be priced says why, and raises nothing."""
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="open-change") as pool:
+            waits = []
+            for number, revision in enumerate(revisions):
+                on_step(f"pricing the open change {revision.ref}")
+                waits.append(pool.submit(self._one, revision, self.account.folder / f"open-{number}"))
+            return tuple(wait.result() for wait in waits)
+
+    def _one(self, revision: Revision, folder: Path) -> Open:
+        try:
+            return self._priced(revision, folder)
+        except SpecError as error:
+            first = error.findings[0]
+            return Open(revision.ref, None, f"{first.file}:{first.line}: {first.message}")
+        except GpufleetError as error:
+            return Open(revision.ref, None, error.message)
+
+    def _priced(self, revision: Revision, folder: Path) -> Open:
+        checkout = check_out(self.repository, revision, self.head, folder)
+        if checkout.fleet is None:
+            return Open(revision.ref, None, f"it has no environment {self.head.target}")
+        pack = recording_pack(folder.with_name(f"{folder.name}-pack"), self.head.root)
+        report = folder.with_name(f"{folder.name}.json")
+        request = sandbox_request(checkout.workspace, self.account, self.state)
+        seen = judged_preview(EmbeddedEngine(), request, pack, report, about=checkout.name).report
+        side = side_of(checkout.fleet, seen.stack, self.around.catalog, self.around.region)
+        # What the base does not know either is no fault of this change.
+        known = {line.urn for line in self.before.cost.unknown}
+        unknown = [line for line in side.cost.unknown if line.urn not in known]
+        if unknown:
+            names = ", ".join(line.name or line.what for line in unknown[:3])
+            return Open(revision.ref, None, f"the price of {names} is unknown")
+        return Open(revision.ref, side.cost.total.expected - self.before.cost.total.expected)

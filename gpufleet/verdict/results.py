@@ -1,0 +1,104 @@
+"""From what the rules found to a result for each rule, with the places in the fleet file."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gpufleet.policy import exemptions
+from gpufleet.policy.report import Found
+from gpufleet.policy.rule import Rule
+from gpufleet.policy.settings import Configured
+from gpufleet.spec.policy import Exemption
+from gpufleet.spec.source import SourceMap
+from gpufleet.verdict.locate import Locator
+from gpufleet.verdict.models import Effect, ExemptionUse, RuleResult, Status, Violated
+
+STACK = "stack"
+_ROOT = "pulumi:pulumi:Stack"
+
+
+def rule_results(
+    configured: Iterable[Configured], found: Sequence[Found], locator: Locator, *, no_change: str = ""
+) -> tuple[RuleResult, ...]:
+    """A result for each rule, in the order of the pack; `no_change` says why no change was judged."""
+    by_rule: dict[str, list[Found]] = {}
+    for each in found:
+        by_rule.setdefault(each.rule, []).append(each)
+    return tuple(_result(each, by_rule.get(each.rule.name, ()), locator, no_change) for each in configured)
+
+
+def _result(each: Configured, found: Sequence[Found], locator: Locator, no_change: str) -> RuleResult:
+    rule: Rule[Any] = each.rule
+    violations = tuple(_violated(one, locator) for one in found)
+    skipped = rule.scope == "change" and bool(no_change) and each.enforcement != "disabled"
+    return RuleResult(
+        name=rule.name,
+        group=rule.group,
+        scope=rule.scope,
+        title=rule.title,
+        why=rule.why,
+        fix=rule.fix,
+        severity=rule.severity,
+        enforcement=each.enforcement,
+        status="disabled" if skipped or each.enforcement == "disabled" else status_of(violations),
+        violations=violations,
+        framework=rule.framework,
+        note=no_change if skipped else "",
+    )
+
+
+def status_of(violations: Iterable[Violated]) -> Status:
+    """What violations make of their rule: the worst of them counts."""
+    effects = {violation.effect for violation in violations}
+    if "mandatory" in effects:
+        return "failed"
+    if "advisory" in effects:
+        return "advisory"
+    return "exempted" if effects else "passed"
+
+
+def _violated(found: Found, locator: Locator) -> Violated:
+    whole = not found.urn or is_stack(found.urn)
+    file, line = locator.at("" if whole else found.urn, found.fleet_field)
+    effect: Effect = (
+        "exempted" if found.exempted else "mandatory" if found.level == "mandatory" else "advisory"
+    )
+    return Violated(
+        resource=STACK if whole else found.urn,
+        name=STACK if whole else name_of(found.urn),
+        message=found.message,
+        remedy=found.remedy,
+        file=file,
+        line=line,
+        effect=effect,
+        prop=found.prop,
+        unknown=found.unknown,
+    )
+
+
+def is_stack(urn: str) -> bool:
+    """Whether a URN is that of the stack itself."""
+    return urn.split("::")[-2:-1] == [_ROOT]
+
+
+def name_of(urn: str) -> str:
+    """The name in a URN."""
+    return urn.split("::", 3)[-1]
+
+
+def exemption_uses(
+    granted: Sequence[Exemption], found: Sequence[Found], source: SourceMap, today: dt.date
+) -> tuple[ExemptionUse, ...]:
+    """Every exemption of the fleet with how many violations it covers, in the order of the files."""
+    uses: list[ExemptionUse] = []
+    for index, exemption in enumerate(granted):
+        used = sum(
+            exemptions.find([exemption], each.rule, each.urn, name_of(each.urn), today) is not None
+            for each in found
+            if each.rule == exemption.rule
+        )
+        file, line = source.at(("exemptions", index))
+        uses.append(ExemptionUse(exemption, exemption.expires >= today, used, file, line))
+    return tuple(uses)

@@ -1,0 +1,91 @@
+"""The two sides of a change: a fleet before and after it, each with its stack and its cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpufleet.catalog import Catalog
+from gpufleet.cli.context import Workspace
+from gpufleet.errors import InputError, SpecError
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+from gpufleet.policy.exemption_file import with_exemption_file
+from gpufleet.policy.stack import Stack
+from gpufleet.pricing.models import StackCost
+from gpufleet.spec.load import FLEET_FILE, STACKS, LoadedFleet, load_fleet
+from gpufleet.verdict.git import Repository, Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A fleet on one side of a change. `fleet` and `plan` are None where there is no fleet (yet)."""
+
+    fleet: LoadedFleet | None
+    plan: FleetPlan | None
+    stack: Stack
+    cost: StackCost
+
+
+NOTHING = Side(None, None, Stack(()), StackCost())
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """The files of a commit, in a folder of the verdict's. `fleet` is None where the commit lacks it."""
+
+    revision: Revision
+    workspace: Workspace
+    fleet: LoadedFleet | None
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"{self.revision.ref[:80]} ({self.revision.commit[:12]})"
+
+
+def check_out(repository: Repository, revision: Revision, head: Workspace, folder: Path) -> Checkout:
+    """The files of a commit with the fleet that corresponds to the one of `head`.
+
+    Raises SpecError for a fleet file of the commit that does not hold; its findings name the ref.
+    """
+    root = repository.export(revision, folder)
+    workspace = Workspace(root, _target(head, root))
+    try:
+        fleet = _fleet(workspace)
+    except SpecError as error:
+        raise SpecError(
+            [replace(each, file=f"{revision.ref}:{each.file}") for each in error.findings]
+        ) from None
+    return Checkout(revision, workspace, fleet)
+
+
+def _target(head: Workspace, root: Path) -> str:
+    if not head.is_path:
+        return head.target
+    try:
+        return str(root / Path(head.target).relative_to(head.root.resolve()))
+    except ValueError:
+        raise InputError(
+            f"{head.target} lies outside of the checkout, so no ref has it",
+            remedy="leave --base and --open out, or move the file below stacks/",
+        ) from None
+
+
+def _fleet(workspace: Workspace) -> LoadedFleet | None:
+    path = (
+        Path(workspace.target)
+        if workspace.is_path
+        else workspace.root / STACKS / workspace.target / FLEET_FILE
+    )
+    if not path.exists():
+        return None
+    return with_exemption_file(load_fleet(workspace.target, root=workspace.root), workspace.root)
+
+
+def side_of(fleet: LoadedFleet | None, stack: Stack, catalog: Catalog, region: str) -> Side:
+    """A side with its cost, by the catalog that the verdict goes by."""
+    from gpufleet.pricing import price_stack
+
+    plan = build_plan(fleet.spec, catalog) if fleet is not None else None
+    return Side(fleet, plan, stack, price_stack(stack, catalog, plan, default_region=region))

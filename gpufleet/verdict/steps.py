@@ -1,0 +1,51 @@
+"""From an engine's events to the steps of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpufleet.engine.api import Op, ResourceEvent
+from gpufleet.policy.change import Operation, Step
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.stack import Stack
+
+_OPERATIONS: dict[Op, Operation] = {
+    Op.CREATE: "create",
+    Op.UPDATE: "update",
+    Op.DELETE: "delete",
+    Op.REPLACE: "replace",
+    Op.CREATE_REPLACEMENT: "replace",
+    Op.SAME: "same",
+    Op.READ: "same",
+    Op.REFRESH: "same",
+}
+_STACK = "pulumi:pulumi:Stack"
+
+
+def steps_of(events: Iterable[ResourceEvent], before: Stack, after: Stack) -> tuple[Step, ...]:
+    """One step for each resource that a preview reports, in its order; the stack itself has none.
+
+    A resource of which neither side knows (a default provider) has none either.
+    """
+    told: dict[str, ResourceEvent] = {}
+    for event in events:
+        if event.status != "done" or event.type == _STACK or event.op not in _OPERATIONS:
+            continue
+        # Engines report a replacement in up to three steps; the one that names its reasons counts.
+        known = told.get(event.urn)
+        if known is None or (known.op is not Op.REPLACE and event.op is not Op.CREATE_REPLACEMENT):
+            told[event.urn] = event
+    steps: list[Step] = []
+    for urn, event in told.items():
+        operation = _OPERATIONS[event.op]
+        new = after.by_urn.get(urn) if operation != "delete" else None
+        old = _former(urn, new, before) if operation != "create" else None
+        if new is not None or old is not None:
+            steps.append(Step(urn, operation, old, new, event.diff, event.replace_keys))
+    return tuple(steps)
+
+
+def _former(urn: str, new: Resource | None, before: Stack) -> Resource | None:
+    """The resource before the change, also under a name that it had then."""
+    names = (urn, *(new.options.aliases if new is not None else ()))
+    return next((before.by_urn[name] for name in names if name in before.by_urn), None)
