@@ -1,0 +1,99 @@
+"""The stack that our program registers for an environment, with every value known, as rules see it.
+
+A preview leaves ids and all that is computed from them unknown, such as whole IAM policies. Here
+the program runs on the SDK's mocks, which answer as if everything were created, so that rules and
+third-party judges can look into what a preview hides.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi.runtime
+from pulumi.runtime.mocks import MockMonitor, set_mocks
+
+from gpufleet.catalog import load_catalog
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+from gpufleet.policy import wire
+from gpufleet.policy.resource import Options, Provider, Resource
+from gpufleet.policy.stack import Stack
+from gpufleet.spec.load import load_fleet
+from tests.unit.components.recording import EchoMocks
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = "gpufleet"
+
+
+class CollectingMonitor(MockMonitor):
+    """A mock monitor that keeps each registration as a resource of a policy stack."""
+
+    def __init__(self) -> None:
+        super().__init__(EchoMocks())
+        self.collected: dict[str, Resource] = {}
+        self._lock = threading.Lock()
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        secrets: set[str] = set()
+        inputs = wire.properties(request.object, secrets)
+        state = wire.properties(response.object) if response.HasField("object") else {}
+        outputs = {**state, "id": response.id} if request.custom else state
+        with self._lock:
+            self.collected[response.urn] = Resource(
+                type=request.type,
+                name=request.name,
+                urn=response.urn,
+                props={**outputs, **inputs},
+                inputs=inputs,
+                options=Options(
+                    protect=request.protect,
+                    ignore_changes=tuple(request.ignoreChanges),
+                    delete_before_replace=request.deleteBeforeReplace or None,
+                ),
+                provider=self._provider(request.provider),
+                parent=request.parent,
+                dependencies=tuple(request.dependencies),
+                property_dependencies={
+                    key: tuple(each.urns) for key, each in request.propertyDependencies.items()
+                },
+                secrets=frozenset(secrets),
+            )
+        return response
+
+    def _provider(self, reference: str) -> Provider | None:
+        urn = reference.rpartition("::")[0]
+        made = self.collected.get(urn)
+        return None if made is None else Provider(made.type, made.name, urn, made.props)
+
+
+@cache
+def plan_of(environment: str) -> FleetPlan:
+    """The plan of an environment of this checkout."""
+    return build_plan(load_fleet(environment, root=ROOT).spec, load_catalog())
+
+
+def collect(environment: str, program: Callable[[], None] | None = None) -> Stack:
+    """What the program of the environment registers. Raises what the program raises."""
+    monitor = CollectingMonitor()
+    set_mocks(monitor.mocks, project=PROJECT, stack=environment, preview=False, monitor=monitor)
+
+    @pulumi.runtime.test
+    def run() -> None:
+        (program or _program(environment))()
+
+    run()  # type: ignore[no-untyped-call]
+    return Stack(monitor.collected.values())
+
+
+def _program(environment: str) -> Callable[[], None]:
+    from stacks.program import build_fleet
+    from stacks.settings import Settings
+
+    settings = Settings("sandbox", environment, True, None, {}, {})
+    return lambda: build_fleet(plan_of(environment), settings)

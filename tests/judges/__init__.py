@@ -1,0 +1,1 @@
+"""Third parties that judge the resources of our program."""

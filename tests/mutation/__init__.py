@@ -1,0 +1,1 @@
+"""Mutation test: weakens what protects our components, and asks which rule or test notices."""
