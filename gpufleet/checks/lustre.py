@@ -6,13 +6,10 @@ import datetime as dt
 from collections.abc import Iterator
 
 from gpufleet.catalog import Catalog
+from gpufleet.catalog.lustre import METADATA_IOPS, is_size, nearest_sizes, size_steps
 from gpufleet.checks.rules import Fleet, Problem, check, listed
 from gpufleet.plan.storage import DEPLOYMENTS, lustre_zone
 from gpufleet.spec.models import Lustre
-
-METADATA_IOPS = (1500, 3000, 6000, *range(12_000, 192_001, 12_000))
-"""What can be provisioned on SSD file systems (FSx API Reference,
-FileSystemLustreMetadataConfiguration)."""
 
 LONGEST_BACKUP = dt.timedelta(days=90)
 
@@ -60,9 +57,9 @@ def lustre_capacity(fleet: Fleet) -> Iterator[Problem]:
             continue
         first, multiple = steps
         gib = int(lustre.capacity.gib)
-        if gib == first or (gib > 0 and gib % multiple == 0):
+        if is_size(gib, steps):
             continue
-        below, above = _neighbours(gib, first, multiple)
+        below, above = nearest_sizes(gib, steps)
         kind = "an EFA-enabled file system" if lustre.efa else "a file system"
         at = f" at {lustre.throughput}" if lustre.efa and lustre.throughput is not None else ""
         rule = f"a multiple of {multiple:,} GiB" + (f", or {first:,} GiB" if first != multiple else "")
@@ -75,24 +72,8 @@ def lustre_capacity(fleet: Fleet) -> Iterator[Problem]:
 
 def _steps(lustre: Lustre, catalog: Catalog) -> tuple[int, int] | None:
     """First size and multiple of a file system; None where another rule has to be kept first."""
-    deployment = DEPLOYMENTS[lustre.deployment]
     throughput = lustre.throughput.mb_s_per_tib if lustre.throughput is not None else None
-    same = [tier for tier in catalog.lustre_tiers if tier.deployment == deployment]
-    exact = [tier for tier in same if tier.throughput == throughput]
-    if lustre.efa:
-        if not exact or exact[0].efa_multiple_gib is None:
-            return None
-        return exact[0].efa_multiple_gib, exact[0].efa_multiple_gib
-    tiers = exact or same
-    return (tiers[0].first_gib, tiers[0].multiple_gib) if tiers else None
-
-
-def _neighbours(gib: int, first: int, multiple: int) -> tuple[int | None, int]:
-    """The nearest sizes below and above."""
-    under = gib // multiple * multiple
-    below = max((size for size in (first, under) if 0 < size < gib), default=None)
-    above = min(size for size in (first, under + multiple) if size > gib)
-    return below, above
+    return size_steps(catalog, DEPLOYMENTS[lustre.deployment], throughput, efa=lustre.efa)
 
 
 @check("lustre-efa")

@@ -102,6 +102,18 @@ def launches(stack: Stack) -> tuple[Launch, ...]:
     return found
 
 
+def orphan_schedules(stack: Stack) -> Iterator[Resource]:
+    """Scheduled actions that set the maximum of a group which this stack does not hold."""
+    groups = stack.of_type(AUTO_SCALING_GROUP, NODE_GROUP)
+    names = {each.get("name") for each in groups if isinstance(each.get("name"), str)}
+    for schedule in stack.of_type(SCHEDULE):
+        own = declared(schedule)
+        known = stack.references(schedule, "autoscalingGroupName", types=(AUTO_SCALING_GROUP, NODE_GROUP))
+        raises = own.get("maxSize") is not None and number(own.get("maxSize")) not in (0, -1)
+        if raises and not known and own.get("autoscalingGroupName") not in names:
+            yield own
+
+
 def workload_of(resource: Resource, plan: FleetPlan | None) -> str:
     """What the nodes are for: as the fleet's plan says of the group that the tags name, else the label."""
     tags = tags_of(resource)

@@ -1,0 +1,45 @@
+"""Which FSx for Lustre file systems can be created: sizes, throughputs and metadata IOPS.
+
+The figures are the catalog's (`LustreTier`); this holds the arithmetic, for the fleet file's checks
+and for the rules over resources alike. Deployment types are in AWS's words (`PERSISTENT_2`).
+"""
+
+from __future__ import annotations
+
+from gpufleet.catalog.catalog import Catalog
+
+METADATA_IOPS = (1500, 3000, 6000, *range(12_000, 192_001, 12_000))
+"""What can be provisioned on SSD file systems (FSx API Reference,
+FileSystemLustreMetadataConfiguration)."""
+
+
+def size_steps(
+    catalog: Catalog, deployment: str, throughput: int | None, *, efa: bool
+) -> tuple[int, int] | None:
+    """First size and multiple in GiB; None where the tier is unknown or has no EFA.
+
+    A throughput that the deployment type does not have leaves its sizes as they are.
+    """
+    same = [tier for tier in catalog.lustre_tiers if tier.deployment == deployment]
+    exact = [tier for tier in same if tier.throughput == throughput]
+    if efa:
+        if not exact or exact[0].efa_multiple_gib is None:
+            return None
+        return exact[0].efa_multiple_gib, exact[0].efa_multiple_gib
+    tiers = exact or same
+    return (tiers[0].first_gib, tiers[0].multiple_gib) if tiers else None
+
+
+def is_size(gib: int, steps: tuple[int, int]) -> bool:
+    """Whether a file system of `gib` GiB can be created."""
+    first, multiple = steps
+    return gib == first or (gib > 0 and gib % multiple == 0)
+
+
+def nearest_sizes(gib: int, steps: tuple[int, int]) -> tuple[int | None, int]:
+    """The nearest sizes below and above, in GiB."""
+    first, multiple = steps
+    under = gib // multiple * multiple
+    below = max((size for size in (first, under) if 0 < size < gib), default=None)
+    above = min(size for size in (first, under + multiple) if size > gib)
+    return below, above

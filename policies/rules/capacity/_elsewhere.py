@@ -1,0 +1,77 @@
+"""Capacity that something else than EC2's own launchers starts: its types are read, its number is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.catalog import Catalog
+from gpufleet.policy.launches import declared
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Violation
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import CLUSTER
+
+DEDICATED_HOST = "aws:ec2/dedicatedHost:DedicatedHost"
+ENDPOINT_CONFIGURATION = "aws:sagemaker/endpointConfiguration:EndpointConfiguration"
+NOTEBOOK = "aws:sagemaker/notebookInstance:NotebookInstance"
+EMR_CLUSTER = "aws:emr/cluster:Cluster"
+EMR_GROUP = "aws:emr/instanceGroup:InstanceGroup"
+EMR_FLEET = "aws:emr/instanceFleet:InstanceFleet"
+GAME_FLEET = "aws:gamelift/fleet:Fleet"
+CAPACITY_PROVIDER = "aws:ecs/capacityProvider:CapacityProvider"
+NODE_POOLS = ("kubernetes:karpenter.sh/v1:NodePool", "kubernetes:karpenter.sh/v1beta1:NodePool")
+
+TYPES_ELSEWHERE = {
+    DEDICATED_HOST: ("instanceType",),
+    NOTEBOOK: ("instanceType",),
+    ENDPOINT_CONFIGURATION: ("productionVariants[].instanceType", "shadowProductionVariants[].instanceType"),
+    EMR_CLUSTER: ("masterInstanceGroup.instanceType", "coreInstanceGroup.instanceType"),
+    EMR_GROUP: ("instanceType",),
+    EMR_FLEET: ("instanceTypeConfigs[].instanceType",),
+    GAME_FLEET: ("ec2InstanceType",),
+}
+"""Where instance types are written by services that start instances of their own."""
+
+
+def types_written(resource: Resource) -> Iterator[tuple[str, object]]:
+    """(path, value) of each instance type that a resource of `TYPES_ELSEWHERE` declares."""
+    own = declared(resource)
+    for path in TYPES_ELSEWHERE[resource.type]:
+        head, _, tail = path.partition("[].")
+        if not tail:
+            if own.get(path) is not None:
+                yield path, own.get(path)
+            continue
+        for where, item in own.items(head):
+            value = item.get(tail) if isinstance(item, dict) else item
+            if value is not None:
+                yield f"{where}.{tail}", value
+
+
+def uncounted(stack: Stack, catalog: Catalog) -> Iterator[Violation]:
+    """What may start GPUs in numbers that nothing here can count."""
+    for resource in stack.of_type(*TYPES_ELSEWHERE):
+        for prop, value in types_written(resource):
+            known = catalog.instances.get(value.removeprefix("ml.")) if isinstance(value, str) else None
+            if known is None or known.gpu is not None or "gpu" in known.unverified:
+                yield _violation(resource, f"{prop} may have GPUs ({resource.show(prop)})", prop)
+    for cluster in stack.of_type(CLUSTER):
+        if declared(cluster).get("computeConfig.enabled", False) is not False:
+            yield _violation(cluster, "EKS Auto Mode starts nodes without a maximum", "computeConfig.enabled")
+    for provider in stack.of_type(CAPACITY_PROVIDER):
+        if declared(provider).get("managedInstancesProvider") is not None:
+            yield _violation(provider, "ECS Managed Instances have no maximum", "managedInstancesProvider")
+    for pool in stack.of_type(*NODE_POOLS):
+        limits = pool.get("spec.limits")
+        if not isinstance(limits, dict) or limits.get("nvidia.com/gpu") not in (0, "0"):
+            yield _violation(pool, "Karpenter starts nodes of its own choice", "spec.limits")
+
+
+def _violation(resource: Resource, why: str, prop: str) -> Violation:
+    return Violation(
+        f"its GPUs cannot be counted: {why}",
+        "use a node group or an Auto Scaling group with a maximum",
+        urn=resource.urn,
+        prop=prop,
+        unknown=True,
+    )

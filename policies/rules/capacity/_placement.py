@@ -1,0 +1,57 @@
+"""Placement groups that launches are put into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpufleet.policy.launches import Launch, declared
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import PLACEMENT_GROUP
+
+_PLACES = (
+    "placement.groupName",
+    "placement.groupId",
+    "placementGroup",
+    "placementGroupId",
+    "computeResources.placementGroup",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A placement group that a resource names at `prop`; `group` where it is of this stack."""
+
+    resource: Resource
+    prop: str
+    group: Resource | None
+    name: object
+
+
+def placements(stack: Stack, launch: Launch) -> Iterator[Placed]:
+    """The placement groups that the launch or its templates name."""
+    for source in (launch.resource, *launch.templates):
+        yield from placements_of(stack, source)
+
+
+def placements_of(stack: Stack, source: Resource) -> Iterator[Placed]:
+    """The placement groups that one resource names."""
+    for path in _PLACES:
+        value = source.get(path)
+        if value is None or value == "":
+            continue
+        top = path.partition(".")[0]
+        found = stack.references(source, top, types=(PLACEMENT_GROUP,))
+        named = [each for each in stack.of_type(PLACEMENT_GROUP) if value in _names(each)]
+        yield Placed(source, path, next(iter([*found, *named]), None), value)
+
+
+def _names(group: Resource) -> list[str]:
+    known = (group.get(prop) for prop in ("name", "id", "placementGroupId"))
+    return [value for value in known if isinstance(value, str)]
+
+
+def strategy(group: Resource) -> object:
+    """The strategy of a placement group of this stack."""
+    return declared(group).get("strategy")

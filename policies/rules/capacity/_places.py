@@ -1,0 +1,32 @@
+"""Where a resource of AWS is: its region, by its own property, its provider, or the stack's configuration."""
+
+from __future__ import annotations
+
+from gpufleet.policy.context import Surroundings
+from gpufleet.policy.resource import UNKNOWN, Resource, Unknown
+
+
+def region_of(resource: Resource, around: Surroundings) -> str | Unknown:
+    """The region; empty where nothing names one, UNKNOWN where it is not known yet."""
+    own = resource.get("region")
+    if own is UNKNOWN and resource.inputs is not None and "region" not in resource.inputs:
+        own = None
+    if own is not None:
+        return UNKNOWN if own is UNKNOWN else str(own)
+    provider = resource.provider
+    if provider is not None and "region" in provider.props:
+        value = provider.props["region"]
+        return UNKNOWN if value is UNKNOWN else str(value or "")
+    return around.region
+
+
+def site_regions(around: Surroundings) -> tuple[str, ...]:
+    """The regions of the fleet's cloud sites; none without a fleet file."""
+    return tuple(dict.fromkeys(site.region for site in around.spec.cloud)) if around.spec is not None else ()
+
+
+def site_zones(around: Surroundings) -> tuple[str, ...]:
+    """The zones of the fleet's cloud sites; none without a fleet file."""
+    if around.spec is None:
+        return ()
+    return tuple(dict.fromkeys(zone for site in around.spec.cloud for zone in site.zones))

@@ -1,0 +1,169 @@
+"""Reservations of a stack: what each holds, and which launches go into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from gpufleet.policy.launch_inputs import Number, number
+from gpufleet.policy.launches import Launch, declared, launches
+from gpufleet.policy.resource import UNKNOWN, Resource, Unknown
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION, SUBNET
+
+_SPEC = "capacityReservationSpecification"
+_TARGET = f"{_SPEC}.capacityReservationTarget"
+_SUBNETS = ("subnetIds", "vpcZoneIdentifiers", "subnetId", "launchTemplateConfigs", "computeResources")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A Capacity Block or On-Demand Capacity Reservation of the stack and what it holds."""
+
+    resource: Resource
+    type: str | Unknown
+    count: Number
+    zones: frozenset[str] | Unknown
+    open: bool
+
+    @property
+    def block(self) -> bool:
+        """Whether it is a Capacity Block."""
+        return self.resource.type == CAPACITY_BLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How one launch uses reservations: those of the stack, and others by id (or UNKNOWN).
+
+    `preference` is what it says of open ones (`open`, `none`, ...), empty where it says nothing.
+    """
+
+    held: tuple[Held, ...] = ()
+    foreign: tuple[str | Unknown, ...] = ()
+    preference: str | Unknown = ""
+
+    @property
+    def targeted(self) -> bool:
+        """Whether it names any reservation."""
+        return bool(self.held or self.foreign)
+
+
+class Reservations:
+    """The reservations of one stack and their use."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self.held = tuple(self._held(each) for each in stack.of_type(CAPACITY_BLOCK, CAPACITY_RESERVATION))
+        self._by_urn = {each.resource.urn: each for each in self.held}
+        self._by_id = {value: each for each in self.held if isinstance(value := each.resource.get("id"), str)}
+        self.launches = launches(stack)
+        self.uses = {launch.resource.urn: self._use(launch) for launch in self.launches}
+        self.zones = {launch.resource.urn: self._zones(launch) for launch in self.launches}
+
+    def use(self, launch: Launch) -> Use:
+        """How the launch uses reservations."""
+        return self.uses[launch.resource.urn]
+
+    def into(self, held: Held) -> list[Launch]:
+        """The launches that name the reservation."""
+        return [launch for launch in self.launches if held in self.use(launch).held]
+
+    def falls_into(self, launch: Launch, held: Held) -> bool:
+        """Whether every instance of the launch matches a reservation that is open to all."""
+        return (
+            held.open
+            and not self.use(launch).targeted
+            and self.use(launch).preference in ("", "open", "default", "capacity-reservations-first")
+            and launch.markets == {"on-demand"}
+            and launch.types.names == (held.type,)
+            and self.zones[launch.resource.urn] == held.zones
+        )
+
+    def _held(self, original: Resource) -> Held:
+        if original.type == CAPACITY_RESERVATION:
+            resource = declared(original)
+            zone = resource.get("availabilityZone", UNKNOWN)
+            return Held(
+                original,
+                resource.get("instanceType", UNKNOWN),
+                UNKNOWN if resource.ignores("instanceCount") else number(resource.get("instanceCount")),
+                UNKNOWN if zone is UNKNOWN else frozenset({str(zone)}),
+                resource.get("instanceMatchCriteria", "open") == "open",
+            )
+        kind, count, zone = (
+            original.get("instanceType", UNKNOWN),
+            number(original.get("instanceCount")),
+            original.get("availabilityZone", UNKNOWN),
+        )
+        zones: frozenset[str] | Unknown = UNKNOWN if zone is UNKNOWN else frozenset({str(zone)})
+        for offering in self._stack.references(original, "capacityBlockOfferingId", types=(BLOCK_OFFERING,)):
+            asked = declared(offering)
+            kind = asked.get("instance_type", UNKNOWN) if kind is UNKNOWN else kind
+            count = number(asked.get("count")) if count is UNKNOWN else count
+            wanted = asked.get("zones")
+            if zones is UNKNOWN and isinstance(wanted, (list, tuple)) and UNKNOWN not in wanted:
+                zones = frozenset(wanted)
+        return Held(original, kind, count, zones, open=False)
+
+    def _use(self, launch: Launch) -> Use:
+        held: dict[str, Held] = {}
+        foreign: list[str | Unknown] = []
+        preference: str | Unknown = ""
+        for source in (launch.resource, *launch.templates):
+            if source.get(_SPEC) is None:
+                continue
+            named = self._stack.references(source, _SPEC, types=(CAPACITY_BLOCK, CAPACITY_RESERVATION))
+            held.update((each.urn, self._by_urn[each.urn]) for each in named)
+            preference = source.get(f"{_SPEC}.capacityReservationPreference", preference)
+            for value in _targets(source):
+                known = self._by_id.get(value) if isinstance(value, str) else None
+                if known is not None:
+                    held[known.resource.urn] = known
+                elif not (value is UNKNOWN and named):
+                    foreign.append(value)
+        return Use(tuple(held.values()), tuple(foreign), preference)
+
+    def _zones(self, launch: Launch) -> frozenset[str] | Unknown:
+        props = [prop for prop in _SUBNETS if launch.resource.get(prop) is not None]
+        subnets = {
+            each.urn: each for each in self._stack.references(launch.resource, *props, types=(SUBNET,))
+        }
+        by_id = {subnet.get("id"): subnet for subnet in self._stack.of_type(SUBNET)}
+        for prop in props:
+            for _, value in launch.resource.items(prop):
+                if isinstance(value, str) and value in by_id:
+                    subnets[by_id[value].urn] = by_id[value]
+        zones = {declared(subnet).get("availabilityZone", UNKNOWN) for subnet in subnets.values()}
+        return UNKNOWN if not zones or UNKNOWN in zones else frozenset(zones)
+
+
+_known: WeakKeyDictionary[Stack, Reservations] = WeakKeyDictionary()
+
+
+def reservations(stack: Stack) -> Reservations:
+    """The reservations of a stack; found once a stack."""
+    found = _known.get(stack)
+    if found is None:
+        found = _known[stack] = Reservations(stack)
+    return found
+
+
+def _targets(source: Resource) -> Iterator[str | Unknown]:
+    if source.get(_TARGET) is UNKNOWN:
+        yield UNKNOWN
+        return
+    for prop in (
+        "capacityReservationId",
+        "capacityReservationIds",
+        "capacityReservationResourceGroupArn",
+        "capacityReservationResourceGroupArns",
+    ):
+        for _, value in source.items(f"{_TARGET}.{prop}"):
+            yield UNKNOWN if value is UNKNOWN else str(value)
+
+
+def uses_block(launch: Launch, use: Use) -> bool:
+    """Whether the launch goes into a Capacity Block."""
+    return "capacity-block" in launch.markets or any(each.block for each in use.held)

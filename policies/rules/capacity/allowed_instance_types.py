@@ -1,0 +1,169 @@
+"""Instances are of types that the environment allows, and that the catalog knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import translate
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared, launches
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import (
+    AUTO_SCALING_GROUP,
+    BATCH,
+    BLOCK_OFFERING,
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    FLEET,
+    INSTANCE,
+    LAUNCH_CONFIGURATION,
+    LAUNCH_TEMPLATE,
+    NODE_GROUP,
+    SPOT_FLEET,
+    SPOT_INSTANCE_REQUEST,
+)
+from policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, types_written
+
+WRITTEN = {
+    LAUNCH_TEMPLATE: "instanceType",
+    LAUNCH_CONFIGURATION: "instanceType",
+    CAPACITY_RESERVATION: "instanceType",
+    BLOCK_OFFERING: "instance_type",
+}
+"""Where types are written that a resource does not launch by itself."""
+
+
+class AllowedTypes(Settings):
+    """Which types may be used."""
+
+    allowed: tuple[str, ...] = Field(
+        (),
+        description="Patterns of instance types that are allowed, such as `p5.*`; every type that the "
+        "catalog knows if it is left out",
+    )
+    also: tuple[str, ...] = Field(
+        (), description="Types that are allowed though the catalog does not know them: they have no price"
+    )
+
+
+@stack_rule(
+    "allowed-instance-types",
+    group="capacity",
+    title="Instance types are those that the environment allows",
+    why="A type outside of the catalog has no price, no count of GPUs and no EFA layout, so that every "
+    "other rule passes it by; and a wrong letter in a type can cost a hundred times as much.",
+    fix="Use a type that `gpufleet catalog` lists and that the rule's `allowed` covers.",
+    severity="high",
+    types=(
+        NODE_GROUP,
+        AUTO_SCALING_GROUP,
+        FLEET,
+        SPOT_FLEET,
+        BATCH,
+        INSTANCE,
+        SPOT_INSTANCE_REQUEST,
+        CAPACITY_BLOCK,
+        *WRITTEN,
+        *TYPES_ELSEWHERE,
+    ),
+    settings=AllowedTypes,
+    fleet_field="cloud",
+    passes=Example(
+        (
+            {
+                "type": NODE_GROUP,
+                "props": {"instanceTypes": ["p5.48xlarge"], "scalingConfig": {"minSize": 0, "maxSize": 2}},
+            },
+        ),
+        settings={"allowed": ["p5.*", "m7i.*"]},
+    ),
+    fails=Example(
+        (
+            {
+                "type": NODE_GROUP,
+                "props": {"instanceTypes": ["p5en.48xlarge"], "scalingConfig": {"minSize": 0, "maxSize": 2}},
+            },
+        ),
+        settings={"allowed": ["p5.*", "m7i.*"]},
+    ),
+)
+def allowed_instance_types(stack: Stack, context: Context[AllowedTypes]) -> Iterator[Violation]:
+    """Everything that launches, and every type that is written anywhere else."""
+    settings = context.settings
+    pattern = re.compile("|".join(map(translate, settings.allowed))) if settings.allowed else None
+    known = context.around.catalog.instances
+
+    def judge(resource: Resource, name: str, prop: str) -> Iterator[Violation]:
+        plain = name.removeprefix("ml.")
+        if plain in settings.also or name in settings.also:
+            return
+        if plain not in known:
+            near = context.around.catalog.suggest_instance(plain)
+            yield Violation(
+                f"{prop} is {name!r}, which is not in the catalog: no price and no GPUs are known of it",
+                (f"did you mean {near!r}? If not, use" if near else "use")
+                + " a type that `gpufleet catalog` lists",
+                urn=resource.urn,
+                prop=prop,
+            )
+        elif pattern is not None and not pattern.match(plain):
+            yield Violation(
+                f"{prop} is {name!r}, and {context.environment} allows {', '.join(settings.allowed)}",
+                "use one of these, or add it to `policies.allowed-instance-types.settings.allowed`",
+                urn=resource.urn,
+                prop=prop,
+            )
+
+    for launch in launches(stack):
+        prop = _prop(launch.resource)
+        for name in launch.types.names:
+            yield from judge(launch.resource, name, prop)
+        if launch.types.unclear:
+            yield _unclear(launch.resource, launch.types.unclear, prop)
+    templates = {template.urn for launch in launches(stack) for template in launch.templates}
+    for original in stack.of_type(*WRITTEN):
+        prop = WRITTEN[original.type]
+        value = declared(original).get(prop)
+        if value is None or original.urn in templates:
+            continue
+        if isinstance(value, str):
+            yield from judge(original, value, prop)
+        else:
+            yield _unclear(original, "the type is not known yet", prop)
+    for resource in stack.of_type(*TYPES_ELSEWHERE):
+        for prop, value in types_written(resource):
+            if isinstance(value, str):
+                yield from judge(resource, value, prop)
+            else:
+                yield _unclear(resource, "the type is not known yet", prop)
+    for block in stack.of_type(CAPACITY_BLOCK):
+        value = block.get("instanceType")
+        if isinstance(value, str):
+            yield from judge(block, value, "instanceType")
+        elif not stack.references(block, "capacityBlockOfferingId", types=(BLOCK_OFFERING,)):
+            yield _unclear(block, "what the offering holds is not known", "capacityBlockOfferingId")
+
+
+def _prop(resource: Resource) -> str:
+    return {
+        NODE_GROUP: "instanceTypes",
+        AUTO_SCALING_GROUP: "mixedInstancesPolicy",
+        FLEET: "launchTemplateConfigs",
+        SPOT_FLEET: "launchTemplateConfigs",
+        BATCH: "computeResources.instanceTypes",
+    }.get(resource.type, "instanceType")
+
+
+def _unclear(resource: Resource, why: str, prop: str) -> Violation:
+    return Violation(
+        f"which instance types it launches is not known: {why}",
+        "name the types themselves, in this stack",
+        urn=resource.urn,
+        prop=prop,
+        unknown=True,
+    )

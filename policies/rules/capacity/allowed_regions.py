@@ -1,0 +1,113 @@
+"""Everything is in a region that the environment allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import UNKNOWN, Resource, Unknown
+from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import BLOCK_OFFERING, INSTANCE
+from policies.rules.capacity._places import region_of, site_regions
+
+WITHOUT_REGION = frozenset(
+    {"account", "budgets", "cloudfront", "costexplorer", "iam", "organizations", "route53"}
+)
+"""Modules of pulumi_aws whose services have no region: where their provider points says nothing."""
+
+ACCOUNT_SERVICES = frozenset({"kms", "sns"})
+"""What stands beside AWS Budgets, which lives in one region, and tells people of them."""
+
+
+class AllowedRegions(Settings):
+    """Which regions may be used."""
+
+    regions: tuple[str, ...] = Field(
+        (), description="Regions that are allowed; those of the fleet's cloud sites if it is left out"
+    )
+    account_regions: tuple[str, ...] = Field(
+        ("us-east-1",),
+        description="Regions in which topics and keys of the account's budget may be as well",
+    )
+
+
+@stack_rule(
+    "allowed-regions",
+    group="capacity",
+    title="Everything is in a region that the environment allows",
+    why="Data must not leave the regions that it was promised to stay in, quotas and reservations are a "
+    "region's own, and what runs in a region that nobody looks at is found on the bill.",
+    fix="Use the provider of one of the fleet's sites and no `region` property, or add the region as a site.",
+    severity="high",
+    framework=Framework(
+        "AWS Control Tower",
+        "AWS-GR_REGION_DENY",
+        "https://docs.aws.amazon.com/controltower/latest/userguide/region-deny.html",
+    ),
+    types=(),
+    settings=AllowedRegions,
+    fleet_field="cloud",
+    passes=Example(
+        ({"type": INSTANCE, "props": {"instanceType": "g6.xlarge"}, "region": "us-east-1"},),
+        settings={"regions": ["us-east-1"]},
+    ),
+    fails=Example(
+        ({"type": INSTANCE, "props": {"instanceType": "g6.xlarge", "region": "sa-east-1"}},),
+        settings={"regions": ["us-east-1"]},
+    ),
+)
+def allowed_regions(stack: Stack, context: Context[AllowedRegions]) -> Iterator[Violation]:
+    """Each resource's own region; resources that follow one provider are told of once, at the provider."""
+    around, settings = context.around, context.settings
+    allowed = frozenset(settings.regions or site_regions(around))
+    beside = allowed | frozenset(settings.account_regions)
+    if not allowed:
+        yield Violation(
+            "no region is allowed: the stack has no fleet file with cloud sites, and the rule no `regions`",
+            "give the rule `regions`, or the stack a fleet file",
+            unknown=True,
+        )
+        return
+    followers: dict[tuple[str, str | Unknown], list[Resource]] = {}
+    for resource in stack:
+        if resource.type == BLOCK_OFFERING:
+            value = resource.get("region", "")
+            region: str | Unknown = UNKNOWN if value is UNKNOWN else str(value)
+        elif resource.type.startswith("aws:"):
+            region = region_of(resource, around)
+        else:
+            continue
+        module = resource.type.split(":")[1].partition("/")[0]
+        if module in WITHOUT_REGION or region in (beside if module in ACCOUNT_SERVICES else allowed):
+            continue
+        own = (resource.inputs or {}).get("region")
+        provider = resource.provider
+        if own is None and provider is not None and provider.urn in stack.by_urn:
+            followers.setdefault((provider.urn, region), []).append(resource)
+        else:
+            yield _violation(resource.urn, region, "region" if own is not None else "", allowed, "")
+    for (urn, region), resources in followers.items():
+        names = ", ".join(each.name for each in resources[:3]) + (", ..." if len(resources) > 3 else "")
+        yield _violation(urn, region, "region", allowed, f" for {len(resources)} resources ({names})")
+
+
+def _violation(urn: str, region: str | Unknown, prop: str, allowed: frozenset[str], more: str) -> Violation:
+    places = ", ".join(sorted(allowed))
+    if region is UNKNOWN or not region:
+        why = "not known yet" if region is UNKNOWN else "named neither here, nor by a provider or aws:region"
+        return Violation(
+            f"the region is {why}{more}, and only {places} may be used",
+            "name the region in the provider",
+            urn=urn,
+            prop=prop,
+            unknown=True,
+        )
+    return Violation(
+        f"the region is {region!r}{more}, and only {places} may be used",
+        f"use the provider of one of {places}, or add a site in {region} to the fleet file",
+        urn=urn,
+        prop=prop,
+    )

@@ -1,0 +1,148 @@
+"""What lies in a zone lies in one of the environment's, and subnets are this stack's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import (
+    AUTO_SCALING_GROUP,
+    BATCH,
+    BLOCK_OFFERING,
+    CAPACITY_RESERVATION,
+    CLUSTER,
+    FLEET,
+    INSTANCE,
+    LAUNCH_TEMPLATE,
+    LUSTRE,
+    NODE_GROUP,
+    SPOT_FLEET,
+    SPOT_INSTANCE_REQUEST,
+    SUBNET,
+    VOLUME,
+)
+from policies.rules.capacity._places import site_zones
+
+ZONES = {
+    SUBNET: ("availabilityZone", "availabilityZoneId"),
+    INSTANCE: ("availabilityZone",),
+    SPOT_INSTANCE_REQUEST: ("availabilityZone",),
+    AUTO_SCALING_GROUP: ("availabilityZones",),
+    CAPACITY_RESERVATION: ("availabilityZone",),
+    VOLUME: ("availabilityZone",),
+    LAUNCH_TEMPLATE: ("placement.availabilityZone",),
+    BLOCK_OFFERING: ("zones",),
+    "aws:ec2/dedicatedHost:DedicatedHost": ("availabilityZone",),
+    "aws:ec2/defaultSubnet:DefaultSubnet": ("availabilityZone",),
+}
+OVERRIDES = {FLEET: "launchTemplateConfigs", SPOT_FLEET: "launchTemplateConfigs"}
+SUBNETS = {
+    NODE_GROUP: ("subnetIds",),
+    AUTO_SCALING_GROUP: ("vpcZoneIdentifiers",),
+    INSTANCE: ("subnetId",),
+    SPOT_INSTANCE_REQUEST: ("subnetId",),
+    LUSTRE: ("subnetIds",),
+    CLUSTER: ("vpcConfig",),
+    BATCH: ("computeResources",),
+}
+_NEEDS_ZONE = frozenset({SUBNET, CAPACITY_RESERVATION, VOLUME})
+
+
+class AllowedZones(Settings):
+    """Which zones may be used."""
+
+    zones: tuple[str, ...] = Field(
+        (), description="Zones (names or ids) that are allowed; those of the fleet's sites if it is left out"
+    )
+    subnets: tuple[str, ...] = Field((), description="Ids of subnets outside of this stack that may be used")
+
+
+@stack_rule(
+    "allowed-zones",
+    group="capacity",
+    title="Zones are those that the environment allows",
+    why="EFA, placement groups, reservations and the disks of a job do not cross zones: what lands in "
+    "another one than the fleet's is paid for and cannot be used, or pays for traffic between zones.",
+    fix="Use a zone of the fleet's sites and the subnets that this stack makes there.",
+    severity="medium",
+    types=(*ZONES, *SUBNETS, *OVERRIDES),
+    settings=AllowedZones,
+    fleet_field="cloud",
+    passes=Example(
+        ({"type": SUBNET, "props": {"availabilityZone": "us-east-1a"}},),
+        settings={"zones": ["us-east-1a"]},
+    ),
+    fails=Example(
+        ({"type": SUBNET, "props": {"availabilityZone": "us-east-1e"}},),
+        settings={"zones": ["us-east-1a"]},
+    ),
+)
+def allowed_zones(stack: Stack, context: Context[AllowedZones]) -> Iterator[Violation]:
+    """Zones that are written, and subnets that are not of this stack."""
+    allowed = frozenset(context.settings.zones or site_zones(context.around))
+    known_subnets = frozenset(
+        value for subnet in stack.of_type(SUBNET) if isinstance(value := subnet.get("id"), str)
+    ) | frozenset(context.settings.subnets)
+    for original in stack.of_type(*ZONES):
+        resource = declared(original)
+        found = [(path, value) for prop in ZONES[resource.type] for path, value in resource.items(prop)]
+        yield from _judge(resource, found, allowed)
+        if not found and resource.type in _NEEDS_ZONE:
+            yield Violation(
+                "availabilityZone is not set: AWS chooses one",
+                f"write one of {', '.join(sorted(allowed))}",
+                urn=resource.urn,
+                prop="availabilityZone",
+                unknown=True,
+            )
+    for original in stack.of_type(*OVERRIDES):
+        resource = declared(original)
+        for path, config in resource.items(OVERRIDES[resource.type]):
+            if isinstance(config, dict):
+                for where, override in resource.items(f"{path}.overrides"):
+                    zone = override.get("availabilityZone") if isinstance(override, dict) else override
+                    if zone is not None:
+                        yield from _judge(resource, [(f"{where}.availabilityZone", zone)], allowed)
+    for original in stack.of_type(*SUBNETS):
+        yield from _foreign_subnets(stack, declared(original), known_subnets)
+
+
+def _judge(
+    resource: Resource, found: list[tuple[str, object]], allowed: frozenset[str]
+) -> Iterator[Violation]:
+    zones = ", ".join(sorted(allowed)) or "no zone"
+    for path, value in found:
+        if value in allowed:
+            continue
+        yield Violation(
+            f"{path} is {resource.show(path)}, and only {zones} may be used",
+            "use a zone of the fleet's sites, or add this one to the site's `zones`",
+            urn=resource.urn,
+            prop=path,
+            unknown=is_unknown(value),
+        )
+
+
+def _foreign_subnets(stack: Stack, resource: Resource, known: frozenset[str]) -> Iterator[Violation]:
+    for prop in SUBNETS[resource.type]:
+        value = resource.get(prop)
+        if value is None:
+            continue
+        inside = bool(stack.references(resource, prop, types=(SUBNET,)))
+        path = {CLUSTER: "vpcConfig.subnetIds", BATCH: "computeResources.subnets"}.get(resource.type, prop)
+        for where, subnet in resource.items(path):
+            if subnet in known or (is_unknown(subnet) and inside):
+                continue
+            yield Violation(
+                f"{where} is {resource.show(where)}, which is not known to be in an allowed zone",
+                "use a subnet of this stack, or name it in `policies.allowed-zones.settings.subnets`",
+                urn=resource.urn,
+                prop=where,
+                unknown=is_unknown(subnet),
+            )

@@ -1,0 +1,161 @@
+"""FSx for Lustre file systems are of a kind, throughput and size that AWS sells together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.catalog.lustre import METADATA_IOPS, is_size, nearest_sizes, size_steps
+from gpufleet.policy.context import Context
+from gpufleet.policy.launch_inputs import number
+from gpufleet.policy.launches import declared
+from gpufleet.policy.resource import UNKNOWN, Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.policy.types import LUSTRE
+
+DEFAULT_DEPLOYMENT = "SCRATCH_1"
+"""What FSx creates where `deploymentType` is left out (CreateFileSystemLustreConfiguration)."""
+
+
+@resource_rule(
+    "lustre-sizes",
+    group="capacity",
+    title="FSx for Lustre has a tier, throughput and size that are sold together",
+    why="A wrong step is refused after everything else has been created, EFA and metadata IOPS cannot be "
+    "had on every tier, and a tier that the catalog does not know has no price.",
+    fix="Use a deployment type and throughput of `gpufleet catalog storage`, and a size in its steps.",
+    severity="medium",
+    types=(LUSTRE,),
+    fleet_field="cloud",
+    passes=Example(
+        (
+            {
+                "type": LUSTRE,
+                "props": {
+                    "deploymentType": "PERSISTENT_2",
+                    "perUnitStorageThroughput": 125,
+                    "storageCapacity": 4800,
+                },
+            },
+        )
+    ),
+    fails=Example(
+        (
+            {
+                "type": LUSTRE,
+                "props": {
+                    "deploymentType": "PERSISTENT_2",
+                    "perUnitStorageThroughput": 200,
+                    "storageCapacity": 3600,
+                },
+            },
+        )
+    ),
+)
+def lustre_sizes(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+    """One file system: its tier, its size, its metadata and its storage type."""
+    resource = declared(resource)
+    catalog = context.around.catalog
+    deployment = resource.get("deploymentType", DEFAULT_DEPLOYMENT)
+    if deployment is UNKNOWN:
+        yield _violation(resource, "deploymentType", "its sizes cannot be told", "write it", unknown=True)
+        return
+    known = {tier.deployment for tier in catalog.lustre_tiers}
+    if deployment not in known:
+        yield Violation(
+            f"deploymentType is {deployment!r}"
+            f"{'' if resource.get('deploymentType') else ' (the default)'}, which the catalog does not know",
+            f"use one of {', '.join(sorted(known))}",
+            prop="deploymentType",
+        )
+        return
+    if resource.get("storageType", "SSD") != "SSD":
+        yield _violation(
+            resource,
+            "storageType",
+            "the catalog knows the sizes of SSD alone",
+            "use SSD",
+            unknown=resource.get("storageType") is UNKNOWN,
+        )
+        return
+    throughputs = catalog.lustre_throughputs(deployment)
+    yield from _throughput(resource, deployment, throughputs)
+    yield from _size(resource, context, deployment)
+    yield from _metadata(resource, deployment)
+
+
+def _throughput(resource: Resource, deployment: str, allowed: tuple[int, ...]) -> Iterator[Violation]:
+    value = resource.get("perUnitStorageThroughput")
+    choice = ", ".join(map(str, allowed))
+    if not allowed and value is not None:
+        yield _violation(
+            resource, "perUnitStorageThroughput", f"{deployment} has a fixed throughput", "leave it out"
+        )
+    elif allowed and (value is None or number(value) not in allowed):
+        yield _violation(
+            resource,
+            "perUnitStorageThroughput",
+            f"{deployment} has {choice} MB/s/TiB",
+            f"write one of {choice}",
+            unknown=value is UNKNOWN,
+        )
+
+
+def _size(resource: Resource, context: Context[Settings], deployment: str) -> Iterator[Violation]:
+    efa = resource.get("efaEnabled", False)
+    written = resource.get("perUnitStorageThroughput")
+    throughput = number(written) if written is not None else None
+    if efa is UNKNOWN:
+        yield _violation(resource, "efaEnabled", "its sizes depend on it", "write it", unknown=True)
+        return
+    steps = size_steps(
+        context.around.catalog, deployment, None if throughput is UNKNOWN else throughput, efa=bool(efa)
+    )
+    if steps is None:
+        yield _violation(resource, "efaEnabled", f"{deployment} has no EFA at this throughput", "write false")
+        return
+    gib = number(resource.get("storageCapacity"))
+    if gib is UNKNOWN:
+        yield _violation(
+            resource, "storageCapacity", "its price cannot be told", "write the size in GiB", unknown=True
+        )
+    elif not is_size(gib, steps):
+        below, above = nearest_sizes(gib, steps)
+        first, multiple = steps
+        yield _violation(
+            resource,
+            "storageCapacity",
+            f"{'EFA-enabled ' if efa else ''}{deployment} comes in multiples of {multiple} GiB"
+            + (f", or {first} GiB" if first != multiple else ""),
+            "write " + " or ".join(str(size) for size in (below, above) if size is not None),
+        )
+
+
+def _metadata(resource: Resource, deployment: str) -> Iterator[Violation]:
+    metadata = resource.get("metadataConfiguration")
+    if resource.get("efaEnabled", False) is True and metadata is None:
+        yield _violation(
+            resource,
+            "metadataConfiguration",
+            "EFA needs one",
+            "write metadataConfiguration with mode USER_PROVISIONED and iops 6000",
+        )
+    if metadata is None:
+        return
+    if deployment != "PERSISTENT_2":
+        yield _violation(
+            resource, "metadataConfiguration", "PERSISTENT_2 alone has metadata IOPS", "leave it out"
+        )
+        return
+    iops = resource.get("metadataConfiguration.iops")
+    if iops is not None and number(iops) not in METADATA_IOPS:
+        yield _violation(
+            resource,
+            "metadataConfiguration.iops",
+            "metadata IOPS are 1500, 3000, 6000 or a multiple of 12000 up to 192000",
+            "write one of these",
+            unknown=iops is UNKNOWN,
+        )
+
+
+def _violation(resource: Resource, prop: str, why: str, remedy: str, *, unknown: bool = False) -> Violation:
+    return Violation(f"{prop} is {resource.show(prop)}, and {why}", remedy, prop=prop, unknown=unknown)

@@ -1,0 +1,165 @@
+"""No more GPUs of a kind than the environment may have, when everything is at its largest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import Field
+
+from gpufleet.catalog import Catalog
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import LAUNCHERS, Launch, launches, orphan_schedules
+from gpufleet.policy.resource import UNKNOWN, Resource
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, CLUSTER, NODE_GROUP, SCHEDULE
+from policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, uncounted
+from policies.rules.capacity._reservations import reservations
+
+ALL = "all"
+
+Counts = dict[str, float]
+
+
+class MaximumGpus(Settings):
+    """How many GPUs there may be."""
+
+    max_gpus: dict[str, int] = Field(
+        default_factory=dict,
+        description="GPUs at most, by kind (`H100`) or for `all` kinds together; no limit if it is left out",
+    )
+
+
+@stack_rule(
+    "maximum-gpus",
+    group="capacity",
+    title="GPUs stay below the environment's maximum, counted at the largest size",
+    why="A group costs what it may grow to, and a quota or a contract counts GPUs and not money: what an "
+    "autoscaler may start tonight has to be allowed today.",
+    fix="Lower the maximum of a node group or reservation, or raise `max_gpus` of the environment.",
+    severity="high",
+    types=(*LAUNCHERS, CAPACITY_BLOCK, CAPACITY_RESERVATION, SCHEDULE, CLUSTER, *TYPES_ELSEWHERE),
+    settings=MaximumGpus,
+    fleet_field="cloud",
+    passes=Example(
+        (
+            {
+                "type": NODE_GROUP,
+                "props": {"instanceTypes": ["p5.48xlarge"], "scalingConfig": {"minSize": 0, "maxSize": 2}},
+            },
+        ),
+        settings={"max_gpus": {"H100": 16}},
+    ),
+    fails=Example(
+        (
+            {
+                "type": NODE_GROUP,
+                "props": {"instanceTypes": ["p5.48xlarge"], "scalingConfig": {"minSize": 0, "maxSize": 3}},
+            },
+        ),
+        settings={"max_gpus": {"H100": 16}},
+    ),
+)
+def maximum_gpus(stack: Stack, context: Context[MaximumGpus]) -> Iterator[Violation]:
+    """GPUs of everything that launches or reserves; those of a reservation and of what fills it, once."""
+    limits = {kind.lower(): limit for kind, limit in context.settings.max_gpus.items()}
+    if not limits:
+        return
+    catalog = context.around.catalog
+    for kind in limits.keys() - {ALL, *(gpu.lower() for gpu in catalog.gpus)}:
+        yield Violation(
+            f"max_gpus names {kind!r}, which no instance type of the catalog has",
+            f"use one of {', '.join(catalog.gpus)}, or {ALL}",
+        )
+    yield from uncounted(stack, catalog)
+    for schedule in orphan_schedules(stack):
+        yield _unclear(schedule, "it raises a group that is not in this stack", "autoscalingGroupName")
+    totals: dict[str, Counts] = {}
+    for resource, counts in _counted(stack, catalog):
+        if isinstance(counts, str):
+            yield _unclear(resource, counts, "")
+        else:
+            for kind, gpus in counts.items():
+                for key in (kind.lower(), ALL):
+                    totals.setdefault(key, {})
+                    totals[key][resource.name] = totals[key].get(resource.name, 0) + gpus
+    for kind, limit in limits.items():
+        parts = totals.get(kind, {})
+        total = sum(parts.values())
+        if total > limit:
+            largest = sorted(parts.items(), key=lambda item: (-item[1], item[0]))
+            names = ", ".join(f"{name} {gpus:g}" for name, gpus in largest[:5])
+            yield Violation(
+                f"{total:g} GPUs ({kind if kind == ALL else kind.upper()}) at the largest size, and {limit}"
+                f" are the most: {names}{', ...' if len(largest) > 5 else ''}",
+                "lower the maximum of these, or raise `policies.maximum-gpus.settings.max_gpus`",
+            )
+
+
+def _counted(stack: Stack, catalog: Catalog) -> Iterator[tuple[Resource, Counts | str]]:
+    """GPUs of each reservation with what fills it, and of each launch that fills none; text if unknown."""
+    found = reservations(stack)
+    inside: set[str] = set()
+    for held in found.held:
+        filling = found.into(held) + [each for each in found.launches if found.falls_into(each, held)]
+        filling = [each for each in filling if each.resource.urn not in inside]
+        inside.update(each.resource.urn for each in filling)
+        if held.type is UNKNOWN or held.count is UNKNOWN:
+            yield held.resource, "what the reservation holds is not known"
+            continue
+        own = _of_type(catalog, held.type, held.count)
+        filled: Counts = {}
+        unclear = own if isinstance(own, str) else ""
+        for launch in filling:
+            counts = _of_launch(catalog, launch)
+            if isinstance(counts, str):
+                unclear = unclear or f"{launch.resource.name}: {counts}"
+            else:
+                filled = {kind: filled.get(kind, 0) + counts.get(kind, 0) for kind in {*filled, *counts}}
+        if unclear or isinstance(own, str):
+            yield held.resource, unclear
+        else:
+            yield held.resource, _larger(own, filled)
+    for launch in launches(stack):
+        if launch.resource.urn not in inside:
+            yield launch.resource, _of_launch(catalog, launch)
+
+
+def _of_launch(catalog: Catalog, launch: Launch) -> Counts | str:
+    if launch.types.unclear:
+        return launch.types.unclear
+    counts: Counts = {}
+    for name, weight in launch.types.weights:
+        known = catalog.instances.get(name)
+        nodes = launch.nodes(weight, known.vcpus if known else None)
+        of_type = _of_type(catalog, name, 1)
+        if isinstance(of_type, str):
+            return of_type
+        if of_type and nodes is UNKNOWN:
+            return f"its maximum ({launch.size_path}) is not known, or changes of it are ignored"
+        if nodes is not UNKNOWN:
+            counts = _larger(counts, {kind: gpus * nodes for kind, gpus in of_type.items()})
+    return counts
+
+
+def _of_type(catalog: Catalog, name: str, count: int) -> Counts | str:
+    known = catalog.instances.get(name)
+    if known is None:
+        return f"{name} is not in the catalog"
+    if known.gpu is None:
+        return f"which accelerator {name} has is not in the catalog" if "gpu" in known.unverified else {}
+    return {known.gpu: (known.gpu_count or known.gpu_partition) * count}
+
+
+def _larger(one: Mapping[str, float], other: Mapping[str, float]) -> Counts:
+    return {kind: max(one.get(kind, 0), other.get(kind, 0)) for kind in {**one, **other}}
+
+
+def _unclear(resource: Resource, why: str, prop: str) -> Violation:
+    return Violation(
+        f"its GPUs cannot be counted: {why}",
+        "write types and sizes that are known, and keep what raises a maximum in this stack",
+        urn=resource.urn,
+        prop=prop,
+        unknown=True,
+    )

@@ -1,0 +1,156 @@
+"""Reserved capacity is used before on-demand is bought: it is paid for either way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import LAUNCHERS, TEMPLATES, Launch
+from gpufleet.policy.resource import UNKNOWN
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, INSTANCE
+from policies.rules.capacity._reservations import Held, Reservations, reservations
+
+_PREFERENCE = "capacityReservationSpecification.capacityReservationPreference"
+_RESERVATION = {
+    "type": CAPACITY_RESERVATION,
+    "name": "reservation",
+    "props": {
+        "instanceType": "p5.4xlarge",
+        "instanceCount": 1,
+        "availabilityZone": "us-east-1a",
+        "instanceMatchCriteria": "targeted",
+    },
+}
+
+
+@stack_rule(
+    "reservations-used-first",
+    group="capacity",
+    title="Reserved capacity is used before on-demand is bought",
+    why="A reservation is paid for by the hour or at once, used or not. A group of its type beside it that "
+    "does not name it pays for the same nodes a second time.",
+    fix="Let the node group's launch template target the reservation, or give the reservation up.",
+    severity="high",
+    types=(*LAUNCHERS, *TEMPLATES, CAPACITY_BLOCK, CAPACITY_RESERVATION),
+    fleet_field="cloud",
+    passes=Example(
+        (
+            _RESERVATION,
+            {
+                "type": INSTANCE,
+                "name": "node",
+                "props": {
+                    "instanceType": "p5.4xlarge",
+                    "capacityReservationSpecification": {"capacityReservationTarget": {}},
+                },
+                "depends": {"capacityReservationSpecification": ["reservation"]},
+            },
+        )
+    ),
+    fails=Example(
+        (_RESERVATION, {"type": INSTANCE, "name": "node", "props": {"instanceType": "p5.4xlarge"}})
+    ),
+)
+def reservations_used_first(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """Reservations that nothing uses, launches that pass them by, and launches that cannot fit in."""
+    found = reservations(stack)
+    spare: dict[str, bool] = {}
+    for held in found.held:
+        into = found.into(held)
+        open_to = [each for each in found.launches if found.falls_into(each, held)]
+        spare[held.resource.urn] = _has_room(held, into)
+        if not into and not open_to:
+            yield Violation(
+                f"nothing in this stack launches into these {_what(held)}, and they are paid for",
+                "let a node group name it (`reserved:` in the fleet file), or remove it",
+                urn=held.resource.urn,
+            )
+        for launch in into:
+            yield from _fits(held, launch, found)
+        total = [launch.nodes(1) for launch in into]
+        if held.count is not UNKNOWN and UNKNOWN not in total:
+            nodes = sum(each for each in total if each is not UNKNOWN)
+            if nodes > held.count:
+                yield Violation(
+                    f"{', '.join(launch.resource.name for launch in into)} may launch {nodes} instances into "
+                    f"it, and it holds {held.count}: the others never start",
+                    f"reserve {nodes}, or lower the maximum to {held.count}",
+                    urn=held.resource.urn,
+                    prop="" if held.block else "instanceCount",
+                )
+    for launch in found.launches:
+        yield from _passed_by(launch, found, spare)
+
+
+def _has_room(held: Held, into: list[Launch]) -> bool:
+    taken = [launch.nodes(1) for launch in into]
+    if held.count is UNKNOWN or UNKNOWN in taken:
+        return not into
+    return sum(each for each in taken if each is not UNKNOWN) < held.count
+
+
+def _what(held: Held) -> str:
+    count = "?" if held.count is UNKNOWN else held.count
+    kind = "a type not known yet" if held.type is UNKNOWN else held.type
+    return f"{count} x {kind}"
+
+
+def _fits(held: Held, launch: Launch, found: Reservations) -> Iterator[Violation]:
+    resource = launch.resource
+    others = [name for name in launch.types.names if name != held.type]
+    if others and held.type is not UNKNOWN:
+        yield Violation(
+            f"it launches {', '.join(others)} into a reservation of {held.type}: that never starts",
+            f"launch {held.type} alone",
+            urn=resource.urn,
+            prop="instanceTypes",
+        )
+    if "spot" in launch.markets:
+        yield Violation(
+            "it buys spot instances, which do not use a reservation",
+            "buy on demand: the reservation makes it sure",
+            urn=resource.urn,
+        )
+    zones = found.zones[resource.urn]
+    if zones is not UNKNOWN and held.zones is not UNKNOWN and not zones & held.zones:
+        yield Violation(
+            f"its subnets are in {', '.join(sorted(zones))}, and the reservation is in "
+            f"{', '.join(sorted(held.zones))}",
+            "use a subnet of the reservation's zone",
+            urn=resource.urn,
+            prop="subnetIds",
+        )
+
+
+def _passed_by(launch: Launch, found: Reservations, spare: dict[str, bool]) -> Iterator[Violation]:
+    use, zones = found.use(launch), found.zones[launch.resource.urn]
+    same = [
+        held
+        for held in found.held
+        if held.type in launch.types.names
+        and (zones is UNKNOWN or held.zones is UNKNOWN or zones & held.zones)
+        and spare[held.resource.urn]
+        and not held.block
+    ]
+    if not same or use.targeted or launch.markets == {"spot"}:
+        return
+    names = ", ".join(f"{held.resource.name} ({_what(held)})" for held in same)
+    if use.preference == "none" or use.preference is UNKNOWN:
+        yield Violation(
+            f"capacityReservationPreference is "
+            f"{'not known yet' if use.preference is UNKNOWN else 'none'!r}, and {names} is reserved",
+            "target the reservation, or leave the preference out",
+            urn=launch.resource.urn,
+            prop=_PREFERENCE,
+            unknown=use.preference is UNKNOWN,
+        )
+    elif not any(held.open for held in same):
+        yield Violation(
+            f"it buys {', '.join(launch.types.names)} on demand, and {names} is reserved and has room",
+            "name the reservation in capacityReservationSpecification of its launch template",
+            urn=launch.resource.urn,
+            prop="capacityReservationSpecification",
+            unknown=zones is UNKNOWN,
+        )

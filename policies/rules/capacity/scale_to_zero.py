@@ -1,0 +1,101 @@
+"""Outside of production, every group of nodes can shrink to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import LAUNCHERS, Launch, launches, tags_of, workload_of
+from gpufleet.policy.resource import UNKNOWN
+from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import INSTANCE, NODE_GROUP, SCHEDULE, SPOT_INSTANCE_REQUEST
+from policies.rules.capacity._reservations import reservations
+
+GROUP_LABEL = "gpufleet.io/node-group"
+
+
+class ScaleToZero(Settings):
+    """Where nodes may be kept at all times."""
+
+    environments: tuple[str, ...] = Field(
+        ("prod",), description="Environments (patterns) in which nodes may be kept at all times"
+    )
+    system_groups: tuple[str, ...] = Field(
+        ("system",),
+        description="Node groups that are kept everywhere, by the label gpufleet.io/node-group or the tag "
+        "gpufleet:node-group: they carry a cluster's own services. They have no GPUs",
+    )
+    workloads: tuple[str, ...] = Field(
+        (), description="Workloads that are kept everywhere, such as `inference`"
+    )
+
+
+@stack_rule(
+    "scale-to-zero",
+    group="capacity",
+    title="Outside of production, node groups can scale to zero",
+    why="A GPU node that nobody uses costs as much as one that works: over a month of nights and weekends "
+    "that is three quarters of its price.",
+    fix="Write `min: 0` for the node group; an autoscaler or Slurm starts nodes when there is work.",
+    severity="medium",
+    framework=Framework(
+        "FinOps Framework",
+        "Workload Optimization",
+        "https://www.finops.org/framework/capabilities/workload-optimization/",
+    ),
+    types=(*LAUNCHERS, SCHEDULE),
+    settings=ScaleToZero,
+    fleet_field="cloud",
+    passes=Example(
+        ({"type": NODE_GROUP, "props": {"scalingConfig": {"minSize": 0, "maxSize": 4, "desiredSize": 1}}},),
+        settings={"environments": []},
+    ),
+    fails=Example(
+        ({"type": NODE_GROUP, "props": {"scalingConfig": {"minSize": 1, "maxSize": 4, "desiredSize": 1}}},),
+        settings={"environments": []},
+    ),
+)
+def scale_to_zero(stack: Stack, context: Context[ScaleToZero]) -> Iterator[Violation]:
+    """Groups and fleets, and what raises their minimum; not what fills a reservation, paid either way."""
+    settings = context.settings
+    if any(fnmatchcase(context.environment, pattern) for pattern in settings.environments):
+        return
+    catalog = context.around.catalog
+    for launch in launches(stack):
+        resource = launch.resource
+        if resource.type in (INSTANCE, SPOT_INSTANCE_REQUEST) or reservations(stack).use(launch).targeted:
+            continue
+        if launch.minimum == 0:
+            continue
+        workload = workload_of(resource, context.around.plan)
+        if workload and workload in settings.workloads:
+            continue
+        gpus = launch.types.unclear or any(
+            name not in catalog.instances or catalog.instances[name].gpu for name in launch.types.names
+        )
+        if _group(launch) in settings.system_groups and not gpus:
+            continue
+        unknown = launch.minimum is UNKNOWN
+        yield Violation(
+            f"{launch.minimum_path} "
+            + (
+                "is not known, or changes of it are ignored"
+                if unknown
+                else f"keeps {launch.minimum} {launch.unit} at all times"
+            )
+            + f", and groups of {context.environment} can scale to zero",
+            "write `min: 0`, or name the workload or the environment in `policies.scale-to-zero.settings`",
+            urn=resource.urn,
+            prop=launch.minimum_path,
+            unknown=unknown,
+        )
+
+
+def _group(launch: Launch) -> object:
+    labels = launch.resource.get("labels")
+    label = labels.get(GROUP_LABEL) if isinstance(labels, dict) else None
+    return label or tags_of(launch.resource).get("gpufleet:node-group")
