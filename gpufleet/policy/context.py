@@ -34,7 +34,7 @@ class Surroundings:
     spec: FleetSpec | None = None
     plan: FleetPlan | None = None
     config: Mapping[str, str] = field(default_factory=dict)
-    _costs: dict[int, StackCost] = field(default_factory=dict, repr=False, compare=False)
+    _costs: dict[int, tuple[Stack, StackCost]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def environment(self) -> str:
@@ -44,10 +44,20 @@ class Surroundings:
     def cost_of(self, stack: Stack) -> StackCost:
         """What the stack costs with the racks of its fleet, computed once for all rules."""
         from gpufleet.pricing import price_stack
+        from gpufleet.pricing.assume import assumptions_of
 
-        if id(stack) not in self._costs:
-            self._costs[id(stack)] = price_stack(stack, self.catalog, self.plan, default_region=self.region)
-        return self._costs[id(stack)]
+        found = self._costs.get(id(stack))
+        # The stack is kept with its cost: the id of one that is gone may be another's.
+        if found is None or found[0] is not stack:
+            cost = price_stack(
+                stack,
+                self.catalog,
+                self.plan,
+                default_region=self.region,
+                assumptions=assumptions_of(self.spec),
+            )
+            found = self._costs[id(stack)] = (stack, cost)
+        return found[1]
 
     @property
     def region(self) -> str:

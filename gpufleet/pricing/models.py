@@ -17,8 +17,9 @@ class ResourceCost:
     `minimum`, `expected` and `maximum` are at the least, the desired and the largest size of what
     scales; equal for what does not. All three are None when anything needed is unknown, and
     `reason` then says what: a price that nobody read, or an input that is not known before it exists.
-    `upfront` is paid at once, when the resource is created. `site`, `owner` (node group or storage)
-    and `team` are whose cost it is; empty where nobody can be named. `basis` says how it was computed.
+    `assumed` says that the fleet file named the amount, since there is no price. `upfront` is paid at
+    once, when the resource is created. `site`, `owner` (node group or storage) and `team` are whose
+    cost it is; empty where nobody can be named. `basis` says how it was computed.
     """
 
     urn: str
@@ -37,6 +38,7 @@ class ResourceCost:
     source: str = ""
     date: str | None = None
     reason: str = ""
+    assumed: bool = False
 
     @property
     def known(self) -> bool:

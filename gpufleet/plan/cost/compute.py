@@ -20,20 +20,17 @@ def price_node_group(group: NodeGroupPlan, region: str, catalog: Catalog, ledger
     if group.capacity.kind == "capacity-block" and group.capacity.duration is not None:
         hours = min(MONTH, hours_of(group.capacity.duration))
     capacity = group.capacity
-    volumes = Volumes(
-        group.site, group.name, group.volume, capacity.min, capacity.desired, capacity.max, group.tags
-    )
+    # The on-demand part of a spot group is a second group, with a maximum of its own.
+    most = 2 * capacity.max if capacity.on_demand_fallback else capacity.max
+    volumes = Volumes(group.site, group.name, group.volume, capacity.min, capacity.desired, most, group.tags)
     price_volumes(volumes, region, catalog, ledger, hours)
 
 
-def instance_rate(
-    catalog: Catalog, instance: str, region: str, kind: CapacityKind, *, on_demand_fallback: bool = False
-) -> Rate | None:
+def instance_rate(catalog: Catalog, instance: str, region: str, kind: CapacityKind) -> Rate | None:
     """USD per instance-hour for one way of buying, or None when unknown.
 
     An On-Demand Capacity Reservation costs the on-demand rate whether it is used or not. Spot is
-    expected at the region's median over its zones; with a fallback to on-demand nodes, the dearest
-    hour is an on-demand one.
+    expected at the region's median over its zones.
     """
     on_demand = Rate.of(catalog.on_demand(instance, region))
     if kind in ("on-demand", "odcr"):
@@ -44,13 +41,7 @@ def instance_rate(
     if spot is None:
         return None
     date = spot.date.isoformat() if spot.date is not None else None
-    source, high = spot.source, spot.high
-    if on_demand_fallback:
-        if on_demand is None:
-            return None
-        high = max(high, on_demand.high)
-        source = joined((source, on_demand.source))
-    return Rate(spot.low, spot.median, high, source, date, spot.note)
+    return Rate(spot.low, spot.median, spot.high, spot.source, date, spot.note)
 
 
 def _price_scaled(group: NodeGroupPlan, region: str, catalog: Catalog, ledger: Ledger) -> None:
@@ -61,12 +52,15 @@ def _price_scaled(group: NodeGroupPlan, region: str, catalog: Catalog, ledger: L
     """
     capacity = group.capacity
     rates: list[tuple[str, Rate]] = []
+    fallback: list[Rate] = []
     for instance in group.instance_types:
-        rate = instance_rate(
-            catalog, instance, region, capacity.kind, on_demand_fallback=capacity.on_demand_fallback
+        rate = instance_rate(catalog, instance, region, capacity.kind)
+        second = (
+            instance_rate(catalog, instance, region, "on-demand") if capacity.on_demand_fallback else None
         )
-        if rate is not None:
+        if rate is not None and (second is not None or not capacity.on_demand_fallback):
             rates.append((instance, rate))
+            fallback += [second] if second is not None else []
             continue
         ledger.unknown.append(
             UnknownCost(
@@ -80,15 +74,16 @@ def _price_scaled(group: NodeGroupPlan, region: str, catalog: Catalog, ledger: L
         return
     first_name, first = rates[0]
     low = min(rate.low for _, rate in rates)
-    high = max(rate.high for _, rate in rates)
+    high = max(rate.high for _, rate in rates) + max((rate.high for rate in fallback), default=Decimal(0))
     notes = [rate.note for _, rate in rates]
     if capacity.kind == "odcr":
         notes.insert(0, "a reservation costs the on-demand rate whether it is used or not")
     if capacity.kind == "spot":
-        notes.insert(0, f"spot {number(low)} to {number(high)} USD/h, median {number(first.expected)}")
+        dearest = max(rate.high for _, rate in rates)
+        notes.insert(0, f"spot {number(low)} to {number(dearest)} USD/h, median {number(first.expected)}")
         if capacity.on_demand_fallback:
-            notes.insert(1, "the highest counts every node as an on-demand one")
-    dates = [rate.date for _, rate in rates]
+            notes.insert(1, "the highest counts the spot nodes and as many on-demand ones")
+    dates = [rate.date for _, rate in rates] + [rate.date for rate in fallback]
     ledger.lines.append(
         CostLine(
             site=group.site,
@@ -101,7 +96,7 @@ def _price_scaled(group: NodeGroupPlan, region: str, catalog: Catalog, ledger: L
                 high=capacity.max * MONTH * high,
             ),
             basis=f"{capacity.desired} x {first_name} x 730 h x {number(first.expected)} USD/h",
-            source=joined(rate.source for _, rate in rates),
+            source=joined(rate.source for rate in (*(rate for _, rate in rates), *fallback)),
             date=None if None in dates else min(date for date in dates if date is not None),
             tags=group.tags,
             note=joined(notes),

@@ -140,14 +140,17 @@ def test_zones_where_spot_equals_on_demand_are_the_worst_case_and_not_the_expect
     assert monthly.high == 730 * P5
 
 
-def test_a_spot_group_that_falls_back_costs_on_demand_at_worst() -> None:
-    capacity = spot(0, 4, "on-demand")
-    assert line(
-        plan_of(group("a", "p4d.24xlarge", capacity)), "a", "compute"
-    ).monthly.high == 4 * 730 * Decimal("21.957642")
-    without = line(plan_of(group("a", "p4d.24xlarge", spot(0, 4))), "a", "compute").monthly.high
+def test_a_spot_group_that_falls_back_is_two_groups_that_both_can_be_full() -> None:
+    both = plan_of(group("a", "p4d.24xlarge", spot(0, 4, "on-demand")))
+    alone = plan_of(group("a", "p4d.24xlarge", spot(0, 4)))
+    without = line(alone, "a", "compute").monthly.high
     assert without is not None
     assert without < 4 * 730 * Decimal("21.957642")
+    assert line(both, "a", "compute").monthly.high == without + 4 * 730 * Decimal("21.957642")
+    assert line(both, "a", "compute").monthly.expected == line(alone, "a", "compute").monthly.expected
+    once = line(alone, "a", "storage").monthly.high
+    assert once is not None
+    assert line(both, "a", "storage").monthly.high == 2 * once
 
 
 def test_of_several_types_the_first_is_expected_and_the_others_widen_the_range() -> None:

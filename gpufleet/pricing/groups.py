@@ -1,0 +1,335 @@
+"""What scales: Auto Scaling groups and EKS node groups, at their least, asked for and largest size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.plan.cost.ledger import MONTH
+from gpufleet.plan.cost.services import SYSTEM
+from gpufleet.policy.resource import UNKNOWN, Resource, shown
+from gpufleet.policy.types import AUTO_SCALING_GROUP, CAPACITY_BLOCK, NODE_GROUP
+from gpufleet.pricing.context import Pricing, Sizes
+from gpufleet.pricing.disks import instance_disks, price_disks, template_disks
+from gpufleet.pricing.inputs import UnpricedError, count, declared, held, text, whole
+from gpufleet.pricing.nodes import ON_DEMAND, SPOT, Choice, Market, price_nodes
+from gpufleet.pricing.owners import Owner
+from gpufleet.pricing.reservations import SCHEDULE, price_existing_block, read_block, take
+from gpufleet.pricing.templates import (
+    configuration_of,
+    market_type,
+    named_reservation,
+    price_addresses,
+    reservation_of,
+    shared_hardware,
+    targets_reservation,
+    template_of,
+)
+
+SCALING_SCHEDULE = "aws:autoscaling/schedule:Schedule"
+
+EKS_DEFAULT_TYPE = "t3.medium"
+"""What EKS launches where neither the node group nor its launch template names a type (EKS API reference,
+CreateNodegroup, instanceTypes)."""
+
+_IN_BLOCK = "capacity-block"
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """How a group launches: types, market, and where volumes, addresses and reservations are declared.
+
+    `block` says that the nodes run in a Capacity Block.
+    """
+
+    choices: tuple[Choice, ...]
+    market: Market
+    source: Resource | None
+    targets: Resource | None
+    block: bool = False
+    configuration: bool = False
+
+
+def price_auto_scaling_group(pricing: Pricing, resource: Resource) -> None:
+    """An Auto Scaling group, by launch template, mixed instances policy or launch configuration."""
+    held(resource, "maxSize", "launchTemplate", "mixedInstancesPolicy", "launchConfiguration", "warmPool")
+    if text(resource, "desiredCapacityType") not in (None, "units"):
+        raise UnpricedError("its sizes count vCPUs or memory, not nodes")
+    least = count(resource, "minSize")
+    sizes = Sizes(least, count(resource, "desiredCapacity", default=least), count(resource, "maxSize"))
+    _price(pricing, resource, _auto_scaling_launch(pricing, resource), sizes, "warmPool")
+
+
+def price_node_group(pricing: Pricing, resource: Resource) -> None:
+    """An EKS managed node group, which is an Auto Scaling group of EKS's own making."""
+    held(
+        resource, "scalingConfig.maxSize", "capacityType", "instanceTypes", "launchTemplate", "warmPoolConfig"
+    )
+    least = count(resource, "scalingConfig.minSize")
+    sizes = Sizes(
+        least,
+        count(resource, "scalingConfig.desiredSize", default=least),
+        count(resource, "scalingConfig.maxSize"),
+    )
+    _price(pricing, resource, _eks_launch(pricing, resource), sizes, "warmPoolConfig")
+
+
+# -- how groups launch
+
+
+def _auto_scaling_launch(pricing: Pricing, resource: Resource) -> _Launch:
+    policy = declared(resource, "mixedInstancesPolicy")
+    if policy is not None:
+        return _mixed(pricing, resource)
+    said = declared(resource, "launchTemplate")
+    if said is UNKNOWN:
+        raise UnpricedError("launchTemplate is not known yet")
+    if isinstance(said, Mapping):
+        template = template_of(pricing, resource, "launchTemplate", said)
+        market = market_type(template)
+        return _Launch(
+            (Choice(_type_of(template)),),
+            SPOT if market == "spot" else ON_DEMAND,
+            template,
+            template if targets_reservation(template) else resource,
+            market == _IN_BLOCK,
+        )
+    configuration = configuration_of(pricing, resource)
+    spot = declared(configuration, "spotPrice") is not None
+    shared_hardware(configuration, "placementTenancy")
+    return _Launch(
+        (Choice(_type_of(configuration)),),
+        SPOT if spot else ON_DEMAND,
+        configuration,
+        resource,
+        configuration=True,
+    )
+
+
+def _mixed(pricing: Pricing, resource: Resource) -> _Launch:
+    base = "mixedInstancesPolicy.launchTemplate"
+    said = declared(resource, f"{base}.launchTemplateSpecification")
+    if not isinstance(said, Mapping):
+        raise UnpricedError(f"{base}.launchTemplateSpecification is {shown(said)}")
+    template = template_of(pricing, resource, "mixedInstancesPolicy", said)
+    choices = read_choices(declared(resource, f"{base}.overrides"), f"{base}.overrides", template)
+    distribution = "mixedInstancesPolicy.instancesDistribution"
+    market = Market(
+        count(resource, f"{distribution}.onDemandBaseCapacity", default=0),
+        # What AWS takes where nothing is said: all on demand.
+        count(resource, f"{distribution}.onDemandPercentageAboveBaseCapacity", default=100),
+    )
+    if market.percent > 100:
+        raise UnpricedError(f"{distribution}.onDemandPercentageAboveBaseCapacity is {market.percent}")
+    targets = template if targets_reservation(template) else resource
+    return _Launch(choices, market, template, targets, market_type(template) == _IN_BLOCK)
+
+
+def read_choices(overrides: Any, path: str, template: Resource | None) -> tuple[Choice, ...]:
+    """The instance types of overrides, with their weights; the template's own where there are none."""
+    if overrides is UNKNOWN:
+        raise UnpricedError(f"{path} is not known yet")
+    found: list[Choice] = []
+    for each in overrides if isinstance(overrides, Sequence) else [overrides] if overrides else []:
+        if not isinstance(each, Mapping):
+            raise UnpricedError(f"{path} is {shown(each)}")
+        if each.get("launchTemplateSpecification") is not None:
+            raise UnpricedError(f"{path} names other launch templates, whose nodes are not known")
+        if each.get("instanceRequirements") is not None:
+            raise UnpricedError(f"{path}.instanceRequirements leaves the instance type to AWS")
+        name = each.get("instanceType")
+        if name is None and template is not None:
+            name = _type_of(template)
+        if not isinstance(name, str):
+            raise UnpricedError(f"{path}.instanceType is {shown(name)}")
+        weight = each.get("weightedCapacity")
+        found.append(
+            Choice(name, 1 if weight is None else whole(weight, f"{path}.weightedCapacity", least=1))
+        )
+    if not found and template is not None:
+        found.append(Choice(_type_of(template)))
+    return tuple(found)
+
+
+def _type_of(template: Resource) -> str:
+    found = text(template, "instanceType")
+    if found is None:
+        raise UnpricedError("no instance type is declared")
+    return found
+
+
+def _eks_launch(pricing: Pricing, resource: Resource) -> _Launch:
+    said = declared(resource, "launchTemplate")
+    if said is UNKNOWN:
+        raise UnpricedError("launchTemplate is not known yet")
+    template = template_of(pricing, resource, "launchTemplate", said) if isinstance(said, Mapping) else None
+    types = declared(resource, "instanceTypes")
+    if types is UNKNOWN or any(not isinstance(each, str) for each in types or ()):
+        raise UnpricedError(f"instanceTypes is {shown(types)}")
+    names = list(types or ())
+    if not names:
+        names = [(text(template, "instanceType") if template is not None else None) or EKS_DEFAULT_TYPE]
+    capacity = text(resource, "capacityType") or "ON_DEMAND"
+    if capacity not in ("ON_DEMAND", "SPOT", "CAPACITY_BLOCK"):
+        raise UnpricedError(f"capacityType is {capacity}")
+    return _Launch(
+        tuple(Choice(name) for name in names),
+        SPOT if capacity == "SPOT" else ON_DEMAND,
+        template,
+        template,
+        capacity == "CAPACITY_BLOCK",
+    )
+
+
+# -- what they cost
+
+
+def _price(pricing: Pricing, resource: Resource, launch: _Launch, sizes: Sizes, warm: str) -> None:
+    source = launch.source
+    owner = pricing.owners.of(resource, source, default=_system(pricing, resource))
+    region = pricing.region(resource)
+    if source is not None and not launch.configuration:
+        shared_hardware(source, "placement.tenancy")
+    sizes = _raised(pricing, resource, sizes)
+    running, existing = _with_warm_pool(resource, sizes, warm)
+    hours = MONTH
+    if launch.block:
+        hours = _price_block_nodes(pricing, resource, launch, owner, region)
+    else:
+        _price_market_nodes(pricing, resource, launch, running, owner, region)
+    _price_volumes(pricing, resource, launch, existing, owner, region, hours)
+    if source is not None and not launch.configuration:
+        price_addresses(pricing, resource, source, running, owner)
+    pricing.leave_out("nodes that exist twice for a while, as a group replaces them")
+    pricing.leave_out("detailed monitoring of nodes, by the metric")
+
+
+def _system(pricing: Pricing, resource: Resource) -> str:
+    known = pricing.owners.of(resource)
+    return known.owner if known.owner == SYSTEM else ""
+
+
+def _price_market_nodes(
+    pricing: Pricing, resource: Resource, launch: _Launch, sizes: Sizes, owner: Owner, region: str
+) -> None:
+    """Nodes less those that run in a reservation of the stack, which has a line of its own."""
+    reservation = reservation_of(pricing, launch.targets) if launch.targets is not None else None
+    if reservation is not None and reservation.type == CAPACITY_BLOCK:
+        raise UnpricedError("it targets a Capacity Block, and its nodes are bought otherwise")
+    if reservation is not None and launch.market == ON_DEMAND:
+        inside = take(pricing, reservation, {choice.instance for choice in launch.choices}, sizes)
+        sizes = sizes.without(inside)
+        if not sizes.maximum:
+            return
+    what, cost = price_nodes(pricing, region, launch.choices, sizes, launch.market)
+    pricing.add(resource, what, "compute", cost, owner)
+
+
+def _price_block_nodes(
+    pricing: Pricing, resource: Resource, launch: _Launch, owner: Owner, region: str
+) -> Decimal:
+    """Nodes in a block cost nothing more than the block; the hours a month in which they can run."""
+    if launch.targets is None:
+        raise UnpricedError("no Capacity Block is named")
+    block = reservation_of(pricing, launch.targets)
+    if block is not None and block.type == CAPACITY_BLOCK:
+        return min(MONTH, read_block(pricing.stack, block).hours)
+    named = named_reservation(launch.targets)
+    return min(MONTH, price_existing_block(pricing, resource, named, owner, region))
+
+
+def _price_volumes(
+    pricing: Pricing,
+    resource: Resource,
+    launch: _Launch,
+    sizes: Sizes,
+    owner: Owner,
+    region: str,
+    hours: Decimal,
+) -> None:
+    if not sizes.maximum:
+        return
+    try:
+        if launch.source is None:
+            raise UnpricedError("there is no launch template, and EKS decides on the volumes")
+        disks = instance_disks(launch.source.props) if launch.configuration else template_disks(launch.source)
+        what, cost = price_disks(pricing, region, disks, sizes, hours)
+    except UnpricedError as reason:
+        what = f"{sizes.minimum} to {sizes.maximum} nodes' volumes"
+        pricing.unknown(resource, what, "storage", str(reason), owner)
+    else:
+        pricing.add(resource, what, "storage", cost, owner)
+
+
+# -- what changes the size after creation
+
+
+def _raised(pricing: Pricing, resource: Resource, sizes: Sizes) -> Sizes:
+    """The sizes with what schedules make of them: AWS's, which may raise the maximum, and a block's."""
+    for schedule in schedules_of(pricing, resource):
+        if schedule.type == SCHEDULE:
+            sizes = sizes.least(count(schedule, "nodes"))
+            continue
+        held(schedule, "maxSize", "desiredCapacity", "minSize")
+        least = _scheduled(schedule, "minSize")
+        most = max(sizes.maximum, _scheduled(schedule, "maxSize"))
+        wanted = max(sizes.expected, least, _scheduled(schedule, "desiredCapacity"))
+        sizes = Sizes(sizes.minimum, wanted, max(most, wanted))
+    return Sizes(sizes.minimum, sizes.expected, max(sizes.maximum, sizes.expected))
+
+
+def _scheduled(schedule: Resource, prop: str) -> int:
+    value = declared(schedule, prop)
+    # -1 leaves the group's own.
+    return 0 if value in (None, -1, "-1") else whole(value, f"{prop} of the schedule {schedule.name}")
+
+
+def schedules_of(pricing: Pricing, group: Resource) -> list[Resource]:
+    """The schedules that change the size of a group."""
+    if pricing.schedules is None:
+        pricing.schedules = {}
+        for schedule in pricing.stack.of_type(SCALING_SCHEDULE, SCHEDULE):
+            target = scheduled_group(pricing, schedule)
+            if target is not None:
+                pricing.schedules.setdefault(target.urn, []).append(schedule)
+    return pricing.schedules.get(group.urn, [])
+
+
+def scheduled_group(pricing: Pricing, schedule: Resource) -> Resource | None:
+    """The group of the stack that a schedule changes."""
+    prop = "autoscalingGroupName" if schedule.type == SCALING_SCHEDULE else "group_name"
+    kinds = (AUTO_SCALING_GROUP, NODE_GROUP)
+    name = schedule.get(prop)
+    if isinstance(name, str):
+        for each in pricing.stack.of_type(AUTO_SCALING_GROUP):
+            if each.get("name") == name:
+                return each
+    found = pricing.stack.references(schedule, prop, types=kinds)
+    return found[0] if len(found) == 1 else None
+
+
+def price_schedule(pricing: Pricing, resource: Resource) -> None:
+    """A schedule counts in its group; one of a group outside of the stack has a cost nobody knows."""
+    if scheduled_group(pricing, resource) is None:
+        raise UnpricedError("the group that it scales is not in this stack")
+
+
+def _with_warm_pool(resource: Resource, sizes: Sizes, path: str) -> tuple[Sizes, Sizes]:
+    """How many nodes run, and how many exist: a warm pool keeps prepared ones, stopped or running."""
+    pool = declared(resource, path)
+    if pool is None:
+        return sizes, sizes
+    if pool is UNKNOWN:
+        raise UnpricedError(f"{path} is not known yet")
+    most = declared(resource, f"{path}.maxGroupPreparedCapacity")
+    prepared = sizes.maximum if most in (None, -1) else whole(most, f"{path}.maxGroupPreparedCapacity")
+    kept = count(resource, f"{path}.minSize", default=0)
+    existing = Sizes(
+        sizes.minimum + kept,
+        max(sizes.expected + kept, prepared),
+        max(sizes.maximum, prepared, sizes.minimum + kept),
+    )
+    state = (text(resource, f"{path}.poolState") or "Stopped").lower()
+    return (existing if state == "running" else sizes), existing

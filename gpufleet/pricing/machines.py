@@ -1,0 +1,152 @@
+"""Single instances, and fleets that ask EC2 for so much capacity at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.policy.resource import Resource, shown
+from gpufleet.policy.types import INSTANCE
+from gpufleet.pricing.context import ONE, Pricing, Sizes
+from gpufleet.pricing.disks import Disk, instance_disks, price_disks, template_disks
+from gpufleet.pricing.groups import read_choices
+from gpufleet.pricing.inputs import UnpricedError, count, declared, entries, held, text, whole
+from gpufleet.pricing.nodes import ON_DEMAND, SPOT, Choice, Market, price_nodes
+from gpufleet.pricing.owners import Owner
+from gpufleet.pricing.reservations import take
+from gpufleet.pricing.templates import market_type, reservation_of, shared_hardware, template_of
+
+
+def price_instance(pricing: Pricing, resource: Resource) -> None:
+    """An instance or a spot request, by itself or from a launch template."""
+    held(resource, "instanceType", "launchTemplate")
+    said = declared(resource, "launchTemplate")
+    if said is not None and not isinstance(said, Mapping):
+        raise UnpricedError("launchTemplate is not known yet")
+    template = template_of(pricing, resource, "launchTemplate", said) if said is not None else None
+    shared_hardware(resource, "tenancy")
+    instance = text(resource, "instanceType") or (text(template, "instanceType") if template else None)
+    if instance is None:
+        raise UnpricedError("no instance type is declared")
+    owner = pricing.owners.of(resource, template)
+    region = pricing.region(resource)
+    market = SPOT
+    sizes = ONE
+    if resource.type == INSTANCE:
+        kind = text(resource, "instanceMarketOptions.marketType") or (
+            market_type(template) if template is not None else "on-demand"
+        )
+        if kind not in ("on-demand", "spot"):
+            raise UnpricedError(f"a single instance in a {kind} is not priced")
+        market = SPOT if kind == "spot" else ON_DEMAND
+        reservation = reservation_of(pricing, resource) or (
+            reservation_of(pricing, template) if template is not None else None
+        )
+        if reservation is not None and market == ON_DEMAND:
+            sizes = sizes.without(take(pricing, reservation, {instance}, sizes))
+    if sizes.maximum:
+        what, cost = price_nodes(pricing, region, [Choice(instance)], sizes, market)
+        pricing.add(resource, what, "compute", cost, owner)
+    _price_volumes(pricing, resource, region, owner, lambda: _disks(resource, template), ONE)
+
+
+def _disks(resource: Resource, template: Resource | None) -> list[Disk]:
+    own = {each: declared(resource, each) for each in ("rootBlockDevice", "ebsBlockDevices")}
+    if template is not None and own["rootBlockDevice"] is None:
+        return template_disks(template)
+    return instance_disks(own)
+
+
+def price_fleet_request(pricing: Pricing, resource: Resource) -> None:
+    """An EC2 Fleet: so much capacity, in parts on demand and as spot."""
+    held(resource, "targetCapacitySpecification", "launchTemplateConfigs")
+    path = "targetCapacitySpecification"
+    if text(resource, f"{path}.targetCapacityUnitType") not in (None, "units"):
+        raise UnpricedError("its capacity counts vCPUs or memory, not nodes")
+    total = count(resource, f"{path}.totalTargetCapacity")
+    kind = text(resource, f"{path}.defaultTargetCapacityType")
+    asked = declared(resource, f"{path}.onDemandTargetCapacity")
+    spot = declared(resource, f"{path}.spotTargetCapacity")
+    if asked is not None:
+        base = whole(asked, f"{path}.onDemandTargetCapacity")
+    elif spot is not None:
+        base = max(0, total - whole(spot, f"{path}.spotTargetCapacity"))
+    else:
+        base = 0 if kind == "spot" else total
+    # What is in neither part is bought by the default.
+    percent = 0 if kind == "spot" or spot is not None else 100
+    _price_configs(pricing, resource, Sizes(total, total, total), Market(base, percent))
+
+
+def price_spot_fleet(pricing: Pricing, resource: Resource) -> None:
+    """A Spot Fleet, which may have an on-demand part."""
+    held(resource, "targetCapacity", "launchSpecifications", "launchTemplateConfigs")
+    if text(resource, "targetCapacityUnitType") not in (None, "units"):
+        raise UnpricedError("its capacity counts vCPUs or memory, not nodes")
+    total = count(resource, "targetCapacity")
+    sizes = Sizes(total, total, total)
+    market = Market(count(resource, "onDemandTargetCapacity", default=0), 0)
+    specifications = list(entries(resource, "launchSpecifications"))
+    if not specifications:
+        _price_configs(pricing, resource, sizes, market)
+        return
+    choices: list[Choice] = []
+    for each in specifications:
+        if each.get("placementTenancy") not in (None, "default"):
+            raise UnpricedError(f"no price of tenancy {shown(each['placementTenancy'])} was read")
+        choices += read_choices([each], "launchSpecifications", None)
+    sources = [_specified(each) for each in specifications]
+    _price_requested(pricing, resource, sizes, market, tuple(choices), sources)
+
+
+def _specified(specification: Mapping[str, Any]) -> Any:
+    root = specification.get("rootBlockDevices")
+    return lambda: instance_disks({**specification, "rootBlockDevice": root})
+
+
+def _price_configs(pricing: Pricing, resource: Resource, sizes: Sizes, market: Market) -> None:
+    choices: list[Choice] = []
+    sources: list[Any] = []
+    for config in entries(resource, "launchTemplateConfigs"):
+        said = config.get("launchTemplateSpecification")
+        if isinstance(said, list) and len(said) == 1:
+            said = said[0]
+        if not isinstance(said, Mapping):
+            raise UnpricedError("launchTemplateConfigs.launchTemplateSpecification is not known yet")
+        template = template_of(pricing, resource, "launchTemplateConfigs", said)
+        shared_hardware(template, "placement.tenancy")
+        choices += read_choices(config.get("overrides"), "launchTemplateConfigs.overrides", template)
+        sources.append(lambda template=template: template_disks(template))
+    _price_requested(pricing, resource, sizes, market, tuple(choices), sources)
+
+
+def _price_requested(
+    pricing: Pricing,
+    resource: Resource,
+    sizes: Sizes,
+    market: Market,
+    choices: tuple[Choice, ...],
+    sources: list[Any],
+) -> None:
+    region = pricing.region(resource)
+    owner = pricing.owners.of(resource)
+    what, cost = price_nodes(pricing, region, choices, sizes, market)
+    pricing.add(resource, what, "compute", cost, owner)
+    _price_volumes(pricing, resource, region, owner, lambda: _dearest(pricing, region, sources), sizes)
+
+
+def _dearest(pricing: Pricing, region: str, sources: list[Any]) -> list[Disk]:
+    """Of several ways to launch, the one with the dearest volumes."""
+    found = [source() for source in sources]
+    return max(found, key=lambda disks: price_disks(pricing, region, disks)[1].expected, default=[])
+
+
+def _price_volumes(
+    pricing: Pricing, resource: Resource, region: str, owner: Owner, disks: Any, sizes: Sizes
+) -> None:
+    try:
+        what, cost = price_disks(pricing, region, disks(), sizes)
+    except UnpricedError as reason:
+        pricing.unknown(resource, "its volumes", "storage", str(reason), owner)
+    else:
+        pricing.add(resource, what, "storage", cost, owner)

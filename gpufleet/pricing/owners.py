@@ -1,0 +1,98 @@
+"""Whose cost a resource is: by its name where the plan knows it, else by its tags.
+
+The name comes first, since dropping or changing a tag must not move cost out of anybody's cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.plan.cost.services import SYSTEM
+from gpufleet.plan.models import FleetPlan
+from gpufleet.plan.names import FALLBACK_SUFFIX, group_resource_name, site_resource_name
+from gpufleet.policy.resource import UNKNOWN, Resource
+from gpufleet.policy.stack import Stack
+
+SITE_TAG = "gpufleet:site"
+NODE_GROUP_TAG = "gpufleet:node-group"
+STORAGE_TAG = "gpufleet:storage"
+TEAM_TAG = "gpufleet:team"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Site, owner within it (node group or storage) and team; empty where nobody can be named."""
+
+    site: str = ""
+    owner: str = ""
+    team: str = ""
+
+
+class Owners:
+    """Finds the owner of resources of one stack."""
+
+    def __init__(self, stack: Stack, plan: FleetPlan | None) -> None:
+        self._stack = stack
+        self._names: dict[str, tuple[str, str]] = {}
+        self._teams: dict[tuple[str, str], str] = {}
+        if plan is not None:
+            self._read(plan)
+
+    def of(self, resource: Resource, *also: Resource | None, default: str = "") -> Owner:
+        """The owner of a resource; `also` are resources whose tags stand in for its own (its launch
+        template), `default` is the owner's name where neither names nor tags say one."""
+        tags = _tags(resource)
+        for each in also:
+            tags = {**(_tags(each) if each is not None else {}), **tags}
+        site, owner = self._by_name(resource)
+        if not owner:
+            site = site or tags.get(SITE_TAG, "")
+            owner = tags.get(NODE_GROUP_TAG) or tags.get(STORAGE_TAG) or (default if site else "")
+        planned = (site, owner) in self._teams
+        return Owner(site, owner, self._teams[site, owner] if planned else tags.get(TEAM_TAG, ""))
+
+    def _by_name(self, resource: Resource) -> tuple[str, str]:
+        site = ""
+        for each in (resource, *self._stack.ancestors(resource)):
+            found = self._names.get(each.name)
+            if found is None:
+                continue
+            if found[1]:
+                return found
+            site = site or found[0]
+        return site, ""
+
+    def _read(self, plan: FleetPlan) -> None:
+        about = (plan.fleet, plan.environment)
+        for site in plan.cloud:
+            self._names[site_resource_name(*about, site.site)] = (site.site, "")
+            self._names[group_resource_name(*about, site.site, SYSTEM)] = (site.site, SYSTEM)
+            for name in (*(each.name for each in site.lustre), *(each.name for each in site.buckets)):
+                self._names[group_resource_name(*about, site.site, name)] = (site.site, name)
+            for group in site.node_groups:
+                name = group_resource_name(*about, site.site, group.name)
+                self._names[name] = self._names[name + FALLBACK_SUFFIX] = (site.site, group.name)
+                self._teams[site.site, group.name] = group.team or ""
+
+
+def _tags(resource: Resource) -> dict[str, str]:
+    """Tags that say something: of the resource, of its provider's defaults, and in a group's list."""
+    found: dict[str, str] = {}
+    for name in ("tagsAll", "tags"):
+        tags: Any = resource.props.get(name)
+        if name in resource.secrets:
+            continue
+        if isinstance(tags, Mapping):
+            found |= {key: each for key, each in tags.items() if isinstance(each, str) and each.strip()}
+        elif isinstance(tags, Sequence) and not isinstance(tags, str):
+            found |= {
+                str(each.get("key")): str(each.get("value"))
+                for each in tags
+                if isinstance(each, Mapping)
+                and each.get("key") is not UNKNOWN
+                and isinstance(each.get("value"), str)
+                and str(each["value"]).strip()
+            }
+    return found

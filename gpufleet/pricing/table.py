@@ -1,0 +1,197 @@
+"""Type by type, what is priced, free or paid by use. What is not here has an unknown cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.types import (
+    AUTO_SCALING_GROUP,
+    BUCKETS,
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    CLUSTER,
+    FLEET,
+    INSTANCE,
+    LUSTRE,
+    NODE_GROUP,
+    SPOT_FLEET,
+    SPOT_INSTANCE_REQUEST,
+    VOLUME,
+)
+from gpufleet.pricing.context import Pricing
+from gpufleet.pricing.disks import price_volume
+from gpufleet.pricing.groups import (
+    SCALING_SCHEDULE,
+    price_auto_scaling_group,
+    price_node_group,
+    price_schedule,
+)
+from gpufleet.pricing.machines import price_fleet_request, price_instance, price_spot_fleet
+from gpufleet.pricing.models import Kind
+from gpufleet.pricing.reservations import OFFERING, SCHEDULE, price_block, price_reservation
+from gpufleet.pricing.services import (
+    price_addon,
+    price_address,
+    price_cluster,
+    price_endpoint,
+    price_key,
+    price_lustre,
+    price_nat_gateway,
+)
+
+PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
+    CAPACITY_RESERVATION: ("compute", price_reservation),
+    CAPACITY_BLOCK: ("compute", price_block),
+    AUTO_SCALING_GROUP: ("compute", price_auto_scaling_group),
+    NODE_GROUP: ("compute", price_node_group),
+    SCALING_SCHEDULE: ("compute", price_schedule),
+    INSTANCE: ("compute", price_instance),
+    SPOT_INSTANCE_REQUEST: ("compute", price_instance),
+    FLEET: ("compute", price_fleet_request),
+    SPOT_FLEET: ("compute", price_spot_fleet),
+    VOLUME: ("storage", price_volume),
+    LUSTRE: ("storage", price_lustre),
+    CLUSTER: ("control-plane", price_cluster),
+    "aws:eks/addon:Addon": ("service", price_addon),
+    "aws:ec2/natGateway:NatGateway": ("network", price_nat_gateway),
+    "aws:ec2/eip:Eip": ("network", price_address),
+    "aws:ec2/vpcEndpoint:VpcEndpoint": ("network", price_endpoint),
+    "aws:kms/key:Key": ("service", price_key),
+    "aws:kms/replicaKey:ReplicaKey": ("service", price_key),
+    "aws:kms/externalKey:ExternalKey": ("service", price_key),
+}
+"""Functions that add the lines of one resource, or raise `UnpricedError`; and what kind of cost it is."""
+
+
+def _tokens(module: str, *names: str) -> list[str]:
+    """Pulumi's type tokens: the file is named as the type, with a small first letter."""
+    return [f"aws:{module}/{name[0].lower()}{name[1:]}:{name}" for name in names]
+
+
+_ROUTING = "VPCs, subnets, routes and their rules are free of charge"
+_ACCESS = "permissions are free of charge"
+_SETTINGS = "a setting of another resource, which is charged itself"
+
+FREE: Mapping[str, str] = {
+    **dict.fromkeys(
+        _tokens(
+            "ec2",
+            *("Vpc", "DefaultVpc", "Subnet", "DefaultSubnet", "RouteTable", "DefaultRouteTable", "Route"),
+            *("RouteTableAssociation", "MainRouteTableAssociation", "InternetGateway"),
+            *("InternetGatewayAttachment", "EgressOnlyInternetGateway", "SecurityGroup"),
+            *(
+                "DefaultSecurityGroup",
+                "SecurityGroupRule",
+                "NetworkAcl",
+                "NetworkAclRule",
+                "NetworkAclAssociation",
+            ),
+            *("DefaultNetworkAcl", "VpcDhcpOptions", "DefaultVpcDhcpOptions", "VpcDhcpOptionsAssociation"),
+            *(
+                "ManagedPrefixList",
+                "ManagedPrefixListEntry",
+                "NetworkInterface",
+                "NetworkInterfaceAttachment",
+            ),
+            *("NetworkInterfaceSecurityGroupAttachment", "VpcIpv4CidrBlockAssociation"),
+            *("VpcIpv6CidrBlockAssociation", "VpcEndpointPolicy", "VpcEndpointRouteTableAssociation"),
+            *("EipAssociation", "VpcPeeringConnection", "VpcPeeringConnectionAccepter"),
+            *("PeeringConnectionOptions", "VpcBlockPublicAccessOptions", "VpcSecurityGroupRulesExclusive"),
+        ),
+        _ROUTING,
+    ),
+    **dict.fromkeys(
+        _tokens("vpc", "SecurityGroupIngressRule", "SecurityGroupEgressRule", "SecurityGroupVpcAssociation"),
+        _ROUTING,
+    ),
+    **dict.fromkeys(
+        _tokens("ec2", "LaunchTemplate", "LaunchConfiguration"),
+        "costs by what launches from it, which is priced",
+    ),
+    **dict.fromkeys(
+        _tokens("ec2", "PlacementGroup", "KeyPair", "VolumeAttachment", "Tag", "InstanceMetadataDefaults")
+        + _tokens("ebs", "DefaultKmsKey", "EncryptionByDefault", "SnapshotBlockPublicAccess")
+        + _tokens("autoscaling", "Policy", "Tag", "LifecycleHook", "Notification", "Attachment")
+        + _tokens("autoscaling", "TrafficSourceAttachment"),
+        _SETTINGS,
+    ),
+    **dict.fromkeys(
+        _tokens("eks", "AccessEntry", "AccessPolicyAssociation", "PodIdentityAssociation")
+        + _tokens("eks", "IdentityProviderConfig")
+        + _tokens("kms", "Alias", "Grant", "KeyPolicy", "Ciphertext")
+        + _tokens("sns", "TopicPolicy")
+        + _tokens("sqs", "QueuePolicy", "RedrivePolicy", "RedriveAllowPolicy")
+        + _tokens("lambda", "Permission")
+        + _tokens("secretsmanager", "SecretPolicy", "SecretVersion"),
+        _ACCESS,
+    ),
+    **dict.fromkeys(
+        _tokens(
+            "s3",
+            *("BucketPolicy", "BucketPublicAccessBlock", "BucketOwnershipControls", "BucketVersioning"),
+            *("BucketServerSideEncryptionConfiguration", "BucketLifecycleConfiguration", "BucketAcl"),
+            *(
+                "BucketNotification",
+                "BucketLogging",
+                "BucketCorsConfiguration",
+                "BucketObjectLockConfiguration",
+            ),
+            *("BucketVersioningV2", "BucketServerSideEncryptionConfigurationV2"),
+            *(
+                "BucketLifecycleConfigurationV2",
+                "BucketAclV2",
+                "BucketLoggingV2",
+                "BucketCorsConfigurationV2",
+            ),
+            *("BucketObjectLockConfigurationV2", "AccountPublicAccessBlock"),
+        )
+        + _tokens("fsx", "DataRepositoryAssociation")
+        + _tokens("cloudwatch", "LogResourcePolicy", "LogStream", "EventTarget")
+        + _tokens("resourcegroups", "Group")
+        + _tokens("servicequotas", "ServiceQuota"),
+        _SETTINGS,
+    ),
+    **dict.fromkeys(
+        _tokens("budgets", "Budget")
+        + _tokens(
+            "costexplorer", "AnomalyMonitor", "AnomalySubscription", "CostAllocationTag", "CostCategory"
+        ),
+        "budgets without actions and the settings of Cost Explorer are free of charge",
+    ),
+    OFFERING: "looks an offering up and makes nothing",
+    SCHEDULE: "sets a group's size, which is priced with the group",
+}
+"""Types without a charge of their own, each with the reason."""
+
+FREE_MODULES: Mapping[str, str] = {"aws:iam/": "IAM is free of charge"}
+"""Modules of which every type is free."""
+
+BY_USE: Mapping[str, str] = {
+    **dict.fromkeys(BUCKETS, "objects in S3 buckets, and requests to them"),
+    **dict.fromkeys(
+        _tokens("s3", "BucketObject", "BucketObjectv2"), "objects in S3 buckets, and requests to them"
+    ),
+    **dict.fromkeys(
+        _tokens("cloudwatch", "LogGroup") + _tokens("ec2", "FlowLog"), "logs (CloudWatch), by the GB"
+    ),
+    **dict.fromkeys(_tokens("cloudwatch", "EventRule"), "events of one's own on an event bus"),
+    **dict.fromkeys(_tokens("sns", "Topic", "TopicSubscription"), "messages of SNS topics"),
+    **dict.fromkeys(_tokens("sqs", "Queue"), "requests to SQS queues"),
+    **dict.fromkeys(_tokens("lambda", "Function"), "calls of Lambda functions"),
+    **dict.fromkeys(_tokens("ecr", "Repository"), "images in ECR repositories, by the GB"),
+    **dict.fromkeys(_tokens("fsx", "Backup"), "backups of file systems, by the GB that changed"),
+    **dict.fromkeys(
+        _tokens("ebs", "Snapshot", "SnapshotCopy"), "snapshots of volumes, by the GB that changed"
+    ),
+}
+"""Types that are paid by use, which no program declares, in words."""
+
+HARMLESS_PACKAGES = frozenset({"pulumi", "kubernetes", "random", "tls"})
+"""Packages whose resources make nothing in a cloud that is charged by itself, but for those below."""
+
+LAUNCHES: Mapping[str, str] = {
+    "kubernetes:karpenter": "Karpenter launches as many nodes as pods ask for",
+    "kubernetes:networking.k8s.io/v1:Ingress": "it may make a load balancer, of which no price was read",
+}
+"""Beginnings of types of those packages that make something in a cloud all the same."""

@@ -1,0 +1,142 @@
+"""Launch templates: which one a group launches from, and what it says of nodes and reservations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.plan.cost.ledger import MONTH, number
+from gpufleet.policy.resource import UNKNOWN, Resource, shown
+from gpufleet.policy.types import (
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    LAUNCH_CONFIGURATION,
+    LAUNCH_TEMPLATE,
+)
+from gpufleet.pricing.context import Cost, Pricing, Sizes
+from gpufleet.pricing.inputs import UnpricedError, declared, first, text
+from gpufleet.pricing.owners import Owner
+
+RESERVATION = "capacityReservationSpecification"
+_TARGET = f"{RESERVATION}.capacityReservationTarget"
+
+
+def template_of(pricing: Pricing, resource: Resource, prop: str, said: Mapping[str, Any]) -> Resource:
+    """The launch template that `prop` refers to; `said` has its id or name, and its version.
+
+    Known ids and names are compared; an unknown one is followed by what it was computed from. Raises
+    `UnpricedError` where it is not in the stack, or where an older version than its last one is asked for.
+    """
+    wanted = {
+        "id": first(said, "id", "launchTemplateId"),
+        "name": first(said, "name", "launchTemplateName"),
+    }
+    known = {key: each for key, each in wanted.items() if isinstance(each, str)}
+    if known:
+        candidates = [
+            each
+            for each in pricing.stack.of_type(LAUNCH_TEMPLATE)
+            if all(each.get(key) == value for key, value in known.items())
+        ]
+    else:
+        candidates = pricing.stack.references(resource, prop, types=[LAUNCH_TEMPLATE])
+    if len(candidates) != 1:
+        name = ", ".join(known.values()) or "that it refers to"
+        raise UnpricedError(f"the launch template {name} is not in this stack")
+    _last_version(candidates[0], said.get("version"))
+    return candidates[0]
+
+
+def _last_version(template: Resource, version: Any) -> None:
+    if version is UNKNOWN or version is None or version in ("$Latest", "$Default"):
+        return
+    last = template.get("latestVersion")
+    if str(last) != str(version):
+        raise UnpricedError(
+            f"version {shown(version)} of the launch template {template.name} is asked for, and what that"
+            f" says is not known: the last one is {shown(last)}"
+        )
+
+
+def configuration_of(pricing: Pricing, resource: Resource) -> Resource:
+    """The launch configuration of an Auto Scaling group. Raises `UnpricedError` where the stack lacks it."""
+    name = declared(resource, "launchConfiguration")
+    found = pricing.stack.references(resource, "launchConfiguration", types=[LAUNCH_CONFIGURATION])
+    if isinstance(name, str):
+        found = [
+            each
+            for each in pricing.stack.of_type(LAUNCH_CONFIGURATION)
+            if name in (each.get("name"), each.get("id"))
+        ]
+    if len(found) != 1:
+        raise UnpricedError(f"the launch configuration {shown(name)} is not in this stack")
+    return found[0]
+
+
+def market_type(template: Resource) -> str:
+    """How the template buys: `on-demand`, `spot` or `capacity-block`."""
+    return text(template, "instanceMarketOptions.marketType") or "on-demand"
+
+
+def shared_hardware(resource: Resource, path: str) -> None:
+    """Raises `UnpricedError` for nodes that do not share hosts with other customers: they cost more."""
+    tenancy = text(resource, path)
+    if tenancy not in (None, "default"):
+        raise UnpricedError(f"no price of tenancy {tenancy} was read")
+
+
+def targets_reservation(resource: Resource) -> bool:
+    """Whether a template, instance or group names a reservation to launch into."""
+    return declared(resource, _TARGET) is not None
+
+
+def reservation_of(pricing: Pricing, resource: Resource) -> Resource | None:
+    """The reservation of the stack that is named; None where none is, or one from outside."""
+    target = declared(resource, _TARGET)
+    if target is None:
+        return None
+    kinds = [CAPACITY_RESERVATION, CAPACITY_BLOCK]
+    named = named_reservation(resource)
+    if named is not None:
+        return next((each for each in pricing.stack.of_type(*kinds) if each.get("id") == named), None)
+    found = pricing.stack.references(resource, RESERVATION, types=kinds)
+    return found[0] if len(found) == 1 else None
+
+
+def named_reservation(resource: Resource) -> str | None:
+    """The id of the reservation that is named, where it is known."""
+    target = declared(resource, _TARGET)
+    if not isinstance(target, Mapping):
+        return None
+    ids = target.get("capacityReservationIds")
+    value = target.get("capacityReservationId")
+    if value is None and isinstance(ids, list) and len(ids) == 1:
+        value = ids[0]
+    return value if isinstance(value, str) else None
+
+
+def price_addresses(
+    pricing: Pricing, resource: Resource, template: Resource, sizes: Sizes, owner: Owner
+) -> None:
+    """Public IPv4 addresses that nodes get from their launch template."""
+    interfaces = declared(template, "networkInterfaces")
+    if interfaces is UNKNOWN:
+        raise UnpricedError("networkInterfaces is not known yet")
+    each = 0
+    for interface in interfaces if interfaces is not None else ():
+        wanted = interface.get("associatePublicIpAddress") if isinstance(interface, Mapping) else UNKNOWN
+        if wanted is UNKNOWN:
+            raise UnpricedError("networkInterfaces.associatePublicIpAddress is not known yet")
+        each += str(wanted).lower() == "true"
+    if not each or not sizes.maximum:
+        return
+    rate = pricing.service_rate("public-ipv4-hour", pricing.region(resource))
+    one = each * MONTH * rate.expected
+    basis = f"{sizes.expected} x {each} x 730 h x {number(rate.expected)} USD/h"
+    pricing.add(
+        resource,
+        f"{sizes.expected * each} public IPv4 addresses",
+        "network",
+        Cost(sizes.minimum * one, sizes.expected * one, sizes.maximum * one, basis, (rate,)),
+        owner,
+    )
