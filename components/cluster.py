@@ -237,12 +237,21 @@ class EksCluster(Component):
         ]
         if args.fsx:
             # File systems are made outside Kubernetes and mounted by name: the driver only looks.
-            describe = {
-                "Effect": "Allow",
-                "Action": ["fsx:DescribeFileSystems", "fsx:ListTagsForResource"],
-                "Resource": "*",
-            }
-            lustre = self._pod_role(f"{name}-fsx-csi", args, "fsx-csi-controller-sa", statements=[describe])
+            around = self.surroundings()
+            look: list[dict[str, Any]] = [
+                {"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"},
+                {
+                    "Effect": "Allow",
+                    "Action": ["fsx:ListTagsForResource"],
+                    "Resource": pulumi.Output.format(
+                        "arn:{0}:fsx:{1}:{2}:file-system/*",
+                        around.partition,
+                        around.region,
+                        around.account_id,
+                    ),
+                },
+            ]
+            lustre = self._pod_role(f"{name}-fsx-csi", args, "fsx-csi-controller-sa", statements=look)
             addons.append(self._addon(name, "aws-fsx-csi-driver", args, [system, lustre]))
         return addons
 
