@@ -83,11 +83,11 @@ def collect(environment: str, program: Callable[[], None] | None = None) -> Stac
     monitor = CollectingMonitor()
     set_mocks(monitor.mocks, project=PROJECT, stack=environment, preview=False, monitor=monitor)
 
-    @pulumi.runtime.test
+    @pulumi.runtime.test  # type: ignore[untyped-decorator]
     def run() -> None:
         (program or _program(environment))()
 
-    run()  # type: ignore[no-untyped-call]
+    run()
     return Stack(monitor.collected.values())
 
 

@@ -26,7 +26,7 @@ TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What checkov says of one stack: checks that failed as (check id, Terraform address), and how many ran."""
+    """What checkov says of one stack: (check id, Terraform address) of each check that failed, or passed."""
 
     failed: frozenset[tuple[str, str]]
     passed: frozenset[tuple[str, str]]
@@ -69,9 +69,11 @@ def judge_plans(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, Verdict]:
 
 
 def _run(files: Sequence[str]) -> list[dict[str, Any]]:
-    environ = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}}
+    environ = {
+        name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}
+    }
     # A proxy that nothing listens on: whatever would reach for the network fails at once, and visibly.
-    nowhere = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
     done = subprocess.run(
         [str(PYTHON), "-I", str(DRIVER)],
         input=json.dumps(files),

@@ -1,6 +1,6 @@
 """Runs in checkov's own environment: judges the plan files named on standard input, one after the other.
 
-Prints one JSON list with an object for each file: `failed` and `passed` as [check id, address].
+Writes one JSON list with an object for each file: `failed` and `passed` as [check id, address].
 """
 
 from __future__ import annotations
@@ -26,4 +26,4 @@ def verdict(file: str) -> dict[str, list[tuple[str, str]]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps([verdict(file) for file in json.load(sys.stdin)]))
+    sys.stdout.write(json.dumps([verdict(file) for file in json.load(sys.stdin)]) + "\n")

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.policy.resource import UNKNOWN, Resource
@@ -42,7 +42,10 @@ _SINGULAR = {
 _RENAMED = {
     ("aws_autoscaling_group", "vpc_zone_identifiers"): "vpc_zone_identifier",
     ("aws_sns_topic_subscription", "topic"): "topic_arn",
-    ("aws_subnet", "enable_resource_name_dns_arecord_on_launch"): "enable_resource_name_dns_a_record_on_launch",
+    (
+        "aws_subnet",
+        "enable_resource_name_dns_arecord_on_launch",
+    ): "enable_resource_name_dns_a_record_on_launch",
 }
 # Objects that hold the user's own keys, not a block's attributes.
 _MAPS = frozenset({"tags", "tags_all", "variables", "parameters", "labels"})
@@ -66,7 +69,7 @@ def terraform_plan(stack: Stack) -> dict[str, Any]:
         if not resource.type.startswith("aws:"):
             continue
         kind, name = names[resource.urn]
-        known, unknown, expressions = _converted(resource, kind, names)
+        known, unknown, expressions = _converted(resource, kind, names, stack)
         identity = {"address": f"{kind}.{name}", "mode": "managed", "type": kind, "name": name}
         provider = "registry.terraform.io/hashicorp/aws"
         values.append({**identity, "provider_name": provider, "schema_version": 0, "values": known})
@@ -89,10 +92,7 @@ def terraform_plan(stack: Stack) -> dict[str, Any]:
 
 def addresses(stack: Stack) -> dict[str, Resource]:
     """Terraform address -> resource, for what a judge says of an address."""
-    return {
-        f"{kind}.{name}": stack.by_urn[urn]
-        for urn, (kind, name) in _names(stack).items()
-    }
+    return {f"{kind}.{name}": stack.by_urn[urn] for urn, (kind, name) in _names(stack).items()}
 
 
 def _names(stack: Stack) -> dict[str, tuple[str, str]]:
@@ -108,75 +108,55 @@ def _names(stack: Stack) -> dict[str, tuple[str, str]]:
     return found
 
 
-@dataclass
-class _Walk:
-    """Conversion of one property: the references go where its unknown parts are."""
+@dataclass(frozen=True)
+class _Reference:
+    """A resource that a property is computed from, and the values by which it is recognised once known."""
 
-    kind: str
-    references: list[str]
-    expressions: dict[str, Any] = field(default_factory=dict)
+    address: str
+    values: frozenset[str]
+
+    @staticmethod
+    def to(name: tuple[str, str], resource: Resource) -> _Reference:
+        known = (resource.get(attribute) for attribute in ("id", "arn", "name", "bucket"))
+        return _Reference(".".join(name), frozenset(each for each in known if isinstance(each, str)))
 
 
-def _converted(
-    resource: Resource, kind: str, names: Mapping[str, tuple[str, str]]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _expression(value: Any, refers: Sequence[_Reference]) -> dict[str, Any] | None:
+    """What an attribute refers to: all that its property may, while it is unknown."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    found = [
+        each.address
+        for each in refers
+        if any(item is UNKNOWN or (isinstance(item, str) and item in each.values) for item in values)
+    ]
+    return (
+        {"references": [text for address in found for text in (f"{address}.id", address)]} if found else None
+    )
+
+
+_Parts = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+
+
+def _converted(resource: Resource, kind: str, names: Mapping[str, tuple[str, str]], stack: Stack) -> _Parts:
+    references = {
+        prop: [_Reference.to(names[urn], stack.by_urn[urn]) for urn in urns if urn in names]
+        for prop, urns in resource.property_dependencies.items()
+    }
     inputs = resource.props if resource.inputs is None else resource.inputs
-    references: dict[str, list[str]] = {}
-    for prop, urns in resource.property_dependencies.items():
-        for urn in urns:
-            if urn in names:
-                address = ".".join(names[urn])
-                references.setdefault(prop, []).extend((f"{address}.id", address))
-    known: dict[str, Any] = {}
-    unknown: dict[str, Any] = {"id": True, "arn": True}
-    expressions: dict[str, Any] = {}
-    for prop, value in inputs.items():
-        key = _attribute(kind, prop, value)
-        refers = references.get(prop, [])
-        known_part, unknown_part, expression = _value(key, value, refers)
-        if unknown_part is not True:
-            known[key] = known_part
-        if unknown_part:
-            unknown[key] = unknown_part
-        if expression is not None:
-            expressions[key] = expression
-        if refers and expression is None:
-            expressions[key] = {"references": refers}
-    return known, unknown, expressions
+    known, unknown, expressions = _attributes(kind, inputs, references)
+    return known, {"id": True, "arn": True, **unknown}, expressions
 
 
-def _value(key: str, value: Any, refers: list[str]) -> tuple[Any, Any, Any]:
-    """The known part, the unknown part (True: all of it) and the expression (None: a constant)."""
-    if value is UNKNOWN:
-        return None, True, {"references": refers}
-    if isinstance(value, Mapping):
-        if key in _MAPS:
-            entries = {name: item for name, item in value.items() if item is not UNKNOWN}
-            return entries, {}, {"references": refers} if refers else None
-        block, unknown, expression = _block(value, refers)
-        return [block], [unknown] if unknown else None, [expression]
-    if isinstance(value, (list, tuple)):
-        if any(isinstance(item, Mapping) for item in value):
-            parts = [_block(item, refers) for item in value if isinstance(item, Mapping)]
-            return (
-                [part[0] for part in parts],
-                [part[1] for part in parts] if any(part[1] for part in parts) else None,
-                [part[2] for part in parts],
-            )
-        if any(item is UNKNOWN for item in value):
-            items = [None if item is UNKNOWN else item for item in value]
-            return items, [item is UNKNOWN for item in value], {"references": refers}
-        return list(value), None, None
-    return value, None, None
-
-
-def _block(block: Mapping[str, Any], refers: list[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _attributes(
+    kind: str, values: Mapping[str, Any], references: Mapping[str, Sequence[_Reference]]
+) -> _Parts:
+    """The known attributes, what is unknown among them, and what they refer to."""
     known: dict[str, Any] = {}
     unknown: dict[str, Any] = {}
     expressions: dict[str, Any] = {}
-    for prop, value in block.items():
-        key = _attribute("", prop, value)
-        known_part, unknown_part, expression = _value(key, value, refers)
+    for prop, value in values.items():
+        key = _attribute(kind, prop, value)
+        known_part, unknown_part, expression = _value(key, value, references.get(prop, ()))
         if unknown_part is not True:
             known[key] = known_part
         if unknown_part:
@@ -184,6 +164,35 @@ def _block(block: Mapping[str, Any], refers: list[str]) -> tuple[dict[str, Any],
         if expression is not None:
             expressions[key] = expression
     return known, unknown, expressions
+
+
+def _value(key: str, value: Any, refers: Sequence[_Reference]) -> tuple[Any, Any, Any]:
+    """The known part, the unknown part (True: all of it) and the expression (None: a constant)."""
+    if value is UNKNOWN:
+        return None, True, _expression(value, refers)
+    if isinstance(value, Mapping) and key in _MAPS:
+        entries = {name: item for name, item in value.items() if item is not UNKNOWN}
+        return entries, None, _expression(list(value.values()), refers)
+    if isinstance(value, Mapping):
+        block, unknown, expression = _block(value, refers)
+        return [block], [unknown] if unknown else None, [expression]
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
+        parts = [_block(item, refers) for item in value if isinstance(item, Mapping)]
+        unknown_parts = [part[1] for part in parts]
+        return (
+            [part[0] for part in parts],
+            unknown_parts if any(unknown_parts) else None,
+            [part[2] for part in parts],
+        )
+    if isinstance(value, (list, tuple)):
+        known = [None if item is UNKNOWN else item for item in value]
+        unknown_items = [item is UNKNOWN for item in value]
+        return known, unknown_items if any(unknown_items) else None, _expression(value, refers)
+    return value, None, _expression(value, refers)
+
+
+def _block(block: Mapping[str, Any], refers: Sequence[_Reference]) -> _Parts:
+    return _attributes("", block, dict.fromkeys(block, refers))
 
 
 def _attribute(kind: str, prop: str, value: Any) -> str:

@@ -113,7 +113,9 @@ PROTECTIVE: dict[str, frozenset[str]] = {
             "ignore_changes",
         }
     ),
-    "tags": frozenset({"tags", "tag_specifications", "TAGGED_AT_LAUNCH", "resource_type", "propagate_at_launch"}),
+    "tags": frozenset(
+        {"tags", "tag_specifications", "TAGGED_AT_LAUNCH", "resource_type", "propagate_at_launch"}
+    ),
     "capacity that is paid for": frozenset(
         {
             "placement",
@@ -138,7 +140,14 @@ PROTECTIVE: dict[str, frozenset[str]] = {
         }
     ),
     "interfaces": frozenset(
-        {"network_interfaces", "interface_type", "interfaces", "network_card_index", "device_index", "efa_enabled"}
+        {
+            "network_interfaces",
+            "interface_type",
+            "interfaces",
+            "network_card_index",
+            "device_index",
+            "efa_enabled",
+        }
     ),
     "budget": frozenset(
         {

@@ -186,7 +186,7 @@ def failed_test(module: str) -> str:
 
     failures = Failures()
     files = tests_of(module)
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         pytest.main(
             ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", *files],
             plugins=[failures],
@@ -221,6 +221,7 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         del spec
+        return None
 
     def exec_module(self, module: ModuleType) -> None:
         exec(self._code, vars(module))
