@@ -285,5 +285,8 @@ def test_only_preview_and_up_run_packs(lab: Lab, pack: Path) -> None:
 
 
 def test_without_packs_no_pack_code_is_loaded() -> None:
-    code = "import sys, gpufleet.engine.embedded.engine; sys.exit('jsonschema' in sys.modules)"
+    code = (
+        "import sys, gpufleet.engine.embedded.engine;"
+        "sys.exit(bool({'jsonschema', 'ruamel.yaml'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

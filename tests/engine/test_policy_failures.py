@@ -17,7 +17,7 @@ from gpufleet.engine.errors import PluginError, PolicyPackFailedError, Unsupport
 from gpufleet.errors import ExitCode, InputError
 
 from .conftest import Lab
-from .packs import STANDARD, processes_of, write_pack
+from .packs import RECORDER, STANDARD, processes_of, write_pack
 
 URN = "urn:pulumi:dev::lab::box:index:Box::"
 
@@ -91,6 +91,16 @@ def test_a_pack_that_dies_half_way_ends_the_run_and_nothing_more_is_made(lab: La
     ):
         lab.run("up", previewed=True)
     assert lab.names() == ["a"]
+
+
+def test_a_pack_that_refuses_what_its_user_gave_it_means_bad_input(lab: Lab, pack: Path) -> None:
+    refusal = 'context.abort(grpc.StatusCode.INVALID_ARGUMENT, "rates.yaml:3: no such rate")'
+    write_pack(pack, RECORDER.replace('record("Analyze", request)', refusal))
+    lab.configure(env={**lab.request.env, "RECORD": str(lab.folder / "record")})
+    with pytest.raises(InputError, match=r"policy pack pack: rates\.yaml:3: no such rate") as refused:
+        lab.program('Box("a")\n').run("up")
+    assert refused.value.exit_code is ExitCode.BAD_INPUT
+    assert lab.names() == []
 
 
 def test_a_failing_stack_rule_fails_the_run(lab: Lab, pack: Path) -> None:

@@ -222,6 +222,9 @@ class Analyzer:
             error = cast("grpc.Call", failure)
             if optional and error.code() == grpc.StatusCode.UNIMPLEMENTED:
                 return None
+            if error.code() == grpc.StatusCode.INVALID_ARGUMENT:
+                # The pack is well, and says that what its user gave it is not.
+                raise InputError(f"{self._label}: {clean_message(error.details() or '')}") from failure
             at = f" of {urn}" if urn else ""
             if is_transport_failure(failure) and not lives_on(self._process):
                 said = "\n".join(self._process.stderr)

@@ -14,9 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from gpufleet.engine.api import StackRequest
 from gpufleet.engine.embedded.engine_service import PROTOCOL_VERSION, in_range
 from gpufleet.engine.errors import UnsupportedError
@@ -70,6 +67,10 @@ def _load(folder: Path, config_file: Path | None) -> PackProject:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    # Imported here, since most runs have no pack and it takes a while to load.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
     try:
         content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
     except OSError as error:
