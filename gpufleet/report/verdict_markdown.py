@@ -1,0 +1,196 @@
+"""The verdict as a comment on a pull request: short on top, details folded, one comment that is updated.
+
+Names, tags and messages come from whoever wrote the change. They are escaped, so that none becomes
+HTML, a link, a mention, an issue number or a quick action of GitHub or GitLab.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from gpufleet.report import verdict_words as words
+from gpufleet.verdict.models import Verdict
+from gpufleet.verdict.racks import LICENCES
+
+LONGEST = 60_000
+"""Characters of a comment; GitHub refuses more than 65,536."""
+_ROWS = (200, 100, 50, 20, 10, 5, 2, 0)
+_MARKUP = re.compile(r"([\\`*_\[\]|~$])")
+_LINKS = re.compile(r"([@#!~%$&^])(?=\w)|(:)(?=//)|(www)(?=\.)|(GH)(?=-\d)", re.IGNORECASE)
+_BREAK = "\u200b"
+
+
+def marker(environment: str) -> str:
+    """The hidden first line, by which the comment of an environment is found again."""
+    return f"<!-- gpufleet check {environment} -->"
+
+
+def verdict_to_markdown(verdict: Verdict) -> str:
+    """The comment, at most `LONGEST` characters: longer lists are cut, what fails last of all."""
+    for rows in _ROWS:
+        text = _text(verdict, rows)
+        if len(text) <= LONGEST:
+            return text
+    return _text(verdict, 0, longest=80)[:LONGEST]
+
+
+def escape(text: str, longest: int = 500) -> str:
+    """Text of a user, to be shown as it is and to do nothing."""
+    clean = words.one_line(text, longest)
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        clean = clean.replace(character, entity)
+    # The break goes in after what would begin a mention or a link; entities are no such beginning.
+    clean = _LINKS.sub(lambda match: f"{match[0]}{_BREAK}" if not _is_entity(match) else match[0], clean)
+    return _MARKUP.sub(r"\\\1", clean)
+
+
+def _is_entity(match: re.Match[str]) -> bool:
+    return match[0] == "&" and re.match(r"(?:amp|lt|gt);", match.string[match.end() :]) is not None
+
+
+def _text(verdict: Verdict, rows: int, longest: int = 500) -> str:
+    sections: list[str] = [marker(verdict.environment), *_summary(verdict)]
+    sections += _violated(verdict, max(rows, 5), longest)
+    for section in (_cost, _changes, _racks, _rules, _exemptions):
+        sections += section(verdict, rows)
+    return "\n".join(sections) + "\n"
+
+
+def _summary(verdict: Verdict) -> list[str]:
+    costs = verdict.costs
+    word = "pass" if verdict.passed else "**fail**"
+    lines = [
+        f"### gpufleet check {escape(verdict.environment)}: {word}",
+        "",
+        f"{words.headline(verdict)}, {escape(words.against(verdict))}",
+        "",
+    ]
+    rows = [
+        [
+            "USD a month",
+            words.total(costs.before, costs),
+            words.total(costs.after, costs),
+            words.total(costs.at_max, costs),
+        ]
+    ]
+    if costs.upfront or costs.upfront_before:
+        rows.append(["upfront, once", words.amount(costs.upfront_before), words.amount(costs.upfront), ""])
+    if costs.budget is not None:
+        rows.append(["budget", "", words.amount(costs.budget), ""])
+    lines += _table(["", "before", "after", "at maximum"], rows)
+    lines += ["", f"Resources: {words.changes_in_words(verdict)}."]
+    if verdict.base is not None:
+        lines[-1] += f" Difference: {words.difference(costs)}."
+    if verdict.guard.files or verdict.guard.settings:
+        names = [*verdict.guard.files, *verdict.guard.settings]
+        shown = ", ".join(escape(name, 100) for name in names[:5])
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        lines += ["", f"**The change touches what judges it:** {shown}{more}."]
+    return lines
+
+
+def _violated(verdict: Verdict, rows: int, longest: int) -> list[str]:
+    lines: list[str] = []
+    for effect, title in (("mandatory", "Fails"), ("advisory", "Advice")):
+        found = words.violations(verdict.rules, effect)
+        if not found:
+            continue
+        items = [
+            f"- {escape(each.file, 200)}:{each.line} **{escape(rule.name)}** {escape(each.name, 150)}: "
+            f"{escape(each.message, longest)}"
+            for rule, each in found
+        ]
+        lines += ["", f"#### {title}", "", *_cut(items, rows, "- ")]
+    return lines
+
+
+def _cost(verdict: Verdict, rows: int) -> list[str]:
+    costs = verdict.costs
+    changed = words.changed_lines(costs)
+    body = _table(
+        ["", "before", "after", "at maximum"],
+        [
+            [
+                escape(words.line_name(line)),
+                words.amount(line.before),
+                "unknown" if line.reason else words.amount(line.after),
+                "unknown" if line.reason else words.amount(line.at_max),
+            ]
+            for line in changed[:rows]
+        ],
+    )
+    if len(changed) > rows:
+        body += ["", f"({len(changed) - rows} more lines)"]
+    if not changed:
+        body = ["No line of the cost changed." if verdict.base is not None else "Totals only without a base."]
+    unknown = [f"- {escape(words.line_name(line))}: {escape(line.reason)}" for line in costs.unknown]
+    if unknown:
+        body += ["", "Unknown:", "", *_cut(unknown, rows, "- ")]
+    opens = []
+    for each in verdict.open_changes:
+        priced = each.increase is not None
+        price = words.amount(each.increase, costs.currency) if priced else escape(each.reason)
+        opens.append(f"- {escape(each.name)}: {price}")
+    if opens:
+        body += ["", "Other open changes:", "", *_cut(opens, rows, "- ")]
+    if costs.not_counted:
+        body += ["", "Not counted, since it depends on use:", ""]
+        body += _cut([f"- {escape(text)}" for text in costs.not_counted], rows, "- ")
+    body += ["", f"{escape(words.price_age(costs))}."]
+    return _folded(f"Cost, line by line ({len(changed)} changed)", body)
+
+
+def _changes(verdict: Verdict, rows: int) -> list[str]:
+    items = [
+        f"- {each.operation} {escape(words.group_name(site, owner))}: {escape(words.resource_words(each))}"
+        for (site, owner), changes in words.grouped(verdict.changes).items()
+        for each in sorted(changes, key=lambda one: words.OPERATIONS[::-1].index(one.operation))
+    ]
+    return _folded(f"Resources ({len(items)} change)", _cut(items, rows, "- ")) if items else []
+
+
+def _racks(verdict: Verdict, rows: int) -> list[str]:
+    body: list[str] = []
+    for each in verdict.racks:
+        body += ["", f"{escape(each.site)}{'' if each.changed else ', unchanged'}:", ""]
+        body += _table(["", "before", "after"], [list(row) for row in words.rack_rows(each)])
+    if not body or not rows:
+        return []
+    return _folded("On-premises: power, space, licences", [*body, "", f"Licences: {LICENCES}."])
+
+
+def _rules(verdict: Verdict, rows: int) -> list[str]:
+    items = [
+        [escape(rule.name), rule.enforcement, rule.status, escape(rule.note or rule.title)]
+        for status in words.STATUSES
+        for rule in verdict.rules
+        if rule.status == status
+    ]
+    body = _table(["rule", "enforcement", "status", ""], items[:rows])
+    if len(items) > rows:
+        body += ["", f"({len(items) - rows} more)"]
+    return _folded(f"Rules ({words.headline(verdict)})", body)
+
+
+def _exemptions(verdict: Verdict, rows: int) -> list[str]:
+    items = [f"- {escape(words.exemption_words(each))}" for each in verdict.exemptions]
+    for rule, each in words.violations(verdict.rules, "exempted"):
+        items.append(f"- {escape(rule.name)} {escape(each.name, 150)}: {escape(each.message)}")
+    return _folded(f"Exemptions ({len(verdict.exemptions)})", _cut(items, rows, "- ")) if items else []
+
+
+def _folded(title: str, body: Sequence[str]) -> list[str]:
+    return ["", "<details>", f"<summary>{title}</summary>", "", *body, "", "</details>"]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    def row(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    return [row(head), row(["---", *["---:" for _ in head[1:]]]), *map(row, rows)]
+
+
+def _cut(items: Sequence[str], rows: int, bullet: str) -> list[str]:
+    left = len(items) - rows
+    return [*items[:rows], f"{bullet}({left} more)"] if left > 0 else list(items)

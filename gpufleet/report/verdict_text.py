@@ -1,0 +1,139 @@
+"""The verdict on a terminal: the word first, then what fails and where, cost, changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpufleet.report import verdict_words as words
+from gpufleet.report.cost_text import cost_table
+from gpufleet.verdict.models import Verdict
+
+_SHOWN = 15
+_COLORS = {"mandatory": "red", "advisory": "yellow", "exempted": "cyan"}
+_EFFECTS = {"mandatory": "error", "advisory": "advice", "exempted": "exempted"}
+
+
+def print_verdict(verdict: Verdict, console: Console) -> None:
+    """Everything that a person wants to know before the merge; the rest is in the other formats."""
+    mark = Text("PASS", style="bold green") if verdict.passed else Text("FAIL", style="bold red")
+    _line(
+        console, mark, Text(f"  {verdict.environment}  {words.against(verdict)}: {words.headline(verdict)}")
+    )
+    _violations(verdict, console)
+    _cost(verdict, console)
+    _changes(verdict, console)
+    _racks(verdict, console)
+    _rest(verdict, console)
+
+
+def _line(console: Console, *parts: Text) -> None:
+    console.print(Text.assemble(*parts), soft_wrap=True)
+
+
+def _plain(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), soft_wrap=True)
+
+
+def _violations(verdict: Verdict, console: Console) -> None:
+    found = words.violations(verdict.rules, "mandatory", "advisory", "exempted")
+    if found:
+        console.print()
+    mandatory = [pair for pair in found if pair[1].effect == "mandatory"]
+    # What fails is never cut; advice is.
+    shown = [*mandatory, *found[len(mandatory) : max(_SHOWN, len(mandatory))]]
+    for rule, each in shown:
+        color = _COLORS[each.effect]
+        _line(
+            console,
+            Text(f"{each.file}:{each.line}: ", style="bold"),
+            Text(f"{_EFFECTS[each.effect]}: ", style=color),
+            Text(f"{rule.name}: {words.one_line(each.name, 120)}: {words.one_line(each.message)}"),
+        )
+    if len(found) > len(shown):
+        _plain(console, f"({len(found) - len(shown)} more; --json has all)", "dim")
+
+
+def _cost(verdict: Verdict, console: Console) -> None:
+    costs = verdict.costs
+    changed = words.changed_lines(costs)
+    table = cost_table("USD a month", "before", "after", "at maximum")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    table.columns[0].justify = "left"
+    table.columns[0].no_wrap = False
+    for line in changed[:_SHOWN]:
+        after = "unknown" if line.reason else words.amount(line.after)
+        at_max = "unknown" if line.reason else words.amount(line.at_max)
+        table.add_row(Text(words.line_name(line)), words.amount(line.before), after, at_max)
+    if len(changed) > _SHOWN:
+        table.add_row(Text(f"({len(changed) - _SHOWN} more lines)"), "", "", "")
+    table.add_row(
+        Text("total", style="bold"),
+        words.total(costs.before, costs),
+        words.total(costs.after, costs),
+        words.total(costs.at_max, costs),
+    )
+    if costs.budget is not None:
+        table.add_row(Text("budget"), "", words.amount(costs.budget), "")
+    if costs.upfront or costs.upfront_before:
+        table.add_row(
+            Text("paid upfront, once"), words.amount(costs.upfront_before), words.amount(costs.upfront), ""
+        )
+    console.print()
+    console.print(table)
+    for line in costs.unknown[:_SHOWN]:
+        _plain(console, f"unknown cost: {words.line_name(line)}: {words.one_line(line.reason)}", "yellow")
+    if len(costs.unknown) > _SHOWN:
+        _plain(console, f"({len(costs.unknown) - _SHOWN} more unknown costs)", "dim")
+    if verdict.base is not None:
+        _plain(console, f"difference: {words.difference(costs)}")
+    for each in verdict.open_changes:
+        price = "unknown" if each.increase is None else words.amount(each.increase, costs.currency)
+        _plain(console, f"open change {words.one_line(each.name, 80)}: {price}")
+    _plain(console, words.price_age(costs), "dim")
+
+
+def _changes(verdict: Verdict, console: Console) -> None:
+    console.print()
+    _plain(console, f"resources: {words.changes_in_words(verdict)}", "bold")
+    if verdict.base is None:
+        return
+    for (site, owner), changes in words.grouped(verdict.changes).items():
+        counts = Counter(each.operation for each in changes)
+        parts = ", ".join(f"{counts[name]} to {name}" for name in words.OPERATIONS if counts[name])
+        _plain(console, f"  {words.one_line(words.group_name(site, owner), 120)}: {parts}")
+        lost = [each for each in changes if each.operation in ("replace", "delete")]
+        for each in lost[:_SHOWN]:
+            _plain(console, f"    {each.operation} {words.resource_words(each)}", "magenta")
+        if len(lost) > _SHOWN:
+            _plain(console, f"    ({len(lost) - _SHOWN} more)", "dim")
+
+
+def _racks(verdict: Verdict, console: Console) -> None:
+    changed = [each for each in verdict.racks if each.changed and verdict.base is not None]
+    for each in changed:
+        table = Table(box=None, pad_edge=True)
+        table.add_column(Text(f"racks of {words.one_line(each.site, 80)}"))
+        table.add_column("before", justify="right")
+        table.add_column("after", justify="right")
+        for row in words.rack_rows(each):
+            table.add_row(*row)
+        console.print()
+        console.print(table)
+
+
+def _rest(verdict: Verdict, console: Console) -> None:
+    for each in verdict.exemptions:
+        style = "" if each.in_force and each.used else "yellow"
+        _plain(console, f"exemption {each.file}:{each.line}: {words.exemption_words(each)}", style)
+    for text in verdict.warnings:
+        _plain(console, f"warning: {words.one_line(text)}", "yellow")
+    _plain(
+        console,
+        f"judged in {verdict.seconds:.1f} s by the {verdict.engine} engine; nothing was changed",
+        "dim",
+    )

@@ -1,0 +1,169 @@
+"""What all outputs of a verdict say in the same words, and text of users made harmless."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+
+from gpufleet.catalog import STALE_AFTER_DAYS
+from gpufleet.policy.change import Operation
+from gpufleet.report.changes_text import short_type
+from gpufleet.report.money import money
+from gpufleet.verdict.models import (
+    ChangedResource,
+    CostDifference,
+    Costs,
+    ExemptionUse,
+    RackDifference,
+    RackFigures,
+    RuleResult,
+    Verdict,
+    Violated,
+)
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+OPERATIONS: tuple[Operation, ...] = ("create", "update", "replace", "delete")
+STATUSES = ("failed", "advisory", "exempted", "passed", "disabled")
+
+
+def one_line(text: str, longest: int = 600) -> str:
+    """Text on one line without control characters (also those that turn the direction of writing)."""
+    clean = _CONTROL.sub(" ", text).strip()
+    return clean if len(clean) <= longest else f"{clean[: longest - 3]}..."
+
+
+def headline(verdict: Verdict) -> str:
+    """`2 rules failed, 1 advisory, 40 passed`."""
+    counts = {status: sum(rule.status == status for rule in verdict.rules) for status in STATUSES}
+    words = {"failed": "failed", "advisory": "with advice", "disabled": "not asked"}
+    return (
+        ", ".join(f"{count} {words.get(status, status)}" for status, count in counts.items() if count)
+        or "no rules"
+    )
+
+
+def against(verdict: Verdict) -> str:
+    """What the verdict compares with."""
+    base = verdict.base
+    if base is None:
+        return "from nothing (no --base)"
+    commit = f" ({base.commit[:12]})" if base.commit else ""
+    new = ", which has no such environment yet" if base.new_environment else ""
+    return f"against {one_line(base.ref, 80)}{commit}{new}"
+
+
+def violations(rules: Iterable[RuleResult], *effects: str) -> list[tuple[RuleResult, Violated]]:
+    """The violations of these effects with their rules, mandatory ones first."""
+    found = [(rule, each) for rule in rules for each in rule.violations if each.effect in effects]
+    return sorted(found, key=lambda pair: effects.index(pair[1].effect))
+
+
+def changes_in_words(verdict: Verdict) -> str:
+    """`12 to create, 1 to replace, 220 unchanged`."""
+    counts = verdict.counts
+    parts = [f"{counts[name]} to {name}" for name in OPERATIONS if counts[name]]
+    return ", ".join([*parts, f"{counts['same']} unchanged"] if counts["same"] or not parts else parts)
+
+
+def grouped(changes: Iterable[ChangedResource]) -> dict[tuple[str, str], list[ChangedResource]]:
+    """Changes by site and owner, those of the whole account under ("", "") at the end."""
+    found: dict[tuple[str, str], list[ChangedResource]] = {}
+    for each in changes:
+        found.setdefault((each.site, each.owner), []).append(each)
+    return dict(sorted(found.items(), key=lambda item: (not item[0][0], item[0])))
+
+
+def group_name(site: str, owner: str) -> str:
+    """`use1/pretrain`, `use1`, or what is no site's."""
+    return f"{site}/{owner}" if owner else site or "account"
+
+
+def resource_words(each: ChangedResource) -> str:
+    """`aws:eks:Cluster atlas-prod-use1 (forced by name)`."""
+    keys = each.replace_keys or each.diff
+    verb = "forced by" if each.replace_keys else "differs in"
+    because = f" ({verb} {', '.join(keys[:6])}{', ...' if len(keys) > 6 else ''})" if keys else ""
+    protected = " [protected]" if each.protected and each.operation in ("replace", "delete") else ""
+    return one_line(
+        f"{short_type(each.type)} {each.name}{because if each.operation != 'create' else ''}{protected}"
+    )
+
+
+def changed_lines(costs: Costs) -> list[CostDifference]:
+    """The cost lines that changed, the largest difference first."""
+
+    def size(line: CostDifference) -> Decimal:
+        return abs((line.after or Decimal(0)) - (line.before or Decimal(0)))
+
+    return sorted((line for line in costs.lines if line.changed), key=lambda line: (-size(line), line.what))
+
+
+def line_name(line: CostDifference) -> str:
+    """Whose and what a cost line is."""
+    return one_line(f"{group_name(line.site, line.owner)}: {line.what}", 120)
+
+
+def amount(value: Decimal | None, currency: str = "") -> str:
+    """Money, with a dash where there is none."""
+    return "-" if value is None else money(value, currency)
+
+
+def total(value: Decimal | None, costs: Costs) -> str:
+    """A sum, which is a lower bound where prices are unknown."""
+    return amount(value) if value is None or not costs.unknown else f"at least {amount(value)}"
+
+
+def difference(costs: Costs) -> str:
+    """`+1,200 USD a month`; empty where there is nothing to compare with."""
+    if costs.increase is None:
+        return ""
+    sign = "+" if costs.increase >= 0 else ""
+    return f"{sign}{money(costs.increase, costs.currency)} a month"
+
+
+def price_age(costs: Costs) -> str:
+    """How old the oldest price is."""
+    if costs.oldest_price is None or costs.oldest_price_days is None:
+        return "no price has a date"
+    old = (
+        ", older than they should be: `gpufleet catalog refresh`"
+        if costs.oldest_price_days > STALE_AFTER_DAYS
+        else ""
+    )
+    return f"prices are up to {costs.oldest_price_days} days old ({costs.oldest_price}){old}"
+
+
+def exemption_words(each: ExemptionUse) -> str:
+    """An exemption, and whether it is in force and needed."""
+    item = each.exemption
+    state = "in force until" if each.in_force else "expired on"
+    unused = "" if each.used else "; covers nothing now"
+    return one_line(
+        f"{item.rule} for {item.resource}: {state} {item.expires}, by {item.approver}: {item.reason}{unused}"
+    )
+
+
+def rack_rows(difference: RackDifference) -> list[tuple[str, str, str]]:
+    """(figure, before, after) of a rack site; all of them, changed or not."""
+    rows = (
+        ("nodes", "nodes"),
+        ("gpus", "GPUs"),
+        ("hosts", "hosts"),
+        ("power_kw", "power of the nodes, kW"),
+        ("facility_kw", "with cooling (PUE), kW"),
+        ("rack_units", "rack units"),
+        ("racks", "racks by power"),
+    )
+    return [
+        (title, _figure(difference.before, name), _figure(difference.after, name)) for name, title in rows
+    ]
+
+
+def _figure(figures: RackFigures | None, name: str) -> str:
+    if figures is None:
+        return "-"
+    value = getattr(figures, name)
+    if value is None:
+        return "unknown"
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else f"{value:,}"
