@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpufleet.catalog import load_catalog
@@ -48,7 +49,10 @@ def resource(described: Mapping[str, Any], others: Mapping[str, str] | None = No
         props=described.get("props", {}),
         inputs=described.get("props", {}),
         options=Options(
-            protect=options.get("protect", False), ignore_changes=tuple(options.get("ignoreChanges", ()))
+            protect=options.get("protect", False),
+            ignore_changes=tuple(options.get("ignoreChanges", ())),
+            aliases=tuple(urn_of(kind, each) for each in options.get("aliases", ())),
+            retain_on_delete=options.get("retainOnDelete", False),
         ),
         provider=provider if kind.startswith("aws:") else None,
         parent=known.get(described.get("parent", ""), ""),
@@ -96,8 +100,9 @@ def judge(
         return judge.stack(after)
     if rule.scope == "resource":
         return [judgement for each in after for judgement in judge.resource(each)]
-    before = stack(example.before)
-    return judge.change(change(before, after, around))
+    spec_before = FleetSpec.model_validate(example.fleet_before) if example.fleet_before is not None else None
+    made = change(stack(example.before), after, around)
+    return judge.change(replace(made, spec_before=spec_before, jobs=example.jobs))
 
 
 def change(before: Stack, after: Stack, around: Surroundings) -> Change:
@@ -106,8 +111,10 @@ def change(before: Stack, after: Stack, around: Surroundings) -> Change:
     An example's property `__replace: [names]` marks what a provider would replace for.
     """
     steps: list[Step] = []
-    for urn in dict.fromkeys([*before.by_urn, *after.by_urn]):
-        old, new = before.by_urn.get(urn), after.by_urn.get(urn)
+    renamed = {alias: new for new in after for alias in new.options.aliases if alias in before.by_urn}
+    former = {new.urn: before.by_urn[alias] for alias, new in renamed.items()}
+    for urn in dict.fromkeys([*(urn for urn in before.by_urn if urn not in renamed), *after.by_urn]):
+        old, new = before.by_urn.get(urn) or former.get(urn), after.by_urn.get(urn)
         if old is None:
             steps.append(Step(urn, "create", None, new))
         elif new is None:

@@ -48,12 +48,16 @@ def holds_unknown(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Resource options that rules may care for. `ignore_changes` holds property paths in camel case."""
+    """Resource options that rules may care for. `ignore_changes` holds property paths in camel case.
+
+    `retain_on_delete` is known of what is in a state alone: Pulumi's Analyzer protocol lacks it.
+    """
 
     protect: bool = False
     ignore_changes: tuple[str, ...] = ()
     delete_before_replace: bool | None = None
     aliases: tuple[str, ...] = ()
+    retain_on_delete: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ A rule's file in `policies/rules` holds one function under one of three decorato
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -72,14 +72,17 @@ class Example:
 
     `resources` are mappings with `type`, `props` and optionally `name`, `options` (camel case as in
     Pulumi: `protect`, `ignoreChanges`), `region` (of the provider), `parent` and `depends` (property
-    -> names of resources that it was computed from). A change rule's example has `before` as well.
-    `settings` are the rule's, `fleet` is a fleet file as a mapping where the rule needs one.
+    -> names of resources that it was computed from). A change rule's example has `before` as well, and
+    `fleet_before` and `jobs` (see `Change`) where it needs them; an option `aliases` names resources of
+    `before`. `settings` are the rule's, `fleet` is a fleet file as a mapping where the rule needs one.
     """
 
     resources: tuple[Mapping[str, Any], ...]
     before: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] | None = None
     fleet: Mapping[str, Any] | None = None
+    fleet_before: Mapping[str, Any] | None = None
+    jobs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

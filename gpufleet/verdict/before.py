@@ -37,6 +37,7 @@ def _resource(state: Mapping[str, Any], by_urn: Mapping[str, Mapping[str, Any]])
             protect=bool(state.get("protect")),
             ignore_changes=tuple(state.get("ignoreChanges") or ()),
             aliases=tuple(each for each in state.get("aliases") or () if isinstance(each, str)),
+            retain_on_delete=bool(state.get("retainOnDelete")),
         ),
         provider=_provider(state.get("provider"), by_urn),
         parent=state.get("parent") or "",
