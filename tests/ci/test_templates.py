@@ -1,0 +1,246 @@
+"""The CI templates before anybody copies them: judged by the hosts' own linters, pinned, least privilege."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ci import judges
+from tests.ci.workflows import GITHUB, GITLAB, ROOT, WORKFLOWS, all_jobs, gitlab, steps, workflow
+
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
+
+
+@pytest.fixture(scope="session")
+def actionlint() -> Path:
+    lacking = judges.missing()
+    if lacking:
+        pytest.skip(f"actionlint did not judge the templates: {lacking}")
+    return judges.actionlint()
+
+
+def _lint(actionlint: Path, folder: Path) -> Any:
+    judges.run("git", "init", "--quiet", folder)
+    return judges.run(actionlint, "-color=false", cwd=folder)
+
+
+def test_actionlint_and_shellcheck_find_nothing(actionlint: Path, tmp_path: Path) -> None:
+    shutil.copytree(GITHUB, tmp_path, dirs_exist_ok=True)
+    done = _lint(actionlint, tmp_path)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("needs: check", "needs: chekc", "chekc"),
+        ('--base "origin/$BASE_REF"', "--base origin/$BASE_REF", "SC2086"),
+        ("${{ matrix.environment }}", "${{ matrix.enviroment }}", "enviroment"),
+    ],
+)
+def test_actionlint_sees_a_fault_in_them(
+    actionlint: Path, tmp_path: Path, right: str, wrong: str, said: str
+) -> None:
+    shutil.copytree(GITHUB, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / ".github" / "workflows" / "gpufleet-check.yml"
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong, 1))
+    done = _lint(actionlint, tmp_path)
+    assert done.returncode == 1 and said in done.stdout
+
+
+def test_zizmor_finds_no_way_in() -> None:
+    done = judges.run(
+        judges.BIN / "zizmor", "--offline", "--persona=pedantic", "--format=json", "--no-exit-codes", GITHUB
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    # `$/...` in place of `./...` is a proposal of newer runners alone, which actionlint does not know.
+    assert [each["ident"] for each in found if each["ident"] != "self-repository"] == []
+
+
+def test_zizmor_sees_a_way_in(tmp_path: Path) -> None:
+    shutil.copytree(GITHUB, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / ".github" / "workflows" / "gpufleet-check.yml"
+    text = path.read_text().replace("  pull_request:\n", "  pull_request_target:\n")
+    path.write_text(text.replace('"$ENVIRONMENT" --base', '"${{ github.head_ref }}" --base'))
+    done = judges.run(judges.BIN / "zizmor", "--offline", "--format=json", "--no-exit-codes", tmp_path)
+    found = {each["ident"] for each in json.loads(done.stdout)}
+    assert {"dangerous-triggers", "template-injection"} <= found
+
+
+def test_gitlab_takes_the_template_by_its_own_schema() -> None:
+    done = judges.run(
+        judges.BIN / "check-jsonschema",
+        "--builtin-schema=vendor.gitlab-ci",
+        "--data-transform=gitlab-ci",
+        GITLAB,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_schema_sees_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "gitlab-ci.yml"
+    path.write_text(GITLAB.read_text().replace("when: manual", "when: by-hand"))
+    done = judges.run(
+        judges.BIN / "check-jsonschema",
+        "--builtin-schema=vendor.gitlab-ci",
+        "--data-transform=gitlab-ci",
+        path,
+    )
+    assert done.returncode == 1
+
+
+def _gitlab_jobs() -> dict[str, dict[str, Any]]:
+    reserved = {"workflow", "stages", "variables", "default"}
+    return {name: job for name, job in gitlab().items() if name not in reserved}
+
+
+def test_shellcheck_finds_nothing_in_the_scripts_for_gitlab(tmp_path: Path) -> None:
+    seen = 0
+    for name, job in _gitlab_jobs().items():
+        lines = [*job.get("before_script", ()), *job.get("script", ())]
+        if lines:
+            seen += 1
+            path = tmp_path / f"{name.replace(' ', '-').strip('.')}.sh"
+            path.write_text("#!/bin/bash\nset -eo pipefail\n" + "\n".join(lines) + "\n")
+            done = judges.run(judges.BIN / "shellcheck", "--norc", path)
+            assert done.returncode == 0, done.stdout
+    assert seen >= 6
+
+
+def test_jobs_for_gitlab_need_only_jobs_of_an_earlier_or_the_same_stage() -> None:
+    stages = gitlab()["stages"]
+    jobs = {name: job for name, job in _gitlab_jobs().items() if not name.startswith(".")}
+    for name, job in jobs.items():
+        for needed in job.get("needs", ()):
+            assert stages.index(jobs[needed]["stage"]) <= stages.index(job["stage"]), (name, needed)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_by_commit_with_the_version_beside_it(path: Path) -> None:
+    lines = [line.strip().removeprefix("- ") for line in path.read_text().splitlines() if "uses:" in line]
+    for line in lines:
+        used = line.removeprefix("uses: ")
+        if not used.startswith("./"):
+            action, _, version = used.partition(" # ")
+            assert PINNED.fullmatch(action), line
+            assert re.fullmatch(r"v\d+\.\d+\.\d+", version), line
+
+
+def test_one_action_has_one_commit_in_all_workflows() -> None:
+    commits: dict[str, set[str]] = {}
+    for _, _, job in all_jobs():
+        for step in steps(job):
+            if "uses" in step:
+                action, _, commit = step["uses"].partition("@")
+                commits.setdefault(action, set()).add(commit)
+    assert commits and all(len(found) == 1 for found in commits.values())
+
+
+def test_the_pulumi_cli_is_of_the_sdks_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    [sdk] = [each for each in project["project"]["dependencies"] if re.match(r"pulumi==", each)]
+    wanted = sdk.removeprefix("pulumi==")
+    given = [
+        step["with"]["pulumi-version"]
+        for _, _, job in all_jobs()
+        for step in steps(job)
+        if step.get("uses", "").startswith("pulumi/actions@")
+    ]
+    assert given == [wanted] * 3
+    assert gitlab()["variables"]["PULUMI_IMAGE"].endswith(f":{wanted}")
+
+
+def test_no_token_can_do_more_than_its_job_needs() -> None:
+    for path in WORKFLOWS:
+        assert workflow(path.stem)["permissions"] == {}
+    writing = {
+        (file, name): sorted(key for key, level in job["permissions"].items() if level == "write")
+        for file, name, job in all_jobs()
+    }
+    assert {job: rights for job, rights in writing.items() if rights} == {
+        ("gpufleet-check", "comment"): ["pull-requests"],
+        ("gpufleet-check", "sarif"): ["security-events"],
+        ("gpufleet-deploy", "dev"): ["id-token"],
+        ("gpufleet-deploy", "prod"): ["id-token"],
+        ("gpufleet-environment", "preview"): ["id-token"],
+        ("gpufleet-environment", "up"): ["id-token"],
+        ("gpufleet-drift", "drift"): ["id-token"],
+        ("gpufleet-drift", "issue"): ["issues"],
+    }
+
+
+def test_the_job_that_runs_a_pull_requests_code_has_no_secret_and_keeps_no_token() -> None:
+    check = workflow("gpufleet-check")["jobs"]["check"]
+    assert "secrets." not in json.dumps(check)
+    assert check["permissions"] == {"contents": "read", "pull-requests": "read"}
+    first, *rest = steps(check)
+    assert first["with"]["persist-credentials"] is False
+    with_token = [number for number, step in enumerate(rest) if "github.token" in json.dumps(step)]
+    own_code = [
+        number for number, step in enumerate(rest) if re.search(r"scripts/|\.venv/", step.get("run", ""))
+    ]
+    assert with_token == [0] and own_code and min(own_code) > 0
+
+
+def test_the_job_that_comments_runs_the_target_branch_and_installs_nothing() -> None:
+    comment = workflow("gpufleet-check")["jobs"]["comment"]
+    checkout, download, post = steps(comment)
+    assert checkout["with"] == {
+        "ref": "${{ github.event.pull_request.base.sha }}",
+        "persist-credentials": False,
+    }
+    assert download["with"]["path"].startswith("${{ runner.temp }}/")
+    assert post["run"] == 'python3 -m gpufleet.comment "$ENVIRONMENT" "$RUNNER_TEMP/verdict/verdict.md"'
+
+
+def test_no_checkout_leaves_its_token_behind() -> None:
+    checkouts = [
+        step for _, _, job in all_jobs() for step in steps(job) if "actions/checkout" in step.get("uses", "")
+    ]
+    assert len(checkouts) == 5
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+
+
+def test_cloud_credentials_come_after_everything_is_installed() -> None:
+    seen = 0
+    for _, name, job in all_jobs():
+        used = [step.get("uses", step.get("run", "")) for step in steps(job)]
+        role = [number for number, text in enumerate(used) if text.startswith("aws-actions/")]
+        if role:
+            seen += 1
+            assert max(n for n, text in enumerate(used) if "scripts/setup" in text) < role[0], name
+            assert job["environment"], name
+    assert seen == 3
+
+
+def test_an_update_is_never_cut_off() -> None:
+    up = workflow("gpufleet-environment")["jobs"]["up"]
+    assert up["concurrency"] == {
+        "group": "gpufleet-up-${{ inputs.environment }}",
+        "cancel-in-progress": False,
+    }
+    assert "concurrency" not in workflow("gpufleet-deploy")
+    assert _gitlab_jobs()[".up"]["interruptible"] is False
+    assert _gitlab_jobs()[".up"]["resource_group"] == "gpufleet-$ENVIRONMENT"
+
+
+def test_all_jobs_of_a_check_are_over_the_same_environments() -> None:
+    jobs = workflow("gpufleet-check")["jobs"]
+    lists = [job["strategy"]["matrix"]["environment"] for job in jobs.values() if "strategy" in job]
+    assert lists == [["dev", "prod"]] * 3
+    for environment in lists[0]:
+        assert (ROOT / "stacks" / environment / "fleet.yaml").is_file()
+
+
+def test_every_job_has_an_end() -> None:
+    for file, name, job in all_jobs():
+        assert "uses" in job or job["timeout-minutes"] <= 360, (file, name)
