@@ -21,10 +21,14 @@ from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.policy import wire
+from gpufleet.policy.fleet import open_stack
+from gpufleet.policy.judge import Judge
+from gpufleet.policy.pack import load_rules
 from gpufleet.policy.resource import Options, Provider, Resource
+from gpufleet.policy.settings import configure
 from gpufleet.policy.stack import Stack
 from gpufleet.spec.load import load_fleet
-from tests.unit.components.recording import EchoMocks
+from tests.unit.components.recording import REGION, EchoMocks
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = "gpufleet"
@@ -89,6 +93,29 @@ def collect(environment: str, program: Callable[[], None] | None = None) -> Stac
 
     run()
     return Stack(monitor.collected.values())
+
+
+Violations = frozenset[tuple[str, str, str]]
+"""Mandatory violations as (rule, URN, property path)."""
+
+
+@cache
+def judge_of(environment: str) -> Judge:
+    """All rules of the checkout, as the environment's fleet file sets them."""
+    stack = open_stack(ROOT, PROJECT, environment, {"aws:region": REGION}, preview=True)
+    assert stack.loaded is not None
+    spec = stack.loaded.spec
+    return Judge(configure(load_rules(ROOT), spec, stack.loaded.source), stack.around, spec.exemptions)
+
+
+def violations(environment: str, stack: Stack) -> Violations:
+    """What the environment's rules find in a stack that stops a run."""
+    judge = judge_of(environment)
+    found = [judgement for resource in stack for judgement in judge.resource(resource)]
+    found += judge.stack(stack)
+    return frozenset(
+        (each.rule.name, each.urn, each.violation.prop) for each in found if each.level == "mandatory"
+    )
 
 
 def _program(environment: str) -> Callable[[], None]:

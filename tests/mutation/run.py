@@ -21,18 +21,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from gpufleet.policy.fleet import open_stack
-from gpufleet.policy.judge import Judge
-from gpufleet.policy.pack import load_rules
-from gpufleet.policy.settings import configure
 from gpufleet.policy.stack import Stack
-from tests.collected import PROJECT, ROOT, collect, plan_of
+from tests.collected import ROOT, Violations, collect, judge_of, plan_of, violations
 from tests.mutation.operators import Mutant, mutants_of, mutated
 
 ENVIRONMENTS = ("prod", "sandbox", "dev")
@@ -60,7 +55,7 @@ class Seen:
     """What an environment comes to: its resources in one comparable text, and the violations that count."""
 
     resources: str
-    violations: frozenset[tuple[str, str, str]]
+    violations: Violations
 
 
 def all_mutants() -> list[Mutant]:
@@ -89,7 +84,7 @@ def prepare() -> dict[str, Seen]:
     """Import what children need, and see the program as it is (in a child, so that nothing runs here)."""
     for environment in ENVIRONMENTS:
         plan_of(environment)
-        _judge_of(environment)
+        judge_of(environment)
     baseline, modules = _in_child(_baseline)
     for name in modules:
         with contextlib.suppress(ImportError):
@@ -123,15 +118,7 @@ def judge_mutant(mutant: Mutant, base: dict[str, Seen], *, tests: bool) -> Outco
 def see(environment: str) -> Seen:
     """Run the program of the environment and judge what it registers."""
     stack = collect(environment)
-    judge = _judge_of(environment)
-    found = [judgement for resource in stack for judgement in judge.resource(resource)]
-    found += judge.stack(stack)
-    return Seen(
-        _text(stack),
-        frozenset(
-            (each.rule.name, each.urn, each.violation.prop) for each in found if each.level == "mandatory"
-        ),
-    )
+    return Seen(_text(stack), violations(environment, stack))
 
 
 def _text(stack: Stack) -> str:
@@ -151,14 +138,6 @@ def _text(stack: Stack) -> str:
             for each in stack
         )
     )
-
-
-@cache
-def _judge_of(environment: str) -> Judge:
-    stack = open_stack(ROOT, PROJECT, environment, {"aws:region": "us-east-1"}, preview=True)
-    assert stack.loaded is not None
-    spec = stack.loaded.spec
-    return Judge(configure(load_rules(ROOT), spec, stack.loaded.source), stack.around, spec.exemptions)
 
 
 def _baseline() -> tuple[dict[str, Seen], list[str]]:

@@ -1,0 +1,159 @@
+"""Broken copies of what prod registers: for each of checkov's checks, the smallest change that fails it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.stack import Stack
+
+BUCKET = "aws:s3/bucket:Bucket"
+BUCKET_BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+CLUSTER = "aws:eks/cluster:Cluster"
+INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+
+NOTHING = object()
+"""As a value: the property is left out."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """One check of checkov and a change of the first resource of `type` (after `where`) that fails it.
+
+    `change` maps property paths to values. `without` are types whose resources are left out, `new`
+    says that the resource is one that prod does not have, made of `change` alone.
+    """
+
+    check: str
+    type: str
+    change: Mapping[str, Any] = field(default_factory=dict)
+    where: Mapping[str, Any] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    new: bool = False
+
+    @property
+    def name(self) -> str:
+        """For the test's name."""
+        return f"{self.check}-{self.type.rpartition(':')[2]}-{'-'.join(self.change) or 'left out'}"
+
+    def of(self, stack: Stack) -> tuple[Stack, Resource]:
+        """The stack with the broken copy in place of the resource, and that copy."""
+        template = next(
+            each
+            for each in stack.of_type(BUCKET if self.new else self.type)
+            if all(each.get(path) == value for path, value in self.where.items())
+        )
+        props = {} if self.new else copy.deepcopy(dict(template.props))
+        for path, value in self.change.items():
+            _set(props, path.split("."), value)
+        made = replace(template, props=props, inputs=props)
+        if self.new:
+            made = replace(
+                made, type=self.type, name="broken", urn=f"{template.urn}-broken", property_dependencies={}
+            )
+        kept = [each for each in stack if each.urn != made.urn and each.type not in self.without]
+        return Stack([*kept, made]), made
+
+
+def _set(props: dict[str, Any], path: list[str], value: Any) -> None:
+    head, *rest = path
+    if rest:
+        inner = props.setdefault(head, {})
+        _set(inner[0] if isinstance(inner, list) else inner, rest, value)
+    elif value is NOTHING:
+        props.pop(head, None)
+    else:
+        props[head] = value
+
+
+def _policy(**statement: Any) -> dict[str, str]:
+    return {"policy": json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]})}
+
+
+def _open(port: int) -> dict[str, Any]:
+    return {
+        "cidrIpv4": "0.0.0.0/0",
+        "ipProtocol": "tcp",
+        "fromPort": port,
+        "toPort": port,
+        "referencedSecurityGroupId": NOTHING,
+    }
+
+
+KEY_IN_USER_DATA = "export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+
+BROKEN = (
+    Broken("CKV_AWS_3", "aws:ebs/volume:Volume", {"availabilityZone": "us-east-1a", "size": 8}, new=True),
+    Broken("CKV_AWS_7", "aws:kms/key:Key", {"enableKeyRotation": False}),
+    Broken(
+        "CKV_AWS_19",
+        "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
+        {"rules.applyServerSideEncryptionByDefault.sseAlgorithm": "none"},
+    ),
+    Broken("CKV_AWS_20", BUCKET, {"acl": "public-read"}),
+    Broken("CKV_AWS_21", BUCKET, {}, without=("aws:s3/bucketVersioning:BucketVersioning",)),
+    Broken("CKV_AWS_24", INGRESS, _open(22)),
+    Broken("CKV_AWS_25", INGRESS, _open(3389)),
+    Broken("CKV_AWS_26", "aws:sns/topic:Topic", {"kmsMasterKeyId": NOTHING}),
+    Broken("CKV_AWS_27", "aws:sqs/queue:Queue", {"name": "q", "sqsManagedSseEnabled": False}, new=True),
+    Broken("CKV_AWS_37", CLUSTER, {"enabledClusterLogTypes": ["api"]}),
+    Broken(
+        "CKV_AWS_38",
+        CLUSTER,
+        {"vpcConfig.endpointPublicAccess": True, "vpcConfig.publicAccessCidrs": ["0.0.0.0/0"]},
+    ),
+    Broken("CKV_AWS_39", CLUSTER, {"vpcConfig.endpointPublicAccess": True}),
+    Broken("CKV_AWS_46", TEMPLATE, {"userData": KEY_IN_USER_DATA}),
+    Broken("CKV_AWS_53", BUCKET_BLOCK, {"blockPublicAcls": False}),
+    Broken("CKV_AWS_54", BUCKET_BLOCK, {"blockPublicPolicy": False}),
+    Broken("CKV_AWS_55", BUCKET_BLOCK, {"ignorePublicAcls": False}),
+    Broken("CKV_AWS_56", BUCKET_BLOCK, {"restrictPublicBuckets": False}),
+    Broken("CKV_AWS_57", BUCKET, {"acl": "public-read-write"}),
+    Broken("CKV_AWS_58", CLUSTER, {"encryptionConfig": NOTHING}),
+    Broken("CKV_AWS_62", ROLE_POLICY, _policy(Action="*", Resource="*")),
+    Broken("CKV_AWS_63", ROLE_POLICY, _policy(Action=["*"], Resource="*")),
+    Broken("CKV_AWS_66", LOG_GROUP, {"retentionInDays": NOTHING}),
+    Broken("CKV_AWS_79", TEMPLATE, {"metadataOptions.httpTokens": "optional"}),
+    Broken("CKV_AWS_88", TEMPLATE, {"networkInterfaces.associatePublicIpAddress": "true"}),
+    Broken("CKV_AWS_100", NODE_GROUP, {"remoteAccess": {"ec2SshKey": "ops"}}),
+    Broken("CKV_AWS_130", "aws:ec2/subnet:Subnet", {"mapPublicIpOnLaunch": True}),
+    Broken(
+        "CKV_AWS_145",
+        BUCKET,
+        {},
+        without=("aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",),
+    ),
+    Broken("CKV_AWS_149", "aws:secretsmanager/secret:Secret", {"name": "s"}, new=True),
+    Broken("CKV_AWS_158", LOG_GROUP, {"kmsKeyId": NOTHING}),
+    Broken(
+        "CKV_AWS_189",
+        "aws:ebs/volume:Volume",
+        {"availabilityZone": "us-east-1a", "size": 8, "encrypted": True},
+        new=True,
+    ),
+    Broken(
+        "CKV_AWS_190",
+        "aws:fsx/lustreFileSystem:LustreFileSystem",
+        {"kmsKeyId": NOTHING},
+        where={"deploymentType": "PERSISTENT_2"},
+    ),
+    Broken("CKV_AWS_260", INGRESS, _open(80)),
+    Broken(
+        "CKV_AWS_277",
+        INGRESS,
+        {**_open(-1), "ipProtocol": "-1"},
+    ),
+    Broken("CKV_AWS_339", CLUSTER, {"version": "1.22"}),
+    Broken("CKV_AWS_341", TEMPLATE, {"metadataOptions.httpPutResponseHopLimit": 2}),
+    Broken("CKV2_AWS_6", BUCKET, {}, without=(BUCKET_BLOCK,)),
+    Broken("CKV2_AWS_11", "aws:ec2/vpc:Vpc", {}, without=("aws:ec2/flowLog:FlowLog",)),
+    Broken("CKV2_AWS_64", "aws:kms/key:Key", {"policy": NOTHING}),
+)

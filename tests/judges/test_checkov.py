@@ -1,0 +1,78 @@
+"""checkov judges what prod registers, and finds nothing that our own rules let through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from gpufleet.policy.stack import Stack
+from gpufleet.verdict.preview import preview_environment
+from tests.collected import ROOT, Violations, collect, violations
+from tests.judges.broken import BROKEN, Broken
+from tests.judges.checkov import Verdict, judge
+from tests.judges.disagreements import ACCEPTED, accepted
+
+pytestmark = pytest.mark.xdist_group("checkov")
+
+WANTED = {
+    f"CKV_AWS_{number}"
+    for number in (7, 19, 20, 21, 24, 25, 37, 38, 39, 46, 57, 58, 62, 66, 79, 88, 100, 130, 158, 190)
+} | {"CKV_AWS_277", "CKV_AWS_339", "CKV_AWS_341"}
+"""Checks that look at types which prod registers; others would be silent for want of anything to judge."""
+
+
+@pytest.fixture(scope="session")
+def created() -> Stack:
+    """Prod with every value known, whole IAM policies too."""
+    return collect("prod")
+
+
+@pytest.fixture(scope="session")
+def verdicts(created: Stack) -> Mapping[str, Verdict]:
+    """checkov's verdicts on prod, as previewed and as created, and on each broken copy: one process."""
+    stacks = {"previewed": preview_environment(ROOT, "prod").stack, "created": created}
+    for broken in BROKEN:
+        whole, copy = broken.of(created)
+        # A check over one resource needs no other; one over the graph needs all.
+        stacks[broken.name] = whole if broken.without else Stack([copy])
+    return judge(stacks)
+
+
+@pytest.fixture(scope="session")
+def base(created: Stack) -> Violations:
+    """What our rules find in prod as it is."""
+    return violations("prod", created)
+
+
+@pytest.mark.parametrize("which", ["previewed", "created"])
+def test_checkov_finds_nothing_on_prod_besides_what_the_record_explains(
+    which: str, verdicts: Mapping[str, Verdict]
+) -> None:
+    unexplained = {each for each in verdicts[which].failed if accepted(*each) is None}
+    assert unexplained == set()
+
+
+def test_every_disagreement_on_record_still_exists(verdicts: Mapping[str, Verdict]) -> None:
+    fired = {accepted(*each) for each in verdicts["previewed"].failed}
+    assert set(ACCEPTED) - fired == set()
+
+
+@pytest.mark.parametrize("which", ["previewed", "created"])
+def test_the_checks_that_matter_to_prod_have_looked_at_it(
+    which: str, verdicts: Mapping[str, Verdict]
+) -> None:
+    assert WANTED - verdicts[which].checks == set()
+
+
+def test_our_rules_find_nothing_on_prod(base: Violations) -> None:
+    assert base == frozenset()
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
+def test_what_fails_a_check_of_checkov_breaks_a_rule_of_ours(
+    broken: Broken, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
+) -> None:
+    assert broken.check in verdicts[broken.name].failed_checks, "checkov is asleep"
+    whole, _ = broken.of(created)
+    assert violations("prod", whole) - base, f"{broken.check} fails and no rule of ours says anything"
