@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
-from gpufleet.policy.change import Change, Step
+from gpufleet.policy.change import Change, OpenChange, Step
 from gpufleet.policy.context import Surroundings
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.resource import UNKNOWN, Options, Provider, Resource
@@ -102,7 +103,8 @@ def judge(
         return [judgement for each in after for judgement in judge.resource(each)]
     spec_before = FleetSpec.model_validate(example.fleet_before) if example.fleet_before is not None else None
     made = change(stack(example.before), after, around)
-    return judge.change(replace(made, spec_before=spec_before, jobs=example.jobs))
+    waiting = tuple(OpenChange(name, Decimal(usd)) for name, usd in example.open_changes.items())
+    return judge.change(replace(made, spec_before=spec_before, jobs=example.jobs, open_changes=waiting))
 
 
 def change(before: Stack, after: Stack, around: Surroundings) -> Change:

@@ -75,6 +75,7 @@ class Example:
     -> names of resources that it was computed from). A change rule's example has `before` as well, and
     `fleet_before` and `jobs` (see `Change`) where it needs them; an option `aliases` names resources of
     `before`. `settings` are the rule's, `fleet` is a fleet file as a mapping where the rule needs one.
+    `open_changes` are other changes that wait to be merged, and the USD that each adds to a month.
     """
 
     resources: tuple[Mapping[str, Any], ...]
@@ -83,6 +84,7 @@ class Example:
     fleet: Mapping[str, Any] | None = None
     fleet_before: Mapping[str, Any] | None = None
     jobs: Mapping[str, int] = field(default_factory=dict)
+    open_changes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class Rule(Generic[S]):
 
     `types` are the type tokens that a resource or change rule is asked about (empty: all), and for
     a stack rule those it looks at, so that a test can tell when the program emits none of them.
+    A change rule that is a `guard` is enforced as the fleet file before the change says, if that is
+    stricter, so that no change can switch it off for itself.
     """
 
     name: str
@@ -109,6 +113,7 @@ class Rule(Generic[S]):
     framework: Framework | None = None
     remediate: Callable[[Resource, Context[S]], Mapping[str, Any] | None] | None = None
     fleet_field: str = ""
+    guard: bool = False
 
     @property
     def description(self) -> str:
@@ -122,7 +127,7 @@ def resource_rule(
     """Make a rule of a function from one resource and a context to violations. See `Rule` for `metadata`.
 
     Required: `group`, `title`, `why`, `fix`, `severity`, `passes`, `fails`; optional: `enforcement`
-    (mandatory), `settings`, `framework`, `remediate`, `fleet_field`.
+    (mandatory), `settings`, `framework`, `remediate`, `fleet_field`, `guard`.
     """
     return lambda judge: _rule(name, "resource", types, judge, metadata)
 

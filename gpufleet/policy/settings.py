@@ -7,7 +7,7 @@ the fleet file is part of the change that is judged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,7 +17,7 @@ from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.policy.rule import Enforcement, Rule, Settings
 from gpufleet.spec.models import FleetSpec
-from gpufleet.spec.policy import LEVELS
+from gpufleet.spec.policy import LEVELS, Exemption
 from gpufleet.spec.source import SourceMap
 
 
@@ -96,6 +96,9 @@ def _configure(
     except ValidationError as error:
         for each in error.errors():
             path = ".".join(str(part) for part in each["loc"])
+            name = str(each["loc"][0]) if each["loc"] else ""
+            # The value that was judged is Pulumi's where it differs from the file's.
+            from_file = here is not None and name in here.settings and values[name] == here.settings[name]
             findings.append(
                 _finding(
                     f"policies.{rule.name}.settings.{path}",
@@ -103,10 +106,39 @@ def _configure(
                     "policy-setting",
                     f"{path}: {each['msg'][0].lower()}{each['msg'][1:]}",
                     _settings_of(rule),
-                    source,
+                    source if from_file else None,
                 )
             )
     return Configured(rule, level or rule.enforcement, settings)
+
+
+_STRICTNESS: Mapping[Enforcement, int] = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 2}
+
+
+def guarded(
+    configured: Sequence[Configured], before: FleetSpec | None, after: FleetSpec | None
+) -> tuple[tuple[Configured, ...], tuple[Exemption, ...]]:
+    """Rules and exemptions for a change: guards as the fleet file before it has them, where stricter.
+
+    Of exemptions from a guard, those count that were there before. Without a fleet file before
+    there is nothing that a change could loosen.
+    """
+    granted = after.exemptions if after is not None else ()
+    if before is None:
+        return tuple(configured), granted
+    guards = {each.rule.name for each in configured if each.rule.guard}
+    levels = {
+        name: policy.enforcement for name, policy in before.policies.items() if policy.enforcement is not None
+    }
+    held = [
+        replace(each, enforcement=levels.get(each.rule.name, each.rule.enforcement))
+        if each.rule.name in guards
+        and _STRICTNESS[levels.get(each.rule.name, each.rule.enforcement)] > _STRICTNESS[each.enforcement]
+        else each
+        for each in configured
+    ]
+    kept = [each for each in granted if each.rule not in guards or each in before.exemptions]
+    return tuple(held), tuple(kept)
 
 
 def _settings_of(rule: Rule[Any]) -> str:

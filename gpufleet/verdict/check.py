@@ -19,7 +19,7 @@ from gpufleet.policy.fleet import NOW, StackOfFleet, moment, open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import Found, found_of
-from gpufleet.policy.settings import Configured, configure
+from gpufleet.policy.settings import Configured, configure, guarded
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
 from gpufleet.verdict.account import ThrowawayAccount, throwaway_account
@@ -230,7 +230,10 @@ class _Check:
         opens: Sequence[Open],
     ) -> list[Found]:
         around = self._fleet.around
-        judge = Judge(self._configured, around, around.spec.exemptions if around.spec else ())
+        # A change may loosen rules for itself, but not those that say so.
+        spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
+        self._configured, granted = guarded(self._configured, spec_before, around.spec)
+        judge = Judge(self._configured, around, granted)
         change = Change(
             steps=steps,
             before=before.stack,
@@ -241,7 +244,7 @@ class _Check:
                 OpenChange(each.name, each.increase) for each in opens if each.increase is not None
             ),
             jobs=self._request.jobs,
-            spec_before=base.fleet.spec if base is not None and base.fleet is not None else None,
+            spec_before=spec_before,
         )
         return [found_of(judgement) for judgement in judge.change(change)]
 

@@ -1,0 +1,111 @@
+"""Which nodes a change disturbs: of groups that are deleted, replaced, rolled or made smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpufleet.policy.change import Change, Step
+from gpufleet.policy.launches import Launch, declared, launches, tags_of
+from gpufleet.policy.resource import UNKNOWN, Unknown
+from gpufleet.policy.types import (
+    AUTO_SCALING_GROUP,
+    NODE_GROUP,
+)
+from policies.rules.change_safety._gone import forced
+
+# A change of these makes EKS replace every node of the group (UpdateNodegroupVersion).
+_ROLLS = {
+    NODE_GROUP: ("launchTemplate", "version", "releaseVersion", "amiType", "instanceTypes"),
+    AUTO_SCALING_GROUP: ("launchTemplate", "mixedInstancesPolicy", "launchConfiguration"),
+}
+_OF_THE_TEMPLATE_ALONE = frozenset({"tags", "tagsAll", "description", "name", "namePrefix"})
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbed:
+    """A launch whose nodes a change takes away, and how many of them. `how` begins with a verb.
+
+    `urn` is the launch's, after the change where it still exists: what an exemption names.
+    """
+
+    launch: Launch
+    urn: str
+    how: str
+    nodes: int | Unknown
+
+
+def nodes_of(launch: Launch) -> int | Unknown:
+    """Nodes that a launch has: those it wants, and all of a Capacity Block, which starts at none."""
+    count = launch.maximum if "capacity-block" in launch.markets else launch.desired
+    if count is UNKNOWN or launch.minimum is UNKNOWN:
+        return UNKNOWN
+    if launch.unit == "vCPUs":
+        return UNKNOWN if count else 0
+    return max(count, launch.minimum)
+
+
+def site_of(launch: Launch) -> str:
+    """The site that a launch's tags name; empty if they name none."""
+    value = tags_of(launch.resource).get("gpufleet:site")
+    return value if isinstance(value, str) else ""
+
+
+def group_of(launch: Launch) -> str:
+    """ "site/group" by its tags; its own name where the tags do not tell."""
+    tags = tags_of(launch.resource)
+    site, group = tags.get("gpufleet:site"), tags.get("gpufleet:node-group")
+    if isinstance(site, str) and isinstance(group, str):
+        return f"{site}/{group}"
+    return launch.resource.name
+
+
+def disturbed(change: Change) -> Iterator[Disturbed]:
+    """The launches of the stack before the change whose nodes go, each once."""
+    steps: Mapping[str, Step] = {step.before.urn: step for step in change.steps if step.before is not None}
+    after = {launch.resource.urn: launch for launch in launches(change.after)}
+    for launch in launches(change.before):
+        step = steps.get(launch.resource.urn)
+        nodes = nodes_of(launch)
+        urn = step.urn if step is not None else launch.resource.urn
+        if step is not None and step.operation in ("delete", "replace"):
+            yield Disturbed(launch, urn, f"{step.operation}s it{forced(step)}", nodes)
+            continue
+        how = _rolled(launch, step, steps)
+        if how:
+            yield Disturbed(launch, urn, how, nodes)
+            continue
+        new = after.get(urn) if step is not None and step.operation == "update" else None
+        most = new.maximum if new is not None else UNKNOWN
+        if most is not UNKNOWN and nodes is not UNKNOWN and most < nodes:
+            yield Disturbed(launch, urn, f"lowers its maximum to {most}", nodes - most)
+
+
+def _rolled(launch: Launch, step: Step | None, steps: Mapping[str, Step]) -> str:
+    """How the change replaces the nodes of a group that stays; empty if it does not."""
+    resource = launch.resource
+    if resource.type not in _ROLLS or (resource.type == AUTO_SCALING_GROUP and not _refreshes(launch, step)):
+        return ""
+    if step is not None and step.operation == "update":
+        keys = [key for key in step.diff if _top(key) in _ROLLS[resource.type]]
+        if keys:
+            return f"replaces its nodes (by {', '.join(keys)})"
+    for template in launch.templates:
+        other = steps.get(template.urn)
+        if other is None:
+            continue
+        keys = [key for key in other.diff if _top(key) not in _OF_THE_TEMPLATE_ALONE]
+        if other.operation == "replace" or (other.operation == "update" and keys):
+            what = ", ".join(keys or other.replace_keys) or "another one"
+            return f"replaces its nodes (by {what} of its launch template)"
+    return ""
+
+
+def _refreshes(launch: Launch, step: Step | None) -> bool:
+    """Whether an Auto Scaling group replaces running nodes for a new template; else later ones alone."""
+    group = step.after if step is not None and step.after is not None else launch.resource
+    return declared(group).get("instanceRefresh") is not None
+
+
+def _top(key: str) -> str:
+    return key.split(".")[0].split("[")[0]

@@ -1,0 +1,114 @@
+"""One change does not take away a large part of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field
+
+from gpufleet.plan.onprem import plan_hosts
+from gpufleet.policy.change import Change
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import LAUNCHERS, launches
+from gpufleet.policy.resource import UNKNOWN
+from gpufleet.policy.rule import Example, Settings, Violation, change_rule
+from gpufleet.policy.types import LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.spec.models import FleetSpec
+from policies.rules.change_safety._nodes import disturbed, nodes_of, site_of
+
+FLEET = "the fleet"
+
+
+class BlastRadius(Settings):
+    """How much one change may take away."""
+
+    percent: float = Field(25, gt=0, le=100, description="Percent of the nodes of a site or of the fleet")
+    minimum_nodes: int = Field(
+        8, ge=1, description="Nodes that a change may always take away, however large a part they are"
+    )
+
+
+def _nodes(kind: str, size: int) -> tuple[dict[str, Any], ...]:
+    sizes = {"minSize": 0, "maxSize": size, "desiredSize": size}
+    group = {
+        "type": NODE_GROUP,
+        "name": "serve",
+        "props": {
+            "tags": {"gpufleet:site": "use1"},
+            "instanceTypes": [kind],
+            "scalingConfig": sizes,
+        },
+    }
+    return (group,)
+
+
+@change_rule(
+    "blast-radius",
+    group="change-safety",
+    title="A change disturbs a limited part of the nodes",
+    why="A fault in an image, a driver or a launch template shows when nodes come up with it. If that is "
+    "every node of a site at once, there is nothing left to run on while it is found.",
+    fix="Split the change: one node group first, the others once it works.",
+    severity="high",
+    types=(*LAUNCHERS, LAUNCH_TEMPLATE),
+    settings=BlastRadius,
+    fleet_field="cloud",
+    passes=Example(_nodes("g6.2xlarge", 4), before=_nodes("g6.xlarge", 4)),
+    fails=Example(_nodes("g6.2xlarge", 40), before=_nodes("g6.xlarge", 40)),
+)
+def blast_radius(change: Change, context: Context[BlastRadius]) -> Iterator[Violation]:
+    """Nodes that are deleted, replaced or rolled, of each site and of the fleet, racks too."""
+    settings = context.settings
+    total: dict[str, int] = {FLEET: 0}
+    for launch in launches(change.before):
+        nodes = nodes_of(launch)
+        if nodes is not UNKNOWN:
+            _add(total, site_of(launch), nodes)
+    hit: dict[str, int] = {FLEET: 0}
+    who: dict[str, list[str]] = {FLEET: []}
+    for each in disturbed(change):
+        if each.nodes is UNKNOWN:
+            yield Violation(
+                f"the change {each.how}, and how many nodes it has is not known",
+                "write its sizes, so that the part it is of the fleet can be told",
+                urn=each.urn,
+                unknown=True,
+            )
+            continue
+        if each.nodes:
+            _add(hit, site_of(each.launch), each.nodes)
+            for key in (site_of(each.launch), FLEET):
+                who.setdefault(key, []).append(f"{each.launch.resource.name} {each.nodes}")
+    racks_before = _racks(change.spec_before)
+    racks_after = _racks(context.around.spec)
+    for site, hosts in racks_before.items():
+        _add(total, site, len(hosts))
+        lost = len(hosts - racks_after.get(site, frozenset()))
+        if lost:
+            _add(hit, site, lost)
+            for key in (site, FLEET):
+                who.setdefault(key, []).append(f"racks of {site} {lost}")
+    for place, nodes in hit.items():
+        whole = total.get(place, 0)
+        if nodes <= settings.minimum_nodes or not place or nodes * 100 <= settings.percent * whole:
+            continue
+        part = f"{nodes * 100 / whole:.0f}%, and {settings.percent:g}% are the most"
+        yield Violation(
+            f"{nodes} of the {whole} nodes of {place} would be replaced, rolled or deleted at once "
+            f"({part}): {', '.join(who[place][:5])}",
+            "split it into changes of fewer node groups, or take an exemption of blast-radius for `stack`",
+        )
+
+
+def _add(counts: dict[str, int], site: str, nodes: int) -> None:
+    counts[FLEET] = counts.get(FLEET, 0) + nodes
+    counts[site] = counts.get(site, 0) + nodes
+
+
+def _racks(spec: FleetSpec | None) -> dict[str, frozenset[str]]:
+    """The GPU nodes of each rack site."""
+    return {
+        site.site: frozenset(host.name for host in plan_hosts(site) if host.role == "gpu")
+        for site in (spec.onprem if spec is not None else ())
+    }

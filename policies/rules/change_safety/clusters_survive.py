@@ -1,0 +1,56 @@
+"""Clusters are neither deleted nor replaced, and racks do not drop out of the fleet, without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpufleet.policy.change import Change
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Settings, Violation, change_rule
+from gpufleet.policy.types import CLUSTER
+from policies.rules.change_safety._gone import forced, gone
+
+
+def _cluster(name: str, **more: Any) -> dict[str, Any]:
+    return {"type": CLUSTER, "name": "use1", "props": {"name": name, **more}}
+
+
+@change_rule(
+    "clusters-survive",
+    group="change-safety",
+    title="Clusters and sites survive a change",
+    why="A cluster that is replaced takes every workload, queue and volume claim in it along, and a rack "
+    "site that drops out of the fleet file is neither watched nor kept in step any more.",
+    fix="Keep what forces the replacement; take a cluster or a site out in a change of its own.",
+    severity="critical",
+    types=(CLUSTER,),
+    fleet_field="cloud",
+    passes=Example((_cluster("use1", version="1.36"),), before=(_cluster("use1", version="1.35"),)),
+    fails=Example((_cluster("use1-new", __replace=["name"]),), before=(_cluster("use1"),)),
+)
+def clusters_survive(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+    """EKS clusters as the engine says, sites as the two fleet files say."""
+    for step, fate in gone(change, (CLUSTER,)):
+        if step.before is None or (fate == "delete" and step.before.options.retain_on_delete):
+            continue
+        yield Violation(
+            f"the cluster {step.before.name} would be {fate}d{forced(step)}, with all that runs in it",
+            "keep what forces it, or take an exemption of clusters-survive for the cluster",
+            urn=step.urn,
+            prop=step.replace_keys[0] if step.replace_keys else "",
+        )
+    before, after = change.spec_before, context.around.spec
+    if before is None or after is None:
+        return
+    left = {*(site.site for site in after.onprem), *(site.site for site in after.cloud)}
+    former = [("onprem", site.site) for site in before.onprem] + [
+        ("cloud", site.site) for site in before.cloud
+    ]
+    for field, site in former:
+        if site not in left:
+            yield Violation(
+                f"the {'rack' if field == 'onprem' else 'cloud'} site {site!r} would drop out of the fleet",
+                "keep the site, or take an exemption of clusters-survive for `stack`",
+                fleet_field=field,
+            )

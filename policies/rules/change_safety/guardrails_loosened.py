@@ -1,0 +1,116 @@
+"""A change that loosens what it is judged by says so, and cannot lower its own guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpufleet.policy.change import Change
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Settings, Violation, change_rule
+from gpufleet.spec.models import Budget, FleetSpec
+from gpufleet.spec.quantity import Money
+
+RANKS = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 2}
+
+
+def _fleet(monthly: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "gpufleet/v1",
+        "fleet": "atlas",
+        "environment": "prod",
+        "budget": {"monthly": monthly},
+        "tags": {"team": "ml", "cost-center": "cc-1", "project": "atlas"},
+        "software": {"channel": "2026.11"},
+    }
+
+
+@change_rule(
+    "guardrails-loosened",
+    group="change-safety",
+    title="A change does not loosen what it is judged by",
+    why="Budget, rules and exemptions stand in the file that a change is made in: a pull request that "
+    "raises the cap along with the cost passes every rule.",
+    fix="Raise caps, lower rules and add exemptions in a change of their own that their owner approves. "
+    "An environment where that is law sets the rule to mandatory: the base's level counts.",
+    severity="high",
+    enforcement="advisory",
+    guard=True,
+    fleet_field="budget",
+    passes=Example((), fleet=_fleet("1000 USD"), fleet_before=_fleet("1200 USD")),
+    fails=Example((), fleet=_fleet("2000 USD"), fleet_before=_fleet("1000 USD")),
+)
+def guardrails_loosened(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+    """The two fleet files; a new environment has nothing that it could loosen."""
+    before, after = change.spec_before, context.around.spec
+    if before is None or after is None:
+        return
+    yield from _budget(before.budget, after.budget)
+    yield from _policies(before, after)
+    yield from _exemptions(before, after)
+    for key in before.required_tags:
+        if key not in after.required_tags:
+            yield _loosened("required_tags", f"{key!r} need not be there any more")
+    if before.expires is not None and (after.expires is None or after.expires > before.expires):
+        yield _loosened("expires", f"{before.expires} becomes {after.expires or 'never'}")
+
+
+def _budget(before: Budget, after: Budget) -> Iterator[Violation]:
+    for name in ("monthly", "upfront", "max_increase"):
+        yield from _cap(f"budget.{name}", getattr(before, name), getattr(after, name))
+    for name in ("sites", "node_groups", "teams"):
+        caps: Mapping[str, Money] = getattr(before, name)
+        for key, cap in caps.items():
+            yield from _cap(f"budget.{name}.{key}", cap, getattr(after, name).get(key))
+    if before.ends is not None and (after.ends is None or after.ends > before.ends):
+        yield _loosened("budget.ends", f"{before.ends} becomes {after.ends or 'never'}")
+    if before.on_breach == "stop-scale-out" and after.on_breach != before.on_breach:
+        yield _loosened("budget.on_breach", f"{before.on_breach} becomes {after.on_breach}")
+
+
+def _cap(field: str, before: Money | None, after: Money | None) -> Iterator[Violation]:
+    if before is not None and (after is None or Decimal(after.amount) > Decimal(before.amount)):
+        yield _loosened(field, f"{before} becomes {after or 'no limit'}")
+
+
+def _policies(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
+    for name in dict.fromkeys([*before.policies, *after.policies]):
+        old, new = before.policies.get(name), after.policies.get(name)
+        default = _defaults().get(name, "mandatory")
+        level = (old.enforcement if old else None) or default
+        now = (new.enforcement if new else None) or default
+        if RANKS[now] < RANKS[level]:
+            yield _loosened(f"policies.{name}", f"{level} becomes {now}")
+        elif (old.settings if old else {}) != (new.settings if new else {}):
+            yield _loosened(f"policies.{name}", "its settings differ, which may let more pass")
+
+
+def _exemptions(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
+    known = {(each.rule, each.resource): each.expires for each in before.exemptions}
+    for each in after.exemptions:
+        until = known.get((each.rule, each.resource))
+        if until is None or each.expires > until:
+            yield _loosened(
+                "exemptions",
+                f"{each.resource} may break {each.rule} until {each.expires}, by {each.approver}"
+                + (f" (it was {until})" if until is not None else ""),
+            )
+
+
+@cache
+def _defaults() -> dict[str, str]:
+    """The level of each rule where nobody sets one."""
+    from gpufleet.policy.pack import load_rules
+
+    return {rule.name: rule.enforcement for rule in load_rules(Path(__file__).resolve().parents[3])}
+
+
+def _loosened(field: str, what: str) -> Violation:
+    return Violation(
+        f"the change loosens {field}: {what}",
+        "do it in a change of its own that the rules' owner approves",
+        fleet_field=field.rpartition(".")[0] if field.count(".") > 1 else field,
+    )

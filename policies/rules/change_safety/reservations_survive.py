@@ -1,0 +1,97 @@
+"""Reserved capacity is neither given back nor bought a second time without somebody's word."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from gpufleet.policy.change import Change, Step
+from gpufleet.policy.context import Context
+from gpufleet.policy.launch_inputs import number
+from gpufleet.policy.resource import UNKNOWN, Resource
+from gpufleet.policy.rule import Example, Settings, Violation, change_rule
+from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
+from policies.rules.change_safety._gone import forced, gone
+
+_HELD = {"instanceType": "p5.48xlarge", "instanceCount": 4, "availabilityZone": "us-east-1a"}
+
+
+@change_rule(
+    "reservations-survive",
+    group="change-safety",
+    title="Reservations survive a change",
+    why="GPU capacity that is given back is somebody else's a minute later, and a Capacity Block that is "
+    "replaced is a second one: the first stays paid for, in full.",
+    fix="Keep type, number, zone, duration and start of a reservation; add a second one beside it instead.",
+    severity="critical",
+    types=(CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING),
+    fleet_field="cloud",
+    passes=Example(
+        ({"type": CAPACITY_RESERVATION, "name": "base", "props": {**_HELD, "instanceCount": 6}},),
+        before=({"type": CAPACITY_RESERVATION, "name": "base", "props": _HELD},),
+    ),
+    fails=Example(
+        ({"type": CAPACITY_RESERVATION, "name": "base", "props": {**_HELD, "instanceCount": 2}},),
+        before=({"type": CAPACITY_RESERVATION, "name": "base", "props": _HELD},),
+    ),
+)
+def reservations_survive(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+    """Blocks, their offerings and On-Demand Capacity Reservations, unless they have ended."""
+    ended = {each.urn for each in change.before if _ended(each, context.around.now)}
+    offerings = {
+        offering.urn
+        for block in change.before.of_type(CAPACITY_BLOCK)
+        if block.urn in ended
+        for offering in change.before.references(block, "capacityBlockOfferingId", types=(BLOCK_OFFERING,))
+    }
+    for step, fate in gone(change, (CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING)):
+        before = step.before
+        if before is None or before.urn in ended | offerings:
+            continue
+        if before.type == CAPACITY_RESERVATION:
+            if not (fate == "delete" and before.options.retain_on_delete):
+                yield _violation(step, f"would be {fate}d{forced(step)}: its capacity is given back")
+        elif fate == "replace":
+            yield _violation(step, f"would be bought again{forced(step)}: the first one stays paid for")
+        elif before.type == CAPACITY_BLOCK:
+            yield _violation(step, "would be forgotten: AWS cannot cancel it, and it stays paid for")
+    for step in change.steps:
+        if step.operation == "update" and step.resource.type == CAPACITY_RESERVATION:
+            yield from _shrunk(step)
+
+
+def _shrunk(step: Step) -> Iterator[Violation]:
+    if step.before is None or step.after is None or "instanceCount" not in step.diff:
+        return
+    old, new = number(step.before.get("instanceCount")), number(step.after.get("instanceCount"))
+    if new is UNKNOWN or old is UNKNOWN or new < old:
+        yield Violation(
+            f"{step.resource.name} would hold {step.after.show('instanceCount')} instances and not "
+            f"{step.before.show('instanceCount')}: the others are given back",
+            "keep the number, or take an exemption of reservations-survive",
+            urn=step.urn,
+            prop="instanceCount",
+            unknown=new is UNKNOWN or old is UNKNOWN,
+        )
+
+
+def _ended(resource: Resource, now: dt.datetime) -> bool:
+    if resource.type not in (CAPACITY_BLOCK, CAPACITY_RESERVATION):
+        return False
+    value = resource.get("endDate")
+    try:
+        end = dt.datetime.fromisoformat(value.replace("Z", "+00:00")) if isinstance(value, str) else None
+    except ValueError:
+        return False
+    if end is None:
+        return False
+    return (end if end.tzinfo else end.replace(tzinfo=dt.UTC)) <= now
+
+
+def _violation(step: Step, what: str) -> Violation:
+    return Violation(
+        f"{step.resource.name} {what}",
+        "keep it as it is and add another beside it, or take an exemption of reservations-survive",
+        urn=step.urn,
+        prop=step.replace_keys[0] if step.replace_keys else "",
+    )

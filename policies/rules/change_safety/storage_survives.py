@@ -1,0 +1,112 @@
+"""Storage is neither deleted nor replaced without somebody's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.change import Change
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, change_rule
+from gpufleet.policy.types import BUCKETS, LUSTRE, VOLUME
+from policies.rules.change_safety._gone import forced, gone
+
+KEYS = ("aws:kms/key:Key", "aws:kms/externalKey:ExternalKey", "aws:kms/replicaKey:ReplicaKey")
+DATA = (
+    LUSTRE,
+    VOLUME,
+    *BUCKETS,
+    "aws:s3/directoryBucket:DirectoryBucket",
+    "aws:s3tables/tableBucket:TableBucket",
+    "aws:fsx/openZfsFileSystem:OpenZfsFileSystem",
+    "aws:fsx/openZfsVolume:OpenZfsVolume",
+    "aws:fsx/ontapFileSystem:OntapFileSystem",
+    "aws:fsx/ontapVolume:OntapVolume",
+    "aws:fsx/windowsFileSystem:WindowsFileSystem",
+    "aws:fsx/fileCache:FileCache",
+    "aws:fsx/backup:Backup",
+    "aws:ebs/snapshot:Snapshot",
+    "aws:efs/fileSystem:FileSystem",
+    "aws:ecr/repository:Repository",
+    "aws:ecrpublic/repository:Repository",
+    "aws:dynamodb/table:Table",
+    "aws:rds/cluster:Cluster",
+    "aws:rds/instance:Instance",
+    "aws:backup/vault:Vault",
+    "kubernetes:core/v1:PersistentVolumeClaim",
+    "kubernetes:core/v1:PersistentVolume",
+)
+_ENCRYPTED_BY = ("aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",)
+
+
+class Surviving(Settings):
+    """What may go all the same."""
+
+    scratch: bool = Field(
+        False, description="Whether SCRATCH file systems may go: they hold nothing that is not elsewhere"
+    )
+
+
+@change_rule(
+    "storage-survives",
+    group="change-safety",
+    title="Storage survives a change",
+    why="A file system that is replaced is a new, empty one, and a deleted key makes everything that it "
+    "encrypted unreadable: weeks of checkpoints are gone in a minute.",
+    fix="Keep the property that forces the replacement, rename with an alias, or take an exemption for the "
+    "resource once its data is elsewhere.",
+    severity="critical",
+    types=(*DATA, *KEYS),
+    settings=Surviving,
+    fleet_field="cloud",
+    passes=Example(
+        ({"type": LUSTRE, "name": "checkpoints", "props": {"storageCapacity": 4800}},),
+        before=({"type": LUSTRE, "name": "checkpoints", "props": {"storageCapacity": 2400}},),
+    ),
+    fails=Example(
+        (
+            {
+                "type": LUSTRE,
+                "name": "checkpoints",
+                "props": {"deploymentType": "SCRATCH_2", "__replace": ["deploymentType"]},
+            },
+        ),
+        before=({"type": LUSTRE, "name": "checkpoints", "props": {"deploymentType": "PERSISTENT_2"}},),
+    ),
+)
+def storage_survives(change: Change, context: Context[Surviving]) -> Iterator[Violation]:
+    """What holds data, and the keys that it is encrypted by."""
+    for step, fate in gone(change, (*DATA, *KEYS)):
+        before = step.before
+        if before is None or (fate == "delete" and before.options.retain_on_delete):
+            continue
+        if context.settings.scratch and str(before.get("deploymentType")).startswith("SCRATCH"):
+            continue
+        if before.type in KEYS:
+            users = sorted(each.name for each in change.before if _encrypted_by(each, before))
+            if users:
+                yield Violation(
+                    f"the key of {', '.join(users[:3])} would be {fate}d{forced(step)}: what it encrypted "
+                    "cannot be read any more",
+                    "keep the key, or take an exemption once nothing needs it",
+                    urn=step.urn,
+                )
+            continue
+        yield Violation(
+            f"{before.name} would be {fate}d{forced(step)}, with everything in it",
+            "keep what forces it or rename with an alias; an exemption of storage-survives says that "
+            "its data is elsewhere",
+            urn=step.urn,
+            prop=step.replace_keys[0] if step.replace_keys else "",
+        )
+
+
+def _encrypted_by(resource: Resource, key: Resource) -> bool:
+    if resource.type not in (*DATA, *_ENCRYPTED_BY):
+        return False
+    if any(key.urn in urns for urns in resource.property_dependencies.values()):
+        return True
+    names = {value for prop in ("arn", "keyId", "id") if isinstance(value := key.get(prop), str)}
+    return resource.get("kmsKeyId") in names
