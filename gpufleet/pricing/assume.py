@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpufleet.pricing.models import ResourceCost
@@ -24,7 +23,7 @@ SETTING = "assume"
 FIELD = f"policies.{RULE}.settings.{SETTING}"
 
 Assumptions = Mapping[str, Decimal]
-"""USD a month for each resource that a name or a pattern of names covers."""
+"""USD a month for each resource that a key covers: its name, `name/kind`, or a pattern of either with `*`."""
 
 
 def assumptions_of(spec: FleetSpec | None) -> Assumptions:
@@ -54,47 +53,58 @@ def amount_of(pattern: str, text: str) -> Decimal:
 
 
 def assumed_for(line: ResourceCost, assumptions: Assumptions) -> tuple[str, Decimal] | None:
-    """The pattern that covers a line, and its amount: the name itself first, else the dearest pattern.
+    """The key that covers a line, and its amount: `name/kind`, then the name, then the dearest pattern.
 
-    A pattern with a wildcard never covers nodes: a new group in its reach would be as good as free.
+    Nodes are covered by `name/compute` alone: what somebody assumes for a group's volumes must not
+    cover a change of its instance type, nor a pattern a group that is new in its reach.
     """
-    if line.name in assumptions:
-        return line.name, assumptions[line.name]
+    exact = f"{line.name}/{line.kind}"
+    if exact in assumptions:
+        return exact, assumptions[exact]
     if line.kind == "compute":
         return None
-    matching = [pattern for pattern in assumptions if fnmatchcase(line.name, pattern)]
-    dearest = max(matching, key=lambda pattern: assumptions[pattern], default=None)
+    if line.name in assumptions:
+        return line.name, assumptions[line.name]
+    matching = [key for key in assumptions if fnmatchcase(line.name, key) or fnmatchcase(exact, key)]
+    dearest = max(matching, key=lambda key: assumptions[key], default=None)
     return (dearest, assumptions[dearest]) if dearest is not None else None
 
 
+def key_for(line: ResourceCost) -> str:
+    """The key that covers a line and no other resource."""
+    return f"{line.name}/compute" if line.kind == "compute" else line.name
+
+
 def assume(lines: Iterable[ResourceCost], assumptions: Assumptions) -> tuple[ResourceCost, ...]:
-    """The lines, with assumed amounts where there was none; one amount for all that a resource lacks."""
+    """The lines, with assumed amounts where there was none.
+
+    A key counts once for a resource, however many of its lines it covers.
+    """
     if not assumptions:
         return tuple(lines)
     done: list[ResourceCost] = []
-    for _, group in groupby(lines, key=lambda line: line.urn or line.name):
-        given = False
-        for line in group:
-            found = None if line.known else assumed_for(line, assumptions)
-            if found is None:
-                done.append(line)
-                continue
-            pattern, amount = found
-            amount = Decimal(0) if given else amount
-            basis = f"assumed by the fleet file for {pattern}: {line.reason}"
-            if given:
-                basis += " (counted with the resource's line above)"
-            given = True
-            done.append(
-                replace(
-                    line,
-                    minimum=amount,
-                    expected=amount,
-                    maximum=amount,
-                    assumed=True,
-                    basis=basis,
-                    source="fleet file",
-                    reason="",
-                )
+    counted: set[tuple[str, str]] = set()
+    for line in lines:
+        found = None if line.known else assumed_for(line, assumptions)
+        if found is None:
+            done.append(line)
+            continue
+        key, amount = found
+        basis = f"assumed by the fleet file for {key}: {line.reason}"
+        if (line.urn or line.name, key) in counted:
+            amount = Decimal(0)
+            basis += " (the amount stands in another line)"
+        counted.add((line.urn or line.name, key))
+        done.append(
+            replace(
+                line,
+                minimum=amount,
+                expected=amount,
+                maximum=amount,
+                assumed=True,
+                basis=basis,
+                source="fleet file",
+                reason="",
             )
+        )
     return tuple(done)

@@ -1,0 +1,196 @@
+"""What the budget rules share: amounts in words, whose cost a line is, and the fleet file that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gpufleet.plan.cost.services import SYSTEM
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Framework, Settings, Violation
+from gpufleet.pricing.models import Amount, ResourceCost, StackCost
+from gpufleet.pricing.table import PRICED
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.quantity import Money
+
+TYPES = frozenset(PRICED)
+"""What the budget rules look at: all that has a price."""
+
+BUDGETING = Framework(
+    "FinOps Framework", "Budgeting", "https://www.finops.org/framework/capabilities/budgeting/"
+)
+ALLOCATION = Framework(
+    "FinOps Framework", "Allocation", "https://www.finops.org/framework/capabilities/allocation/"
+)
+FORECASTING = Framework(
+    "FinOps Framework", "Forecasting", "https://www.finops.org/framework/capabilities/forecasting/"
+)
+
+_DEAREST = 3
+
+NODE = "aws:ec2/instance:Instance"
+"""What the examples of these rules are made of."""
+
+
+class Size(Settings):
+    """Which size of what scales is compared with the caps."""
+
+    size: Literal["expected", "maximum"] = Field(
+        "expected", description="Compare the cost at the `expected` or at the `maximum` size"
+    )
+
+
+def usd(amount: Decimal) -> str:
+    """An amount for people: whole dollars, and cents where it is small."""
+    return f"{amount:,.0f} USD" if abs(amount) >= 100 else f"{amount:,.2f} USD"
+
+
+def about(amount: Amount, size: str) -> tuple[Decimal, str]:
+    """A sum at a size, and how it is said: "at least" where something unknown belongs to it."""
+    value = amount.maximum if size == "maximum" else amount.expected
+    return value, usd(value) if amount.complete else f"at least {usd(value)}"
+
+
+def fleet_of(context: Context[Any]) -> FleetSpec | None:
+    """The fleet file. Rules without one yield `no_fleet`."""
+    return context.around.spec
+
+
+def no_fleet(context: Context[Any]) -> Violation:
+    """The one violation of a stack without a fleet file: nothing says what it may cost."""
+    return Violation(
+        f"the stack {context.around.stack} has no fleet file, so nothing says what it may cost",
+        f"write stacks/{context.around.stack}/fleet.yaml with a `budget`, or name the file in the stack's"
+        " configuration (gpufleet:fleetFile)",
+        unknown=True,
+    )
+
+
+def dearest(lines: tuple[ResourceCost, ...], size: str = "expected") -> str:
+    """The dearest of the lines, in words."""
+
+    def amount(line: ResourceCost) -> Decimal:
+        value = line.maximum if size == "maximum" else line.expected
+        return value if value is not None else Decimal(0)
+
+    most = sorted((line for line in lines if amount(line)), key=amount, reverse=True)[:_DEAREST]
+    return ", ".join(f"{line.name} ({line.what}: {usd(amount(line))})" for line in most) or "nothing"
+
+
+def over_caps(
+    caps: Mapping[str, Money],
+    sums: Mapping[str, Amount],
+    lines: Mapping[str, tuple[ResourceCost, ...]],
+    size: str,
+    *,
+    kind: str,
+    field: str,
+) -> Iterator[Violation]:
+    """A violation for each name whose cost exceeds its cap."""
+    for name, cap in caps.items():
+        value, said = about(sums.get(name, Amount()), size)
+        if value > cap.amount:
+            at = " at its maximum size" if size == "maximum" else ""
+            yield Violation(
+                f"{kind} {name} costs {said} a month{at}, and {field}.{name} is {cap}",
+                f"raise {field}.{name}, or ask for less; the dearest of it: {dearest(lines[name], size)}",
+                fleet_field=f"{field}.{name}",
+            )
+
+
+def no_such(caps: Mapping[str, Any], known: set[str], *, kind: str, field: str) -> Iterator[Violation]:
+    """A violation for each cap of something that the fleet file does not have: it caps nothing."""
+    for name in caps:
+        if name not in known:
+            yield Violation(
+                f"{field}.{name} is a cap of a {kind} that does not exist",
+                f"name one of {', '.join(sorted(known))}" if known else "remove it",
+                fleet_field=f"{field}.{name}",
+            )
+
+
+def strays(cost: StackCost, context: Context[Any]) -> list[ResourceCost]:
+    """Nodes that belong to no node group of the fleet file: their cost is in nobody's cap."""
+    plan = context.around.plan
+    known = {(group.site, group.name) for group in plan.node_groups} if plan is not None else set()
+    known |= {(site.site, SYSTEM) for site in plan.cloud} if plan is not None else set()
+    return [
+        line
+        for line in cost.lines
+        if line.kind == "compute" and line.urn and (line.site, line.owner) not in known
+    ]
+
+
+def stray(line: ResourceCost, whose: str) -> Violation:
+    """The violation of a cost that is in no cap."""
+    amount = usd(line.maximum) if line.maximum is not None else "an unknown amount"
+    return Violation(
+        f"{line.name} costs up to {amount} a month and belongs to no {whose}, so that no cap counts it",
+        "declare it as a node group of the fleet file, and tag it gpufleet:site and gpufleet:node-group",
+        urn=line.urn,
+        prop="tags",
+    )
+
+
+def grouped(cost: StackCost, key: Literal["site", "owner", "team"]) -> dict[str, tuple[ResourceCost, ...]]:
+    """The lines behind `StackCost.by(key)`."""
+    found: dict[str, list[ResourceCost]] = {}
+    for line in cost.lines:
+        name = {
+            "site": line.site,
+            "owner": f"{line.site}/{line.owner}" if line.owner else "",
+            "team": line.team,
+        }[key]
+        found.setdefault(name, []).append(line)
+    return {name: tuple(lines) for name, lines in found.items()}
+
+
+def example_fleet(**budget: Any) -> dict[str, Any]:
+    """A fleet file for examples: one site with one node group of a team, and a budget."""
+    return {
+        "apiVersion": "gpufleet/v1",
+        "fleet": "atlas",
+        "environment": "prod",
+        "budget": {"monthly": "5000 USD", **budget},
+        "tags": {"team": "ml-platform", "cost-center": "cc-1", "project": "atlas"},
+        "software": {"channel": "2026.11"},
+        "cloud": [
+            {
+                "site": "use1",
+                "provider": "aws",
+                "region": "us-east-1",
+                "zones": ["us-east-1a"],
+                "network": {"cidr": "10.0.0.0/16"},
+                "scheduler": "kubernetes",
+                "kubernetes": {"version": "1.35", "teams": [{"name": "serving", "gpus": 8}]},
+                "node_groups": [
+                    {
+                        "name": "serve",
+                        "instance_types": ["g6.xlarge"],
+                        "capacity": {"on_demand": {"min": 0, "max": 8}},
+                        "team": "serving",
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def example_nodes(count: int, name: str = "node", **tags: str) -> tuple[dict[str, Any], ...]:
+    """So many g6.xlarge instances (587.50 USD a month each, and 16 for the volume) for examples."""
+    given = {"gpufleet:site": "use1", "gpufleet:node-group": "serve", **tags}
+    return tuple(
+        {
+            "type": NODE,
+            "name": f"{name}-{number}",
+            "props": {
+                "instanceType": "g6.xlarge",
+                "rootBlockDevice": {"volumeSize": 200, "volumeType": "gp3"},
+                "tags": {key: value for key, value in given.items() if value},
+            },
+        }
+        for number in range(count)
+    )

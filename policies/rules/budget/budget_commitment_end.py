@@ -1,0 +1,145 @@
+"""Nothing is committed beyond the budget's last day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field
+
+from gpufleet.plan.names import group_resource_name
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import UNKNOWN, Resource
+from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
+from gpufleet.pricing.inputs import UnpricedError, declared
+from gpufleet.pricing.reservations import offering_of, read_block
+from gpufleet.spec.quantity import QuantityError, When
+from policies.rules.budget._caps import example_fleet, fleet_of, no_fleet
+
+FIELD = "budget.ends"
+
+START_WITHIN = dt.timedelta(hours=36)
+"""How much later than asked a block may start: the look-up of offerings takes the next one that fits."""
+
+
+class Ends(Settings):
+    """Which reservations are commitments."""
+
+    open_ended: bool = Field(
+        True,
+        description="Whether an On-Demand Capacity Reservation without an end is allowed: it can be"
+        " cancelled any day",
+    )
+
+
+def _block(end: str) -> tuple[dict[str, Any], ...]:
+    props = {"instanceType": "p5.48xlarge", "instanceCount": 2, "startDate": "2026-12-01T11:30:00Z"}
+    return ({"type": CAPACITY_BLOCK, "name": "pretrain", "props": {**props, "endDate": end}},)
+
+
+@stack_rule(
+    "budget-commitment-end",
+    group="budget",
+    title="No commitment outlives the budget",
+    why="What is reserved is paid for to its end, and money that nobody has approved cannot be promised.",
+    fix="Reserve for a shorter time or earlier, or extend `budget.ends`.",
+    severity="medium",
+    framework=Framework(
+        "FinOps Framework",
+        "Rate Optimization",
+        "https://www.finops.org/framework/capabilities/rate-optimization/",
+    ),
+    types=(CAPACITY_BLOCK, CAPACITY_RESERVATION),
+    fleet_field=FIELD,
+    settings=Ends,
+    passes=Example(_block("2026-12-08T11:30:00Z"), fleet=example_fleet(ends="2026-12-31")),
+    fails=Example(_block("2027-01-05T11:30:00Z"), fleet=example_fleet(ends="2026-12-31")),
+)
+def budget_commitment_end(stack: Stack, context: Context[Ends]) -> Iterator[Violation]:
+    """The latest end of blocks and reservations; blocks from outside of the stack have none that is known."""
+    spec = fleet_of(context)
+    if spec is None:
+        yield no_fleet(context)
+        return
+    last = spec.budget.ends
+    if last is None:
+        return
+    for resource in stack.of_type(CAPACITY_BLOCK):
+        yield from _judge(resource, _end_of_block(stack, resource, context.around.now), last)
+    for resource in stack.of_type(CAPACITY_RESERVATION):
+        kind = declared(resource, "endDateType")
+        if kind in (None, "unlimited") and declared(resource, "endDate") is None:
+            if not context.settings.open_ended:
+                yield Violation(
+                    f"{resource.name} is reserved without an end, and {FIELD} is {last}",
+                    "set endDateType to limited and an endDate",
+                    urn=resource.urn,
+                    prop="endDateType",
+                )
+            continue
+        yield from _judge(resource, _moment(declared(resource, "endDate")), last)
+    for group in context.around.plan.node_groups if context.around.plan is not None else ():
+        if group.capacity.kind == "capacity-block" and group.capacity.reservation_id is not None:
+            name = group_resource_name(spec.fleet, spec.environment, group.site, group.name)
+            yield Violation(
+                f"when the Capacity Block {group.capacity.reservation_id} of {name} ends is not known, and"
+                f" {FIELD} is {last}",
+                "look its end up, and exempt the stack from this rule until then",
+                fleet_field=FIELD,
+                unknown=True,
+            )
+
+
+def _judge(resource: Resource, end: dt.datetime | None, last: dt.date) -> Iterator[Violation]:
+    if end is None:
+        yield Violation(
+            f"when {resource.name} ends is not known, and {FIELD} is {last}",
+            "give its end as a date, or its start and length in the fleet file",
+            urn=resource.urn,
+            prop="endDate",
+            unknown=True,
+        )
+    elif end.astimezone(dt.UTC).date() > last:
+        yield Violation(
+            f"{resource.name} is committed until {end:%Y-%m-%d} at the latest, and {FIELD} is {last}",
+            f"reserve for a shorter time or earlier, or extend {FIELD}",
+            urn=resource.urn,
+            prop="endDate",
+        )
+
+
+def _end_of_block(stack: Stack, block: Resource, now: dt.datetime) -> dt.datetime | None:
+    """When a block ends: as AWS says, else the latest that its offering was asked for."""
+    known = declared(block, "endDate")
+    if known is not None:
+        return _moment(known)
+    offering = offering_of(stack, block)
+    found = declared(offering, "end_date") if offering is not None else None
+    if found is not None:
+        return _moment(found)
+    start = declared(offering, "start") if offering is not None else None
+    if not isinstance(start, str):
+        return None
+    try:
+        asked = When.parse(start)
+        length = dt.timedelta(hours=float(read_block(stack, block).hours))
+    except (UnpricedError, QuantityError):
+        return None
+    begins = now + asked.offset if asked.offset is not None else asked.at
+    return None if begins is None else _in_utc(begins) + START_WITHIN + length
+
+
+def _moment(value: Any) -> dt.datetime | None:
+    if value is UNKNOWN or not isinstance(value, str):
+        return None
+    try:
+        return _in_utc(dt.datetime.fromisoformat(value))
+    except ValueError:
+        return None
+
+
+def _in_utc(moment: dt.datetime) -> dt.datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

@@ -1,0 +1,56 @@
+"""Several changes that wait to be merged do not break the budget together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from gpufleet.policy.change import Change
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Settings, Violation, change_rule
+from policies.rules.budget._caps import (
+    FORECASTING,
+    example_fleet,
+    example_nodes,
+    fleet_of,
+    no_fleet,
+    usd,
+)
+
+
+@change_rule(
+    "budget-open-changes",
+    group="budget",
+    title="Open changes do not break the budget together",
+    why="Each of two changes may fit into what is left of the budget, and both together not: whoever "
+    "merges second breaks it. This adds up what waits to be merged.",
+    fix="Merge or close other changes first, agree on which of them is wanted, or raise `budget.monthly`.",
+    severity="medium",
+    framework=FORECASTING,
+    fleet_field="budget.monthly",
+    passes=Example(example_nodes(2), before=example_nodes(1), fleet=example_fleet()),
+    fails=Example(
+        example_nodes(2), before=example_nodes(1), fleet=example_fleet(), open_changes={"#7": "4000"}
+    ),
+)
+def budget_open_changes(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+    """The cost after this change, and what others add. One that saves money is not counted on: it may
+    never be merged."""
+    spec = fleet_of(context)
+    if spec is None:
+        yield no_fleet(context)
+        return
+    after = change.cost_after.total.expected
+    cap = spec.budget.monthly
+    others = {each.name: each.increase for each in change.open_changes if each.increase > 0}
+    together = after + sum(others.values(), Decimal(0))
+    # A change that adds nothing breaks nothing, and one that is too dear by itself breaks budget-monthly.
+    if after <= change.cost_before.total.expected or not after <= cap.amount < together:
+        return
+    waiting = ", ".join(f"{name} (+{usd(increase)})" for name, increase in others.items())
+    yield Violation(
+        f"with what waits to be merged the stack is expected to cost {usd(together)} a month ({usd(after)}"
+        f" with this change; {waiting}), and budget.monthly is {cap}",
+        "merge or close the others first, or raise budget.monthly",
+        fleet_field="budget.monthly",
+    )

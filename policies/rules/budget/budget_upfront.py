@@ -1,0 +1,79 @@
+"""What is paid at once has a cap of its own, and stays within it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import CAPACITY_BLOCK
+from policies.rules.budget._caps import example_fleet, fleet_of, no_fleet, usd
+
+FIELD = "budget.upfront"
+
+
+def _block(days: int) -> tuple[dict[str, Any], ...]:
+    return (
+        {
+            "type": CAPACITY_BLOCK,
+            "name": "pretrain",
+            "props": {
+                "instanceType": "p5.48xlarge",
+                "instanceCount": 2,
+                "startDate": "2026-12-01T11:30:00Z",
+                "endDate": f"2026-12-{1 + days:02}T11:30:00Z",
+            },
+        },
+    )
+
+
+@stack_rule(
+    "budget-upfront",
+    group="budget",
+    title="Upfront payments are within their own cap",
+    why="A Capacity Block is paid at once and cannot be cancelled: a monthly budget says too late, and "
+    "too little, about it.",
+    fix="Set or raise `budget.upfront`, or reserve fewer nodes or days.",
+    severity="high",
+    framework=Framework(
+        "FinOps Framework",
+        "Rate Optimization",
+        "https://www.finops.org/framework/capabilities/rate-optimization/",
+    ),
+    types=(CAPACITY_BLOCK,),
+    fleet_field=FIELD,
+    passes=Example(_block(1), fleet=example_fleet(upfront="5000 USD")),
+    fails=Example(_block(14), fleet=example_fleet(upfront="5000 USD")),
+)
+def budget_upfront(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """The sum of upfront payments. A payment of unknown size fails closed, an assumed monthly cost or not."""
+    spec = fleet_of(context)
+    if spec is None:
+        yield no_fleet(context)
+        return
+    cost = context.around.cost_of(stack)
+    cap = spec.budget.upfront
+    paid = cost.upfront
+    if cap is None and paid:
+        yield Violation(
+            f"{usd(paid)} are paid at once, and the fleet file has no {FIELD}",
+            f"set {FIELD} to what may be paid at once, or buy capacity otherwise",
+            fleet_field="budget",
+        )
+    elif cap is not None and paid > cap.amount:
+        yield Violation(
+            f"{usd(paid)} are paid at once, and {FIELD} is {cap}",
+            f"raise {FIELD}, or reserve fewer nodes or days",
+            fleet_field=FIELD,
+        )
+    for line in cost.lines:
+        if line.type == CAPACITY_BLOCK and not line.upfront:
+            yield Violation(
+                f"what {line.name} costs at once is not known: {line.reason or line.basis}",
+                "name an instance type, a number of nodes and a length that the catalog has a price for",
+                urn=line.urn,
+                prop="capacityBlockOfferingId",
+                unknown=True,
+            )
