@@ -91,6 +91,7 @@ def _cost(costs: Costs) -> dict[str, Any]:
         "before": cents(costs.before),
         "after": cents(costs.after),
         "at_max": cents(costs.at_max),
+        "at_max_before": cents(costs.at_max_before),
         "currency": costs.currency,
         "unknown": [
             {
@@ -121,6 +122,7 @@ def _lines(lines: Iterable[CostDifference]) -> list[dict[str, Any]]:
             "before": cents(each.before),
             "after": cents(each.after),
             "at_max": cents(each.at_max),
+            "at_max_before": cents(each.at_max_before),
             "upfront": cents(each.upfront),
             "changed": each.changed,
             "basis": each.basis,

@@ -66,14 +66,7 @@ def _summary(verdict: Verdict) -> list[str]:
         f"{words.headline(verdict)}, {escape(words.against(verdict))}",
         "",
     ]
-    rows = [
-        [
-            "USD a month",
-            words.total(costs.before, costs),
-            words.total(costs.after, costs),
-            words.total(costs.at_max, costs),
-        ]
-    ]
+    rows = [["USD a month", *words.total_amounts(costs)]]
     if costs.upfront or costs.upfront_before:
         rows.append(["upfront, once", words.amount(costs.upfront_before), words.amount(costs.upfront), ""])
     if costs.budget is not None:
@@ -110,15 +103,7 @@ def _cost(verdict: Verdict, rows: int) -> list[str]:
     changed = words.changed_lines(costs)
     body = _table(
         ["", "before", "after", "at maximum"],
-        [
-            [
-                escape(words.line_name(line)),
-                words.amount(line.before),
-                "unknown" if line.reason else words.amount(line.after),
-                "unknown" if line.reason else words.amount(line.at_max),
-            ]
-            for line in changed[:rows]
-        ],
+        [[escape(words.line_name(line)), *words.line_amounts(line)] for line in changed[:rows]],
     )
     if len(changed) > rows:
         body += ["", f"({len(changed) - rows} more lines)"]

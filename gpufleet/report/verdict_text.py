@@ -66,17 +66,10 @@ def _cost(verdict: Verdict, console: Console) -> None:
     table.columns[0].justify = "left"
     table.columns[0].no_wrap = False
     for line in changed[:_SHOWN]:
-        after = "unknown" if line.reason else words.amount(line.after)
-        at_max = "unknown" if line.reason else words.amount(line.at_max)
-        table.add_row(Text(words.line_name(line)), words.amount(line.before), after, at_max)
+        table.add_row(Text(words.line_name(line)), *words.line_amounts(line))
     if len(changed) > _SHOWN:
         table.add_row(Text(f"({len(changed) - _SHOWN} more lines)"), "", "", "")
-    table.add_row(
-        Text("total", style="bold"),
-        words.total(costs.before, costs),
-        words.total(costs.after, costs),
-        words.total(costs.at_max, costs),
-    )
+    table.add_row(Text("total", style="bold"), *words.total_amounts(costs))
     if costs.budget is not None:
         table.add_row(Text("budget"), "", words.amount(costs.budget), "")
     if costs.upfront or costs.upfront_before:

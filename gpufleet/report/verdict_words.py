@@ -114,6 +114,26 @@ def total(value: Decimal | None, costs: Costs) -> str:
     return amount(value) if value is None or not costs.unknown else f"at least {amount(value)}"
 
 
+def line_amounts(line: CostDifference) -> list[str]:
+    """Before, after and at maximum of a line; the maximum says what it was where that is another one."""
+    if line.reason:
+        return [amount(line.before), "unknown", "unknown"]
+    return [amount(line.before), amount(line.after), _maximum(line.at_max_before, line.at_max)]
+
+
+def total_amounts(costs: Costs) -> list[str]:
+    """The same of the sums."""
+    at_max = total(costs.at_max, costs)
+    if costs.at_max_before is not None and costs.at_max_before != costs.at_max:
+        at_max += f" (was {amount(costs.at_max_before)})"
+    return [total(costs.before, costs), total(costs.after, costs), at_max]
+
+
+def _maximum(before: Decimal | None, after: Decimal | None) -> str:
+    was = f" (was {amount(before)})" if before is not None and before != after else ""
+    return f"{amount(after)}{was}"
+
+
 def difference(costs: Costs) -> str:
     """`+1,200 USD a month`; empty where there is nothing to compare with."""
     if costs.increase is None:

@@ -25,6 +25,7 @@ def compare_costs(
     return Costs(
         before=None if before is None else before.total.expected,
         after=after.total.expected,
+        at_max_before=None if before is None else before.total.maximum,
         at_max=after.total.maximum,
         currency=after.currency,
         budget=budget,
@@ -65,6 +66,7 @@ def _difference(old: ResourceCost | None, new: ResourceCost | None, *, compared:
         owner=line.owner,
         before=old.expected if old else None,
         after=new.expected if new else None,
+        at_max_before=old.maximum if old else None,
         at_max=new.maximum if new else None,
         changed=changed,
         urn=line.urn,

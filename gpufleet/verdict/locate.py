@@ -49,7 +49,7 @@ class Locator:
         """
         place = self.place(urn)
         parts = _parts(fleet_field)
-        if not parts:
+        if not parts or parts == place.path[: len(parts)]:
             return self.source.at(self._narrow(place, urn))
         if parts[0] in type(self.spec).model_fields and not self.source.has((*place.path, parts[0])):
             return self.source.at(parts)

@@ -84,6 +84,7 @@ class CostDifference:
     owner: str
     before: Decimal | None
     after: Decimal | None
+    at_max_before: Decimal | None
     at_max: Decimal | None
     changed: bool
     urn: str = ""
@@ -101,6 +102,7 @@ class Costs:
 
     before: Decimal | None
     after: Decimal
+    at_max_before: Decimal | None
     at_max: Decimal
     currency: str
     budget: Decimal | None
