@@ -74,7 +74,7 @@ class Progress:
         elif isinstance(event, RemediationEvent):
             line = _remediation(event)
         else:
-            line = _policy(event)
+            line = policy_line(event)
         if line is not None:
             self._console.print(line, soft_wrap=True)
 
@@ -138,7 +138,8 @@ def _diagnostic(event: DiagnosticEvent) -> Text | None:
     return Text(f"   {where}{names_for_urns(message)}", style=style)
 
 
-def _policy(event: PolicyEvent) -> Text:
+def policy_line(event: PolicyEvent) -> Text:
+    """A violation on one line."""
     style = "bold red" if event.enforcement == "mandatory" else "yellow"
     return Text(f"   policy {event.policy} ({event.enforcement}): {event.message}", style=style)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 from gpufleet.cli.console import emit_json, err, is_terminal, out, print_findings
 from gpufleet.cli.context import Workspace
-from gpufleet.cli.progress import Progress
+from gpufleet.cli.progress import Progress, policy_line
 from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest, Verb
 from gpufleet.errors import ExitCode, InputError
 from gpufleet.findings import FINDINGS_SHOWN
@@ -141,9 +142,30 @@ class StackRun:
     # -- the run
 
     def execute(self, verb: Verb) -> Outcome:
-        """Run the engine and show its progress. An `up` comes after a preview of this very request."""
-        events: list[ResourceEvent] = []
+        """Run the engine and show its progress. A preview with a policy pack is judged as a change, too."""
+        if verb == "preview" and self.policy_packs:
+            return self._judged_preview()
         request = replace(self.request, previewed=self._foreseen) if verb == "up" else self.request
+        return self._run(verb, request)
+
+    def _judged_preview(self) -> Outcome:
+        from gpufleet.cli.change_rules import Deployed, judged
+        from gpufleet.policy.report import REPORT
+
+        with tempfile.TemporaryDirectory(prefix="gpufleet-policies-") as folder:
+            report = Path(folder) / "report.json"
+            deployed = Deployed(self.engine.export(self.request))
+            request = replace(self.request, env={**self.request.env, REPORT: str(report)})
+            outcome = self._run("preview", request)
+            result = judged(outcome.result, outcome.events, request, report, deployed)
+        for violation in result.violations[len(outcome.result.violations) :]:
+            if not self.options.json:
+                out.print(policy_line(violation), soft_wrap=True)
+        self._foreseen = result.ok
+        return Outcome(result, outcome.events)
+
+    def _run(self, verb: Verb, request: StackRequest) -> Outcome:
+        events: list[ResourceEvent] = []
         with Progress(out, verb, quiet=self.options.json, listed=verb != "preview") as progress:
 
             def take(event: Event) -> None:
@@ -152,7 +174,6 @@ class StackRun:
                 progress.on_event(event)
 
             result: RunResult = getattr(self.engine, verb)(request, take)
-        self._foreseen = verb == "preview" and result.ok
         return Outcome(result, tuple(events))
 
     # -- after

@@ -1,0 +1,86 @@
+"""Rules over a change in `gpufleet preview` and `up`: Pulumi's protocol does not tell a pack what happens.
+
+A pack judges what resources shall be. What becomes of those that are there (a replaced file system, a
+month that costs more) is judged here, from the preview's steps and the state, in either engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpufleet.engine.api import PolicyEvent, ResourceEvent, RunResult, StackRequest
+from gpufleet.policy.change import Change
+from gpufleet.policy.fleet import open_stack
+from gpufleet.policy.judge import Judge
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.report import read_report
+from gpufleet.policy.server import PACK
+from gpufleet.policy.settings import configure
+from gpufleet.policy.stack import Stack
+from gpufleet.verdict.before import stack_of_state
+from gpufleet.verdict.steps import steps_of
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What exists before the run: the engine's exported state, None without one."""
+
+    exported: Mapping[str, Any] | None
+
+    @property
+    def stack(self) -> Stack:
+        """Its resources."""
+        return stack_of_state(self.exported)
+
+
+def judged(
+    result: RunResult,
+    events: Sequence[ResourceEvent],
+    request: StackRequest,
+    report: Path,
+    deployed: Deployed,
+) -> RunResult:
+    """The result of a preview with what the rules over a change say of it; a mandatory one fails it.
+
+    Nothing is compared with for a stack that does not exist yet, or where the preview did not come to
+    its end and the pack left no report.
+    """
+    before = deployed.stack
+    if not len(before):
+        return result
+    try:
+        after = read_report(report).stack
+    except (FileNotFoundError, json.JSONDecodeError):
+        return result
+    fleet = open_stack(request.project_root, request.project, request.stack, request.config, preview=True)
+    around = fleet.around
+    configured = configure(
+        load_rules(request.project_root), around.spec, fleet.loaded.source if fleet.loaded else None
+    )
+    change = Change(
+        steps=steps_of(events, before, after),
+        before=before,
+        after=after,
+        cost_before=around.cost_of(before),
+        cost_after=around.cost_of(after),
+        spec_before=around.spec,
+    )
+    judge = Judge(configured, around, around.spec.exemptions if around.spec else ())
+    found = tuple(
+        PolicyEvent(
+            pack=PACK,
+            policy=each.rule.name,
+            enforcement=each.level,
+            message=each.message,
+            urn=each.urn,
+            severity=each.rule.severity,
+            description=each.rule.title,
+        )
+        for each in judge.change(change)
+    )
+    refused = any(event.enforcement == "mandatory" for event in found)
+    return replace(result, ok=result.ok and not refused, violations=(*result.violations, *found))
