@@ -125,9 +125,13 @@ class Resource:
             yield f"{path}[{index}]", item
 
     def ignores(self, prop: str) -> bool:
-        """Whether changes of the property are ignored: what the program says of it then never applies."""
+        """Whether changes of the property, of what holds it or of a part of it are ignored.
+
+        What the program says of it then never applies, or not all of it.
+        """
+        wanted = _parts(prop)
         return any(
-            path in (prop, "*") or path.startswith((f"{prop}.", f"{prop}[")) or prop.startswith(f"{path}.")
+            all(one in (other, "*") for one, other in zip(_parts(path), wanted, strict=False))
             for path in self.options.ignore_changes
         )
 
@@ -139,6 +143,11 @@ class Resource:
         if any(each.startswith((f"{path}.", f"{path}[")) for each in self.secrets):
             return "[holds a secret]"
         return shown(value)
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of a property path as Pulumi writes them: `tags.team`, `rules[0]`, `["tags"]["team"]`."""
+    return [part.strip('"') for part in _PART.findall(path)]
 
 
 def shown(value: object) -> str:
