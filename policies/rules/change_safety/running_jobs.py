@@ -37,8 +37,8 @@ def _nodes(kind: str) -> tuple[dict[str, Any], ...]:
     title="No nodes go while jobs run on them",
     why="A training run that loses a node starts again from its last checkpoint, with every other node "
     "waiting, and EKS replaces all nodes of a group for any change of its launch template.",
-    fix="Wait until the group is idle and tell so (`gpufleet check --jobs use1/pretrain=0`), or take an "
-    "exemption for the group.",
+    fix="Wait until the group is idle and say so (`gpufleet check --jobs FILE`, with its number 0), or take "
+    "an exemption for the group.",
     severity="high",
     types=(*LAUNCHERS, LAUNCH_TEMPLATE),
     settings=RunningJobs,
@@ -65,7 +65,7 @@ def running_jobs(change: Change, context: Context[RunningJobs]) -> Iterator[Viol
             running = f"{jobs} job{'s run' if jobs != 1 else ' runs'} on it"
         yield Violation(
             f"the change {each.how}, and {running} ({group})",
-            f"wait until it is idle and say so (`--jobs {group}=0`), or take an exemption of running-jobs",
+            "wait until it is idle and say so (`--jobs`), or take an exemption of running-jobs",
             urn=each.urn,
             unknown=jobs is None,
         )
