@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import groupby
 from typing import Any
 
@@ -197,12 +198,11 @@ def _type_of(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
 
 
 def _example(rule: Rule[Any], example: Example) -> Iterator[str]:
-    """The example's parts as YAML: the rule's settings, the fleet file, the resources."""
+    """The example's parts as YAML: what it sets (the rule's settings, the fleet file), and its resources."""
     document: dict[str, Any] = {}
-    if example.settings:
-        document["settings"] = example.settings
-    if example.fleet:
-        document["fleet"] = example.fleet
+    for field in fields(example):
+        if field.name not in ("resources", "before") and (value := getattr(example, field.name)):
+            document[field.name] = value
     if rule.scope == "change":
         document["before"] = list(example.before)
         document["after"] = list(example.resources)

@@ -1,0 +1,212 @@
+"""The check of a pull request, step by step in a clone, with a stand-in for GitHub's API alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.ci.runner import Runner, done
+from tests.unit.comment.conftest import FakeHost, _running
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = "dev"
+FLEET = f"stacks/{ENVIRONMENT}/fleet.yaml"
+NUMBER = 7
+pytestmark = pytest.mark.xdist_group("ci-check")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    settings = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
+    answer = subprocess.run(
+        ["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.strip()
+
+
+class Project:
+    """A project on a host: `main` is this checkout as it lies here, with pull requests on top of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.origin = folder / "origin"
+        self.origin.mkdir(parents=True)
+        listed = _git(ROOT, "ls-files", "-co", "--exclude-standard", "-z").split("\0")
+        for name in listed:
+            source = ROOT / name
+            if name and source.is_file():
+                target = self.origin / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+        _git(self.origin, "init", "--quiet")
+        _git(self.origin, "add", "--all", "--force")
+        _git(self.origin, "commit", "--quiet", "-m", "main")
+        self.base = _git(self.origin, "rev-parse", "HEAD")
+
+    def pull(self, number: int, replace: tuple[str, str] | None) -> str:
+        """Open a pull request that changes the fleet file; the commit of its merge with main."""
+        _git(self.origin, "switch", "--quiet", "-c", f"topic-{number}", "main")
+        path = self.origin / FLEET
+        text = path.read_text()
+        if replace is None:
+            text += "# a word more\n"
+        else:
+            assert replace[0] in text
+            text = text.replace(*replace)
+        path.write_text(text)
+        _git(self.origin, "commit", "--quiet", "-am", f"topic {number}")
+        _git(self.origin, "update-ref", f"refs/pull/{number}/head", "HEAD")
+        _git(self.origin, "switch", "--quiet", "--detach", "main")
+        _git(self.origin, "merge", "--quiet", "--no-ff", "-m", "merge", f"topic-{number}")
+        merge = _git(self.origin, "rev-parse", "HEAD")
+        _git(self.origin, "update-ref", f"refs/pull/{number}/merge", merge)
+        _git(self.origin, "switch", "--quiet", "main")
+        return merge
+
+    def checkout(self, into: Path, commit: str) -> Path:
+        """As actions/checkout with fetch-depth 0 does it."""
+        _git(into.parent, "clone", "--quiet", "--no-checkout", str(self.origin), str(into))
+        _git(into, "fetch", "--quiet", "origin", "+refs/pull/*/merge:refs/remotes/pull/*/merge")
+        _git(into, "checkout", "--quiet", "--detach", commit)
+        return into
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture
+def api() -> Iterator[FakeHost]:
+    yield from _running("github")
+
+
+def _pull(number: int, repository: str = "acme/fleet", *, draft: bool = False) -> dict[str, Any]:
+    return {"number": number, "draft": draft, "head": {"repo": {"full_name": repository}}}
+
+
+def _installed(workspace: Path) -> None:
+    """An environment that the step that installs finds complete: with what this test runs on."""
+    for name, command in (("python", ""), ("uv", "-m uv"), ("gpufleet", "-m gpufleet.cli.main")):
+        path = workspace / ".venv" / "bin" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#!/bin/sh\nexec {sys.executable} {command} "$@"\n')
+        path.chmod(0o755)
+    wanted = (workspace / "requirements/lock.txt").read_bytes() + (workspace / "pyproject.toml").read_bytes()
+    (workspace / ".venv" / ".installed").write_text(hashlib.sha256(wanted).hexdigest())
+
+
+def _runner(
+    project: Project, folder: Path, commit: str, opened: list[dict[str, Any]], api: FakeHost
+) -> Runner:
+    workspace = project.checkout(folder / "work", commit)
+    _installed(workspace)
+    event = folder / "event.json"
+    head = {"repo": {"full_name": "acme/fleet"}, "sha": commit}
+    event.write_text(json.dumps({"pull_request": {"number": NUMBER, "head": head, "user": {"login": "ann"}}}))
+    runner = Runner(
+        workspace,
+        folder / "temp",
+        {
+            "github.token": "ghs_token",
+            "github.event.pull_request.base.ref": "main",
+            "github.event.pull_request.number": str(NUMBER),
+            "matrix.environment": ENVIRONMENT,
+        },
+        {
+            "GITHUB_REPOSITORY": "acme/fleet",
+            "GITHUB_EVENT_PATH": str(event),
+            "GITHUB_API_URL": api.address,
+            # The workspace's own code, not that of the checkout that .venv was made in.
+            "PYTHONPATH": str(workspace),
+            "GPUFLEET_ROOT": "",
+        },
+    )
+    (folder / "pulls.json").write_text(json.dumps(opened))
+    # The stand-in for `gh api`; anything else, or another token, would be an error.
+    gh = (
+        '[ "$GH_TOKEN" = ghs_token ] || exit 4',
+        f'[ "$1" = api ] && exec cat {folder}/pulls.json',
+        "exit 3",
+    )
+    runner.tool("gh", "\n".join(("#!/bin/sh", *gh, "")))
+    return runner
+
+
+def _check(runner: Runner) -> Any:
+    """The steps of the check job in their order, up to and with the check itself."""
+    for name in ("Fetch the other open pull requests", "Install gpufleet from its lock file"):
+        ran = runner.step("gpufleet-check", "check", name)
+        assert ran.returncode == 0, done(ran)
+    return runner.step("gpufleet-check", "check", "Check")
+
+
+def test_a_change_that_breaks_nothing_passes_and_its_verdict_becomes_a_comment(
+    project: Project, tmp_path: Path, api: FakeHost
+) -> None:
+    commit = project.pull(NUMBER, None)
+    project.pull(8, None)
+    opened = [_pull(NUMBER), _pull(8), _pull(9, "mallory/fleet"), _pull(10, draft=True)]
+    runner = _runner(project, tmp_path, commit, opened, api)
+    ran = _check(runner)
+    assert ran.returncode == 0, done(ran)
+    assert (runner.temp / "open").read_text() == "pull/8/head\n"
+    verdict = runner.workspace / "verdict"
+    text = (verdict / "verdict.md").read_text()
+    assert text.startswith(f"<!-- gpufleet check {ENVIRONMENT} -->\n")
+    assert json.loads((verdict / "verdict.sarif").read_text())["version"] == "2.1.0"
+    assert ElementTree.parse(verdict / "verdict.xml").getroot().tag in ("testsuites", "testsuite")
+    shown = runner.step("gpufleet-check", "check", "Show the verdict on the run's page")
+    assert shown.returncode == 0 and runner.summary.read_text() == text
+
+    # The job that comments: another checkout, of the target branch, with the verdict as data.
+    shutil.copytree(verdict, runner.temp / "verdict")
+    trusted = project.checkout(tmp_path / "trusted", project.base)
+    commenting = Runner(trusted, runner.temp, runner._known, runner._env | {"PYTHONPATH": ""})
+    posted = commenting.step("gpufleet-check", "comment", "Comment")
+    assert posted.returncode == 0, done(posted)
+    assert [each["body"].partition("\n")[0] for each in api.comments] == [
+        f"<!-- gpufleet check {ENVIRONMENT} -->"
+    ]
+    again = commenting.step("gpufleet-check", "comment", "Comment")
+    assert again.stdout == f"acme/fleet#{NUMBER}: comment unchanged\n", done(again)
+
+
+def test_a_change_that_breaks_a_rule_fails_and_still_leaves_its_verdict(
+    project: Project, tmp_path: Path, api: FakeHost
+) -> None:
+    commit = project.pull(NUMBER + 20, ("monthly: 15000 USD", "monthly: 100 USD"))
+    runner = _runner(project, tmp_path, commit, [], api)
+    ran = _check(runner)
+    assert ran.returncode == 1, done(ran)
+    assert "budget-monthly" in (runner.workspace / "verdict" / "verdict.md").read_text()
+    sarif = json.loads((runner.workspace / "verdict" / "verdict.sarif").read_text())
+    places = [
+        place["physicalLocation"]["artifactLocation"]["uri"]
+        for result in sarif["runs"][0]["results"]
+        for place in result["locations"]
+    ]
+    assert FLEET in places
+
+
+def test_a_fleet_file_that_cannot_be_read_is_bad_input_and_the_comment_says_that_there_is_no_verdict(
+    project: Project, tmp_path: Path, api: FakeHost
+) -> None:
+    commit = project.pull(NUMBER + 30, ("environment: dev\n", "environment: dev\nno_such_field: 1\n"))
+    runner = _runner(project, tmp_path, commit, [], api)
+    ran = _check(runner)
+    assert ran.returncode == 2, done(ran)
+    assert not (runner.workspace / "verdict" / "verdict.md").exists()
+    trusted = project.checkout(tmp_path / "trusted", project.base)
+    commenting = Runner(trusted, runner.temp, runner._known, runner._env | {"PYTHONPATH": ""})
+    posted = commenting.step("gpufleet-check", "comment", "Comment")
+    assert posted.returncode == 0, done(posted)
+    assert "no verdict" in api.comments[0]["body"]

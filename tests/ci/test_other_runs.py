@@ -1,0 +1,128 @@
+"""The scripts of the nightly drift and of the preview, with stand-ins for Pulumi and GitHub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.ci.runner import Runner, done
+
+RUN = "https://github.com/acme/fleet/actions/runs/1"
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    (tmp_path / "work" / ".venv" / "bin").mkdir(parents=True)
+    known = {
+        "matrix.environment": "prod",
+        "inputs.environment": "prod",
+        "vars.PULUMI_BACKEND_URL": "s3://state",
+        "github.token": "ghs_token",
+        "github.repository": "acme/fleet",
+        "github.server_url": "https://github.com",
+        "github.run_id": "1",
+        "needs.drift.result": "success",
+    }
+    return Runner(tmp_path / "work", tmp_path / "temp", known, {})
+
+
+@pytest.mark.parametrize(
+    ("pulumi", "step", "status"), [(0, 0, "none\n"), (7, 0, "drift\n"), (1, 1, None), (255, 255, None)]
+)
+def test_drift_is_told_from_a_failure_by_pulumis_exit_code(
+    runner: Runner, pulumi: int, step: int, status: str | None
+) -> None:
+    runner.tool("pulumi", f'#!/bin/sh\necho "$@"\necho "$PULUMI_BACKEND_URL"\nexit {pulumi}\n')
+    ran = runner.step("gpufleet-drift", "drift", "Compare the cloud with main")
+    assert ran.returncode == step, done(ran)
+    path = runner.workspace / "drift" / "status"
+    assert (path.read_text() if path.exists() else None) == status
+    assert "--stack prod --refresh --expect-no-changes" in ran.stdout
+    assert "s3://state" in ran.stdout
+
+
+def _gh(runner: Runner, open_issues: list[int]) -> Path:
+    """A `gh` that knows the open issues, and writes down what it is asked to do."""
+    log = runner.temp / "asked"
+    log.touch()
+    listed = json.dumps([{"number": number} for number in open_issues])
+    runner.tool(
+        "gh",
+        "#!/usr/bin/env python3\nimport json, sys\n"
+        f"if sys.argv[1:3] == ['issue', 'list']: print({listed!r}); sys.exit()\n"
+        f"open({str(log)!r}, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n",
+    )
+    return log
+
+
+def _asked(log: Path) -> list[list[str]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def _found(runner: Runner, environment: str, status: str | None) -> None:
+    folder = runner.temp / "drift" / f"drift-{environment}"
+    folder.mkdir(parents=True)
+    if status:
+        (folder / "status").write_text(f"{status}\n")
+        (folder / "diff.txt").write_text(f"~ {environment} was changed by hand\n")
+
+
+def _issue(runner: Runner) -> None:
+    ran = runner.step("gpufleet-drift", "issue", "Keep the issue up to date")
+    assert ran.returncode == 0, done(ran)
+
+
+def test_the_first_drift_opens_an_issue_with_what_differs(runner: Runner) -> None:
+    log = _gh(runner, [])
+    _found(runner, "prod", "drift")
+    _found(runner, "dev", "none")
+    _issue(runner)
+    label, create = _asked(log)
+    assert label[:3] == ["label", "create", "gpufleet-drift"]
+    assert create[:4] == ["issue", "create", "--title", "gpufleet: drift in prod"]
+    body = (runner.temp / "body.md").read_text()
+    assert "prod was changed by hand" in body and "dev was changed" not in body and RUN in body
+
+
+def test_drift_that_goes_on_changes_the_open_issue(runner: Runner) -> None:
+    log = _gh(runner, [12])
+    _found(runner, "dev", "drift")
+    _found(runner, "prod", "drift")
+    _issue(runner)
+    [edit] = _asked(log)
+    assert edit[:5] == ["issue", "edit", "12", "--title", "gpufleet: drift in dev prod"]
+
+
+def test_the_issue_is_closed_once_there_is_no_drift(runner: Runner) -> None:
+    log = _gh(runner, [12])
+    _found(runner, "dev", "none")
+    _found(runner, "prod", "none")
+    _issue(runner)
+    assert _asked(log) == [["issue", "close", "12", "--comment", f"No drift any more: {RUN}"]]
+
+
+def test_the_issue_stays_open_where_not_everything_could_be_compared(runner: Runner) -> None:
+    log = _gh(runner, [12])
+    _found(runner, "dev", "none")
+    runner._known = {**runner._known, "needs.drift.result": "failure"}
+    _issue(runner)
+    assert _asked(log) == []
+
+
+def test_nothing_is_done_without_drift_and_without_an_issue(runner: Runner) -> None:
+    log = _gh(runner, [])
+    _issue(runner)
+    assert _asked(log) == []
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_preview_is_shown_and_its_exit_code_is_the_steps(runner: Runner, code: int) -> None:
+    gpufleet = runner.workspace / ".venv" / "bin" / "gpufleet"
+    gpufleet.write_text(f'#!/bin/sh\necho "asked: $@"\necho "to stderr" >&2\nexit {code}\n')
+    gpufleet.chmod(0o755)
+    ran = runner.step("gpufleet-environment", "preview", "Preview, judged by the policy pack")
+    assert ran.returncode == code, done(ran)
+    text = runner.summary.read_text()
+    assert "asked: preview prod --engine pulumi --cloud aws" in text and "to stderr" in text
