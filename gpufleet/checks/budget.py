@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from gpufleet.checks.rules import Fleet, Problem, check
+from gpufleet.catalog.catalog import nearest
+from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed
+from gpufleet.spec.models import Budget
+from gpufleet.spec.quantity import Money
 
 MOST_ALERTS = 9
 MOST_ADDRESSES = 10
@@ -19,14 +22,54 @@ _MAIL = re.compile(r"[A-Za-z0-9._%+'-]+@([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\
 @check("budget-positive")
 def budget_positive(fleet: Fleet) -> Iterator[Problem]:
     """AWS Budgets refuses a limit of 0 or less, and a cap of 0 refuses everything."""
-    for field in ("monthly", "upfront"):
-        cap = getattr(fleet.spec.budget, field)
+    budget = fleet.spec.budget
+    caps: list[tuple[tuple[str, ...], Money | None]] = [
+        (("monthly",), budget.monthly),
+        (("upfront",), budget.upfront),
+        (("max_increase",), budget.max_increase),
+    ]
+    for field, named in _named_caps(budget):
+        caps += [((field, name), cap) for name, cap in named.items()]
+    for path, cap in caps:
         if cap is not None and cap.amount <= 0:
             yield Problem(
-                ("budget", field),
-                f"{field} is {cap}, and a cap is above 0",
+                ("budget", *path),
+                f"{'.'.join(path)} is {cap}, and a cap is above 0",
                 "write what may be spent, such as '5000 USD'",
             )
+
+
+@check("budget-cap-known")
+def budget_cap_known(fleet: Fleet) -> Iterator[Problem]:
+    """A cap of something that does not exist caps nothing: a typo would leave what was meant without one."""
+    spec = fleet.spec
+    groups = list(fleet.groups())
+    known = {
+        "sites": [*(site.site for site in spec.cloud), *(site.site for site in spec.onprem)],
+        "node_groups": [f"{each.site.site}/{each.group.name}" for each in groups],
+        "teams": list(dict.fromkeys(each.group.team for each in groups if each.group.team)),
+    }
+    what = {
+        "sites": "site",
+        "node_groups": "node group (by `site/name`)",
+        "teams": "team that a node group of the cloud belongs to",
+    }
+    for field, named in _named_caps(spec.budget):
+        for name in named:
+            if name not in known[field]:
+                yield Problem(
+                    ("budget", field, name),
+                    f"{field} has a cap of '{name}', and there is no such {what[field]}",
+                    did_you_mean(
+                        nearest(name, known[field]),
+                        f"use one of {listed(known[field])}" if known[field] else "remove it",
+                    ),
+                    value=name,
+                )
+
+
+def _named_caps(budget: Budget) -> tuple[tuple[str, Mapping[str, Money]], ...]:
+    return ("sites", budget.sites), ("node_groups", budget.node_groups), ("teams", budget.teams)
 
 
 @check("budget-alerts")
@@ -76,4 +119,4 @@ def budget_notify(fleet: Fleet) -> Iterator[Problem]:
         )
 
 
-CHECKS = (budget_positive, budget_alerts, budget_notify)
+CHECKS = (budget_positive, budget_cap_known, budget_alerts, budget_notify)

@@ -86,6 +86,9 @@ def _fleet(workspace: Workspace) -> LoadedFleet | None:
 def side_of(fleet: LoadedFleet | None, stack: Stack, catalog: Catalog, region: str) -> Side:
     """A side with its cost, by the catalog that the verdict goes by."""
     from gpufleet.pricing import price_stack
+    from gpufleet.pricing.assume import assumptions_of
 
     plan = build_plan(fleet.spec, catalog) if fleet is not None else None
-    return Side(fleet, plan, stack, price_stack(stack, catalog, plan, default_region=region))
+    assumptions = assumptions_of(fleet.spec if fleet is not None else None)
+    cost = price_stack(stack, catalog, plan, default_region=region, assumptions=assumptions)
+    return Side(fleet, plan, stack, cost)

@@ -18,6 +18,25 @@ def test_a_budget_of_zero_is_refused(judge: Judge, field: str) -> None:
     assert finding.value == "0 USD"
 
 
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [("sites", "use2"), ("node_groups", "use1/nothing"), ("node_groups", "pretrain"), ("teams", "nobody")],
+)
+def test_a_cap_of_something_that_does_not_exist_is_refused(judge: Judge, field: str, name: str) -> None:
+    finding = judge({f"budget.{field}": {name: "1000 USD"}}).only("budget-cap-known")
+    assert finding.field == f"budget.{field}.{name}"
+    assert name in finding.message
+
+
+def test_a_cap_of_a_site_that_exists_is_fine_unless_it_is_zero(judge: Judge) -> None:
+    assert judge({"budget.sites": {"use1": "900000 USD"}}).rules == judge({}).rules
+    assert judge({"budget.sites": {"use1": "0 USD"}}).only("budget-positive").field == "budget.sites.use1"
+
+
+def test_a_cap_that_is_almost_right_is_told_the_nearest_name(judge: Judge) -> None:
+    assert "'use1'" in judge({"budget.sites": {"us1e": "1000 USD"}}).only("budget-cap-known").remedy
+
+
 @pytest.mark.parametrize("amount", ["-5 USD", "5000 EUR"])
 def test_a_budget_below_zero_or_in_other_money_is_refused_when_it_is_read(judge: Judge, amount: str) -> None:
     with pytest.raises(SpecError) as raised:
