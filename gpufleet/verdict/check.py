@@ -140,7 +140,7 @@ class _Check:
         result = engine.up(request, lambda _event: None)
         if not result.ok:
             raise InputError(
-                f"the base {base.name} does not load: {why(result)}",
+                f"the base {base.name} does not load: {why(result, base.workspace.root)}",
                 remedy="compare with a commit that works, or check without --base",
             )
         exported = engine.export(request)

@@ -48,7 +48,9 @@ class OpenChanges:
             first = error.findings[0]
             return Open(revision.ref, None, f"{first.file}:{first.line}: {first.message}")
         except GpufleetError as error:
-            return Open(revision.ref, None, error.message)
+            # Of a traceback the last line says what is wrong.
+            lines = error.message.splitlines()
+            return Open(revision.ref, None, " ... ".join(dict.fromkeys((lines[0], lines[-1].strip()))))
 
     def _priced(self, revision: Revision, folder: Path) -> Open:
         checkout = check_out(self.repository, revision, self.head, folder)

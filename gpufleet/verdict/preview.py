@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -122,16 +123,20 @@ def judged_preview(
     refused = any(violation.enforcement == "mandatory" for violation in result.violations)
     name = about or f"the program of {request.stack}"
     if result.failures or not (result.ok or refused):
-        raise InputError(f"{name} cannot be previewed: {why(result)}", remedy="mend that, then check again")
+        raise InputError(
+            f"{name} cannot be previewed: {why(result, request.project_root)}",
+            remedy="mend that, then check again",
+        )
     try:
         return Previewed(result, tuple(events), read_report(report))
     except (FileNotFoundError, json.JSONDecodeError) as error:
         raise GpufleetError(f"the policy pack judged {name} and left no report ({error})") from None
 
 
-def why(result: RunResult) -> str:
-    """What made a run fail, in the words of the program, a provider or the engine."""
+def why(result: RunResult, root: Path) -> str:
+    """What made a run fail, in the words of the program, a provider or the engine, without `root`."""
     said = [f"{failure.name}: {failure.error}" for failure in result.failures if failure.status == "failed"]
     said += [item.message for item in result.diagnostics if item.severity == "error"]
     more = f"\n(and {len(said) - _SHOWN_ERRORS} more)" if len(said) > _SHOWN_ERRORS else ""
-    return "\n".join(dict.fromkeys(said[:_SHOWN_ERRORS])) + more or "no reason was given"
+    text = "\n".join(dict.fromkeys(said[:_SHOWN_ERRORS])) + more or "no reason was given"
+    return text.replace(f"{root}{os.sep}", "")
