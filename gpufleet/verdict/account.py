@@ -62,7 +62,13 @@ class ThrowawayAccount:
     @property
     def env(self) -> dict[str, str]:
         """What sends the program and the providers there, and away from any account of the user's."""
+        # A profile that the user has chosen must exist for the SDK, though nothing is taken from it.
+        profile = self.folder / "aws-config"
+        profile.write_text("[default]\n", encoding="utf-8")
         return sandbox_env(self.endpoint) | {
+            "AWS_CONFIG_FILE": str(profile),
+            "AWS_PROFILE": "default",
+            "AWS_DEFAULT_PROFILE": "default",
             "GPUFLEET_SANDBOX_DIR": str(self._root),
             "GPUFLEET_KUBECONFIG": "",
             "PULUMI_CONFIG_PASSPHRASE": self._passphrase,

@@ -29,7 +29,15 @@ from gpufleet.verdict.git import Repository, Revision
 from gpufleet.verdict.locate import Locator
 from gpufleet.verdict.models import Base, ChangedResource, Guard, Open, Verdict
 from gpufleet.verdict.opens import OpenChanges
-from gpufleet.verdict.preview import PACK, Previewed, judged_preview, sandbox_request, stack_settings, why
+from gpufleet.verdict.preview import (
+    PACK,
+    Previewed,
+    judged_preview,
+    sandbox_request,
+    stack_settings,
+    stop_if_interrupted,
+    why,
+)
 from gpufleet.verdict.racks import rack_differences
 from gpufleet.verdict.results import exemption_uses, rule_results
 from gpufleet.verdict.sides import NOTHING, Checkout, Side, check_out, side_of
@@ -138,6 +146,7 @@ class _Check:
         engine = _embedded()
         request = sandbox_request(base.workspace, self._account, state)
         result = engine.up(request, lambda _event: None)
+        stop_if_interrupted(result)
         if not result.ok:
             raise InputError(
                 f"the base {base.name} does not load: {why(result, base.workspace.root)}",

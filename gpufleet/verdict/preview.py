@@ -120,6 +120,7 @@ def judged_preview(
 
     env = {**request.env, REPORT: str(report)}
     result = engine.preview(replace(request, policy_packs=(pack,), env=env), take)
+    stop_if_interrupted(result)
     refused = any(violation.enforcement == "mandatory" for violation in result.violations)
     name = about or f"the program of {request.stack}"
     if result.failures or not (result.ok or refused):
@@ -131,6 +132,12 @@ def judged_preview(
         return Previewed(result, tuple(events), read_report(report))
     except (FileNotFoundError, json.JSONDecodeError) as error:
         raise GpufleetError(f"the policy pack judged {name} and left no report ({error})") from None
+
+
+def stop_if_interrupted(result: RunResult) -> None:
+    """Go on with an interruption that the engine has taken for itself, to end its run in order."""
+    if not result.ok and any(item.message.startswith("interrupted:") for item in result.diagnostics):
+        raise KeyboardInterrupt
 
 
 def why(result: RunResult, root: Path) -> str:

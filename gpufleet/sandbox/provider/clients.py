@@ -30,10 +30,10 @@ class Clients:
         self.endpoint = endpoint
         self._lock = threading.Lock()
         self._clients: dict[tuple[str, str], Any] = {}
-        session = botocore.session.Session()
+        # No variable of the environment names a profile: one that is set there exists in no file here.
+        session = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
         session.set_config_variable("config_file", "/dev/null")
         session.set_config_variable("credentials_file", "/dev/null")
-        session.set_config_variable("profile", None)
         self._session = session
         self._account = ""
 
