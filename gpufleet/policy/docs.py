@@ -29,8 +29,8 @@ GROUPS: Mapping[Group, str] = {
 SCOPES: Mapping[Scope, str] = {
     "resource": "each resource by itself; by Pulumi and by gpufleet",
     "stack": "the stack as a whole; by Pulumi and by gpufleet",
-    "change": "what happens to the stack; by `gpufleet check` alone, since Pulumi does not tell a "
-    "policy pack what happens to a resource",
+    "change": "what happens to the stack; by gpufleet alone (`check`, `preview`, `up`), since Pulumi does "
+    "not tell a policy pack what happens to a resource",
 }
 UNKNOWN_SHOWN = "<not known yet>"
 _MESSAGES_SHOWN = 3
