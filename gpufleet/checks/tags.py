@@ -11,11 +11,12 @@ from gpufleet.plan.marks import TAG_PREFIX
 LONGEST_KEY = 128
 LONGEST_VALUE = 256
 MOST_TAGS = 50
-OURS = 8
-"""Tags that a resource gets besides the fleet file's: Name, five of gpufleet's own, and two that EKS
+OURS = 9
+"""Tags that a resource gets besides the fleet file's: Name, six of gpufleet's own, and two that EKS
 sets on what belongs to a cluster."""
 
-_TEXT = re.compile(r"[\w\s.:/=+\-@]*")
+TAG_TEXT = re.compile(r"[\w\s.:/=+\-@]*")
+"""What AWS takes as the text of a key or value (Tagging AWS Resources User Guide)."""
 
 
 @check("required-tags")
@@ -49,7 +50,7 @@ def tag_keys(fleet: Fleet) -> Iterator[Problem]:
                 "shorten it",
                 value=key,
             )
-        elif not _TEXT.fullmatch(key):
+        elif not TAG_TEXT.fullmatch(key):
             yield Problem(
                 path,
                 f"tag key '{key}' has characters that AWS refuses",
@@ -91,7 +92,7 @@ def tag_values(fleet: Fleet) -> Iterator[Problem]:
                 f"a tag value has at most {LONGEST_VALUE} characters, and this has {len(value)}",
                 "shorten it",
             )
-        elif not _TEXT.fullmatch(value):
+        elif not TAG_TEXT.fullmatch(value):
             yield Problem(
                 path,
                 f"the value of tag '{key}' has characters that AWS refuses",

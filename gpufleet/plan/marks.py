@@ -17,13 +17,17 @@ NEURON = frozenset({"Inferentia", "Inferentia2", "Trainium", "Trainium2", "Train
 def fleet_tags(spec: FleetSpec) -> dict[str, str]:
     """Tags of every resource: the user's own, and which fleet and environment it belongs to.
 
-    They are what AWS Budgets and cost allocation filter by, so they are on everything.
+    They are what AWS Budgets and cost allocation filter by, so they are on everything. A temporary
+    environment's last day (ISO 8601) is there too, for whoever cleans up.
     """
-    return {
+    tags = {
         **spec.tags,
         f"{TAG_PREFIX}environment": spec.environment,
         f"{TAG_PREFIX}fleet": spec.fleet,
     }
+    if spec.expires is not None:
+        tags[f"{TAG_PREFIX}expires"] = spec.expires.isoformat()
+    return tags
 
 
 def site_tags(spec: FleetSpec, site: str) -> dict[str, str]:

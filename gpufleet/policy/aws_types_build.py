@@ -1,0 +1,97 @@
+"""Derives what `aws_types` knows from the sources of the installed pulumi_aws.
+
+pulumi_aws is 270 MB of generated classes that take seconds to import and longer to parse: this reads
+the few lines of each resource class that matter, in a second. Run it with
+`python -m gpufleet.policy.aws_types_build` when the pinned version changes; a test derives everything
+anew and compares.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpufleet.policy.aws_types import DATA, NO_TAGS
+
+_TOKEN = re.compile(r'^@pulumi\.type_token\("(aws:[^"]+)"\)\nclass (\w+)\(pulumi\.CustomResource\):', re.M)
+_INIT = re.compile(r"^    def _internal_init\(__self__,\n(.*?)__props__=None\):$", re.M | re.S)
+_INPUT = re.compile(r"^ +(\w+): pulumi\.Input\[(.+)\] = None,$", re.M)
+_ALIAS = re.compile(r'pulumi\.Alias\(type_="(aws:[^"]+)"\)')
+_ABOUT_TAGS = re.compile(r"(^|_)tags?(_|$)")
+_DICTIONARY = "Mapping[str, pulumi.Input[_builtins.str]]"
+
+
+def build() -> dict[str, Any]:
+    """The version of pulumi_aws, its resource types with how each takes tags and whether it names a
+    region of its own, the old names of renamed types, inputs about tags besides `tags`, and the
+    types that are one tag of another resource.
+    """
+    types: dict[str, str] = {}
+    renamed: dict[str, str] = {}
+    besides: dict[str, list[str]] = {}
+    single: list[str] = []
+    for path in sorted(package().rglob("*.py")):
+        for token, inputs, text in resources(path.read_text(encoding="utf-8")):
+            types[token] = f"{shape(inputs)}{' region' if 'region' in inputs else ''}"
+            renamed.update({old: token for old in _ALIAS.findall(text) if old != token})
+            others = sorted(name for name in inputs if _ABOUT_TAGS.search(name) and name != "tags")
+            if others:
+                besides[token] = [_camel(each) for each in others]
+            if token.endswith("/tag:Tag") and {"key", "value"} < set(inputs):
+                single.append(token)
+    return {
+        "version": importlib.metadata.version("pulumi_aws"),
+        "types": dict(sorted(types.items())),
+        "renamed": dict(sorted(renamed.items())),
+        "besides": dict(sorted(besides.items())),
+        "single": sorted(single),
+    }
+
+
+def package() -> Path:
+    """The folder of the installed pulumi_aws."""
+    spec = importlib.util.find_spec("pulumi_aws")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError("pulumi_aws is not installed: its sources are what this is derived from")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def resources(source: str) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Type token, inputs with their annotations, and text of each resource class of a module."""
+    found = list(_TOKEN.finditer(source))
+    for index, match in enumerate(found):
+        text = source[match.start() : found[index + 1].start() if index + 1 < len(found) else len(source)]
+        init = _INIT.search(text)
+        if init is None:
+            raise ValueError(
+                f"the class of {match[1]} has no _internal_init: pulumi_aws has changed its shape"
+            )
+        yield match[1], dict(_INPUT.findall(init[1])), text
+
+
+def shape(inputs: dict[str, str]) -> str:
+    """How tags are written: `map`, `list` of keys and values, or `none`."""
+    annotation = inputs.get("tags", "").removeprefix("Optional[")
+    if annotation.startswith(_DICTIONARY):
+        return "map"
+    # A list of the type's own tag class; anything else called tags is a filter.
+    return "list" if re.match(r"Sequence\[.*TagArgs", annotation) else NO_TAGS
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def render() -> str:
+    """The data as it is written."""
+    return json.dumps(build(), indent=0, separators=(",", ":")) + "\n"
+
+
+if __name__ == "__main__":
+    DATA.write_text(render(), encoding="utf-8")

@@ -1,0 +1,190 @@
+"""Tags as AWS gets them: of maps and lists, with the provider's default tags beneath a resource's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from gpufleet.policy.aws_types import taggable
+from gpufleet.policy.resource import UNKNOWN, Resource, is_unknown, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """The tags at `path` of a resource: key -> value, which is UNKNOWN where it is not known yet.
+
+    `unclear` says that there may be more, and that what is missing may be there. `hidden` holds the
+    keys whose values no message may show, `twice` those that a list names more than once.
+    """
+
+    path: str
+    values: Mapping[str, Any]
+    unclear: bool = False
+    hidden: frozenset[str] = frozenset()
+    twice: frozenset[str] = frozenset()
+
+    def show(self, key: str) -> str:
+        """The value of a tag for a message."""
+        return "[secret]" if key in self.hidden else shown(self.values.get(key))
+
+    def over(self, below: Tags) -> Tags:
+        """These tags laid over others, which count where these say nothing."""
+        if self.unclear:
+            # What is not known may replace whatever lies below.
+            return self
+        return Tags(
+            path=self.path,
+            values={**below.values, **self.values},
+            unclear=below.unclear,
+            hidden=self.hidden | (below.hidden - self.values.keys()),
+            twice=self.twice,
+        )
+
+
+def read(resource: Resource, value: Any, path: str) -> Tags:
+    """The tags that `value`, the map or list at `path`, says."""
+    if value is None:
+        return Tags(path, {})
+    if isinstance(value, Mapping):
+        known = {str(key): item for key, item in value.items() if item is not None}
+        return Tags(path, known, hidden=_hidden(resource, path, known))
+    if is_unknown(value) or not isinstance(value, Sequence):
+        return Tags(path, {}, unclear=True)
+    return _read_list(resource, value, path)
+
+
+def _read_list(resource: Resource, entries: Sequence[Any], path: str) -> Tags:
+    values: dict[str, Any] = {}
+    twice: set[str] = set()
+    hidden: set[str] = set()
+    unclear = False
+    for index, entry in enumerate(entries):
+        key = entry.get("key") if isinstance(entry, Mapping) else UNKNOWN
+        if is_unknown(key):
+            unclear = True
+            continue
+        key = str(key)
+        if key in values:
+            twice.add(key)
+        if entry.get("value") is not None:
+            values[key] = entry["value"]
+        if _is_secret(resource, f"{path}[{index}].value"):
+            hidden.add(key)
+    return Tags(path, values, unclear, frozenset(hidden), frozenset(twice))
+
+
+def _hidden(resource: Resource, path: str, keys: Mapping[str, Any]) -> frozenset[str]:
+    if not resource.secrets:
+        return frozenset()
+    return frozenset(key for key in keys if _is_secret(resource, f"{path}.{key}"))
+
+
+def _is_secret(resource: Resource, path: str) -> bool:
+    return any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in resource.secrets)
+
+
+def own(resource: Resource) -> Tags:
+    """What the resource says itself."""
+    return read(resource, resource.props.get("tags"), "tags")
+
+
+def effective(resource: Resource) -> Tags:
+    """The tags that the resource gets: its own, over the default tags of its provider.
+
+    AWS's providers lay default tags under the `tags` of every type that takes a map of them, and under
+    no others: an Auto Scaling group's list and a launch template's specifications get none. The real
+    provider writes the result into `tagsAll`, as unknown in whole as soon as one of the values is.
+    """
+    mine = own(resource)
+    if taggable(resource.type) != "map":
+        return mine
+    result = resource.props.get("tagsAll")
+    beneath = default_tags(resource)
+    if isinstance(result, Mapping):
+        # Default tags of the provider's environment variables are nowhere else.
+        beneath = Tags("tagsAll", {**beneath.values, **result}, hidden=frozenset(result))
+    return mine.over(beneath)
+
+
+def default_tags(resource: Resource) -> Tags:
+    """The default tags of the resource's provider; their values are not shown, the provider's being secret."""
+    # An S3 object can have the provider's default tags left out or replaced.
+    other = resource.get("overrideProvider.defaultTags.tags")
+    if other is not None:
+        return read(resource, other, "overrideProvider.defaultTags.tags")
+    given = resource.provider.props.get("defaultTags") if resource.provider is not None else None
+    return provider_tags(given, "tags")
+
+
+def provider_tags(value: Any, part: str) -> Tags:
+    """The map `part` of a provider's `defaultTags`, which SDKs send as an object or as JSON text."""
+    path = f"defaultTags.{part}"
+    found = decoded(value)
+    if is_unknown(found):
+        return Tags(path, {}, unclear=True)
+    tags = found.get(part) if isinstance(found, Mapping) else None
+    if is_unknown(tags):
+        return Tags(path, {}, unclear=True)
+    known = {str(key): each for key, each in tags.items()} if isinstance(tags, Mapping) else {}
+    return Tags(path, known, hidden=frozenset(known))
+
+
+def decoded(value: Any) -> Any:
+    """A provider's nested input: SDKs send it as JSON text."""
+    return _parsed(value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def propagated(resource: Resource) -> Tags:
+    """Tags of an Auto Scaling group that its instances get."""
+    entries = resource.props.get("tags")
+    if entries is None:
+        return Tags("tags", {})
+    if is_unknown(entries) or isinstance(entries, Mapping) or not isinstance(entries, Sequence):
+        return Tags("tags", {}, unclear=True)
+    reaching: list[Any] = []
+    for entry in entries:
+        if not isinstance(entry, Mapping) or is_unknown(entry.get("propagateAtLaunch")):
+            reaching.append(UNKNOWN)
+        elif entry.get("propagateAtLaunch") in (True, "true"):
+            reaching.append(entry)
+        else:
+            # Only its place counts, by which secrets are found.
+            reaching.append({"key": "", "value": None})
+    return _read_list(resource, reaching, "tags")
+
+
+def specified(template: Resource, kind: str) -> Tags | None:
+    """What a launch template says of the tags of one kind (`volume`); None where it says nothing.
+
+    An entry of an unknown kind may be of any.
+    """
+    unclear: Tags | None = None
+    for path, entry in template.items("tagSpecifications"):
+        known = entry.get("resourceType") if isinstance(entry, Mapping) else UNKNOWN
+        if known == kind:
+            return read(template, entry.get("tags"), f"{path}.tags")
+        if is_unknown(known):
+            unclear = Tags(path, {}, unclear=True)
+    return unclear
+
+
+def misspelt(values: Mapping[str, Any], key: str) -> Iterator[str]:
+    """Keys that differ from `key` in case, blanks, dashes or underscores alone."""
+    wanted = folded(key)
+    return (each for each in values if each != key and folded(each) == wanted)
+
+
+def folded(key: str) -> str:
+    """A key without what people mistake: case, blanks at the ends, `_` for `-`."""
+    return key.strip().casefold().replace("_", "-").replace(" ", "-")

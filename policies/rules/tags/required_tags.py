@@ -1,0 +1,92 @@
+"""Whatever can carry tags carries those by which cost is split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field, field_validator
+
+from gpufleet.policy.aws_types import exists, single_tag_types, taggable_types
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import UNKNOWN, Resource, is_unknown
+from gpufleet.policy.rule import Example, Violation, resource_rule
+from gpufleet.policy.types import AUTO_SCALING_TAG, VOLUME
+from policies.rules.tags._required import ALLOCATION, RequiredKeys, lacking, value_problems
+from policies.rules.tags._tags import Tags, effective
+
+SINGLE = single_tag_types() | {AUTO_SCALING_TAG}
+
+
+class RequiredTags(RequiredKeys):
+    """Which keys are required of which types."""
+
+    except_types: frozenset[str] = Field(
+        frozenset(), description="Resource types that need none, such as aws:iam/role:Role"
+    )
+
+    @field_validator("except_types")
+    @classmethod
+    def _exist(cls, value: frozenset[str]) -> frozenset[str]:
+        for each in sorted(value):
+            if not exists(each):
+                raise ValueError(f"{each!r} is no resource type of pulumi_aws")
+        return value
+
+
+@resource_rule(
+    "required-tags",
+    group="tags",
+    title="Everything that can carry tags has the required ones, with values that say something",
+    why="Cost is split by tags: what lacks one, or has it in another spelling, shows up under nobody's name "
+    "in every cost report, and stays there for the past even when it is mended.",
+    fix="Put the required keys under `tags` of the fleet file, and pass a component's tags on to each of its "
+    "resources. Default tags of the AWS provider count.",
+    severity="medium",
+    framework=ALLOCATION,
+    types=taggable_types() | SINGLE,
+    settings=RequiredTags,
+    fleet_field="tags",
+    passes=Example(
+        (
+            {
+                "type": VOLUME,
+                "props": {
+                    "size": 100,
+                    "tags": {"team": "research", "cost-center": "cc-4711", "project": "atlas"},
+                },
+            },
+        )
+    ),
+    fails=Example(
+        ({"type": VOLUME, "props": {"size": 100, "tags": {"Team": "research", "cost-center": "  "}}},)
+    ),
+)
+def required_tags(resource: Resource, context: Context[RequiredTags]) -> Iterator[Violation]:
+    """The tags of every type that takes any, and resources that are a tag of another one."""
+    needed = context.settings
+    if resource.type in needed.except_types:
+        return
+    keys = needed.all_keys(context.around.spec)
+    if resource.type in SINGLE:
+        yield from _single(resource, keys, needed)
+    else:
+        yield from lacking(effective(resource), keys, needed)
+
+
+def _single(resource: Resource, keys: tuple[str, ...], needed: RequiredTags) -> Iterator[Violation]:
+    """One tag of another resource: it takes the place of that one's own."""
+    at = "tag." if resource.type == AUTO_SCALING_TAG else ""
+    key = resource.get(f"{at}key")
+    if is_unknown(key):
+        yield Violation(
+            f"{at}key is not known yet, and may be one that is required",
+            "write the key plainly",
+            prop=f"{at}key",
+            unknown=True,
+        )
+    elif key in keys:
+        hidden = frozenset({key}) if resource.show(f"{at}value") == "[secret]" else frozenset[str]()
+        value = resource.get(f"{at}value")
+        tags = Tags(f"{at}value", {key: "" if value is None else value}, hidden=hidden)
+        for each in value_problems(tags, key, needed):
+            yield Violation(each.message, each.remedy, prop=f"{at}value", unknown=value is UNKNOWN)
