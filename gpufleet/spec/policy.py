@@ -58,6 +58,10 @@ def _some_resources(value: Any) -> Any:
 Date = Annotated[dt.date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})]
 
 
+Words = Annotated[Text, Field(pattern=r"\S")]
+"""A text that is more than blanks: an exemption says who allowed it, and why."""
+
+
 class RuleSettings(Model):
     """How one rule is enforced here, and its settings, which the rule itself judges."""
 
@@ -73,14 +77,14 @@ class RuleSettings(Model):
 class Exemption(Model):
     """A rule that one resource may break, until a day. Afterwards the violation counts again."""
 
-    rule: Annotated[Text, Field(description="The rule's name.")]
+    rule: Annotated[Words, Field(description="The rule's name.")]
     resource: Annotated[
-        Text,
+        Words,
         BeforeValidator(_some_resources),
         Field(
             description="Name or URN of the resource, or a name's beginning and *; `stack` for what has none."
         ),
     ]
-    reason: Annotated[Text, Field(description="Why.")]
-    approver: Annotated[Text, Field(description="Who allowed it.")]
+    reason: Annotated[Words, Field(description="Why.")]
+    approver: Annotated[Words, Field(description="Who allowed it.")]
     expires: Annotated[Date, Field(description="The last day that it holds.")]
