@@ -1,0 +1,99 @@
+"""Exemptions: which violation they cover, and until when."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from pydantic import ValidationError
+
+from gpufleet.policy import exemptions
+from tests.unit.policy.samples import TODAY, box, exemption
+
+NAME = "atlas-prod-box"
+URN = box(NAME).urn
+DAY = dt.timedelta(days=1)
+
+
+def find(*granted: object, urn: str = URN, name: str = NAME) -> exemptions.Granted | None:
+    return exemptions.find(granted, "small-boxes", urn, name, TODAY)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("resource", ["atlas-prod-box", URN, "atlas-prod-*"])
+def test_a_resource_is_named_by_name_urn_or_beginning_of_its_name(resource: str) -> None:
+    granted = find(exemption(resource=resource))
+    assert granted is not None
+    assert granted.in_force
+
+
+@pytest.mark.parametrize(
+    "resource", ["other", "box", "atlas-prod-box2", "atlas-prod-boxes*", "Atlas-prod-box", "stack"]
+)
+def test_another_resource_is_not_covered(resource: str) -> None:
+    assert find(exemption(resource=resource)) is None
+
+
+def test_another_rule_is_not_covered() -> None:
+    assert find(exemption(rule="few-boxes", resource=NAME)) is None
+
+
+def test_the_last_day_counts_and_the_next_does_not() -> None:
+    today = exemption(resource=NAME, expires=TODAY)
+    yesterday = exemption(resource=NAME, expires=TODAY - DAY)
+    on_the_day, afterwards = find(today), find(yesterday)
+    assert on_the_day is not None
+    assert on_the_day.in_force
+    assert afterwards is not None
+    assert not afterwards.in_force
+
+
+def test_one_in_force_wins_over_an_expired_one_before_it() -> None:
+    granted = find(exemption(resource=NAME, expires=TODAY - DAY), exemption(resource=NAME, reason="again"))
+    assert granted is not None
+    assert granted.in_force
+    assert granted.exemption.reason == "again"
+
+
+def test_violations_of_the_whole_stack_are_exempted_as_stack_and_by_nothing_else() -> None:
+    root = "urn:pulumi:test::project::pulumi:pulumi:Stack::project-test"
+    for urn in ("", root):
+        assert find(exemption(resource="stack"), urn=urn, name="") is not None
+        assert find(exemption(resource="project-test"), urn=urn, name="project-test") is None
+        assert find(exemption(resource="project-*"), urn=urn, name="project-test") is None
+
+
+@pytest.mark.parametrize("resource", ["*", "**", " *", "a*", "at*as-prod-box", "urn:pulumi:*"])
+def test_an_exemption_of_nearly_everything_is_refused(resource: str) -> None:
+    with pytest.raises(ValidationError, match="at the end of a name"):
+        exemption(resource=resource)
+
+
+@pytest.mark.parametrize(
+    "expires", ["2031-02-30", "tomorrow", "2031-6-1", 20310601, True, dt.datetime(2031, 6, 1)]
+)
+def test_an_expiry_that_is_no_day_of_the_calendar_is_refused(expires: object) -> None:
+    with pytest.raises(ValidationError, match="not a date"):
+        exemption(expires=expires)
+
+
+@pytest.mark.parametrize("missing", ["rule", "resource", "reason", "approver", "expires"])
+def test_every_field_is_required_and_says_something(missing: str) -> None:
+    given = exemption().model_dump()
+    with pytest.raises(ValidationError):
+        type(exemption()).model_validate({key: value for key, value in given.items() if key != missing})
+    if missing != "expires":
+        with pytest.raises(ValidationError):
+            exemption(**{missing: "  "})
+
+
+def test_a_verdict_lists_who_why_until_when_and_whether_it_is_in_force() -> None:
+    listed = exemptions.to_json(exemption(), TODAY)
+    assert listed == {
+        "rule": "small-boxes",
+        "resource": "box",
+        "reason": "it is the last one",
+        "approver": "Ada",
+        "expires": "2031-07-15",
+        "in_force": True,
+    }
+    assert exemptions.to_json(exemption(expires=TODAY - DAY), TODAY)["in_force"] is False

@@ -1,0 +1,93 @@
+"""The judge: who is asked, what counts, and that nothing passes because a rule breaks."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from gpufleet.policy.stack import Stack
+from tests.unit.policy.samples import TODAY, box, broken_rule, exemption, few_boxes, judge, small_boxes
+
+
+def test_a_violation_says_value_rule_and_remedy() -> None:
+    (found,) = judge(small_boxes()).resource(box(size=11))
+    assert found.message == "size is 11, and 10 is the most; make it smaller"
+    assert found.urn == box().urn
+    assert found.level == "mandatory"
+    assert judge(small_boxes()).resource(box(size=10)) == []
+
+
+def test_settings_reach_the_rule() -> None:
+    assert judge(small_boxes(), settings={"most": 20}).resource(box(size=11)) == []
+
+
+def test_a_resource_rule_is_asked_about_its_types_alone() -> None:
+    assert judge(small_boxes()).resource(box(kind="aws:test/box:Crate", size=99)) == []
+    assert judge(small_boxes()).stack(Stack([box(size=99)])) == []
+
+
+def test_a_rule_without_types_is_asked_about_every_resource() -> None:
+    assert len(judge(broken_rule()).resource(box(kind="aws:test/box:Crate"))) == 1
+
+
+def test_a_disabled_rule_is_never_asked() -> None:
+    assert judge(broken_rule(), enforcement="disabled").resource(box()) == []
+
+
+def test_an_advisory_violation_is_advice() -> None:
+    (found,) = judge(small_boxes(), enforcement="advisory").resource(box(size=11))
+    assert found.level == "advisory"
+
+
+def test_what_a_remediation_left_is_mandatory() -> None:
+    (found,) = judge(small_boxes(), enforcement="remediate").resource(box(size=11))
+    assert found.level == "mandatory"
+
+
+def test_a_rule_that_breaks_lets_nothing_pass() -> None:
+    (found,) = judge(broken_rule()).resource(box())
+    assert found.level == "mandatory"
+    assert found.violation.unknown
+    assert "could not judge" in found.message
+    assert "KeyError" in found.message
+
+
+def test_an_exempted_violation_is_advice_that_says_who_why_and_until_when() -> None:
+    (found,) = judge(small_boxes(), exemptions=(exemption(),)).resource(box(size=11))
+    assert found.exempted
+    assert found.level == "advisory"
+    for part in ("exempted until 2031-07-15", "Ada", "it is the last one", "size is 11"):
+        assert part in found.message
+
+
+def test_an_expired_exemption_counts_for_nothing_and_says_so() -> None:
+    granted = exemption(expires=TODAY - dt.timedelta(days=1))
+    (found,) = judge(small_boxes(), exemptions=(granted,)).resource(box(size=11))
+    assert not found.exempted
+    assert found.level == "mandatory"
+    assert found.message.endswith("(the exemption by Ada expired on 2031-06-14)")
+
+
+def test_the_neighbour_of_an_exempted_resource_still_counts() -> None:
+    asked = judge(small_boxes(), exemptions=(exemption(),))
+    (found,) = asked.resource(box("crate", size=11))
+    assert found.level == "mandatory"
+    assert found.granted is None
+
+
+def test_a_violation_of_the_stack_is_exempted_as_stack() -> None:
+    stack = Stack([box("a"), box("b")])
+    (counts,) = judge(few_boxes(), exemptions=(exemption(rule="few-boxes", resource="a"),)).stack(stack)
+    (exempted,) = judge(few_boxes(), exemptions=(exemption(rule="few-boxes", resource="stack"),)).stack(stack)
+    assert counts.level == "mandatory"
+    assert counts.urn == ""
+    assert exempted.level == "advisory"
+
+
+def test_remediations_are_those_at_that_level_for_that_type() -> None:
+    mending = small_boxes(remediate=lambda resource, context: {"size": 1})
+    assert [rule.name for rule, _ in judge(mending, enforcement="remediate").remediations(box())] == [
+        "small-boxes"
+    ]
+    assert list(judge(mending).remediations(box())) == []
+    assert list(judge(small_boxes(), enforcement="remediate").remediations(box())) == []
+    assert list(judge(mending, enforcement="remediate").remediations(box(kind="aws:x/y:Z"))) == []

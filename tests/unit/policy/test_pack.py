@@ -1,0 +1,83 @@
+"""Finding the rules of a checkout."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpufleet.policy.pack import load_rules
+
+ROOT = Path(__file__).resolve().parents[3]
+MODEL = ROOT / "policies" / "rules" / "security" / "imdsv2_required.py"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with one rule."""
+    rules = tmp_path / "policies" / "rules" / "security"
+    rules.mkdir(parents=True)
+    for folder in (rules, rules.parent, rules.parent.parent):
+        (folder / "__init__.py").touch()
+    shutil.copy(MODEL, rules)
+    return tmp_path
+
+
+def loaded(checkout: Path) -> subprocess.CompletedProcess[str]:
+    """`load_rules` in a process of its own: modules of one name are imported once a process."""
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from gpufleet.errors import GpufleetError\n"
+        "from gpufleet.policy.pack import load_rules\n"
+        "try: print(*[rule.name for rule in load_rules(Path(sys.argv[1]))])\n"
+        "except GpufleetError as error: print(f'{error.message} | {error.remedy}'); sys.exit(2)\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, str(checkout)],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_rules_come_by_group_and_name_and_each_once() -> None:
+    rules = load_rules(ROOT)
+    assert [(each.group, each.name) for each in rules] == sorted((each.group, each.name) for each in rules)
+    assert len({each.name for each in rules}) == len(rules) > 0
+
+
+def test_the_file_of_a_rule_bears_its_name_and_lies_in_its_groups_folder() -> None:
+    for rule in load_rules(ROOT):
+        folder, name = rule.group.replace("-", "_"), rule.name.replace("-", "_")
+        assert (ROOT / "policies" / "rules" / folder / f"{name}.py").is_file(), rule.name
+
+
+def test_helpers_with_an_underscore_are_no_rules(checkout: Path) -> None:
+    (checkout / "policies/rules/security/_helper.py").write_text("ANYTHING = 1\n")
+    done = loaded(checkout)
+    assert (done.returncode, done.stdout.strip()) == (0, "imdsv2-required"), done.stderr
+
+
+def test_a_folder_without_rules_is_no_checkout(tmp_path: Path) -> None:
+    done = loaded(tmp_path)
+    assert done.returncode == 2
+    assert "has no policies/rules" in done.stdout
+
+
+def test_a_module_without_a_rule_is_an_error_that_names_it(checkout: Path) -> None:
+    (checkout / "policies/rules/security/empty.py").write_text("ANYTHING = 1\n")
+    done = loaded(checkout)
+    assert done.returncode == 2
+    assert "policies.rules.security.empty holds 0 rules" in done.stdout
+
+
+def test_two_rules_of_one_name_are_an_error(checkout: Path) -> None:
+    shutil.copy(MODEL, checkout / "policies/rules/security/again.py")
+    done = loaded(checkout)
+    assert done.returncode == 2
+    assert "two rules are called imdsv2-required" in done.stdout
