@@ -58,6 +58,8 @@ def instance_types(resource: Resource, templates: Sequence[Resource], unclear: s
             why = why or "an instance type is not known yet"
     if found or why:
         return InstanceTypes(tuple(found.items()), why)
+    # From here on the launch template decides: what is not known of it is not known of the types.
+    why = unclear
     for template in templates:
         requirements = template.get("instanceRequirements")
         name = template.get("instanceType")
@@ -69,10 +71,10 @@ def instance_types(resource: Resource, templates: Sequence[Resource], unclear: s
             found[name] = 1
         elif is_unknown(name):
             why = why or "the launch template's instance type is not known yet"
-    if not found and not why and not unclear and resource.type == NODE_GROUP:
+    if not found and not why and resource.type == NODE_GROUP:
         found[EKS_DEFAULT_TYPE] = 1
     if not found and not why:
-        why = unclear or "no instance type is named"
+        why = "no instance type is named"
     return InstanceTypes(tuple(found.items()), why)
 
 

@@ -13,9 +13,7 @@ from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import BLOCK_OFFERING, INSTANCE
 from policies.rules.capacity._places import region_of, site_regions
 
-WITHOUT_REGION = frozenset(
-    {"account", "budgets", "cloudfront", "costexplorer", "iam", "organizations", "route53"}
-)
+WITHOUT_REGION = frozenset({"account", "budgets", "cloudfront", "costexplorer", "iam", "organizations"})
 """Modules of pulumi_aws whose services have no region: where their provider points says nothing."""
 
 ACCOUNT_SERVICES = frozenset({"kms", "sns"})

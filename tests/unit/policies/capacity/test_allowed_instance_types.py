@@ -1,0 +1,149 @@
+"""allowed-instance-types: every way to write or to hide a type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.resource import UNKNOWN
+from gpufleet.policy.types import (
+    AUTO_SCALING_GROUP,
+    BATCH,
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    FLEET,
+    INSTANCE,
+    LAUNCH_CONFIGURATION,
+    LAUNCH_TEMPLATE,
+    NODE_GROUP,
+    SPOT_FLEET,
+    SPOT_INSTANCE_REQUEST,
+)
+
+Ask = Callable[..., list[Judgement]]
+RULE = "allowed-instance-types"
+OTHER = "p5en.48xlarge"
+ONLY = {"allowed": ["g6.*"]}
+
+
+def mixed(*overrides: Any) -> dict[str, Any]:
+    return {"mixedInstancesPolicy": {"launchTemplate": {"overrides": list(overrides)}}, "maxSize": 1}
+
+
+WAYS: list[tuple[str, dict[str, Any]]] = [
+    (NODE_GROUP, {"instanceTypes": ["g6.xlarge", OTHER]}),
+    (AUTO_SCALING_GROUP, mixed({"instanceType": "g6.xlarge"}, {"instanceType": OTHER})),
+    (INSTANCE, {"instanceType": OTHER}),
+    (SPOT_INSTANCE_REQUEST, {"instanceType": OTHER}),
+    (FLEET, {"launchTemplateConfigs": [{"overrides": [{"instanceType": OTHER}]}]}),
+    (FLEET, {"launchTemplateConfigs": {"overrides": [{"instanceType": OTHER}]}}),
+    (SPOT_FLEET, {"launchSpecifications": [{"instanceType": OTHER}], "targetCapacity": 1}),
+    (BATCH, {"computeResources": {"instanceTypes": [OTHER], "maxVcpus": 192}}),
+    (LAUNCH_TEMPLATE, {"instanceType": OTHER}),
+    (LAUNCH_CONFIGURATION, {"instanceType": OTHER}),
+    (CAPACITY_RESERVATION, {"instanceType": OTHER}),
+    ("aws:ec2/dedicatedHost:DedicatedHost", {"instanceType": OTHER}),
+    ("aws:sagemaker/notebookInstance:NotebookInstance", {"instanceType": f"ml.{OTHER}"}),
+    (
+        "aws:sagemaker/endpointConfiguration:EndpointConfiguration",
+        {"productionVariants": [{"instanceType": f"ml.{OTHER}"}]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "props"), WAYS)
+def test_a_type_outside_of_the_patterns_is_found_wherever_it_is_written(
+    kind: str, props: dict[str, Any], ask: Ask
+) -> None:
+    (found,) = ask(RULE, {"type": kind, "props": props}, settings=ONLY)
+    assert OTHER in found.message
+    assert "g6.*" in found.message
+
+
+@pytest.mark.parametrize(("kind", "props"), WAYS)
+def test_every_type_of_the_catalog_passes_by_default(kind: str, props: dict[str, Any], ask: Ask) -> None:
+    assert ask(RULE, {"type": kind, "props": props}) == []
+
+
+@pytest.mark.parametrize("name", ["p5.48xlarg", "P5.48XLARGE", " p5.48xlarge", "p99.48xlarge"])
+def test_a_type_that_the_catalog_does_not_know_is_found(name: str, ask: Ask) -> None:
+    (found,) = ask(RULE, {"type": INSTANCE, "props": {"instanceType": name}})
+    assert "not in the catalog" in found.message
+
+
+def test_a_type_without_a_catalog_entry_passes_where_the_settings_name_it(ask: Ask) -> None:
+    instance = {"type": INSTANCE, "props": {"instanceType": "p99.48xlarge"}}
+    assert ask(RULE, instance, settings={"also": ["p99.48xlarge"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "props"),
+    [
+        (INSTANCE, {"instanceType": UNKNOWN}),
+        (NODE_GROUP, {"instanceTypes": UNKNOWN}),
+        (NODE_GROUP, {"instanceTypes": [UNKNOWN]}),
+        (AUTO_SCALING_GROUP, mixed({"instanceRequirements": {"vcpuCount": {"min": 1}}})),
+        (AUTO_SCALING_GROUP, mixed({"instanceRequirements": {"allowedInstanceTypes": ["g6.*"]}})),
+        (FLEET, {"launchTemplateConfigs": UNKNOWN}),
+        (LAUNCH_TEMPLATE, {"instanceType": UNKNOWN}),
+        (CAPACITY_BLOCK, {"capacityBlockOfferingId": "cbr-0123456789abcdef0"}),
+        (INSTANCE, {"launchTemplate": {"id": "lt-elsewhere", "version": "$Latest"}}),
+        (INSTANCE, {}),
+    ],
+)
+def test_a_type_that_is_not_known_fails_closed(kind: str, props: dict[str, Any], ask: Ask) -> None:
+    (found,) = ask(RULE, {"type": kind, "props": props}, settings=ONLY)
+    assert found.violation.unknown
+
+
+def test_a_launch_template_s_type_counts_where_the_launcher_names_none(ask: Ask) -> None:
+    (found,) = ask(
+        RULE,
+        {"type": LAUNCH_TEMPLATE, "name": "template", "props": {"instanceType": OTHER}},
+        {
+            "type": AUTO_SCALING_GROUP,
+            "name": "nodes",
+            "props": {"launchTemplate": {"id": UNKNOWN, "version": UNKNOWN}, "maxSize": 1},
+            "depends": {"launchTemplate": ["template"]},
+        },
+        settings=ONLY,
+    )
+    assert found.urn.endswith("::nodes")
+
+
+def test_a_pinned_version_of_a_template_is_not_the_one_that_was_judged(ask: Ask) -> None:
+    (found,) = ask(
+        RULE,
+        {
+            "type": LAUNCH_TEMPLATE,
+            "name": "template",
+            "props": {"id": "lt-1", "instanceType": "g6.xlarge", "latestVersion": 7, "defaultVersion": 7},
+        },
+        {
+            "type": INSTANCE,
+            "name": "node",
+            "props": {"launchTemplate": {"id": "lt-1", "version": "3"}},
+        },
+        {
+            "type": INSTANCE,
+            "name": "newest",
+            "props": {"launchTemplate": {"id": "lt-1", "version": "7"}},
+        },
+        settings=ONLY,
+    )
+    assert found.urn.endswith("::node")
+    assert found.violation.unknown
+    assert "version 3" in found.message
+
+
+def test_requirements_with_whole_names_are_judged_by_these(ask: Ask) -> None:
+    group = mixed({"instanceRequirements": {"allowedInstanceTypes": ["g6.xlarge"]}})
+    assert ask(RULE, {"type": AUTO_SCALING_GROUP, "props": group}, settings=ONLY) == []
+
+
+def test_eks_s_default_type_counts_where_none_is_named(ask: Ask) -> None:
+    (found,) = ask(RULE, {"type": NODE_GROUP, "props": {"scalingConfig": {"maxSize": 1}}}, settings=ONLY)
+    assert "t3.medium" in found.message

@@ -1,0 +1,67 @@
+"""Our own environments keep all rules over capacity, and register what the rules look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import (
+    AUTO_SCALING_GROUP,
+    BLOCK_OFFERING,
+    BLOCK_SCHEDULE,
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    CLUSTER,
+    LAUNCH_TEMPLATE,
+    LUSTRE,
+    NODE_GROUP,
+    PLACEMENT_GROUP,
+    SECURITY_GROUP,
+    SECURITY_GROUP_EGRESS,
+    SECURITY_GROUP_INGRESS,
+    SUBNET,
+)
+
+RULES = [rule for rule in load_rules(Path(__file__).resolve().parents[4]) if rule.group == "capacity"]
+Judge = Callable[[str, str], list[Judgement]]
+
+
+@pytest.mark.parametrize("environment", ["prod", "sandbox", "dev"])
+@pytest.mark.parametrize("rule", [rule.name for rule in RULES])
+def test_our_environments_keep_the_rule(environment: str, rule: str, judge_emitted: Judge) -> None:
+    assert [each.message for each in judge_emitted(environment, rule)] == []
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.types], ids=lambda rule: str(rule.name))
+def test_the_sandbox_registers_a_type_that_the_rule_looks_at(
+    rule: object, emitted: Callable[[str], Stack]
+) -> None:
+    assert emitted("sandbox").of_type(*sorted(rule.types))  # type: ignore[attr-defined]
+
+
+def test_the_sandbox_registers_every_type_that_rules_follow_to_one_another(
+    emitted: Callable[[str], Stack],
+) -> None:
+    present = {each.type for each in emitted("sandbox")}
+    wanted = {
+        AUTO_SCALING_GROUP,
+        BLOCK_OFFERING,
+        BLOCK_SCHEDULE,
+        CAPACITY_BLOCK,
+        CAPACITY_RESERVATION,
+        CLUSTER,
+        LAUNCH_TEMPLATE,
+        LUSTRE,
+        NODE_GROUP,
+        PLACEMENT_GROUP,
+        SECURITY_GROUP,
+        SECURITY_GROUP_EGRESS,
+        SECURITY_GROUP_INGRESS,
+        SUBNET,
+    }
+    assert wanted - present == set()
