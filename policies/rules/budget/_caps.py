@@ -14,6 +14,7 @@ from gpufleet.policy.rule import Framework, Settings, Violation
 from gpufleet.pricing.models import Amount, ResourceCost, StackCost
 from gpufleet.pricing.table import PRICED
 from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.paths import field_path
 from gpufleet.spec.quantity import Money
 
 TYPES = frozenset(PRICED)
@@ -97,7 +98,7 @@ def over_caps(
             yield Violation(
                 f"{kind} {name} costs {said} a month{at}, and {field}.{name} is {cap}",
                 f"raise {field}.{name}, or ask for less; the dearest of it: {dearest(lines[name], size)}",
-                fleet_field=f"{field}.{name}",
+                fleet_field=field_path((*field.split("."), name)),
             )
 
 
@@ -108,7 +109,7 @@ def no_such(caps: Mapping[str, Any], known: set[str], *, kind: str, field: str) 
             yield Violation(
                 f"{field}.{name} is a cap of a {kind} that does not exist",
                 f"name one of {', '.join(sorted(known))}" if known else "remove it",
-                fleet_field=f"{field}.{name}",
+                fleet_field=field_path((*field.split("."), name)),
             )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet.checks.budget import MOST_ALERTS
 from gpufleet.errors import SpecError
+from gpufleet.spec.paths import parse_path
 from tests.unit.checks.fleets import NOW, Judge
 
 
@@ -24,7 +25,7 @@ def test_a_budget_of_zero_is_refused(judge: Judge, field: str) -> None:
 )
 def test_a_cap_of_something_that_does_not_exist_is_refused(judge: Judge, field: str, name: str) -> None:
     finding = judge({f"budget.{field}": {name: "1000 USD"}}).only("budget-cap-known")
-    assert finding.field == f"budget.{field}.{name}"
+    assert parse_path(finding.field) == ("budget", field, name)
     assert name in finding.message
 
 
