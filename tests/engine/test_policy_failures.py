@@ -127,7 +127,10 @@ def test_a_failed_program_stops_up_although_no_policy_was_violated(lab: Lab, pac
     assert len(errors) == 1
 
 
-def test_packs_end_with_an_engine_that_is_killed(lab: Lab, pack: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 7)])
+def test_packs_end_with_an_engine_that_is_killed_or_interrupted(
+    lab: Lab, pack: Path, tmp_path: Path, sign: signal.Signals, code: int
+) -> None:
     write_pack(
         pack,
         """
@@ -141,17 +144,18 @@ def test_packs_end_with_an_engine_that_is_killed(lab: Lab, pack: Path, tmp_path:
     )
     reached = tmp_path / "reached"
     lab.program('Box("a")\n')
-    code = f"""
+    script = f"""
 import sys; sys.path[:0] = {[str(Path.cwd())]!r}
-from dataclasses import replace
 from pathlib import Path
+from gpufleet.engine.embedded import run
 from tests.engine.conftest import Lab
 lab = Lab(Path({str(lab.folder)!r}))
 lab.program('Box("a")\\n').configure(policy_packs=(Path({str(pack)!r}),))
-lab.run("preview")
+run._INTERRUPT_GRACE_S = 1.0
+sys.exit(0 if lab.run("preview").ok else 7)
 """
     engine = subprocess.Popen(
-        [sys.executable, "-c", code], env={**os.environ, "REACHED": str(reached)}, cwd=Path.cwd()
+        [sys.executable, "-c", script], env={**os.environ, "REACHED": str(reached)}, cwd=Path.cwd()
     )
     try:
         deadline = time.monotonic() + 30
@@ -159,8 +163,8 @@ lab.run("preview")
             time.sleep(0.05)
         assert len(processes_of(pack)) == 1
     finally:
-        os.kill(engine.pid, signal.SIGKILL)
-        engine.wait()
+        os.kill(engine.pid, sign)
+        assert engine.wait(timeout=20) == code
     deadline = time.monotonic() + 10
     while processes_of(pack) and time.monotonic() < deadline:
         time.sleep(0.05)
