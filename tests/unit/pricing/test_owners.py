@@ -1,0 +1,167 @@
+"""Whose cost a resource is, and what is assumed for what has no price."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from gpufleet.plan import build_plan
+from gpufleet.policy.resource import UNKNOWN
+from gpufleet.pricing import ResourceCost
+from gpufleet.pricing.assume import amount_of, assumptions_of
+from gpufleet.spec.models import FleetSpec
+from policies.rules.budget._caps import example_fleet
+from tests.unit.pricing.stacks import CATALOG, cost, scaling_group, template
+
+PLAN = build_plan(FleetSpec.model_validate(example_fleet()), CATALOG)
+NAT = "aws:ec2/natGateway:NatGateway"
+TAGS = {"gpufleet:site": "use1", "gpufleet:node-group": "serve", "gpufleet:team": "serving"}
+
+
+def compute(*described: dict[str, Any], **more: Any) -> ResourceCost:
+    return next(line for line in cost(*described, **more).lines if line.kind == "compute")
+
+
+def owner(line: ResourceCost) -> tuple[str, str, str]:
+    return line.site, line.owner, line.team
+
+
+def listed(tags: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value, "propagateAtLaunch": True} for key, value in tags.items()]
+
+
+def test_tags_say_whose_a_group_is() -> None:
+    assert owner(compute(template(), scaling_group(tags=listed(TAGS)))) == ("use1", "serve", "serving")
+
+
+def test_the_tags_of_the_launch_template_stand_in_for_the_groups() -> None:
+    assert owner(compute(template(tags=TAGS), scaling_group())) == ("use1", "serve", "serving")
+
+
+def test_dropping_or_changing_tags_moves_no_cost_of_a_planned_group() -> None:
+    planned = {"name": "atlas-prod-use1-serve"}
+    for tags in ([], listed({**TAGS, "gpufleet:node-group": "other", "gpufleet:team": "others"})):
+        line = compute(template(), scaling_group(tags=tags) | planned, plan=PLAN)
+        assert owner(line) == ("use1", "serve", "serving")
+
+
+def test_a_component_of_a_planned_name_tells_whose_its_children_are() -> None:
+    component = {"type": "gpufleet:node_group:NodeGroup", "name": "atlas-prod-use1-serve"}
+    child = scaling_group() | {"parent": "atlas-prod-use1-serve"}
+    assert owner(compute(component, template(), child, plan=PLAN)) == ("use1", "serve", "serving")
+
+
+def test_the_team_of_a_planned_group_is_the_plans_whatever_its_tag_says() -> None:
+    tags = listed({**TAGS, "gpufleet:team": "others"})
+    assert compute(template(), scaling_group(tags=tags), plan=PLAN).team == "serving"
+
+
+@pytest.mark.parametrize("blank", ["", "  ", UNKNOWN])
+def test_tags_of_blanks_or_of_unknown_values_name_nobody(blank: Any) -> None:
+    found = cost(template(), scaling_group(tags=listed(dict.fromkeys(TAGS, blank))), plan=PLAN)
+    assert {owner(line) for line in found.lines if line.urn} == {("", "", "")}
+    assert found.by("team")[""].expected == found.total.expected
+
+
+def test_a_tag_of_another_case_is_another_tag() -> None:
+    tags = listed({key.upper(): value for key, value in TAGS.items()})
+    assert owner(compute(template(), scaling_group(tags=tags), plan=PLAN)) == ("", "", "")
+
+
+def gateway(name: str, region: str = "us-west-2") -> dict[str, Any]:
+    return {"type": NAT, "name": name, "region": region, "props": {}}
+
+
+def test_an_assumed_amount_counts_and_says_that_it_is_assumed() -> None:
+    (line,) = cost(gateway("nat-a"), assumptions={"nat-*": Decimal(40)}).lines
+    assert (line.minimum, line.expected, line.maximum, line.assumed) == (40, 40, 40, True)
+    assert "no price of NAT gateway" in line.basis
+    assert line.source == "fleet file"
+
+
+def test_each_resource_that_a_pattern_covers_counts_by_itself() -> None:
+    found = cost(gateway("nat-a"), gateway("nat-b"), gateway("other"), assumptions={"nat-*": Decimal(40)})
+    assert found.total.expected == 80
+    assert [line.name for line in found.unknown] == ["other"]
+
+
+def test_what_has_a_price_keeps_it() -> None:
+    (line,) = cost(gateway("nat-a", "us-east-1"), assumptions={"nat-*": Decimal(1)}).lines
+    assert not line.assumed
+    assert line.expected == Decimal("32.85")
+
+
+@pytest.mark.parametrize("key", ["group", "gro*", "group/*", "*/compute"])
+def test_nodes_are_covered_by_their_own_key_alone(key: str) -> None:
+    unknown = scaling_group(maxSize=UNKNOWN)
+    assert cost(template(), unknown, assumptions={key: Decimal(10)}).unknown != ()
+    known = cost(template(), unknown, assumptions={"group/compute": Decimal(10)})
+    assert known.unknown == ()
+    assert known.total.expected == 10
+
+
+def test_the_exact_name_wins_over_a_pattern_and_of_patterns_the_dearest() -> None:
+    both = {"nat-a": Decimal(7), "nat-*": Decimal(40), "na*": Decimal(50)}
+    assert cost(gateway("nat-a"), assumptions=both).total.expected == 7
+    assert cost(gateway("nat-b"), assumptions=both).total.expected == 50
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"), [("*", "5 USD"), ("?*", "5 USD"), ("a", "0 USD"), ("a", "5 EUR"), ("a", "much")]
+)
+def test_an_assumption_of_everything_or_of_nothing_is_refused(pattern: str, text: str) -> None:
+    with pytest.raises(ValueError, match=r"USD|resource"):
+        amount_of(pattern, text)
+
+
+def test_assumptions_are_read_from_the_fleet_file() -> None:
+    settings = {"assume": {"nat-*": "40 USD", "bad": "0 USD"}}
+    fleet = {**example_fleet(), "policies": {"budget-unknown-cost": {"settings": settings}}}
+    assert assumptions_of(FleetSpec.model_validate(fleet)) == {"nat-*": Decimal(40)}
+    assert assumptions_of(FleetSpec.model_validate(example_fleet())) == {}
+    assert assumptions_of(None) == {}
+
+
+RACKS: dict[str, Any] = {
+    "site": "dc1",
+    "system": "dgx-h100",
+    "nodes": "dgx[01-04]",
+    "bmc": "bmc[01-04]",
+    "controllers": "ctl01",
+    "login": "login01",
+    "network": "10.61.0.0/24",
+    "fabric": {"kind": "infiniband", "speed": "ndr", "topology": "rail-optimized"},
+    "scheduler": "slurm",
+    "power": {"per_rack": "40 kW", "pue": 1.25, "price": "0.11 USD/kWh"},
+    "ownership": {"acquisition": "270000 USD", "lifetime": "5 y"},
+    "ssh": {"user": "ubuntu", "domain": "dc1.example.com"},
+}
+
+
+def racks(**changes: Any) -> Any:
+    given = {key: each for key, each in {**RACKS, **changes}.items() if each is not None}
+    fleet = {**example_fleet(), "onprem": [given]}
+    return cost(plan=build_plan(FleetSpec.model_validate(fleet), CATALOG))
+
+
+def test_racks_cost_their_electricity_and_ownership() -> None:
+    found = racks()
+    assert {line.kind for line in found.lines} == {"power", "ownership"}
+    assert {(line.urn, line.name, line.site) for line in found.lines} == {("", "dc1", "dc1")}
+    assert found.by("site")["dc1"].expected == found.total.expected > 4 * 270000 / 60
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ownership": {"acquisition": "0 USD", "lifetime": "5 y"}},
+        {"power": {"per_rack": "40 kW", "pue": 1.25, "price": "0 USD/kWh"}},
+        {"power": None},
+    ],
+)
+def test_racks_or_electricity_for_nothing_are_unknown(changes: dict[str, Any]) -> None:
+    (line,) = racks(**changes).unknown
+    assert line.site == "dc1"
+    assert line.reason

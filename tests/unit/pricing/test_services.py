@@ -1,0 +1,180 @@
+"""Storage, control planes, gateways, addresses and keys; regions; and types that nobody has priced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from gpufleet.policy import examples
+from gpufleet.policy.resource import UNKNOWN
+from gpufleet.policy.types import CLUSTER, LUSTRE, VOLUME
+from gpufleet.pricing import price_stack
+from tests.unit.pricing.stacks import CATALOG, amounts, cost, scaling_group, template, why_unknown
+
+NAT = "aws:ec2/natGateway:NatGateway"
+EIP = "aws:ec2/eip:Eip"
+ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
+KEY = "aws:kms/key:Key"
+
+
+def one(kind: str, region: str = "us-east-1", **props: Any) -> dict[str, Any]:
+    return {"type": kind, "name": "one", "region": region, "props": props}
+
+
+@pytest.mark.parametrize(
+    ("described", "monthly"),
+    [
+        (one(NAT), "32.85"),
+        (one(EIP), "3.65"),
+        (one(EIP, region="eu-west-1"), "3.65"),
+        (one(KEY, region="ap-south-1"), "1"),
+        (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=["a", "b"]), "14.60"),
+        (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=[UNKNOWN, UNKNOWN]), "14.60"),
+        (one(CLUSTER, upgradePolicy={"supportType": "STANDARD"}), "73"),
+        (one(VOLUME, size=100, type="gp3"), "8"),
+        (one(VOLUME, size=100, type="io2", iops=1000), "77.5"),
+        (one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=1200), "168"),
+        (
+            one(LUSTRE, deploymentType="PERSISTENT_2", perUnitStorageThroughput=125, storageCapacity=2400),
+            "348",
+        ),
+    ],
+)
+def test_what_is_paid_by_the_month_has_its_price(described: dict[str, Any], monthly: str) -> None:
+    found = cost(described)
+    (line,) = found.lines
+    assert (line.minimum, line.expected, line.maximum) == (Decimal(monthly),) * 3
+    assert line.source
+    assert line.basis
+
+
+@pytest.mark.parametrize(
+    ("described", "reason"),
+    [
+        (one(NAT, region="us-west-2"), "NAT gateway in us-west-2"),
+        (one(NAT, availabilityMode="regional"), "regional"),
+        (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=UNKNOWN), "subnetIds"),
+        (one(ENDPOINT, vpcEndpointType=UNKNOWN), "vpcEndpointType"),
+        (one(ENDPOINT, vpcEndpointType="GatewayLoadBalancer"), "GatewayLoadBalancer"),
+        (one(VOLUME, size=UNKNOWN, type="gp3"), "size"),
+        (one(VOLUME, snapshotId="snap-1", type="gp3"), "snapshot"),
+        (one(VOLUME, size=10), "gp2"),
+        (one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=UNKNOWN), "storageCapacity"),
+        (one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=0), "of 0"),
+        (one(LUSTRE, deploymentType="PERSISTENT_2", storageCapacity=1200), "throughput"),
+        (
+            one(LUSTRE, deploymentType="PERSISTENT_1", storageCapacity=6000, storageType="HDD"),
+            "storage type HDD",
+        ),
+        (
+            one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=1200)
+            | {"options": {"ignoreChanges": ["storageCapacity"]}},
+            "are ignored",
+        ),
+        (one(CLUSTER, controlPlaneScalingConfig={"tier": "tier-xl"}), "tier-xl"),
+        (one("aws:eks/addon:Addon", addonName="kubecost_kubecost"), "vendor"),
+        (one("aws:eks/addon:Addon", addonName=UNKNOWN), "addonName"),
+        (one("aws:rds/instance:Instance"), "aws:rds/instance:Instance"),
+        (one("aws:sagemaker/endpoint:Endpoint"), "aws:sagemaker/endpoint:Endpoint"),
+        (one("aws:ec2/dedicatedHost:DedicatedHost"), "DedicatedHost"),
+        (one("kubernetes:karpenter.sh/v1:NodePool"), "Karpenter"),
+        (one("kubernetes:core/v1:Service", spec={"type": "LoadBalancer"}), "load balancer"),
+        (one("kubernetes:core/v1:Service", spec=UNKNOWN), "load balancer"),
+    ],
+)
+def test_what_has_no_price_is_unknown_and_says_why(described: dict[str, Any], reason: str) -> None:
+    assert reason in why_unknown(cost(described))
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        one("aws:ec2/vpc:Vpc"),
+        one("aws:iam/role:Role"),
+        one("aws:budgets/budget:Budget"),
+        one(ENDPOINT, vpcEndpointType="Gateway"),
+        one(EIP, publicIpv4Pool="ipv4pool-ec2-012345"),
+        one("aws:eks/addon:Addon", addonName="coredns"),
+        one("kubernetes:core/v1:Namespace"),
+        one("kubernetes:core/v1:Service", spec={"type": "ClusterIP"}),
+        one("gpufleet:network:Network"),
+        one("pulumi:pulumi:Stack"),
+    ],
+)
+def test_what_is_free_has_no_line(described: dict[str, Any]) -> None:
+    assert cost(described).lines == ()
+
+
+def test_what_is_paid_by_use_is_said_in_words_once() -> None:
+    found = cost(one("aws:s3/bucket:Bucket"), one("aws:s3/bucketV2:BucketV2") | {"name": "two"})
+    assert found.lines == ()
+    assert found.not_counted == ("objects in S3 buckets, and requests to them",)
+
+
+def test_resources_of_other_packages_are_unknown_and_components_are_not() -> None:
+    provider = examples.resource({"type": "aws:ec2/vpc:Vpc"}).provider
+    foreign = replace(examples.resource(one("gcp:compute/instance:Instance")), provider=provider)
+    found = price_stack(examples.stack([]).__class__([foreign]), CATALOG)
+    assert "package gcp" in why_unknown(found)
+    assert cost(one("awsx:ec2:Vpc")).lines == ()
+
+
+def test_extended_support_costs_more_unless_the_cluster_refuses_it() -> None:
+    allowed = amounts(cost(one(CLUSTER, version="1.35")), "control-plane")
+    assert allowed == (Decimal("73.00"), Decimal("73.00"), Decimal("438.00"))
+    old = amounts(cost(one(CLUSTER, version="1.21")), "control-plane")
+    assert old[1] == Decimal("438.00")
+
+
+def test_eks_auto_mode_launches_nodes_that_no_group_counts() -> None:
+    found = cost(one(CLUSTER, computeConfig={"enabled": True}, upgradePolicy={"supportType": "STANDARD"}))
+    assert "Auto Mode" in why_unknown(found)
+
+
+def test_metadata_iops_have_no_price_and_the_capacity_has_one() -> None:
+    metadata = {"mode": "USER_PROVISIONED", "iops": 6000}
+    found = cost(
+        one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=1200, metadataConfiguration=metadata)
+    )
+    assert "metadata IOPS" in why_unknown(found)
+    assert found.total.expected == 168
+
+
+@pytest.mark.parametrize(
+    ("region", "own", "known"),
+    [("us-east-1", "us-west-2", False), ("us-west-2", "us-east-1", True), ("us-east-1", UNKNOWN, False)],
+)
+def test_the_region_of_a_resource_wins_over_its_providers(region: str, own: Any, known: bool) -> None:
+    (line,) = cost(one(NAT, region=region, **{}) | {"props": {"region": own}}).lines
+    assert line.known is known
+
+
+def test_without_a_region_anywhere_the_default_counts_and_else_nothing_is_known() -> None:
+    bare = replace(examples.resource(one(NAT)), provider=None)
+    stack = examples.stack([]).__class__([bare])
+    assert price_stack(stack, CATALOG, default_region="us-east-1").unknown == ()
+    assert "region" in why_unknown(price_stack(stack, CATALOG))
+
+
+def test_a_price_of_zero_in_the_catalog_is_unknown() -> None:
+    service = CATALOG.services["nat-gateway-hour"]
+    price = service.prices["us-east-1"].model_copy(update={"amount": Decimal(0)})
+    free = service.model_copy(update={"prices": {"us-east-1": price}})
+    catalog = replace(CATALOG, services={**CATALOG.services, "nat-gateway-hour": free})
+    assert "price of 0" in why_unknown(price_stack(examples.stack([one(NAT)]), catalog))
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        (template(blockDeviceMappings=7), scaling_group()),
+        (template(networkInterfaces=7), scaling_group()),
+        (one(VOLUME, size=[1], type="gp3"),),
+        (scaling_group(mixedInstancesPolicy="all"),),
+    ],
+)
+def test_inputs_of_another_shape_are_unknown_and_no_crash(described: tuple[dict[str, Any], ...]) -> None:
+    assert cost(*described).unknown != ()
