@@ -47,9 +47,7 @@ A = {"zones": ["us-east-1a"]}
         (LUSTRE, {"subnetIds": "subnet-elsewhere"}),
     ],
 )
-def test_another_zone_is_found_wherever_it_is_written(
-    kind: str, props: dict[str, Any], ask: Ask
-) -> None:
+def test_another_zone_is_found_wherever_it_is_written(kind: str, props: dict[str, Any], ask: Ask) -> None:
     (found,) = ask(RULE, {"type": kind, "props": props}, settings=A)
     assert not found.violation.unknown
 
