@@ -173,7 +173,7 @@ def test_a_price_of_zero_in_the_catalog_is_unknown() -> None:
         (template(blockDeviceMappings=7), scaling_group()),
         (template(networkInterfaces=7), scaling_group()),
         (one(VOLUME, size=[1], type="gp3"),),
-        (scaling_group(mixedInstancesPolicy="all"),),
+        (template(), scaling_group(mixedInstancesPolicy="all")),
     ],
 )
 def test_inputs_of_another_shape_are_unknown_and_no_crash(described: tuple[dict[str, Any], ...]) -> None:

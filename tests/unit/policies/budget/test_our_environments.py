@@ -1,0 +1,127 @@
+"""What our own program registers costs what the plan of its fleet file says, and is within its budgets."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from gpufleet.policy.fleet import StackOfFleet, open_stack
+from gpufleet.policy.judge import Judge
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.settings import configure
+from gpufleet.policy.stack import Stack
+from gpufleet.pricing import ResourceCost, price_stack
+from gpufleet.pricing.table import BY_USE, FREE, FREE_MODULES, PRICED
+
+ROOT = Path(__file__).resolve().parents[4]
+ENVIRONMENTS = ("sandbox", "dev", "prod")
+
+# The plan says in words that it does not count them.
+NOT_IN_THE_PLAN = {"aws:kms/key:Key", "aws:ec2/eip:Eip"}
+
+
+def fleet(environment: str) -> StackOfFleet:
+    now = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+    return open_stack(ROOT, "gpufleet", environment, {}, preview=True, now=now)
+
+
+def planned(lines: tuple[ResourceCost, ...], site: str | None = None) -> tuple[Decimal, Decimal, Decimal]:
+    counted = [
+        line
+        for line in lines
+        if line.known and line.type not in NOT_IN_THE_PLAN and (site is None or line.site == site)
+    ]
+    return (
+        sum((line.minimum or Decimal(0) for line in counted), Decimal(0)),
+        sum((line.expected or Decimal(0) for line in counted), Decimal(0)),
+        sum((line.maximum or Decimal(0) for line in counted), Decimal(0)),
+    )
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_resources_cost_what_the_plan_says_to_the_cent(
+    emitted: Callable[[str], Stack], environment: str
+) -> None:
+    around = fleet(environment).around
+    assert around.plan is not None
+    found = price_stack(emitted(environment), around.catalog, around.plan)
+    plan = around.plan.cost
+    assert planned(found.lines) == (plan.monthly.low, plan.monthly.expected, plan.monthly.high)
+    for site, amount in plan.by_site.items():
+        assert planned(found.lines, site) == (amount.low, amount.expected, amount.high), site
+    assert found.upfront == plan.upfront
+    assert any("KMS" in text for text in plan.not_counted)
+    assert any("public IPv4" in text for text in plan.not_counted)
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_each_owner_costs_what_the_plan_says(emitted: Callable[[str], Stack], environment: str) -> None:
+    around = fleet(environment).around
+    assert around.plan is not None
+    found = price_stack(emitted(environment), around.catalog, around.plan)
+    counted = replace(found, lines=tuple(x for x in found.lines if x.type not in NOT_IN_THE_PLAN))
+    sums = counted.by("owner")
+    for owner, amount in around.plan.cost.by_owner.items():
+        have = sums[owner]
+        assert (have.minimum, have.expected, have.maximum) == (amount.low, amount.expected, amount.high), (
+            owner
+        )
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_what_the_plan_does_not_know_the_price_of_is_unknown_here_too(
+    emitted: Callable[[str], Stack], environment: str
+) -> None:
+    around = fleet(environment).around
+    assert around.plan is not None
+    found = price_stack(emitted(environment), around.catalog, around.plan)
+    assert {(line.site, line.owner) for line in found.unknown} == {
+        (each.site, each.owner) for each in around.plan.cost.unknown
+    }
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_our_environments_break_no_budget_rule(emitted: Callable[[str], Stack], environment: str) -> None:
+    opened = fleet(environment)
+    assert opened.loaded is not None
+    rules = [rule for rule in load_rules(ROOT) if rule.group == "budget"]
+    every = configure(load_rules(ROOT), opened.loaded.spec, opened.loaded.source)
+    judge = Judge([each for each in every if each.rule in rules], opened.around)
+    found = judge.stack(emitted(environment))
+    assert [each.message for each in found if each.level == "mandatory"] == []
+    assert {each.rule.name for each in found} <= {"price-catalog-age"}
+
+
+def test_our_components_emit_what_the_budget_rules_look_at(emitted: Callable[[str], Stack]) -> None:
+    types = {each.type for environment in ENVIRONMENTS for each in emitted(environment)}
+    for kind in (
+        "aws:eks/nodeGroup:NodeGroup",
+        "aws:autoscaling/group:Group",
+        "aws:ec2/launchTemplate:LaunchTemplate",
+        "aws:ec2/capacityReservation:CapacityReservation",
+        "aws:ec2/capacityBlockReservation:CapacityBlockReservation",
+        "pulumi-python:dynamic/capacity:CapacityBlockOffering",
+        "pulumi-python:dynamic/capacity:CapacityBlockSchedule",
+        "aws:fsx/lustreFileSystem:LustreFileSystem",
+        "aws:ec2/natGateway:NatGateway",
+        "aws:eks/cluster:Cluster",
+        "aws:ec2/eip:Eip",
+        "aws:kms/key:Key",
+    ):
+        assert kind in types, kind
+        assert kind in PRICED or kind in FREE, kind
+
+
+def test_no_type_that_our_components_emit_is_left_out_of_the_table(emitted: Callable[[str], Stack]) -> None:
+    types = {each.type for environment in ENVIRONMENTS for each in emitted(environment)}
+    known = {*PRICED, *FREE, *BY_USE}
+    assert [
+        each
+        for each in sorted(types)
+        if each.startswith("aws:") and each not in known and not each.startswith(tuple(FREE_MODULES))
+    ] == []
