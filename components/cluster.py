@@ -233,7 +233,14 @@ class EksCluster(Component):
         )
         addons: list[pulumi.Resource] = [
             self._addon(name, "coredns", args, [system]),
-            self._addon(name, "aws-ebs-csi-driver", args, [system, block_storage]),
+            # The volumes that pods claim are billed like any other, and get no tags of the cluster's.
+            self._addon(
+                name,
+                "aws-ebs-csi-driver",
+                args,
+                [system, block_storage],
+                {"controller": {"extraVolumeTags": dict(args.tags)}},
+            ),
         ]
         if args.fsx:
             # File systems are made outside Kubernetes and mounted by name: the driver only looks.
@@ -283,7 +290,7 @@ class EksCluster(Component):
         addon: str,
         args: EksClusterArgs,
         after: Sequence[pulumi.Resource],
-        configuration: Mapping[str, str] | None = None,
+        configuration: Mapping[str, Any] | None = None,
     ) -> aws.eks.Addon:
         label = f"{name}-{addon}"
         return aws.eks.Addon(
@@ -291,7 +298,7 @@ class EksCluster(Component):
             cluster_name=self.cluster_name,
             addon_name=addon,
             addon_version=args.addon_versions.get(addon),
-            configuration_values=json.dumps(configuration) if configuration else None,
+            configuration_values=pulumi.Output.json_dumps(configuration) if configuration else None,
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="PRESERVE",
             tags=self.tags(label),

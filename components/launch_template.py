@@ -41,13 +41,17 @@ class VolumeArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchTemplateArgs:
-    """Inputs of `launch_template`. `image` is an AMI id, "ubuntu" for AWS's GPU image, None for EKS's."""
+    """Inputs of `launch_template`. `image` is an AMI id, "ubuntu" for AWS's GPU image, None for EKS's.
+
+    `spot_alone` says that an Auto Scaling group launches from it and never buys on demand.
+    """
 
     interfaces: Sequence[NodeInterfaceArgs]
     security_group_ids: Sequence[pulumi.Input[str]]
     volume: VolumeArgs
     instance_type: str | None
     capacity_block: bool
+    spot_alone: bool
     capacity_reservation_id: pulumi.Input[str] | None
     placement_group_name: pulumi.Input[str] | None
     public_ip: bool
@@ -91,7 +95,8 @@ def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -
         else None,
         tag_specifications=[
             aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=component.tags(name))
-            for kind in TAGGED_AT_LAUNCH
+            # EC2 refuses tags for spot requests where a launch makes none.
+            for kind in (*TAGGED_AT_LAUNCH, *(["spot-instances-request"] if args.spot_alone else []))
         ],
         user_data=args.user_data,
         tags=component.tags(name),

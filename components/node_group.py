@@ -161,6 +161,8 @@ class NodeGroup(Component):
             # there it wants the one type in the launch template.
             instance_type=args.instance_types[0] if block or not args.eks else None,
             capacity_block=block,
+            # Not for EKS: it documents nowhere that it asks for nothing but spot while it makes a group.
+            spot_alone=args.capacity == "spot" and not args.on_demand_fallback and args.eks is None,
             capacity_reservation_id=args.capacity_reservation_id,
             placement_group_name=self.placement_group_name,
             public_ip=args.public_ip,

@@ -52,7 +52,7 @@ def renamed(token: str) -> str | None:
 
 
 def besides(token: str) -> tuple[str, ...]:
-    """Other inputs of the type that have to do with tags, in camel case (`tagSpecifications`, `volumeTags`)."""
+    """Other inputs of the type that have to do with tags, in camel case (`tagSpecifications`)."""
     return tuple(_data()["besides"].get(token, ()))
 
 

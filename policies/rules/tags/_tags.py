@@ -110,7 +110,7 @@ def effective(resource: Resource) -> Tags:
 
 
 def default_tags(resource: Resource) -> Tags:
-    """The default tags of the resource's provider; their values are not shown, the provider's being secret."""
+    """The default tags of the provider; their values are not shown: a provider's inputs may be secret."""
     # An S3 object can have the provider's default tags left out or replaced.
     other = resource.get("overrideProvider.defaultTags.tags")
     if other is not None:

@@ -64,9 +64,11 @@ def test_a_cluster_never_slides_into_paid_extended_support_by_itself() -> None:
     assert control_plane(support_type="EXTENDED")["upgradePolicy"] == {"supportType": "EXTENDED"}
 
 
-def test_the_network_plugin_enforces_network_policies_and_no_other_add_on_is_configured() -> None:
+def test_the_network_plugin_enforces_policies_claimed_volumes_are_tagged_and_nothing_else_is_configured() -> None:
     values = {a.inputs["addonName"]: a.inputs.get("configurationValues") for a in cluster().of("Addon")}
     assert json.loads(values.pop("vpc-cni")) == {"enableNetworkPolicy": "true"}
+    volumes = json.loads(values.pop("aws-ebs-csi-driver"))
+    assert volumes == {"controller": {"extraVolumeTags": {"team": "ml"}}}
     assert set(values.values()) == {None}
 
 

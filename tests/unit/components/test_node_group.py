@@ -93,6 +93,16 @@ def test_instances_volumes_and_interfaces_are_tagged_at_launch() -> None:
     assert all(s["tags"] == {"team": "ml", "Name": "pretrain"} for s in specifications)
 
 
+def test_spot_requests_are_tagged_only_where_nothing_else_is_ever_asked_for() -> None:
+    def kinds(**changes: Any) -> set[str]:
+        return {each["resourceType"] for each in template(**changes)["tagSpecifications"]}
+
+    assert "spot-instances-request" in kinds(**SLURM, capacity="spot")
+    assert "spot-instances-request" not in kinds(**SLURM, capacity="spot", on_demand_fallback=True)
+    assert "spot-instances-request" not in kinds(**SLURM)
+    assert "spot-instances-request" not in kinds(capacity="spot")
+
+
 def test_no_placement_group_unless_asked_for() -> None:
     built = group()
     assert built.of("PlacementGroup") == []

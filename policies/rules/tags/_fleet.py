@@ -1,0 +1,87 @@
+"""Which of gpufleet's own tags there are in a fleet, and which of them go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.plan.marks import TAG_PREFIX, fleet_tags
+from gpufleet.policy.resource import is_unknown
+from gpufleet.spec.models import FleetSpec
+
+SITE = f"{TAG_PREFIX}site"
+NODE_GROUP = f"{TAG_PREFIX}node-group"
+STORAGE = f"{TAG_PREFIX}storage"
+TEAM = f"{TAG_PREFIX}team"
+EXPIRES = f"{TAG_PREFIX}expires"
+
+
+@dataclass(frozen=True)
+class FleetTags:
+    """The tags of a fleet: those on everything, and the names that tags of places may have.
+
+    `teams` maps (site, node group) to the team of the group, None for a group of nobody's.
+    """
+
+    everywhere: Mapping[str, str]
+    regions: Mapping[str, str]
+    sites: frozenset[str]
+    storage: frozenset[tuple[str, str]]
+    teams: Mapping[tuple[str, str], str | None]
+
+    def wrong_places(
+        self, tags: Mapping[str, Any], region: str | None, *, alone: bool = False
+    ) -> Iterator[tuple[str, str]]:
+        """(key, what is wrong) for tags of places; `alone` where the other tags are not at hand."""
+        for key, value in tags.items():
+            if not key.startswith(TAG_PREFIX) or key in self.everywhere:
+                continue
+            reason = self._wrong(key, value, tags, region, alone)
+            if reason:
+                yield key, reason
+
+    def _wrong(self, key: str, value: Any, tags: Mapping[str, Any], region: str | None, alone: bool) -> str:
+        if key == EXPIRES:
+            return "and the fleet file has no `expires`"
+        if key not in (SITE, NODE_GROUP, STORAGE, TEAM):
+            return f"and gpufleet, whose {TAG_PREFIX} is, has no such tag"
+        if is_unknown(value):
+            return "and has to be one of the fleet file"
+        site, group = tags.get(SITE), tags.get(NODE_GROUP)
+        if key == SITE:
+            if value not in self.sites:
+                return "and the fleet has no such site"
+            elsewhere = region is not None and self.regions.get(value, region) != region
+            return f"which is in {self.regions.get(value)}, and this is in {region}" if elsewhere else ""
+        if alone:
+            named = {name for _, name in (self.teams if key == NODE_GROUP else self.storage)}
+            known = set(self.teams.values()) if key == TEAM else named
+            return "" if value in known else "and the fleet has none of that name"
+        if is_unknown(site) or is_unknown(group):
+            return ""  # found by itself
+        if key == TEAM:
+            team = self.teams.get((str(site), str(group)))
+            return "" if team == value else "and its node group is not theirs"
+        found = (site, value) in (self.teams if key == NODE_GROUP else self.storage)
+        return "" if found else f"and site {site or '(without a tag)'} has none of that name"
+
+
+_last: list[tuple[FleetSpec, FleetTags]] = []
+
+
+def fleet_of(spec: FleetSpec) -> FleetTags:
+    """The tags of a fleet file, worked out once for all resources of a run."""
+    for known, tags in _last:
+        if known is spec:
+            return tags
+    sites = {site.site for site in spec.cloud} | {site.site for site in spec.onprem}
+    tags = FleetTags(
+        everywhere=fleet_tags(spec),
+        regions={site.site: site.region for site in spec.cloud},
+        sites=frozenset(sites),
+        storage=frozenset((site.site, item.name) for site in spec.cloud for item in site.storage),
+        teams={(site.site, group.name): group.team for site in spec.cloud for group in site.node_groups},
+    )
+    _last[:] = [(spec, tags)]
+    return tags

@@ -1,0 +1,114 @@
+"""What the instances, volumes and network interfaces that something launches are tagged with.
+
+Of AWS's documentation: an EKS node group's own tags reach none of them, its launch template's tag
+specifications do (EKS User Guide, "Customize managed nodes with launch templates"); an Auto Scaling
+group's propagated tags reach instances and neither volumes nor interfaces, and win over the launch
+template's (EC2 Auto Scaling User Guide, "Tag Auto Scaling groups and instances"); an EC2 Fleet's own
+tags are the fleet's (CreateFleet). Volumes and, by the hour of a public address, interfaces are lines
+of a bill of their own, so both are required beside instances. A spot request costs nothing, and a
+specification for it makes every launch fail that buys on demand, so it is not required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from gpufleet.policy.launches import Launch
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.types import (
+    AUTO_SCALING_GROUP,
+    BATCH,
+    INSTANCE,
+    LAUNCH_TEMPLATE,
+    SPOT_FLEET,
+    SPOT_INSTANCE_REQUEST,
+)
+from policies.rules.tags._tags import Tags, default_tags, propagated, read, specified
+
+Kind = Literal["instance", "volume", "network-interface", "spot-instances-request"]
+REQUIRED: tuple[Kind, ...] = ("instance", "volume", "network-interface")
+
+Launched = tuple[Resource, Kind, Tags]
+"""A resource to mend, a kind of thing that it makes, and the tags that these get."""
+
+_FARGATE = ("FARGATE", "FARGATE_SPOT")
+
+
+def of_template(template: Resource, kinds: Sequence[Kind]) -> Iterator[Launched]:
+    """What a launch template alone says."""
+    for kind in kinds:
+        yield template, kind, _of_template(template, kind)
+
+
+def of_launch(launch: Launch, kinds: Sequence[Kind]) -> Iterator[Launched]:
+    """What one launch tags, for each of its launch templates."""
+    resource = launch.resource
+    if resource.type == INSTANCE:
+        if "volume" in kinds:
+            yield from _volumes(resource, launch.templates)
+    elif resource.type == SPOT_INSTANCE_REQUEST:
+        # The API that it uses (RequestSpotInstances) tags the request, and neither instance nor interface.
+        yield from ((resource, kind, Tags("tags", {})) for kind in kinds if kind in ("instance", "volume"))
+    elif resource.type == BATCH:
+        if resource.get("computeResources.type") not in _FARGATE and "instance" in kinds:
+            yield from _batch(resource, launch.templates)
+    else:
+        yield from _group(launch, kinds)
+
+
+def _group(launch: Launch, kinds: Sequence[Kind]) -> Iterator[Launched]:
+    resource = launch.resource
+    by_group = propagated(resource) if resource.type == AUTO_SCALING_GROUP else None
+    for template in launch.templates:
+        for kind in kinds:
+            tags = _of_template(template, kind)
+            if kind == "instance" and by_group is not None:
+                tags = by_group.over(tags)
+            yield template if template.type == LAUNCH_TEMPLATE else resource, kind, tags
+    if resource.type == SPOT_FLEET:
+        for path, _ in resource.items("launchSpecifications"):
+            yield resource, "instance", read(resource, resource.get(f"{path}.tags"), f"{path}.tags")
+            if "volume" in kinds:
+                yield resource, "volume", Tags(path, {})
+
+
+def _of_template(template: Resource, kind: Kind) -> Tags:
+    # A launch configuration, its predecessor, has no tags to give.
+    found = specified(template, kind) if template.type == LAUNCH_TEMPLATE else None
+    return found or Tags("tagSpecifications", {})
+
+
+def _batch(resource: Resource, templates: Sequence[Resource]) -> Iterator[Launched]:
+    mine = read(resource, resource.get("computeResources.tags"), "computeResources.tags")
+    for template in templates:
+        mine = mine.over(_of_template(template, "instance"))
+    yield resource, "instance", mine
+
+
+def _volumes(instance: Resource, templates: Sequence[Resource]) -> Iterator[Launched]:
+    """Volumes of a single instance: its tags do not reach them, the provider's default tags do."""
+    beneath = default_tags(instance)
+    for template in templates:
+        beneath = _of_template(template, "volume").over(beneath)
+    volume_tags = read(instance, instance.get("volumeTags"), "volumeTags").over(beneath)
+    own: list[Tags] = []
+    for prop in ("rootBlockDevice", "ebsBlockDevices"):
+        for path, device in instance.items(prop):
+            tags = None if is_unknown(device) else instance.get(f"{path}.tags")
+            if is_unknown(device) or tags is not None:
+                tags_of = read(instance, device if is_unknown(device) else tags, f"{path}.tags")
+                own.append(tags_of.over(volume_tags))
+    if instance.get("rootBlockDevice.tags") is None and instance.get("rootBlockDevice[0].tags") is None:
+        own.append(volume_tags)
+    yield from ((instance, "volume", tags) for tags in own)
+
+
+def has_no_template(launch: Launch) -> bool:
+    """Whether nothing but a launch template could tag what this starts, and it has none."""
+    alone = (INSTANCE, SPOT_INSTANCE_REQUEST, BATCH)
+    if launch.templates or launch.unclear or launch.resource.type in alone:
+        return False
+    return not (
+        launch.resource.type == SPOT_FLEET and launch.resource.get("launchSpecifications") is not None
+    )

@@ -1,0 +1,135 @@
+"""Backups, snapshots, tasks and volumes that a service makes later are tagged like what they come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from gpufleet.policy.aws_types import besides, taggable_types
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource, is_unknown, shown
+from gpufleet.policy.rule import Example, Framework, Violation, resource_rule
+from gpufleet.policy.types import LUSTRE
+from policies.rules.tags._required import RequiredKeys, lacking
+from policies.rules.tags._tags import Tags, read
+
+ADDON = "aws:eks/addon:Addon"
+LIFECYCLE = "aws:dlm/lifecyclePolicy:LifecyclePolicy"
+ECS = ("aws:ecs/service:Service", "aws:ecs/daemon:Daemon")
+JOB_DEFINITION = "aws:batch/jobDefinition:JobDefinition"
+VOLUME_DRIVER = "aws-ebs-csi-driver"
+
+OF_ITS_CLUSTER = ("aws:rds/clusterInstance:ClusterInstance", "aws:docdb/clusterInstance:ClusterInstance")
+"""Types with a switch that does nothing: the snapshots are the cluster's, and so are their tags."""
+
+COPIES = {
+    token: tuple(prop for prop in besides(token) if prop.startswith("copyTagsTo"))
+    for token in taggable_types()
+    if token not in OF_ITS_CLUSTER and any(prop.startswith("copyTagsTo") for prop in besides(token))
+}
+"""Type -> switches that have its tags copied; off unless they are set."""
+
+MADE_WITH = {
+    "aws:imagebuilder/infrastructureConfiguration:InfrastructureConfiguration": "resourceTags",
+    "aws:ecr/repositoryCreationTemplate:RepositoryCreationTemplate": "resourceTags",
+    "aws:drs/replicationConfigurationTemplate:ReplicationConfigurationTemplate": "stagingAreaTags",
+}
+"""Type -> the map of tags of what it creates."""
+
+
+@resource_rule(
+    "copied-tags",
+    group="tags",
+    title="What a service makes of a tagged resource is tagged too: backups, snapshots, tasks, volumes",
+    why="Backups of a parallel file system and volumes that Kubernetes claims are billed for years by "
+    "themselves, and no tag reaches them unless the resource says so.",
+    fix="Set `copyTagsToBackups` (FSx), `copyTagsToSnapshot` (RDS, Neptune), `copyTags` (lifecycle "
+    "policies), `propagateTags` (ECS, Batch), and `controller.extraVolumeTags` in the configuration of "
+    "the EKS add-on aws-ebs-csi-driver.",
+    severity="medium",
+    framework=Framework(
+        "AWS Foundational Security Best Practices",
+        "FSx.2",
+        "https://docs.aws.amazon.com/securityhub/latest/userguide/fsx-controls.html#fsx-2",
+    ),
+    types=(*COPIES, *MADE_WITH, *ECS, LIFECYCLE, JOB_DEFINITION, ADDON),
+    settings=RequiredKeys,
+    passes=Example(
+        ({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2", "copyTagsToBackups": True}},)
+    ),
+    fails=Example(({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2"}},)),
+)
+def copied_tags(resource: Resource, context: Context[RequiredKeys]) -> Iterator[Violation]:
+    """Switches that copy tags, and maps of tags of what is created."""
+    for prop in COPIES.get(resource.type, ()):
+        if not _has_no_backups(resource):
+            yield from _switched_on(resource, prop)
+    if resource.type in ECS:
+        yield from _ecs(resource)
+    elif resource.type == JOB_DEFINITION:
+        yield from _switched_on(resource, "propagateTags")
+    elif resource.type in MADE_WITH or resource.type in (LIFECYCLE, ADDON):
+        keys = context.settings.all_keys(context.around.spec)
+        for what, tags in _made(resource):
+            yield from lacking(tags, keys, context.settings, what)
+
+
+def _has_no_backups(resource: Resource) -> bool:
+    # Scratch file systems have none, and FSx refuses the switch there. The default is SCRATCH_1.
+    kind = resource.get("deploymentType", "SCRATCH_1")
+    return resource.type == LUSTRE and not is_unknown(kind) and str(kind).startswith("SCRATCH")
+
+
+def _switched_on(resource: Resource, prop: str) -> Iterator[Violation]:
+    value = resource.get(prop)
+    if value not in (True, "true"):
+        yield Violation(
+            f"{prop} is {shown(value)}, and what is made of this gets no tags unless it is true",
+            f"set {prop} to true",
+            prop=prop,
+            unknown=is_unknown(value),
+        )
+
+
+def _ecs(resource: Resource) -> Iterator[Violation]:
+    value = resource.get("propagateTags")
+    allowed = "DAEMON" if resource.type.endswith(":Daemon") else "SERVICE or TASK_DEFINITION"
+    if value not in ("SERVICE", "DAEMON", "TASK_DEFINITION"):
+        yield Violation(
+            f"propagateTags is {shown(value)}, and tasks get no tags without it",
+            f"set propagateTags to {allowed}",
+            prop="propagateTags",
+            unknown=is_unknown(value),
+        )
+
+
+def _made(resource: Resource) -> Iterator[tuple[str, Tags]]:
+    if resource.type in MADE_WITH:
+        prop = MADE_WITH[resource.type]
+        yield "what it creates", read(resource, resource.get(prop), prop)
+    elif resource.type == LIFECYCLE:
+        for path, schedule in resource.items("policyDetails.schedules"):
+            copies = schedule.get("copyTags") if isinstance(schedule, Mapping) else schedule
+            if copies not in (True, "true"):
+                tags = None if is_unknown(copies) else resource.get(f"{path}.tagsToAdd")
+                yield "snapshots", read(resource, copies if is_unknown(copies) else tags, f"{path}.tagsToAdd")
+    elif resource.get("addonName") == VOLUME_DRIVER:
+        path = "configurationValues.controller.extraVolumeTags"
+        yield "volumes that Kubernetes claims", read(resource, _configured(resource), path)
+
+
+def _configured(resource: Resource) -> Any:
+    text = resource.get("configurationValues")
+    if text is None or is_unknown(text):
+        return text
+    try:
+        # The add-on takes YAML, of which JSON is a part.
+        value: Any = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError):
+        return None
+    for part in ("controller", "extraVolumeTags"):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

@@ -1,0 +1,81 @@
+"""The keys by which cost is split are activated for cost allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.plan.marks import TAG_PREFIX
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.resource import UNKNOWN, is_unknown, shown
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from policies.rules.tags._fleet import NODE_GROUP, SITE, TEAM
+from policies.rules.tags._required import ALLOCATION, DEFAULT_KEYS, listed
+
+ACTIVATION = "aws:costexplorer/costAllocationTag:CostAllocationTag"
+OURS = (f"{TAG_PREFIX}environment", f"{TAG_PREFIX}fleet", SITE, NODE_GROUP, TEAM)
+
+
+class Activated(Settings):
+    """Which keys have to be active, and which are, elsewhere."""
+
+    keys: tuple[str, ...] = Field(
+        (), description="Keys to be active; those required in the fleet file and gpufleet's own if empty"
+    )
+    active_elsewhere: tuple[str, ...] = Field(
+        (), description="Keys that somebody activated in the account that pays"
+    )
+
+
+@stack_rule(
+    "cost-allocation-tags",
+    group="tags",
+    title="The keys by which cost is split are activated for cost allocation",
+    why="AWS counts by a tag from the day its key is activated, and never for the past: until then a budget "
+    "that filters by it counts nothing, and alarms nobody.",
+    fix="In the account that pays, activate the keys (`aws ce update-cost-allocation-tags-status`, or a "
+    "CostAllocationTag resource each), and list them in `active_elsewhere`.",
+    severity="medium",
+    enforcement="advisory",
+    framework=ALLOCATION,
+    types=(ACTIVATION,),
+    settings=Activated,
+    passes=Example(
+        ({"type": ACTIVATION, "name": "team", "props": {"tagKey": "team", "status": "Active"}},),
+        settings={"keys": ["team", "project"], "active_elsewhere": ["project"]},
+    ),
+    fails=Example(
+        ({"type": ACTIVATION, "name": "team", "props": {"tagKey": "team", "status": "Inactive"}},),
+        settings={"keys": ["team", "project"]},
+    ),
+)
+def cost_allocation_tags(stack: Stack, context: Context[Activated]) -> Iterator[Violation]:
+    """Activations in this stack, and what the settings say of others."""
+    settings, spec = context.settings, context.around.spec
+    required = spec.required_tags if spec is not None else DEFAULT_KEYS
+    wanted = settings.keys or (*required, *OURS)
+    active = set(settings.active_elsewhere)
+    unclear = False
+    for each in map(declared, stack.of_type(ACTIVATION)):
+        key, status = each.get("tagKey"), each.get("status")
+        if status == "Active" and isinstance(key, str):
+            active.add(key)
+        elif is_unknown(key) or status is UNKNOWN:
+            unclear = True
+        elif key in wanted:
+            yield Violation(
+                f"status of {key!r} is {shown(status)}, and cost is split by it",
+                "set status to Active",
+                urn=each.urn,
+                prop="status",
+            )
+    missing = [key for key in wanted if key not in active]
+    if missing:
+        yield Violation(
+            f"{listed(missing)} are not activated for cost allocation by this stack",
+            "activate them in the account that pays, and list them in the rule's active_elsewhere",
+            unknown=unclear,
+        )

@@ -1,0 +1,141 @@
+"""The tags that gpufleet sets say what the fleet file says, and are mended where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpufleet.policy.aws_types import taggable_types
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.policy.types import AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
+from policies.rules.tags._fleet import FleetTags, fleet_of
+from policies.rules.tags._mend import mended
+from policies.rules.tags._required import ALLOCATION
+from policies.rules.tags._tags import Tags, effective, read
+from policies.rules.tags.required_tags import SINGLE
+
+_FLEET = {
+    "apiVersion": "gpufleet/v1",
+    "fleet": "atlas",
+    "environment": "prod",
+    "budget": {"monthly": "1000 USD"},
+    "tags": {"team": "research", "cost-center": "cc-4711", "project": "atlas"},
+    "software": {"channel": "2026.11"},
+}
+_TAGS = {
+    "team": "research",
+    "cost-center": "cc-4711",
+    "project": "atlas",
+    "gpufleet:environment": "prod",
+    "gpufleet:fleet": "atlas",
+}
+
+
+def remediate(resource: Resource, context: Context[Settings]) -> Mapping[str, Any] | None:
+    """The tag properties with the fleet's tags in them; None where nothing has to change."""
+    spec = context.around.spec
+    return None if spec is None or resource.type in SINGLE else mended(resource, fleet_of(spec).everywhere)
+
+
+@resource_rule(
+    "fleet-tags",
+    group="tags",
+    title="Tags say what the fleet file says",
+    why="A tag that names another team, another environment or a site that does not exist sends its cost to "
+    "somebody else, and budgets, which filter by these tags, do not count it.",
+    fix="Pass a component's tags on unchanged. Under `enforcement: remediate` the fleet's tags are added, "
+    "and wrong values of them replaced; tags of a site or node group are for you to mend.",
+    severity="medium",
+    framework=ALLOCATION,
+    types=taggable_types() | SINGLE,
+    fleet_field="tags",
+    remediate=remediate,
+    passes=Example(({"type": VOLUME, "props": {"tags": {**_TAGS, "Name": "scratch"}}},), fleet=_FLEET),
+    fails=Example(
+        (
+            {
+                "type": VOLUME,
+                "props": {"tags": {**_TAGS, "gpufleet:environment": "dev", "gpufleet:site": "moon"}},
+            },
+        ),
+        fleet=_FLEET,
+    ),
+)
+def fleet_tags(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+    """Tags of resources, of what launch templates create, and single tags of other resources."""
+    spec = context.around.spec
+    if spec is None:
+        yield Violation(
+            "this stack has no fleet file to compare its tags with",
+            "name its fleet file in the configuration (gpufleet:fleetFile), or disable the rule here",
+            unknown=True,
+        )
+        return
+    fleet = fleet_of(spec)
+    if resource.type in SINGLE:
+        yield from _single(resource, fleet)
+        return
+    yield from _differences(effective(resource), fleet, resource)
+    if resource.type == LAUNCH_TEMPLATE:
+        for path, entry in resource.items("tagSpecifications"):
+            tags = entry.get("tags") if isinstance(entry, Mapping) else entry
+            yield from _differences(read(resource, tags, f"{path}.tags"), fleet, resource)
+
+
+def _differences(tags: Tags, fleet: FleetTags, resource: Resource) -> Iterator[Violation]:
+    missing = [key for key in fleet.everywhere if key not in tags.values]
+    if missing:
+        yield Violation(
+            f"{tags.path} {'are not known yet, and must hold' if tags.unclear else 'lack'} the fleet's "
+            f"{', '.join(missing)}",
+            "pass the component's tags on, or set the rule to remediate",
+            prop=tags.path,
+            unknown=tags.unclear,
+        )
+    for key, expected in fleet.everywhere.items():
+        if key in tags.values and (key in tags.twice or tags.values[key] != expected):
+            yield Violation(
+                f"tag {key!r} is {tags.show(key)}, and the fleet file says {expected!r}",
+                "change the fleet file, or leave the tag as it is there",
+                prop=f"{tags.path}.{key}",
+                unknown=is_unknown(tags.values[key]),
+            )
+    for key, message in fleet.wrong_places(tags.values, _region(resource)):
+        yield Violation(
+            f"tag {key!r} is {tags.show(key)}, {message}",
+            "take the tags of the site, node group or storage that it belongs to",
+            prop=f"{tags.path}.{key}",
+            unknown=is_unknown(tags.values[key]),
+        )
+
+
+def _region(resource: Resource) -> str | None:
+    """Where the resource is, if that is known: a resource may name another region than its provider."""
+    region = resource.get("region")
+    if region is None and resource.provider is not None:
+        region = resource.provider.props.get("region")
+    return region if isinstance(region, str) else None
+
+
+def _single(resource: Resource, fleet: FleetTags) -> Iterator[Violation]:
+    """One tag of another resource. A key that is not known yet is for `required-tags` to judge."""
+    at = "tag." if resource.type == AUTO_SCALING_TAG else ""
+    key, value = resource.get(f"{at}key"), resource.get(f"{at}value")
+    prop = f"{at}value"
+    if key in fleet.everywhere and value != fleet.everywhere[key]:
+        yield Violation(
+            f"tag {key!r} is {resource.show(prop)}, and the fleet file says {fleet.everywhere[key]!r}",
+            "leave the tag to the resource itself",
+            prop=prop,
+            unknown=is_unknown(value),
+        )
+    elif isinstance(key, str):
+        for _, message in fleet.wrong_places({key: value}, None, alone=True):
+            yield Violation(
+                f"tag {key!r} is {resource.show(prop)}, {message}",
+                "leave the tag to the resource itself",
+                prop=prop,
+                unknown=is_unknown(value),
+            )

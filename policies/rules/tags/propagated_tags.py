@@ -1,0 +1,118 @@
+"""Instances, volumes and network interfaces that a group launches carry the required tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import LAUNCHERS, declared, launches
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Framework, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, NODE_GROUP
+from policies.rules.tags._launched import REQUIRED, Kind, has_no_template, of_launch, of_template
+from policies.rules.tags._required import RequiredKeys, lacking
+from policies.rules.tags._tags import Tags
+
+_TAGS = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
+
+
+class PropagatedTags(RequiredKeys):
+    """Which things that a launch creates need tags."""
+
+    launched: tuple[Kind, ...] = Field(REQUIRED, description="What a launch template has to tag")
+
+
+def _template(*kinds: str) -> dict[str, object]:
+    return {
+        "type": LAUNCH_TEMPLATE,
+        "name": "nodes",
+        "props": {
+            "name": "nodes",
+            "tags": _TAGS,
+            "tagSpecifications": [{"resourceType": kind, "tags": _TAGS} for kind in kinds],
+        },
+    }
+
+
+def _node_group(**props: object) -> dict[str, object]:
+    return {
+        "type": NODE_GROUP,
+        "name": "group",
+        "props": {
+            "clusterName": "atlas",
+            "scalingConfig": {"minSize": 0, "desiredSize": 0, "maxSize": 4},
+            "tags": _TAGS,
+            **props,
+        },
+    }
+
+
+@stack_rule(
+    "propagated-tags",
+    group="tags",
+    title="What a group launches carries the required tags: instances, volumes, network interfaces",
+    why="Instances and their volumes are nearly all of a GPU fleet's bill, and the tags of the node group or "
+    "fleet that launches them do not reach them.",
+    fix="Give the launch template a `tagSpecifications` entry with the tags for each of `instance`, `volume` "
+    "and `network-interface`, and the node group that launch template.",
+    severity="high",
+    framework=Framework(
+        "AWS Resource Tagging Standard",
+        "EC2.38",
+        "https://docs.aws.amazon.com/securityhub/latest/userguide/ec2-controls.html#ec2-38",
+    ),
+    types=(*LAUNCHERS, LAUNCH_TEMPLATE, LAUNCH_CONFIGURATION),
+    settings=PropagatedTags,
+    fleet_field="tags",
+    passes=Example(
+        (_template(*REQUIRED), _node_group(launchTemplate={"name": "nodes", "version": "$Latest"}))
+    ),
+    fails=Example((_template("instance"), _node_group())),
+)
+def propagated_tags(stack: Stack, context: Context[PropagatedTags]) -> Iterator[Violation]:
+    """Every way to start instances with its launch templates, and templates that nothing here uses."""
+    settings = context.settings
+    keys = settings.all_keys(context.around.spec)
+    used: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    for launch in launches(stack):
+        resource = launch.resource
+        used.update(template.urn for template in launch.templates)
+        if launch.unclear:
+            yield Violation(
+                f"what it launches cannot be judged: {launch.unclear}",
+                "launch from a template of this stack, at its newest version",
+                urn=resource.urn,
+                unknown=True,
+            )
+        elif has_no_template(launch):
+            yield Violation(
+                f"there is no launch template, and without one {', '.join(settings.launched)} get no tags",
+                "give it a launch template whose tagSpecifications carry them",
+                urn=resource.urn,
+                prop="launchTemplate",
+            )
+        for where, kind, tags in of_launch(launch, settings.launched):
+            yield from _lacking(where, kind, tags, keys, settings, seen)
+    for template in stack.of_type(LAUNCH_TEMPLATE):
+        if template.urn not in used:
+            for where, kind, tags in of_template(declared(template), settings.launched):
+                yield from _lacking(where, kind, tags, keys, settings, seen)
+
+
+def _lacking(
+    where: Resource,
+    kind: Kind,
+    tags: Tags,
+    keys: tuple[str, ...],
+    settings: PropagatedTags,
+    seen: set[tuple[str, str]],
+) -> Iterator[Violation]:
+    for each in lacking(tags, keys, settings, f"each {kind} it launches"):
+        if (where.urn, each.message) not in seen:
+            seen.add((where.urn, each.message))
+            remedy = f"write them in a tagSpecifications entry with resourceType {kind}"
+            yield Violation(each.message, remedy, urn=where.urn, prop=each.prop, unknown=each.unknown)

@@ -1,0 +1,102 @@
+"""No option hides changes of the tags by which cost is split."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gpufleet.plan.marks import TAG_PREFIX
+from gpufleet.policy.aws_types import taggable_types
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource, is_unknown, shown
+from gpufleet.policy.rule import Example, Violation, resource_rule
+from gpufleet.policy.types import AUTO_SCALING_TAG, PROVIDER, VOLUME
+from policies.rules.tags._required import ALLOCATION, RequiredKeys
+from policies.rules.tags._tags import decoded
+from policies.rules.tags.copied_tags import COPIES, MADE_WITH
+from policies.rules.tags.required_tags import SINGLE
+
+_PART = re.compile(r'"((?:[^"\\]|\\.)*)"|([^.\[\]"]+)')
+
+_TAGGING = {"tagSpecifications", "volumeTags", "propagateTags", *MADE_WITH.values()}.union(*COPIES.values())
+"""Properties by which tags reach what a resource makes."""
+
+
+@resource_rule(
+    "tag-changes-not-ignored",
+    group="tags",
+    title="Changes of cost tags are never ignored",
+    why="With `ignoreChanges` on tags a resource keeps the tags of its first day: the fleet file names a new "
+    "team or cost centre, the preview shows it, and the bill goes on to the old one.",
+    fix="Take `tags` and `tagsAll` out of `ignoreChanges`; name single keys that others write "
+    '(`tags["backup.example/last"]`) instead. Do the same in the provider\'s `ignoreTags`.',
+    severity="medium",
+    framework=ALLOCATION,
+    types=taggable_types() | SINGLE | {PROVIDER},
+    settings=RequiredKeys,
+    passes=Example(
+        (
+            {
+                "type": VOLUME,
+                "props": {},
+                "options": {"ignoreChanges": ['tags["backup.example/last"]']},
+            },
+        )
+    ),
+    fails=Example(({"type": VOLUME, "props": {}, "options": {"ignoreChanges": ["tags"]}},)),
+)
+def tag_changes_not_ignored(resource: Resource, context: Context[RequiredKeys]) -> Iterator[Violation]:
+    """The option of every taggable resource, and the provider's list of tags to leave alone."""
+    if resource.type == PROVIDER:
+        yield from _ignored_by_provider(resource, context.settings.all_keys(context.around.spec))
+        return
+    for path in resource.options.ignore_changes:
+        if _hides(path, resource, context):
+            yield Violation(
+                f"ignoreChanges holds {path!r}, which keeps tags by which cost is split as they are",
+                "take it out, or name single other keys",
+                prop=path,
+            )
+
+
+def _hides(path: str, resource: Resource, context: Context[RequiredKeys]) -> bool:
+    parts = [quoted or plain for quoted, plain in _PART.findall(path)]
+    required = context.settings.all_keys(context.around.spec)
+    if parts[:1] == ["*"]:
+        return True
+    if resource.type in SINGLE:
+        at = "tag." if resource.type == AUTO_SCALING_TAG else ""
+        key = resource.get(f"{at}key")
+        return parts[:1] != ["region"] and (not isinstance(key, str) or _is_cost_key(key, required))
+    place = next((index for index, part in enumerate(parts) if part in ("tags", "tagsAll")), None)
+    if place is None:
+        return bool(parts) and parts[0] in _TAGGING
+    key = ".".join(parts[place + 1 :])
+    # The index of a list says nothing of which tag it is.
+    return not key or "*" in key or parts[place + 1].isdigit() or _is_cost_key(key, required)
+
+
+def _is_cost_key(key: str, required: tuple[str, ...]) -> bool:
+    return key in required or key.startswith(TAG_PREFIX)
+
+
+def _ignored_by_provider(provider: Resource, required: tuple[str, ...]) -> Iterator[Violation]:
+    ignored = decoded(provider.get("ignoreTags"))
+    if ignored is None:
+        return
+    if not isinstance(ignored, Mapping):
+        ignored = {"keys": ignored}
+    for part, covers in (("keys", _is_cost_key), ("keyPrefixes", _covers)):
+        found = ignored.get(part)
+        for each in [found] if is_unknown(found) else found or ():
+            if is_unknown(each) or covers(str(each), required):
+                yield Violation(
+                    f"ignoreTags.{part} holds {shown(each)}, and no resource of this provider gets such tags",
+                    "take it out; only keys by which no cost is split can be ignored",
+                    prop=f"ignoreTags.{part}",
+                    unknown=is_unknown(each),
+                )
+
+
+def _covers(prefix: str, required: tuple[str, ...]) -> bool:
+    return prefix.startswith(TAG_PREFIX) or any(key.startswith(prefix) for key in (*required, TAG_PREFIX))
