@@ -7,9 +7,18 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown, shown
+from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, resource_rule
-from gpufleet.policy.types import INSTANCE, LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE
+from gpufleet.policy.types import (
+    INSTANCE,
+    LAUNCH_CONFIGURATION,
+    LAUNCH_TEMPLATE,
+    NODE_GROUP,
+    SPOT_INSTANCE_REQUEST,
+)
+from policies.rules.security._properties import ignored
+
+METADATA_DEFAULTS = "aws:ec2/instanceMetadataDefaults:InstanceMetadataDefaults"
 
 
 class HopLimit(Settings):
@@ -31,7 +40,14 @@ class HopLimit(Settings):
         "EC2.8",
         "https://docs.aws.amazon.com/securityhub/latest/userguide/ec2-controls.html#ec2-8",
     ),
-    types=(LAUNCH_TEMPLATE, INSTANCE, LAUNCH_CONFIGURATION),
+    types=(
+        LAUNCH_TEMPLATE,
+        INSTANCE,
+        SPOT_INSTANCE_REQUEST,
+        LAUNCH_CONFIGURATION,
+        NODE_GROUP,
+        METADATA_DEFAULTS,
+    ),
     settings=HopLimit,
     passes=Example(
         (
@@ -44,23 +60,45 @@ class HopLimit(Settings):
     fails=Example(({"type": LAUNCH_TEMPLATE, "props": {"metadataOptions": {"httpTokens": "optional"}}},)),
 )
 def imdsv2_required(resource: Resource, context: Context[HopLimit]) -> Iterator[Violation]:
-    """The metadata options of launch templates, instances and launch configurations."""
-    if resource.get("metadataOptions.httpEndpoint") == "disabled":
+    """The metadata options of launch templates, instances and launch configurations, the defaults of an
+    account, and node groups without a launch template: EKS's own allows two hops."""
+    if resource.type == NODE_GROUP:
+        if resource.get("launchTemplate") is None:
+            yield Violation(
+                "launchTemplate is not set, and EKS's own lets pods reach the node's credentials",
+                "give it a launch template with metadataOptions",
+                prop="launchTemplate",
+            )
         return
-    tokens = resource.get("metadataOptions.httpTokens")
+    # An instance of a launch template has the template's options, which are judged there.
+    if resource.get("launchTemplate") is not None and resource.get("metadataOptions") is None:
+        return
+    prefix = "" if resource.type == METADATA_DEFAULTS else "metadataOptions."
+    if resource.get(f"{prefix}httpEndpoint") == "disabled" and not resource.ignores(f"{prefix}httpEndpoint"):
+        return
+    yield from _judge(resource, prefix, context.settings.hop_limit)
+
+
+def _judge(resource: Resource, prefix: str, most: int) -> Iterator[Violation]:
+    path = f"{prefix}httpTokens"
+    tokens = resource.get(path)
     if tokens != "required":
         yield Violation(
-            f"metadataOptions.httpTokens is {shown(tokens)}, and IMDSv2 needs 'required'",
-            "set metadataOptions.httpTokens to required",
-            prop="metadataOptions.httpTokens",
+            f"{path} is {resource.show(path)}, and IMDSv2 needs 'required'",
+            f"set {path} to required",
+            prop=path,
             unknown=is_unknown(tokens),
         )
-    hops = resource.get("metadataOptions.httpPutResponseHopLimit")
-    most = context.settings.hop_limit
-    if is_unknown(hops) or not isinstance(hops, int) or hops > most:
+    elif resource.ignores(path):
+        yield ignored(resource, path, "IMDSv2 needs 'required'")
+    path = f"{prefix}httpPutResponseHopLimit"
+    hops = resource.get(path)
+    if isinstance(hops, bool) or not isinstance(hops, (int, float)) or hops > most:
         yield Violation(
-            f"metadataOptions.httpPutResponseHopLimit is {shown(hops)}, and {most} is the most",
-            f"set metadataOptions.httpPutResponseHopLimit to {most}",
-            prop="metadataOptions.httpPutResponseHopLimit",
+            f"{path} is {resource.show(path)}, and {most} is the most",
+            f"set {path} to {most}",
+            prop=path,
             unknown=is_unknown(hops),
         )
+    elif resource.ignores(path):
+        yield ignored(resource, path, f"{most} is the most")

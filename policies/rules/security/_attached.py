@@ -1,0 +1,58 @@
+"""Where policy documents are written: the property of each type that holds one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpufleet.policy.resource import Resource
+
+IDENTITY: Mapping[str, str] = {
+    "aws:iam/policy:Policy": "policy",
+    "aws:iam/rolePolicy:RolePolicy": "policy",
+    "aws:iam/userPolicy:UserPolicy": "policy",
+    "aws:iam/groupPolicy:GroupPolicy": "policy",
+    "aws:iam/role:Role": "inlinePolicies[].policy",
+    "aws:ssoadmin/permissionSetInlinePolicy:PermissionSetInlinePolicy": "inlinePolicy",
+}
+"""Policies that say what a role, user or group may do."""
+
+RESOURCE: Mapping[str, str] = {
+    "aws:s3/bucket:Bucket": "policy",
+    "aws:s3/bucketV2:BucketV2": "policy",
+    "aws:s3/bucketPolicy:BucketPolicy": "policy",
+    "aws:s3/accessPoint:AccessPoint": "policy",
+    "aws:sns/topic:Topic": "policy",
+    "aws:sns/topicPolicy:TopicPolicy": "policy",
+    "aws:sqs/queue:Queue": "policy",
+    "aws:sqs/queuePolicy:QueuePolicy": "policy",
+    "aws:kms/key:Key": "policy",
+    "aws:kms/keyPolicy:KeyPolicy": "policy",
+    "aws:kms/externalKey:ExternalKey": "policy",
+    "aws:kms/replicaKey:ReplicaKey": "policy",
+    "aws:kms/replicaExternalKey:ReplicaExternalKey": "policy",
+    "aws:secretsmanager/secret:Secret": "policy",
+    "aws:secretsmanager/secretPolicy:SecretPolicy": "policy",
+    "aws:ecr/repositoryPolicy:RepositoryPolicy": "policy",
+    "aws:ecr/registryPolicy:RegistryPolicy": "policy",
+    "aws:efs/fileSystemPolicy:FileSystemPolicy": "policy",
+    "aws:backup/vaultPolicy:VaultPolicy": "policy",
+    "aws:dynamodb/resourcePolicy:ResourcePolicy": "policy",
+    "aws:cloudwatch/eventBusPolicy:EventBusPolicy": "policy",
+    "aws:cloudwatch/logResourcePolicy:LogResourcePolicy": "policyDocument",
+}
+"""Policies that say who may use the resource that they are attached to."""
+
+
+def documents(resource: Resource, paths: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """(path, value) of each policy document that the resource holds."""
+    head, _, tail = paths[resource.type].partition("[].")
+    if not tail:
+        value = resource.get(head)
+        if value is not None:
+            yield head, value
+        return
+    for path, _ in resource.items(head):
+        value = resource.get(f"{path}.{tail}")
+        if value is not None:
+            yield f"{path}.{tail}", value

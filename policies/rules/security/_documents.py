@@ -1,0 +1,219 @@
+"""IAM policy documents: their statements in one form, and what they open to whom.
+
+IAM takes a string where it takes a list, and AWS's own tools write element names in different cases.
+A document that does not parse is an error and never an empty one: an element named twice, for
+example, has two readers and two meanings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any
+
+from gpufleet.policy.resource import holds_unknown, is_unknown
+
+RESTRICTING = frozenset(
+    {
+        "aws:principalorgid",
+        "aws:principalorgpaths",
+        "aws:principalarn",
+        "aws:principalaccount",
+        "aws:sourceaccount",
+        "aws:sourcearn",
+        "aws:sourceorgid",
+        "aws:sourceorgpaths",
+        "aws:sourceowner",
+        "aws:sourcevpc",
+        "aws:sourcevpce",
+        "aws:vpcsourceaccount",
+        "aws:userid",
+        "kms:calleraccount",
+        "s3:dataaccesspointaccount",
+        "elasticfilesystem:accessedviamounttarget",
+    }
+)
+"""Condition keys that say who asks or from where, in lower case."""
+
+_POSITIVE = frozenset(
+    {"stringequals", "stringequalsignorecase", "stringlike", "arnequals", "arnlike", "bool"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One key of a condition block; `operator` and `key` in lower case, all values as strings."""
+
+    operator: str
+    key: str
+    values: tuple[str, ...]
+
+    @property
+    def restricts(self) -> bool:
+        """Whether it limits who asks: a positive operator on such a key, and no value that is any."""
+        operator = self.operator.removeprefix("foranyvalue:")
+        values = [value for value in self.values if value.strip("*?:/ ")]
+        return operator in _POSITIVE and self.key in RESTRICTING and len(values) == len(self.values) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement; actions and effect in lower case.
+
+    `principals` are (kind, value) with kind in lower case and "*" for anybody. `unknown` says that some
+    of it is not known yet.
+    """
+
+    name: str
+    effect: str
+    principals: tuple[tuple[str, str], ...]
+    not_principals: bool
+    actions: tuple[str, ...]
+    not_actions: bool
+    resources: tuple[str, ...]
+    not_resources: bool
+    conditions: tuple[Condition, ...]
+    unknown: bool = False
+
+    @property
+    def allows(self) -> bool:
+        """Whether it grants anything."""
+        return self.effect != "deny"
+
+    @property
+    def anybody(self) -> bool:
+        """Whether any principal is meant, before conditions."""
+        return self.not_principals or any(
+            value.strip() == "*" for kind, value in self.principals if kind in ("*", "aws")
+        )
+
+    @property
+    def restricted(self) -> bool:
+        """Whether a condition limits who asks."""
+        return any(condition.restricts for condition in self.conditions)
+
+    @property
+    def all_resources(self) -> bool:
+        """Whether the resources are all, of AWS or of a service."""
+        return self.not_resources or any(_is_all(resource) for resource in self.resources)
+
+    def covers(self, action: str) -> bool:
+        """Whether an action (in lower case) is among its actions."""
+        return any(fnmatchcase(action, pattern) for pattern in self.actions) != self.not_actions
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The statements of a document. `unknown`: its text is not known yet; `error`: it is no policy."""
+
+    statements: tuple[Statement, ...] = ()
+    unknown: bool = False
+    error: str = ""
+
+    def __iter__(self) -> Iterator[Statement]:
+        return iter(self.statements)
+
+
+def parse(value: Any) -> Document:
+    """The statements of a policy, given as JSON or as a mapping. Nothing is an empty document."""
+    if is_unknown(value):
+        return Document(unknown=True)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return Document()
+    return _parsed(value) if isinstance(value, str) else _read(value)
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> Document:
+    try:
+        return _read(json.loads(text, object_pairs_hook=_once))
+    except ValueError as error:
+        return Document(error=f"it is not JSON ({error})")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an element is named twice")
+    return found
+
+
+def _read(value: Any) -> Document:
+    document = _lower(value)
+    if document is None or "statement" not in document:
+        return Document(error="it has no Statement")
+    statements = document["statement"]
+    if is_unknown(statements):
+        return Document(unknown=True)
+    found: list[Statement] = []
+    for index, each in enumerate(_list(statements)):
+        if is_unknown(each):
+            return Document(unknown=True)
+        statement = _lower(each)
+        if statement is None:
+            return Document(error=f"Statement[{index}] is not an object")
+        found.append(_statement(index, statement))
+    return Document(tuple(found), unknown=holds_unknown(statements))
+
+
+def _statement(index: int, given: Mapping[str, Any]) -> Statement:
+    not_principals, not_actions, not_resources = (
+        f"not{each}" in given for each in ("principal", "action", "resource")
+    )
+    return Statement(
+        name=str(given.get("sid") or f"Statement[{index}]"),
+        effect=str(given.get("effect", "")).strip().lower(),
+        principals=tuple(_principals(given.get("notprincipal" if not_principals else "principal"))),
+        not_principals=not_principals,
+        actions=tuple(
+            each.strip().lower() for each in _strings(given.get("notaction" if not_actions else "action"))
+        ),
+        not_actions=not_actions,
+        resources=tuple(_strings(given.get("notresource" if not_resources else "resource"))),
+        not_resources=not_resources,
+        conditions=tuple(_conditions(given.get("condition"))),
+        unknown=holds_unknown(given),
+    )
+
+
+def _lower(value: Any) -> dict[str, Any] | None:
+    if not isinstance(value, Mapping):
+        return None
+    return {str(key).strip().lower(): item for key, item in value.items()}
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _strings(value: Any) -> list[str]:
+    return [] if value is None else [str(each) for each in _list(value) if not is_unknown(each)]
+
+
+def _principals(value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for kind, named in value.items():
+            for each in _strings(named):
+                yield str(kind).strip().lower(), each
+    elif value is not None:
+        for each in _strings(value):
+            yield "*", each
+
+
+def _conditions(value: Any) -> Iterator[Condition]:
+    for operator, keys in (_lower(value) or {}).items():
+        for key, values in (_lower(keys) or {}).items():
+            yield Condition(operator, key, tuple(_text(each) for each in _list(values)))
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else "" if is_unknown(value) else str(value)
+
+
+def _is_all(resource: str) -> bool:
+    parts = resource.strip().split(":", 5)
+    last = parts[5] if len(parts) == 6 else resource
+    return not last.strip("*?/: ")

@@ -1,0 +1,52 @@
+"""When Amazon EKS stops supporting which version of Kubernetes.
+
+The dates are those of EKS's own release calendar (Amazon EKS User Guide, "Understand the Kubernetes
+version lifecycle on EKS"), as endoflife.date/amazon-eks had them in February and aws-samples'
+cluster-lifecycle guide in April 2026; that 1.36 is offered is from the change log of
+awslabs/amazon-eks-ami (release v20260714), which gives no dates.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The last days of standard and of extended support; None where no source says yet."""
+
+    standard: dt.date | None
+    extended: dt.date | None
+
+
+READ_ON: Final = dt.date(2026, 7, 14)
+"""What was offered is judged by this day, not by today's: a list that has grown old must not make
+yesterday's change fail."""
+
+CALENDAR: Final = {
+    (1, 29): Support(dt.date(2025, 3, 23), dt.date(2026, 3, 23)),
+    (1, 30): Support(dt.date(2025, 7, 23), dt.date(2026, 7, 23)),
+    (1, 31): Support(dt.date(2025, 11, 26), dt.date(2026, 11, 26)),
+    (1, 32): Support(dt.date(2026, 3, 23), dt.date(2027, 3, 23)),
+    (1, 33): Support(dt.date(2026, 7, 29), dt.date(2027, 7, 29)),
+    (1, 34): Support(dt.date(2026, 12, 2), dt.date(2027, 12, 2)),
+    (1, 35): Support(dt.date(2027, 3, 27), dt.date(2028, 3, 27)),
+    (1, 36): Support(None, None),
+}
+
+
+def version_of(value: object) -> tuple[int, int] | None:
+    """Major and minor of `1.35`; None for anything else."""
+    parts = value.strip().split(".") if isinstance(value, str) else []
+    return (int(parts[0]), int(parts[1])) if len(parts) == 2 and "".join(parts).isdigit() else None
+
+
+def offered() -> tuple[str, ...]:
+    """The versions that EKS offered when the calendar was read, oldest first."""
+    return tuple(
+        f"{major}.{minor}"
+        for (major, minor), support in CALENDAR.items()
+        if support.extended is None or support.extended >= READ_ON
+    )

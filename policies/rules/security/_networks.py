@@ -1,0 +1,49 @@
+"""CIDR blocks: which of them, alone or together, are the world."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+WIDEST = {4: 8, 6: 16}
+"""The shortest prefix by IP version that still is somebody's network: no registry hands out more."""
+
+_OWN = tuple(
+    ipaddress.ip_network(each)
+    for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fe80::/10")
+)
+
+
+@lru_cache(maxsize=4096)
+def network(cidr: str) -> Network | None:
+    """The block that a string names; None if it names none."""
+    try:
+        return ipaddress.ip_network(cidr.strip(), strict=False)
+    except ValueError:
+        return None
+
+
+def world(networks: Iterable[Network]) -> Network | None:
+    """The widest block that the networks make together, if it is wider than anybody's network.
+
+    `0.0.0.0/1` and `128.0.0.0/1` are the world as `0.0.0.0/0` is, and so is each half of it. Private
+    address space does not count.
+    """
+    found = [each for each in networks if not _own(each)]
+    for version in (4, 6):
+        same = [each for each in found if each.version == version]
+        for block in ipaddress.collapse_addresses(same):  # type: ignore[type-var]
+            if block.prefixlen < WIDEST[version]:
+                return block
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _own(block: Network) -> bool:
+    return any(
+        block.version == own.version and block.subnet_of(own)  # type: ignore[arg-type]
+        for own in _OWN
+    )

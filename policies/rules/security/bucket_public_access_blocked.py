@@ -1,0 +1,67 @@
+"""Every bucket blocks public access, by all four switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import BUCKETS
+from policies.rules.security._buckets import BLOCK, configured
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._properties import is_on, require
+
+ACCOUNT_BLOCK = "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock"
+ACCESS_POINT = "aws:s3/accessPoint:AccessPoint"
+SWITCHES = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
+RULE = "all four switches are on"
+REMEDY = "set it to true"
+
+_BUCKET = {"type": BUCKETS[0], "name": "corpus", "props": {"bucket": "atlas-corpus"}}
+
+
+@stack_rule(
+    "bucket-public-access-blocked",
+    group="security",
+    title="Buckets block public access",
+    why="One ACL or policy statement makes a bucket public; with the block in place neither has an effect.",
+    fix="Add an `aws:s3/bucketPublicAccessBlock` with all four switches true for each bucket.",
+    severity="critical",
+    framework=fsbp("S3.8"),
+    types=(*BUCKETS, *BLOCK, ACCOUNT_BLOCK, ACCESS_POINT),
+    passes=Example(
+        (
+            _BUCKET,
+            {
+                "type": BLOCK[0],
+                "name": "block",
+                "props": {"bucket": "atlas-corpus", **dict.fromkeys(SWITCHES, True)},
+            },
+        )
+    ),
+    fails=Example((_BUCKET,)),
+)
+def bucket_public_access_blocked(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """Buckets without a block, blocks of buckets and accounts, and access points with one of their own."""
+    for bucket, blocks in configured(stack, BLOCK):
+        if not blocks:
+            yield Violation(
+                "nothing blocks public access to it, and every bucket blocks it",
+                "add an aws:s3/bucketPublicAccessBlock for it, with all four switches true",
+                urn=bucket.urn,
+            )
+    for block in map(declared, stack.of_type(*BLOCK, ACCOUNT_BLOCK)):
+        for switch in SWITCHES:
+            yield from require(block, switch, is_on, RULE, REMEDY)
+    for point in map(declared, stack.of_type(ACCESS_POINT)):
+        if point.get("publicAccessBlockConfiguration") is not None:
+            for switch in SWITCHES:
+                yield from require(
+                    point,
+                    f"publicAccessBlockConfiguration.{switch}",
+                    lambda value: value is None or is_on(value),
+                    RULE,
+                    REMEDY,
+                )

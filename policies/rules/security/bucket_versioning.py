@@ -1,0 +1,89 @@
+"""What a bucket keeps for good can be had back after it was overwritten or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import BUCKETS
+from policies.rules.security._buckets import LIFECYCLE, VERSIONING, configured
+from policies.rules.security._frameworks import security_hub
+from policies.rules.security._properties import ignored, is_on, require
+
+
+class Temporary(Settings):
+    """Which buckets may do without."""
+
+    expiring: bool = Field(
+        True, description="Whether a bucket whose objects all expire may be without versioning"
+    )
+
+
+_BUCKET = {"type": BUCKETS[0], "name": "models", "props": {"bucket": "atlas-models"}}
+
+
+@stack_rule(
+    "bucket-versioning",
+    group="security",
+    title="Buckets that keep data have versioning",
+    why="A job that writes to the wrong prefix, or a stolen role, overwrites checkpoints and data sets; "
+    "versions bring them back. Objects that expire anyway need none.",
+    fix="Add an `aws:s3/bucketVersioning` with `status: Enabled` (fleet file: bucket.versioning), or let "
+    "all objects expire (bucket.expire_after).",
+    severity="medium",
+    framework=security_hub("S3.14"),
+    types=(*BUCKETS, *VERSIONING, *LIFECYCLE),
+    settings=Temporary,
+    passes=Example(
+        (
+            _BUCKET,
+            {
+                "type": VERSIONING[0],
+                "name": "versions",
+                "props": {"bucket": "atlas-models", "versioningConfiguration": {"status": "Enabled"}},
+            },
+        )
+    ),
+    fails=Example((_BUCKET,)),
+)
+def bucket_versioning(stack: Stack, context: Context[Temporary]) -> Iterator[Violation]:
+    """Each bucket with its versioning and its lifecycle."""
+    lifecycles = {bucket.urn: found for bucket, found in configured(stack, LIFECYCLE)}
+    for bucket, versions in configured(stack, VERSIONING):
+        if context.settings.expiring and any(_expires(each) for each in lifecycles[bucket.urn]):
+            continue
+        path = "versioningConfiguration.status"
+        for each in versions:
+            yield from require(
+                each, path, lambda value: value == "Enabled", "versions are kept", "set it to Enabled"
+            )
+        if not versions and not is_on(bucket.get("versioning.enabled")):
+            yield Violation(
+                "it keeps no versions, and its objects do not expire either",
+                "add an aws:s3/bucketVersioning for it (fleet file: bucket.versioning: true)",
+                urn=bucket.urn,
+                prop="versioning",
+            )
+        elif not versions and bucket.ignores("versioning"):
+            yield ignored(bucket, "versioning", "versions are kept")
+
+
+def _expires(lifecycle: Resource) -> bool:
+    """Whether all objects of the bucket expire."""
+    for path, _ in lifecycle.items("rules"):
+        days = lifecycle.get(f"{path}.expiration.days")
+        prefix = lifecycle.get(f"{path}.filter.prefix", "")
+        whole = prefix == "" and lifecycle.get(f"{path}.prefix", "") == ""
+        narrower = any(
+            lifecycle.get(f"{path}.filter.{each}") is not None
+            for each in ("tag", "and", "objectSizeGreaterThan", "objectSizeLessThan")
+        )
+        status = lifecycle.get(f"{path}.status")
+        if whole and not narrower and status == "Enabled" and isinstance(days, (int, float)) and days > 0:
+            return True
+    return False

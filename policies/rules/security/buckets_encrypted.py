@@ -1,0 +1,84 @@
+"""Every bucket says how it encrypts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import BUCKETS
+from policies.rules.security._buckets import ENCRYPTION, configured
+from policies.rules.security._frameworks import security_hub
+from policies.rules.security._properties import require
+
+
+class Algorithms(Settings):
+    """What a bucket may encrypt with."""
+
+    algorithms: tuple[str, ...] = Field(
+        ("aws:kms", "aws:kms:dsse", "AES256"),
+        description="Values of sseAlgorithm; without AES256, S3's own keys are not enough",
+    )
+
+
+BUCKET = BUCKETS[0]
+_BUCKET = {"type": BUCKET, "name": "corpus", "props": {"bucket": "atlas-corpus"}}
+
+
+@stack_rule(
+    "buckets-encrypted",
+    group="security",
+    title="Buckets state their default encryption",
+    why="S3 encrypts new objects with keys of its own unless a bucket says otherwise; with a KMS key, "
+    "reading needs a permission on the key besides the one on the bucket, and that can be withdrawn.",
+    fix="Add an `aws:s3/bucketServerSideEncryptionConfiguration` with `sseAlgorithm: aws:kms`.",
+    severity="medium",
+    framework=security_hub("S3.17"),
+    types=(*BUCKETS, *ENCRYPTION),
+    settings=Algorithms,
+    passes=Example(
+        (
+            _BUCKET,
+            {
+                "type": ENCRYPTION[0],
+                "name": "encryption",
+                "props": {
+                    "bucket": "atlas-corpus",
+                    "rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms"}}],
+                },
+            },
+        )
+    ),
+    fails=Example((_BUCKET,)),
+)
+def buckets_encrypted(stack: Stack, context: Context[Algorithms]) -> Iterator[Violation]:
+    """The bucket's own configuration, or the resource that configures it."""
+    allowed = context.settings.algorithms
+    for bucket, configurations in configured(stack, ENCRYPTION):
+        inline = "serverSideEncryptionConfiguration"
+        paths: list[tuple[Resource, str]] = []
+        if bucket.get(inline) is not None:
+            paths.append((bucket, f"{inline}.rule"))
+        for each in configurations:
+            rules = [path for path, _ in each.items("rules")]
+            paths += [(each, path) for path in rules or ["rules[0]"]]
+        if not paths:
+            yield Violation(
+                "nothing says how it encrypts, and every bucket states its default encryption",
+                "add an aws:s3/bucketServerSideEncryptionConfiguration for it",
+                urn=bucket.urn,
+                prop=inline,
+            )
+        for resource, path in paths:
+            algorithm = f"{path}.applyServerSideEncryptionByDefault.sseAlgorithm"
+            yield from require(
+                resource,
+                algorithm,
+                lambda value: value in allowed,
+                f"{' or '.join(allowed)} is asked for",
+                f"set sseAlgorithm to {allowed[0]}",
+            )

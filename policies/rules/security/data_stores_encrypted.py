@@ -1,0 +1,54 @@
+"""Image repositories, tables, databases and backup vaults are encrypted with a key of the customer's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from policies.rules.security._properties import is_on, require, require_key
+
+REPOSITORY = "aws:ecr/repository:Repository"
+TABLE = "aws:dynamodb/table:Table"
+VAULT = "aws:backup/vault:Vault"
+DATABASES = ("aws:rds/instance:Instance", "aws:rds/cluster:Cluster")
+
+_FLAGS = {TABLE: "serverSideEncryption.enabled", **dict.fromkeys(DATABASES, "storageEncrypted")}
+_KEYS = {
+    REPOSITORY: "encryptionConfigurations[0].kmsKey",
+    TABLE: "serverSideEncryption.kmsKeyArn",
+    VAULT: "kmsKeyArn",
+    **dict.fromkeys(DATABASES, "kmsKeyId"),
+}
+
+
+@stack_rule(
+    "data-stores-encrypted",
+    group="security",
+    title="Repositories, tables, databases and backup vaults are encrypted with a key of yours",
+    why="They hold images with code, accounting of jobs and copies of file systems; AWS's own keys "
+    "cannot be withdrawn from anybody.",
+    fix="Name a KMS key: `encryptionConfigurations`, `serverSideEncryption`, `kmsKeyArn` or `kmsKeyId`.",
+    severity="medium",
+    types=tuple(_KEYS),
+    passes=Example(({"type": VAULT, "props": {"kmsKeyArn": "arn:aws:kms:us-east-1:1:key/k"}},)),
+    fails=Example(({"type": VAULT, "props": {"name": "atlas"}},)),
+)
+def data_stores_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """Each of the types, by the property that names its key."""
+    for store in map(declared, stack.of_type(*_KEYS)):
+        if store.type in _FLAGS:
+            yield from require(store, _FLAGS[store.type], is_on, "it is encrypted", "set it to true")
+        if store.type == REPOSITORY:
+            yield from require(
+                store,
+                "encryptionConfigurations[0].encryptionType",
+                lambda value: value in ("KMS", "KMS_DSSE"),
+                "KMS is asked for",
+                "set it to KMS",
+            )
+        yield from require_key(
+            stack, store, _KEYS[store.type], "a key of yours is asked for", "name a KMS key there"
+        )

@@ -1,0 +1,78 @@
+"""The default security group of every VPC is taken over and has no rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.resource import is_unknown
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import VPC
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._groups import ALONE, DEFAULT_GROUP, GROUPS, TYPES, rules
+from policies.rules.security._properties import ignored
+
+DEFAULT_VPC = "aws:ec2/defaultVpc:DefaultVpc"
+_VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
+
+
+@stack_rule(
+    "default-security-group-closed",
+    group="security",
+    title="The default security group of a VPC is closed",
+    why="Whatever is launched without a security group lands in the default one, which lets its members "
+    "do anything to each other and out to the world.",
+    fix="Add an `aws:ec2/defaultSecurityGroup` without rules for each VPC.",
+    severity="high",
+    framework=fsbp("EC2.2"),
+    types=(VPC, DEFAULT_VPC, *TYPES),
+    passes=Example(
+        (
+            _VPC,
+            {"type": DEFAULT_GROUP, "name": "closed", "props": {}, "depends": {"vpcId": ["vpc"]}},
+        )
+    ),
+    fails=Example((_VPC,)),
+)
+def default_security_group_closed(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """VPCs without such a resource, and default groups with rules, inline or of their own."""
+    for vpc in stack.of_type(VPC, DEFAULT_VPC):
+        if not any(stack.referrers(vpc, "vpcId", DEFAULT_GROUP)):
+            yield Violation(
+                "its default security group is as AWS made it, with rules, and it has to have none",
+                "add an aws:ec2/defaultSecurityGroup without rules for it",
+                urn=vpc.urn,
+            )
+    for group in map(declared, stack.of_type(DEFAULT_GROUP)):
+        for prop in ("ingress", "egress"):
+            value = group.get(prop)
+            if value is not None and (is_unknown(value) or len(value) > 0):
+                yield Violation(
+                    f"{prop} is {group.show(prop)}, and the default security group has no rule",
+                    f"leave {prop} out",
+                    urn=group.urn,
+                    prop=prop,
+                    unknown=is_unknown(value),
+                )
+            elif group.ignores(prop):
+                yield ignored(group, prop, "the default security group has no rule")
+    defaults = {each.urn for each in stack.of_type(DEFAULT_GROUP)}
+    for rule in rules(stack):
+        if rule.resource.type in ALONE and rule.group in defaults:
+            yield _added(rule.resource.urn)
+    for each in stack.of_type(*ALONE):
+        # `vpc.defaultSecurityGroupId`: computed from a VPC and from no group.
+        named = {found.type for found in stack.references(each, "securityGroupId")}
+        if named & {VPC, DEFAULT_VPC} and not named & set(GROUPS):
+            yield _added(each.urn)
+
+
+def _added(urn: str) -> Violation:
+    return Violation(
+        "securityGroupId is the default security group's, which has no rule",
+        "put the rule on a security group of its own",
+        urn=urn,
+        prop="securityGroupId",
+    )

@@ -1,0 +1,145 @@
+"""Every EBS volume that a stack makes, or lets EC2 make at a launch, is encrypted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import (
+    INSTANCE,
+    LAUNCH_CONFIGURATION,
+    LAUNCH_TEMPLATE,
+    NODE_GROUP,
+    SPOT_FLEET,
+    SPOT_INSTANCE_REQUEST,
+    VOLUME,
+)
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._properties import is_off, is_on, region_of, require, require_key
+
+DEFAULT = "aws:ebs/encryptionByDefault:EncryptionByDefault"
+SNAPSHOT_COPY = "aws:ebs/snapshotCopy:SnapshotCopy"
+MACHINES = (INSTANCE, SPOT_INSTANCE_REQUEST, LAUNCH_CONFIGURATION)
+RULE = "every volume is encrypted"
+REMEDY = "set it to true"
+
+
+class Volumes(Settings):
+    """Which volumes need more than encryption, and which devices are roots."""
+
+    volume_key: bool = Field(
+        True, description="Volumes that stand alone, and keep data, need a key of yours rather than AWS's"
+    )
+    root_devices: tuple[str, ...] = Field(
+        ("/dev/xvda", "/dev/sda1"), description="Names of root devices; a launch template has to map one"
+    )
+
+
+@stack_rule(
+    "ebs-encrypted",
+    group="security",
+    title="EBS volumes are encrypted",
+    why="Nodes keep checkpoints, credentials and container layers on their disks, and a snapshot of an "
+    "unencrypted volume can be read by whoever gets a copy. A launch template that says nothing of the "
+    "root device takes what the image has, which is unencrypted for AWS's own images.",
+    fix="Map the root device in the launch template with `ebs.encrypted: true`, set `encrypted: true` on "
+    "volumes, or turn on `aws:ebs/encryptionByDefault` for the region.",
+    severity="high",
+    framework=fsbp("EC2.3"),
+    types=(*MACHINES, LAUNCH_TEMPLATE, NODE_GROUP, SPOT_FLEET, VOLUME, DEFAULT, SNAPSHOT_COPY),
+    settings=Volumes,
+    passes=Example(
+        (
+            {
+                "type": LAUNCH_TEMPLATE,
+                "props": {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true"}}]},
+            },
+        )
+    ),
+    fails=Example(
+        (
+            {
+                "type": LAUNCH_TEMPLATE,
+                "props": {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": 200}}]},
+            },
+        )
+    ),
+)
+def ebs_encrypted(stack: Stack, context: Context[Volumes]) -> Iterator[Violation]:
+    """Volumes, snapshot copies, and the block devices of whatever launches instances."""
+    by_default: set[object] = set()
+    for each in map(declared, stack.of_type(DEFAULT)):
+        region = region_of(each, context.around)
+        found = list(
+            require(each, "enabled", lambda value: value is None or is_on(value), RULE, "leave it enabled")
+        )
+        yield from found
+        if not found and not is_unknown(region):
+            by_default.add(region)
+    for resource in map(declared, stack.of_type(VOLUME)):
+        yield from require(resource, "encrypted", is_on, RULE, REMEDY)
+        if context.settings.volume_key:
+            yield from require_key(
+                stack, resource, "kmsKeyId", "a volume needs a key of yours", "name a KMS key in kmsKeyId"
+            )
+    for resource in map(declared, stack.of_type(SNAPSHOT_COPY)):
+        yield from require(resource, "encrypted", is_on, RULE, REMEDY)
+    for resource in map(declared, stack.of_type(LAUNCH_TEMPLATE, *MACHINES, SPOT_FLEET, NODE_GROUP)):
+        encrypted = region_of(resource, context.around) in by_default
+        yield from _launcher(resource, encrypted, context.settings.root_devices)
+
+
+def _launcher(resource: Resource, by_default: bool, roots: Sequence[str]) -> Iterator[Violation]:
+    if resource.type == LAUNCH_TEMPLATE:
+        yield from _mappings(resource, by_default, roots)
+    elif resource.type == NODE_GROUP:
+        if resource.get("launchTemplate") is None and not by_default:
+            yield _no_root(resource, "launchTemplate", "EKS's own launch template does not encrypt")
+    elif resource.type == SPOT_FLEET:
+        for path, _ in resource.items("launchSpecifications"):
+            yield from _machine(resource, f"{path}.", "rootBlockDevices[0]", by_default)
+    else:
+        yield from _machine(resource, "", "rootBlockDevice", by_default)
+
+
+def _mappings(resource: Resource, by_default: bool, roots: Sequence[str]) -> Iterator[Violation]:
+    root = by_default
+    for path, mapping in resource.items("blockDeviceMappings"):
+        name = resource.get(f"{path}.deviceName")
+        root = root or name in roots
+        if is_unknown(mapping) or resource.get(f"{path}.ebs") is not None:
+            yield from _device(resource, f"{path}.ebs.encrypted", by_default)
+    if not root:
+        yield _no_root(resource, "blockDeviceMappings", "no root device is mapped")
+
+
+def _machine(resource: Resource, prefix: str, root: str, by_default: bool) -> Iterator[Violation]:
+    for path, _ in resource.items(f"{prefix}ebsBlockDevices"):
+        yield from _device(resource, f"{path}.encrypted", by_default)
+    # What an instance launches from a template takes its devices from there, where they are judged.
+    if resource.get(f"{prefix}{root}") is not None:
+        yield from _device(resource, f"{prefix}{root}.encrypted", by_default)
+    elif resource.get("launchTemplate") is None and not by_default:
+        yield _no_root(resource, f"{prefix}{root}", "nothing is said of the root device")
+
+
+def _device(resource: Resource, path: str, by_default: bool) -> Iterator[Violation]:
+    if by_default and not is_off(resource.get(path)):
+        return
+    yield from require(resource, path, is_on, RULE, REMEDY)
+
+
+def _no_root(resource: Resource, path: str, why: str) -> Violation:
+    return Violation(
+        f"{path} is {resource.show(path)}: {why}, and the root volume is then as the image has it",
+        "map the root device (/dev/xvda or /dev/sda1) with encrypted true",
+        urn=resource.urn,
+        prop=path,
+        unknown=is_unknown(resource.get(path)),
+    )

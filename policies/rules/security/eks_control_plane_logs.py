@@ -1,0 +1,47 @@
+"""EKS writes the control plane's logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.policy.types import CLUSTER
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._properties import require
+
+ALL = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+
+
+class Logs(Settings):
+    """Which logs."""
+
+    types: tuple[str, ...] = Field(ALL, description="Log types that a cluster has to write")
+
+
+@resource_rule(
+    "eks-control-plane-logs",
+    group="security",
+    title="EKS clusters write all control-plane logs",
+    why="Without audit and authenticator logs nobody can tell afterwards who did what in the cluster.",
+    fix="Set `enabledClusterLogTypes` to api, audit, authenticator, controllerManager and scheduler.",
+    severity="medium",
+    framework=fsbp("EKS.8"),
+    types=(CLUSTER,),
+    settings=Logs,
+    passes=Example(({"type": CLUSTER, "props": {"enabledClusterLogTypes": list(ALL)}},)),
+    fails=Example(({"type": CLUSTER, "props": {"enabledClusterLogTypes": ["api"]}},)),
+)
+def eks_control_plane_logs(resource: Resource, context: Context[Logs]) -> Iterator[Violation]:
+    """Each cluster."""
+    wanted = set(context.settings.types)
+    yield from require(
+        resource,
+        "enabledClusterLogTypes",
+        lambda value: isinstance(value, (list, tuple)) and wanted <= {str(each) for each in value},
+        f"{', '.join(context.settings.types)} are asked for",
+        "name all of them",
+    )

@@ -1,0 +1,116 @@
+"""The Kubernetes API is reached from the network itself, and from the internet by named networks at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.policy.types import CLUSTER
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._networks import Network, network, world
+from policies.rules.security._properties import ignored, is_off, is_on, require
+
+ACCESS = "vpcConfig.endpointPublicAccess"
+CIDRS = "vpcConfig.publicAccessCidrs"
+
+
+class Endpoint(Settings):
+    """Whether the endpoint may be public at all."""
+
+    restricted_public: bool = Field(
+        True, description="Whether a public endpoint is fine that only named networks reach"
+    )
+
+
+@resource_rule(
+    "eks-endpoint-private",
+    group="security",
+    title="The Kubernetes API is private, or restricted to named networks",
+    why="Whoever reaches the API server can try stolen tokens and its next vulnerability. EKS makes the "
+    "endpoint public, and open to everybody, unless it is told not to.",
+    fix="Set `vpcConfig.endpointPublicAccess: false` and `endpointPrivateAccess: true`, or name the "
+    "networks in `publicAccessCidrs` (fleet file: kubernetes.public_cidrs).",
+    severity="critical",
+    framework=fsbp("EKS.1"),
+    types=(CLUSTER,),
+    settings=Endpoint,
+    passes=Example(
+        (
+            {
+                "type": CLUSTER,
+                "props": {"vpcConfig": {"endpointPublicAccess": False, "endpointPrivateAccess": True}},
+            },
+        )
+    ),
+    fails=Example(
+        (
+            {
+                "type": CLUSTER,
+                "props": {
+                    "vpcConfig": {
+                        "endpointPublicAccess": True,
+                        "endpointPrivateAccess": True,
+                        "publicAccessCidrs": ["0.0.0.0/1", "128.0.0.0/1"],
+                    }
+                },
+            },
+        )
+    ),
+)
+def eks_endpoint_private(resource: Resource, context: Context[Endpoint]) -> Iterator[Violation]:
+    """Each cluster: unset is public and open to the world."""
+    yield from require(
+        resource,
+        "vpcConfig.endpointPrivateAccess",
+        is_on,
+        "nodes reach the API from inside the network",
+        "set it to true",
+    )
+    access = resource.get(ACCESS)
+    if is_off(access):
+        if resource.ignores(ACCESS):
+            yield ignored(resource, ACCESS, "the endpoint stays private")
+        return
+    if is_unknown(access) or not is_on(access) or not context.settings.restricted_public:
+        yield Violation(
+            f"{ACCESS} is {resource.show(ACCESS)}, and the endpoint is private",
+            "set it to false",
+            prop=ACCESS,
+            unknown=is_unknown(access),
+        )
+        return
+    yield from _restricted(resource)
+
+
+def _restricted(resource: Resource) -> Iterator[Violation]:
+    named: list[Network] = []
+    for path, cidr in resource.items(CIDRS):
+        block = network(cidr) if isinstance(cidr, str) else None
+        if block is None:
+            yield Violation(
+                f"{path} is {resource.show(path)}, and the networks that reach the endpoint are named",
+                "write a CIDR block",
+                prop=path,
+                unknown=is_unknown(cidr),
+            )
+        else:
+            named.append(block)
+    if resource.get(CIDRS) is None or resource.get(CIDRS) == []:
+        yield Violation(
+            f"{CIDRS} is {resource.show(CIDRS)}, which EKS takes as 0.0.0.0/0",
+            "name the networks that may reach the endpoint, or set endpointPublicAccess to false",
+            prop=CIDRS,
+        )
+    widest = world(named)
+    if widest is not None:
+        yield Violation(
+            f"{CIDRS} is {resource.show(CIDRS)}, which together opens {widest}: that is the world",
+            "name the networks that may reach the endpoint, or set endpointPublicAccess to false",
+            prop=CIDRS,
+        )
+    if resource.ignores(CIDRS):
+        yield ignored(resource, CIDRS, "only named networks reach the endpoint")

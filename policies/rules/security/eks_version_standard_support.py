@@ -1,0 +1,72 @@
+"""A cluster's version of Kubernetes is in standard support, and does not slip out of it unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.policy.types import CLUSTER
+from policies.rules.security._eks_calendar import CALENDAR, version_of
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._properties import require
+
+
+class Notice(Settings):
+    """How early to tell, and whether extended support is wanted."""
+
+    days: int = Field(0, ge=0, description="Days before the end of standard support to tell already")
+    extended: bool = Field(False, description="Whether extended support, at its price, is meant")
+
+
+@resource_rule(
+    "eks-version-standard-support",
+    group="security",
+    title="Clusters run a version in standard support",
+    why="After 14 months a version of Kubernetes is in extended support: the cluster costs six times as "
+    "much, and when that ends EKS upgrades it without asking. The end comes by the calendar alone, so "
+    "this rule advises: nothing that was fine yesterday may fail today.",
+    fix="Name a newer version, and set `upgradePolicy.supportType: STANDARD`.",
+    severity="low",
+    enforcement="advisory",
+    framework=fsbp("EKS.2"),
+    types=(CLUSTER,),
+    settings=Notice,
+    passes=Example(
+        ({"type": CLUSTER, "props": {"version": "1.35", "upgradePolicy": {"supportType": "STANDARD"}}},)
+    ),
+    fails=Example(
+        ({"type": CLUSTER, "props": {"version": "1.31", "upgradePolicy": {"supportType": "STANDARD"}}},)
+    ),
+)
+def eks_version_standard_support(resource: Resource, context: Context[Notice]) -> Iterator[Violation]:
+    """Each cluster whose version the calendar has; others are for `eks-version-offered`."""
+    if context.settings.extended:
+        return
+    yield from require(
+        resource,
+        "upgradePolicy.supportType",
+        lambda value: value == "STANDARD",
+        "STANDARD keeps a cluster out of extended support",
+        "set it to STANDARD",
+    )
+    version = version_of(resource.get("version"))
+    support = CALENDAR.get(version) if version is not None else None
+    today = context.around.now.date()
+    if support is None or support.standard is None:
+        return
+    left = (support.standard - today).days
+    if left < context.settings.days or left < 0:
+        past = support.extended is not None and today > support.extended
+        state = f"extended support ended on {support.extended}" if past else "it is in extended support since"
+        if left >= 0:
+            state = "standard support ends in"
+        when = f"{left} days" if left >= 0 else str(support.standard)
+        yield Violation(
+            f"version is {resource.show('version')}, and {state}{'' if past else f' {when}'}",
+            "name a newer version; upgrade one minor version at a time",
+            prop="version",
+        )

@@ -1,0 +1,61 @@
+"""File systems are encrypted with a key of the customer's, where AWS lets one choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import LUSTRE
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._properties import is_on, require, require_key
+
+EFS = "aws:efs/fileSystem:FileSystem"
+OTHERS = (
+    "aws:fsx/ontapFileSystem:OntapFileSystem",
+    "aws:fsx/openZfsFileSystem:OpenZfsFileSystem",
+    "aws:fsx/windowsFileSystem:WindowsFileSystem",
+    "aws:fsx/fileCache:FileCache",
+    EFS,
+)
+RULE = "a file system that keeps data needs a key of yours"
+REMEDY = "name a KMS key in kmsKeyId"
+
+
+@stack_rule(
+    "file-systems-encrypted",
+    group="security",
+    title="File systems are encrypted with a key of yours",
+    why="Training data and checkpoints lie on shared file systems. With a key of its own, access can be "
+    "taken away from a file system and all its backups at once. Scratch file systems of FSx for Lustre "
+    "are always encrypted and take no other key than FSx's own, so they are not asked.",
+    fix="Set `kmsKeyId` (and `encrypted: true` on EFS).",
+    severity="high",
+    framework=fsbp("EFS.1"),
+    types=(LUSTRE, *OTHERS),
+    passes=Example(
+        (
+            {"type": "aws:kms/key:Key", "name": "key", "props": {}},
+            {
+                "type": LUSTRE,
+                "name": "shared",
+                "props": {"deploymentType": "PERSISTENT_2", "kmsKeyId": "arn:aws:kms:us-east-1:1:key/k"},
+                "depends": {"kmsKeyId": ["key"]},
+            },
+        )
+    ),
+    fails=Example(({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2"}},)),
+)
+def file_systems_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """FSx and EFS."""
+    for system in map(declared, stack.of_type(LUSTRE)):
+        # SCRATCH_1 is what FSx makes where no type is named.
+        kind = system.get("deploymentType", "SCRATCH_1")
+        if not (isinstance(kind, str) and kind.startswith("SCRATCH")):
+            yield from require_key(stack, system, "kmsKeyId", RULE, REMEDY)
+    for system in map(declared, stack.of_type(*OTHERS)):
+        if system.type == EFS:
+            yield from require(system, "encrypted", is_on, "EFS encrypts only when asked", "set it to true")
+        yield from require_key(stack, system, "kmsKeyId", RULE, REMEDY)

@@ -1,0 +1,86 @@
+"""Nobody has AWS's administrator policies attached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._properties import ignored
+
+ATTACHMENTS = {
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": "policyArn",
+    "aws:iam/userPolicyAttachment:UserPolicyAttachment": "policyArn",
+    "aws:iam/groupPolicyAttachment:GroupPolicyAttachment": "policyArn",
+    "aws:iam/policyAttachment:PolicyAttachment": "policyArn",
+    "aws:iam/role:Role": "managedPolicyArns",
+    "aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive": "policyArns",
+    "aws:iam/userPolicyAttachmentsExclusive:UserPolicyAttachmentsExclusive": "policyArns",
+    "aws:iam/groupPolicyAttachmentsExclusive:GroupPolicyAttachmentsExclusive": "policyArns",
+    "aws:ssoadmin/managedPolicyAttachment:ManagedPolicyAttachment": "managedPolicyArn",
+}
+EXAMPLE = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+
+
+class Policies(Settings):
+    """Which policies."""
+
+    policies: tuple[str, ...] = Field(
+        (
+            "AdministratorAccess",
+            "PowerUserAccess",
+            "IAMFullAccess",
+            "AdministratorAccess-Amplify",
+            "AmazonS3FullAccess",
+            "AmazonEC2FullAccess",
+            "AWSKeyManagementServicePowerUser",
+        ),
+        description="Names of AWS-managed policies that nothing may have",
+    )
+
+
+@resource_rule(
+    "iam-no-admin-policies",
+    group="security",
+    title="AWS's administrator policies are attached to nothing",
+    why="A role of nodes or pods with AdministratorAccess makes every job an administrator of the account.",
+    fix="Attach the policy that was made for the purpose, or write the statements that are needed.",
+    severity="critical",
+    framework=fsbp("IAM.1"),
+    types=tuple(ATTACHMENTS),
+    settings=Policies,
+    passes=Example(
+        ({"type": EXAMPLE, "props": {"policyArn": "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"}},)
+    ),
+    fails=Example(
+        ({"type": EXAMPLE, "props": {"policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"}},)
+    ),
+)
+def iam_no_admin_policies(resource: Resource, context: Context[Policies]) -> Iterator[Violation]:
+    """Attachments of every kind.
+
+    An ARN that is not known in a preview is one of this stack's policies, which `iam-no-wildcards` judges:
+    AWS's own have fixed names. `up` judges it again before it is attached.
+    """
+    forbidden = {name.lower() for name in context.settings.policies}
+    prop = ATTACHMENTS[resource.type]
+    for path, arn in resource.items(prop):
+        if is_unknown(arn):
+            if context.around.preview:
+                continue
+            wrong = True
+        else:
+            wrong = str(arn).strip().rpartition("/")[2].lower() in forbidden
+        if wrong:
+            yield Violation(
+                f"{path} is {resource.show(path)}, and nothing has an administrator's policy",
+                "attach the policy that was made for the purpose",
+                prop=path,
+                unknown=is_unknown(arn),
+            )
+    if resource.ignores(prop):
+        yield ignored(resource, prop, "nothing has an administrator's policy")

@@ -1,0 +1,120 @@
+"""No IAM policy allows whole services, or all of AWS, on all resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from policies.rules.security._attached import IDENTITY, documents
+from policies.rules.security._documents import Statement, parse
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._properties import ignored
+
+ESCALATES = ("iam:passrole", "sts:assumerole")
+"""Actions that lend the rights of another role: on all of them they are the rights of the strongest."""
+
+_NARROWS = ("iam:passedtoservice", "aws:resourcetag/gpufleet:fleet", "iam:resourcetag/gpufleet:fleet")
+
+
+class Wildcards(Settings):
+    """Which wildcards are harmless, and what becomes of text that is not known in a preview."""
+
+    reads: tuple[str, ...] = Field(
+        ("Describe*", "List*"), description="Action names that may stand beside all resources"
+    )
+    refuse_unknown: bool = Field(
+        False,
+        description="Whether a policy that is not known in a preview is refused then; else it is judged "
+        "by `up`, when the ARNs in it are known and before it is created",
+    )
+
+
+def _example(action: str, resource: str) -> Example:
+    document = {"Statement": [{"Effect": "Allow", "Action": [action], "Resource": resource}]}
+    return Example(({"type": "aws:iam/rolePolicy:RolePolicy", "props": {"policy": document}},))
+
+
+@resource_rule(
+    "iam-no-wildcards",
+    group="security",
+    title="IAM policies have no wildcard on action and resource together",
+    why="Every job on a node acts as the node's role. A statement that allows a whole service on all "
+    "resources lets one of them delete the data of all others, and iam:PassRole on all roles makes it "
+    "administrator. KMS key policies are no such statements: `*` is the key itself there.",
+    fix="Name the actions, and the ARNs that they are for.",
+    severity="high",
+    framework=fsbp("IAM.21"),
+    types=tuple(IDENTITY),
+    settings=Wildcards,
+    passes=_example("s3:GetObject", "arn:aws:s3:::atlas-corpus/*"),
+    fails=_example("s3:*", "*"),
+)
+def iam_no_wildcards(resource: Resource, context: Context[Wildcards]) -> Iterator[Violation]:
+    """Policies of roles, users and groups, inline and by themselves."""
+    reads = tuple(each.lower() for each in context.settings.reads)
+    for path, value in documents(resource, IDENTITY):
+        document = parse(value)
+        if document.error:
+            yield _violation(path, f"no policy: {document.error}", "write a policy document in JSON")
+        elif document.unknown and (context.settings.refuse_unknown or not context.around.preview):
+            yield _violation(path, "not known yet", "write ARNs that are known beforehand", unknown=True)
+        for statement in document:
+            for reason in _wrong(statement, reads):
+                yield _violation(
+                    path,
+                    f"too wide: {statement.name} {reason}",
+                    "name the actions, and the ARNs they are for",
+                )
+        if resource.ignores(path):
+            yield ignored(resource, path, "a policy has no wildcard on action and resource together")
+
+
+def _violation(path: str, what: str, remedy: str, *, unknown: bool = False) -> Violation:
+    return Violation(
+        f"{path} is {what}, and no policy has a wildcard on action and resource together",
+        remedy,
+        prop=path,
+        unknown=unknown,
+    )
+
+
+def _wrong(statement: Statement, reads: tuple[str, ...]) -> Iterator[str]:
+    if not statement.allows:
+        return
+    if statement.not_actions:
+        yield "allows everything but what NotAction names, actions of tomorrow included"
+        return
+    for action in statement.actions:
+        service, _, name = action.partition(":")
+        if not service.strip("*?"):
+            yield f"allows {action!r}, which is every action of every service"
+        elif statement.all_resources and ("*" in name or "?" in name) and not _reads(name, reads):
+            yield f"allows {action!r} on all resources"
+    for action in ESCALATES:
+        if statement.covers(action) and _every_role(statement) and not _for_a_service(statement):
+            yield f"allows {action} on all roles"
+
+
+def _reads(name: str, reads: tuple[str, ...]) -> bool:
+    """Whether the actions only read: `DescribeTags*` is in `Describe*`, `D*` is not."""
+    return any(fnmatchcase(name, read) for read in reads)
+
+
+def _every_role(statement: Statement) -> bool:
+    return statement.all_resources or any(
+        each.rpartition(":role/")[2].strip("*?/") == "" for each in statement.resources
+    )
+
+
+def _for_a_service(statement: Statement) -> bool:
+    return any(
+        condition.key in _NARROWS
+        and not condition.operator.startswith(("stringnot", "null", "forallvalues:"))
+        and all(value.strip("*? ") for value in condition.values)
+        for condition in statement.conditions
+    )

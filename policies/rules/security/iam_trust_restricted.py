@@ -1,0 +1,89 @@
+"""Roles are taken on by named principals, and not by whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from policies.rules.security._documents import Statement, parse
+from policies.rules.security._frameworks import well_architected
+from policies.rules.security._properties import ignored
+
+ROLE = "aws:iam/role:Role"
+PATH = "assumeRolePolicy"
+
+
+class Trust(Settings):
+    """What becomes of text that is not known in a preview."""
+
+    refuse_unknown: bool = Field(
+        True, description="Whether a trust policy that is not known in a preview is refused then"
+    )
+
+
+def _example(principal: dict[str, str]) -> Example:
+    document = {"Statement": [{"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}]}
+    return Example(({"type": ROLE, "props": {PATH: document}},))
+
+
+@resource_rule(
+    "iam-trust-restricted",
+    group="security",
+    title="Roles trust named principals",
+    why="A role that trusts everybody is everybody's; one that trusts an identity provider without a "
+    "condition is every user's and every repository's there.",
+    fix="Name the service, role or account in `Principal`; for an identity provider add a condition on "
+    "its `sub`.",
+    severity="critical",
+    framework=well_architected("SEC03-BP07", "sec_permissions_analyze_cross_account"),
+    types=(ROLE,),
+    settings=Trust,
+    passes=_example({"Service": "ec2.amazonaws.com"}),
+    fails=_example({"AWS": "*"}),
+)
+def iam_trust_restricted(resource: Resource, context: Context[Trust]) -> Iterator[Violation]:
+    """Each role's trust policy."""
+    document = parse(resource.get(PATH))
+    if document.error:
+        yield _violation(f"no policy: {document.error}", "write a policy document in JSON")
+    if document.unknown and (context.settings.refuse_unknown or not context.around.preview):
+        yield _violation("not known yet", "write principals that are known beforehand", unknown=True)
+    for statement in document:
+        if statement.allows:
+            for reason in _open(statement):
+                yield _violation(
+                    f"too wide: {statement.name} {reason}",
+                    "name who may take the role on, or add a condition",
+                )
+    if resource.ignores(PATH):
+        yield ignored(resource, PATH, "roles trust named principals")
+
+
+def _violation(what: str, remedy: str, *, unknown: bool = False) -> Violation:
+    return Violation(
+        f"{PATH} is {what}, and roles trust named principals", remedy, prop=PATH, unknown=unknown
+    )
+
+
+def _open(statement: Statement) -> Iterator[str]:
+    if statement.anybody and not statement.restricted:
+        yield "trusts anybody"
+    for kind, value in statement.principals:
+        if kind == "service" and not value.strip("*? "):
+            yield "trusts every service"
+        if kind == "federated" and not _named_subject(statement):
+            yield f"trusts everybody whom {value} knows"
+
+
+def _named_subject(statement: Statement) -> bool:
+    """Whether a condition names who of an identity provider is meant."""
+    return any(
+        condition.key.endswith((":sub", ":subject", ":amr", "saml:namequalifier"))
+        and condition.operator.removeprefix("foranyvalue:") in ("stringequals", "stringlike")
+        and all(value.strip("*?:/ ") not in ("", "repo") for value in condition.values)
+        for condition in statement.conditions
+    )

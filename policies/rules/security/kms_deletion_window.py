@@ -1,0 +1,57 @@
+"""A KMS key that is deleted by mistake can be had back for long enough to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from policies.rules.security._properties import is_off, require
+
+KEY = "aws:kms/key:Key"
+TYPES = (
+    KEY,
+    "aws:kms/externalKey:ExternalKey",
+    "aws:kms/replicaKey:ReplicaKey",
+    "aws:kms/replicaExternalKey:ReplicaExternalKey",
+)
+
+
+class Window(Settings):
+    """How long."""
+
+    days: int = Field(30, ge=7, le=30, description="Days between the request and the deletion at least")
+
+
+@resource_rule(
+    "kms-deletion-window",
+    group="security",
+    title="A deleted KMS key can be had back for a month",
+    why="Whatever was encrypted with a key is lost with it: file systems, their backups, buckets.",
+    fix="Leave `deletionWindowInDays` at 30, and the lock-out check on.",
+    severity="medium",
+    types=TYPES,
+    settings=Window,
+    passes=Example(({"type": KEY, "props": {"deletionWindowInDays": 30}},)),
+    fails=Example(({"type": KEY, "props": {"deletionWindowInDays": 7}},)),
+)
+def kms_deletion_window(resource: Resource, context: Context[Window]) -> Iterator[Violation]:
+    """Keys of all kinds; unset is 30 days."""
+    least = context.settings.days
+    yield from require(
+        resource,
+        "deletionWindowInDays",
+        lambda value: value is None or (isinstance(value, (int, float)) and value >= least),
+        f"{least} days is the least",
+        f"set it to {least}",
+    )
+    yield from require(
+        resource,
+        "bypassPolicyLockoutSafetyCheck",
+        lambda value: value is None or is_off(value),
+        "a policy that locks everybody out makes the key useless for ever",
+        "set it to false",
+    )

@@ -1,0 +1,61 @@
+"""KMS keys are rotated every year."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from policies.rules.security._frameworks import security_hub
+from policies.rules.security._properties import is_on, require
+
+KEY = "aws:kms/key:Key"
+EXTERNAL_KEY = "aws:kms/externalKey:ExternalKey"
+
+
+class Period(Settings):
+    """How often."""
+
+    days: int = Field(365, ge=90, le=2560, description="Days between rotations at most")
+
+
+@resource_rule(
+    "kms-rotation",
+    group="security",
+    title="KMS keys are rotated",
+    why="Rotation limits how much data one key's material protects. KMS keeps the old material for what "
+    "was encrypted with it, so nothing has to be encrypted again.",
+    fix="Set `enableKeyRotation: true`.",
+    severity="medium",
+    framework=security_hub("KMS.4"),
+    types=(KEY, EXTERNAL_KEY),
+    settings=Period,
+    passes=Example(({"type": KEY, "props": {"enableKeyRotation": True}},)),
+    fails=Example(({"type": KEY, "props": {"description": "Objects of a bucket"}},)),
+)
+def kms_rotation(resource: Resource, context: Context[Period]) -> Iterator[Violation]:
+    """Symmetric encryption keys: KMS rotates no others by itself, and none whose material is imported."""
+    most = context.settings.days
+    if resource.type == EXTERNAL_KEY:
+        yield Violation(
+            "its material is imported, and KMS does not rotate such a key by itself",
+            "use an aws:kms/key, whose material KMS makes",
+            prop="keyMaterialBase64",
+        )
+        return
+    usage = resource.get("keyUsage", "ENCRYPT_DECRYPT")
+    spec = resource.get("customerMasterKeySpec", "SYMMETRIC_DEFAULT")
+    known = isinstance(usage, str) and isinstance(spec, str)
+    if known and (usage, spec) != ("ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT"):
+        return
+    yield from require(resource, "enableKeyRotation", is_on, "a key is rotated", "set it to true")
+    yield from require(
+        resource,
+        "rotationPeriodInDays",
+        lambda value: value is None or (isinstance(value, (int, float)) and value <= most),
+        f"{most} days is the most",
+        f"set it to {most}, or leave it out (365)",
+    )

@@ -1,0 +1,53 @@
+"""Log groups say how long they keep logs, and that is long enough to look into an incident."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from policies.rules.security._frameworks import security_hub
+from policies.rules.security._properties import require
+from policies.rules.security.log_groups_encrypted import LOG_GROUP
+
+
+class Retention(Settings):
+    """How long."""
+
+    days: int = Field(365, ge=1, description="Days at least; 0 in a log group keeps its logs for ever")
+    forever: bool = Field(False, description="Whether logs may be kept for ever")
+
+
+@resource_rule(
+    "log-retention",
+    group="security",
+    title="Logs are kept for a stated time",
+    why="A break-in is found months later on average, and logs that are kept for ever are a bill that "
+    "only grows.",
+    fix="Set `retentionInDays`.",
+    severity="low",
+    framework=security_hub("CloudWatch.16"),
+    types=(LOG_GROUP,),
+    settings=Retention,
+    passes=Example(({"type": LOG_GROUP, "props": {"retentionInDays": 365}},)),
+    fails=Example(({"type": LOG_GROUP, "props": {"retentionInDays": 7}},)),
+)
+def log_retention(resource: Resource, context: Context[Retention]) -> Iterator[Violation]:
+    """Each log group."""
+    least, forever = context.settings.days, context.settings.forever
+
+    def enough(value: object) -> bool:
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return value is None and forever
+        return forever if value == 0 else value >= least
+
+    yield from require(
+        resource,
+        "retentionInDays",
+        enough,
+        f"logs are kept for {least} days or longer, and for a stated time",
+        f"set it to {least}",
+    )

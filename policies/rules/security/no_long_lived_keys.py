@@ -1,0 +1,42 @@
+"""No access keys, passwords or users: people and jobs get credentials that end by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from policies.rules.security._frameworks import well_architected
+
+KINDS = {
+    "aws:iam/accessKey:AccessKey": "an access key",
+    "aws:iam/userLoginProfile:UserLoginProfile": "a password",
+    "aws:iam/user:User": "an IAM user",
+    "aws:iam/serviceSpecificCredential:ServiceSpecificCredential": "a service's password",
+    "aws:iam/sshKey:SshKey": "an SSH key of an IAM user",
+    "aws:iam/signingCertificate:SigningCertificate": "a signing certificate of an IAM user",
+    "aws:lightsail/bucketAccessKey:BucketAccessKey": "a bucket's access key",
+}
+
+
+@resource_rule(
+    "no-long-lived-keys",
+    group="security",
+    title="There are no long-lived credentials",
+    why="An access key works until somebody deletes it, from anywhere, and its secret lies in the stack's "
+    "state and in every shell history that it was pasted into.",
+    fix="Use roles: EKS Pod Identity for pods, instance profiles for nodes, IAM Identity Center for people, "
+    "OIDC for CI.",
+    severity="critical",
+    framework=well_architected("SEC02-BP02", "sec_identities_unique"),
+    types=tuple(KINDS),
+    passes=Example(({"type": "aws:iam/role:Role", "props": {}},)),
+    fails=Example(({"type": "aws:iam/accessKey:AccessKey", "props": {"user": "ci"}},)),
+)
+def no_long_lived_keys(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+    """Whatever is of one of these types."""
+    yield Violation(
+        f"{KINDS[resource.type]} does not end by itself, and all credentials do",
+        "use a role instead",
+    )

@@ -1,0 +1,72 @@
+"""SSH and remote desktop are not open to the world, by no rule, whatever else is allowed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import SECURITY_GROUP_INGRESS
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._groups import TYPES, Rule, rules
+from policies.rules.security._networks import Network, world
+
+
+class AdminPorts(Settings):
+    """Which ports."""
+
+    ports: tuple[int, ...] = Field(
+        (22, 3389, 2049, 988, 6443, 10250, 6817, 6818, 6819, 8888),
+        description="SSH, RDP, NFS, Lustre, Kubernetes, kubelet, Slurm and Jupyter unless said otherwise",
+    )
+
+
+@stack_rule(
+    "no-open-admin-ports",
+    group="security",
+    title="Ports of administration and storage are never open to the world",
+    why="SSH, RDP, kubelet, Slurm, Jupyter and file systems give a shell or the data to whoever gets past "
+    "one password. This rule stays where `no-open-ingress` allows ports or is switched off.",
+    fix="Use Session Manager, or name the networks that administrators come from.",
+    severity="critical",
+    framework=fsbp("EC2.19"),
+    types=TYPES,
+    settings=AdminPorts,
+    passes=Example(
+        (
+            {
+                "type": SECURITY_GROUP_INGRESS,
+                "props": {"ipProtocol": "tcp", "fromPort": 22, "toPort": 22, "cidrIpv4": "203.0.113.0/24"},
+            },
+        )
+    ),
+    fails=Example(({"type": SECURITY_GROUP_INGRESS, "props": {"ipProtocol": "-1", "cidrIpv6": "::/0"}},)),
+)
+def no_open_admin_ports(stack: Stack, context: Context[AdminPorts]) -> Iterator[Violation]:
+    """Each port with all rules of a group that cover it; unknown networks are for `no-open-ingress`."""
+    found: dict[tuple[str, int], list[Rule]] = defaultdict(list)
+    for rule in rules(stack):
+        if rule.direction == "ingress" and rule.networks:
+            for port in context.settings.ports:
+                if rule.covers(port):
+                    found[(rule.group or rule.resource.urn, port)].append(rule)
+    told: dict[tuple[str, str], tuple[Rule, Network, list[int]]] = {}
+    for (_, port), covering in found.items():
+        widest = world(block for rule in covering for _, block in rule.networks)
+        if widest is not None:
+            rule = covering[-1]
+            key = (rule.resource.urn, rule.path)
+            told.setdefault(key, (rule, widest, []))[2].append(port)
+    for rule, block, ports in told.values():
+        where = rule.networks[0][0]
+        yield Violation(
+            f"{where} is {rule.resource.show(where)}, which opens port {', '.join(map(str, ports))} to "
+            f"{block}: that is the world",
+            "name the networks that administrators come from, or use Session Manager",
+            urn=rule.resource.urn,
+            prop=where,
+        )

@@ -1,0 +1,103 @@
+"""No security group lets the world in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import SECURITY_GROUP_INGRESS
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._groups import TYPES, Rule, rules
+from policies.rules.security._networks import world
+from policies.rules.security._properties import ignored
+
+
+class Ports(Settings):
+    """What may be open."""
+
+    ports: tuple[int, ...] = Field((), description="Ports that may be open to the world, each by itself")
+    prefix_lists: bool = Field(
+        False, description="Whether prefix lists from outside the stack count as named networks"
+    )
+
+
+@stack_rule(
+    "no-open-ingress",
+    group="security",
+    title="No security group is open to the world",
+    why="GPU nodes are reached through the cluster, a login node or Session Manager; what the world can "
+    "reach is scanned within minutes. Both halves of the address space are the world too, and so is "
+    "each of them.",
+    fix="Name the networks or the security groups that need to connect.",
+    severity="high",
+    framework=fsbp("EC2.18"),
+    types=TYPES,
+    settings=Ports,
+    passes=Example(
+        ({"type": SECURITY_GROUP_INGRESS, "props": {"ipProtocol": "tcp", "cidrIpv4": "10.0.0.0/8"}},)
+    ),
+    fails=Example(
+        (
+            {
+                "type": SECURITY_GROUP_INGRESS,
+                "props": {"ipProtocol": "tcp", "fromPort": 443, "toPort": 443, "cidrIpv4": "0.0.0.0/0"},
+            },
+        )
+    ),
+)
+def no_open_ingress(stack: Stack, context: Context[Ports]) -> Iterator[Violation]:
+    """Inline rules, rules of either stand-alone type, and the prefix lists that they name."""
+    settings = context.settings
+    together: dict[tuple[object, ...], list[Rule]] = defaultdict(list)
+    for rule in rules(stack):
+        if rule.direction == "ingress" and not rule.within(settings.ports):
+            yield from _by_itself(rule, settings)
+            together[(rule.group or rule.resource.urn, rule.ports)].append(rule)
+    for same in together.values():
+        if len(same) > 1 and not any(_open(rule) for rule in same):
+            widest = world(block for rule in same for _, block in rule.networks)
+            if widest is not None:
+                names = ", ".join(sorted({rule.resource.name for rule in same}))
+                yield Violation(
+                    f"{names} together open {same[0].ports} to {widest}: that is the world",
+                    "name the networks that need to connect",
+                    urn=same[-1].resource.urn,
+                    prop=same[-1].networks[-1][0],
+                )
+
+
+def _open(rule: Rule) -> bool:
+    return world(block for _, block in rule.networks) is not None
+
+
+def _by_itself(rule: Rule, settings: Ports) -> Iterator[Violation]:
+    resource = rule.resource
+    widest = world(block for _, block in rule.networks)
+    if widest is not None:
+        where = rule.networks[0][0]
+        yield Violation(
+            f"{where} is {resource.show(where)}, which opens {rule.ports} to {widest}: that is the world",
+            "name the networks or security groups that need to connect",
+            urn=resource.urn,
+            prop=where,
+        )
+    for where in rule.unclear:
+        if settings.prefix_lists and "refixList" in where:
+            continue
+        yield Violation(
+            f"{where} is {resource.show(where)}, so nobody can tell whom it lets in, and no group is open "
+            "to the world",
+            "write networks that are known beforehand, or refer to a security group or a prefix list of "
+            "this stack",
+            urn=resource.urn,
+            prop=where,
+            unknown=True,
+        )
+    prop = rule.path or (rule.networks[0][0] if rule.networks else "")
+    if prop and resource.ignores(prop):
+        yield ignored(resource, prop, "no group is open to the world")

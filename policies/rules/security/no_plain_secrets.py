@@ -1,0 +1,92 @@
+"""No credential stands in user data, tags, environment variables or any other plain property."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.policy.types import LAUNCH_TEMPLATE
+from policies.rules.security._frameworks import well_architected
+
+_MARKS = (
+    "AKIA",
+    "ASIA",
+    "PRIVATE KEY",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "hf_",
+    "secret_access_key",
+    "xox",
+    "nvapi-",
+)
+_SECRET = re.compile(
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|\bgh[po]_[0-9A-Za-z]{36}\b|\bgithub_pat_[0-9A-Za-z_]{50,}"
+    r"|\bhf_[0-9A-Za-z]{30,}\b|\bxox[abprs]-[0-9A-Za-z-]{10,}|\bnvapi-[0-9A-Za-z_-]{40,}"
+    r"|secret_access_key\s*[=:]\s*['\"]?[0-9A-Za-z/+]{40}",
+)
+_NAMED = {"AKIA": "an AWS access key", "ASIA": "an AWS access key", "-----": "a private key"}
+READABLE = ("userData", "userDataBase64", "tags", "tagsAll", "tagSpecifications", "labels")
+"""What everybody on the node, or with a read-only role, can read: there a Pulumi secret is none."""
+
+_KEY = "AKIA" + "IOSFODNN7EXAMPLE"
+
+
+@resource_rule(
+    "no-plain-secrets",
+    group="security",
+    title="No credentials in user data, tags or other plain properties",
+    why="User data is readable by every process on the node and by every read-only role, tags by whole "
+    "organisations, and both stay in old versions of launch templates.",
+    fix="Give the node a role, and let it fetch what it needs from Secrets Manager.",
+    severity="critical",
+    framework=well_architected("SEC02-BP03", "sec_identities_secrets"),
+    types=(),
+    passes=Example(({"type": LAUNCH_TEMPLATE, "props": {"userData": "IyEvYmluL2Jhc2gK"}},)),
+    fails=Example(({"type": LAUNCH_TEMPLATE, "props": {"userData": f"export AWS_ACCESS_KEY_ID={_KEY}"}},)),
+)
+def no_plain_secrets(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+    """All strings of all resources; Pulumi secrets are left alone but where others can read them."""
+    for path, text in _strings(resource.props, ""):
+        if any(mark in text for mark in _MARKS):
+            found = _SECRET.search(text)
+            top = path.partition(".")[0].partition("[")[0]
+            if found is not None and (top in READABLE or not _kept(resource, path)):
+                kind = _NAMED.get(found.group()[:5].upper(), _NAMED.get(found.group()[:4].upper(), "a token"))
+                yield Violation(
+                    f"{path} holds {kind} in the clear, and credentials are kept in Secrets Manager",
+                    "take it out, change it, and let the role fetch it",
+                    prop=path,
+                )
+
+
+def _kept(resource: Resource, path: str) -> bool:
+    return any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in resource.secrets)
+
+
+def _strings(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+        if path.startswith("userData") and (text := _decoded(value)):
+            yield path, text
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _strings(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _strings(item, f"{path}[{index}]")
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return ""

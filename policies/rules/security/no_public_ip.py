@@ -1,0 +1,90 @@
+"""Nodes have no public address unless the fleet file asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared, tags_of
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import (
+    INSTANCE,
+    LAUNCH_CONFIGURATION,
+    LAUNCH_TEMPLATE,
+    SPOT_FLEET,
+    SPOT_INSTANCE_REQUEST,
+    SUBNET,
+)
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._properties import ignored, is_off
+
+DEFAULT_SUBNET = "aws:ec2/defaultSubnet:DefaultSubnet"
+ADDRESS = "aws:ec2/eip:Eip"
+ASSOCIATION = "aws:ec2/eipAssociation:EipAssociation"
+MACHINES = (INSTANCE, SPOT_INSTANCE_REQUEST, LAUNCH_CONFIGURATION)
+FLAG = "associatePublicIpAddress"
+
+
+@stack_rule(
+    "no-public-ip",
+    group="security",
+    title="Nodes have no public address",
+    why="A node with a public address is one security group mistake away from the internet; nodes reach "
+    "out through NAT. EC2 gives no public address to an instance with several interfaces anyway.",
+    fix="Leave `associatePublicIpAddress` and `mapPublicIpOnLaunch` false. A node group that needs an "
+    "address says so in the fleet file (node_groups[].public_ip), and is then left alone here.",
+    severity="high",
+    framework=fsbp("EC2.9"),
+    types=(LAUNCH_TEMPLATE, *MACHINES, SPOT_FLEET, SUBNET, DEFAULT_SUBNET, ADDRESS, ASSOCIATION),
+    fleet_field="cloud",
+    passes=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": False}},)),
+    fails=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": True}},)),
+)
+def no_public_ip(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """Launch templates, instances, subnets, and addresses that are tied to an instance."""
+    plan = context.around.plan
+    asked = {(each.site, each.name) for each in plan.node_groups if each.public_ip} if plan else set()
+    for template in map(declared, stack.of_type(LAUNCH_TEMPLATE)):
+        if not _asked(template, asked):
+            paths = [f"{path}.{FLAG}" for path, _ in template.items("networkInterfaces")]
+            yield from _off(template, paths)
+            for path, _ in template.items("networkInterfaces"):
+                if template.get(f"{path}.associateCarrierIpAddress") is not None:
+                    yield from _off(template, [f"{path}.associateCarrierIpAddress"])
+    for machine in map(declared, stack.of_type(*MACHINES)):
+        yield from _off(machine, [FLAG])
+    for fleet in map(declared, stack.of_type(SPOT_FLEET)):
+        yield from _off(fleet, [f"{path}.{FLAG}" for path, _ in fleet.items("launchSpecifications")])
+    for subnet in map(declared, stack.of_type(SUBNET, DEFAULT_SUBNET)):
+        yield from _off(subnet, ["mapPublicIpOnLaunch"], unset=subnet.type == SUBNET)
+    for address in map(declared, stack.of_type(ADDRESS, ASSOCIATION)):
+        for prop in ("instance", "instanceId"):
+            if address.get(prop) is not None:
+                yield _violation(address, prop, "nodes have no public address")
+
+
+def _asked(template: Resource, asked: set[tuple[str, str]]) -> bool:
+    tags = tags_of(template)
+    return (str(tags.get("gpufleet:site")), str(tags.get("gpufleet:node-group"))) in asked
+
+
+def _off(resource: Resource, paths: Sequence[str], *, unset: bool = True) -> Iterator[Violation]:
+    """`unset` says whether a property that is not set is false (else AWS sets it)."""
+    for path in paths:
+        value = resource.get(path)
+        if not (is_off(value) or (value is None and unset)):
+            yield _violation(resource, path, "nodes have no public address")
+        elif resource.ignores(path):
+            yield ignored(resource, path, "nodes have no public address")
+
+
+def _violation(resource: Resource, path: str, rule: str) -> Violation:
+    return Violation(
+        f"{path} is {resource.show(path)}, and {rule}",
+        "set it to false, or ask for a public address in the fleet file (node_groups[].public_ip)",
+        urn=resource.urn,
+        prop=path,
+        unknown=is_unknown(resource.get(path)),
+    )

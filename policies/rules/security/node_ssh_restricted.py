@@ -1,0 +1,47 @@
+"""EKS node groups do not open SSH to everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.policy.types import NODE_GROUP
+from policies.rules.security._frameworks import fsbp
+
+
+@resource_rule(
+    "node-ssh-restricted",
+    group="security",
+    title="EKS node groups do not open SSH to everybody",
+    why="A node group with an SSH key and no source security group gets a security group of EKS's making "
+    "that lets the whole internet to port 22: it appears in no program.",
+    fix="Leave `remoteAccess` out and use Session Manager, or name `sourceSecurityGroupIds`.",
+    severity="high",
+    framework=fsbp("EC2.19"),
+    types=(NODE_GROUP,),
+    passes=Example(
+        (
+            {
+                "type": NODE_GROUP,
+                "props": {"remoteAccess": {"ec2SshKey": "ops", "sourceSecurityGroupIds": ["sg-1"]}},
+            },
+        )
+    ),
+    fails=Example(({"type": NODE_GROUP, "props": {"remoteAccess": {"ec2SshKey": "ops"}}},)),
+)
+def node_ssh_restricted(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+    """Each node group with remote access."""
+    access = resource.get("remoteAccess")
+    if access is None or (not is_unknown(access) and resource.get("remoteAccess.ec2SshKey") is None):
+        return
+    sources = resource.get("remoteAccess.sourceSecurityGroupIds")
+    if is_unknown(access) or sources is None or sources == []:
+        yield Violation(
+            f"remoteAccess.sourceSecurityGroupIds is {resource.show('remoteAccess.sourceSecurityGroupIds')}, "
+            "and EKS then opens port 22 to everybody",
+            "name the groups that may connect, or leave remoteAccess out",
+            prop="remoteAccess.sourceSecurityGroupIds",
+            unknown=is_unknown(access),
+        )

@@ -1,0 +1,53 @@
+"""Secrets are kept where they are encrypted: Secrets Manager with a key of yours, SecureString parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from policies.rules.security._frameworks import well_architected
+from policies.rules.security._properties import require, require_key
+
+SECRET = "aws:secretsmanager/secret:Secret"  # noqa: S105 - a type token
+PARAMETER = "aws:ssm/parameter:Parameter"
+
+
+@stack_rule(
+    "secrets-encrypted",
+    group="security",
+    title="Secrets are encrypted with a key of yours",
+    why="Whoever may read secrets of an account may read those under AWS's own key; a key of yours needs "
+    "a permission of its own. A plain parameter is readable by every role with ssm:GetParameter.",
+    fix="Set `kmsKeyId` on secrets and `type: SecureString` on parameters; a parameter that is no secret "
+    "says so with `insecureValue`.",
+    severity="high",
+    framework=well_architected("SEC02-BP03", "sec_identities_secrets"),
+    types=(SECRET, PARAMETER),
+    passes=Example(
+        (
+            {"type": SECRET, "name": "token", "props": {"kmsKeyId": "alias/atlas-secrets"}},
+            {"type": PARAMETER, "name": "image", "props": {"type": "String", "insecureValue": "ami-1"}},
+        )
+    ),
+    fails=Example(({"type": PARAMETER, "name": "token", "props": {"type": "String", "value": "s3cr3t"}},)),
+)
+def secrets_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """Secrets, their copies in other regions, and parameters."""
+    rule = "a secret needs a key of yours"
+    for secret in map(declared, stack.of_type(SECRET)):
+        yield from require_key(stack, secret, "kmsKeyId", rule, "name a KMS key in kmsKeyId")
+        for path, _ in secret.items("replicas"):
+            yield from require_key(stack, secret, f"{path}.kmsKeyId", rule, "name a key of that region")
+    for parameter in map(declared, stack.of_type(PARAMETER)):
+        if parameter.get("insecureValue") is not None and parameter.get("value") is None:
+            continue
+        yield from require(
+            parameter,
+            "type",
+            lambda value: value == "SecureString",
+            "a parameter with a `value` is a SecureString",
+            "set type to SecureString, or write insecureValue if it is no secret",
+        )

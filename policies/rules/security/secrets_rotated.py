@@ -1,0 +1,88 @@
+"""Secrets of Secrets Manager are rotated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from policies.rules.security._frameworks import fsbp
+from policies.rules.security._properties import require
+
+SECRET = "aws:secretsmanager/secret:Secret"  # noqa: S105 - a type token
+ROTATION = "aws:secretsmanager/secretRotation:SecretRotation"
+
+
+class Days(Settings):
+    """How often."""
+
+    days: int = Field(90, ge=1, le=1000, description="Days between rotations at most")
+
+
+_SECRET = {"type": SECRET, "name": "token", "props": {}}
+
+
+@stack_rule(
+    "secrets-rotated",
+    group="security",
+    title="Secrets are rotated",
+    why="A secret that leaked without anybody noticing is of use until it is changed.",
+    fix="Add an `aws:secretsmanager/secretRotation` with `automaticallyAfterDays`.",
+    severity="medium",
+    framework=fsbp("SecretsManager.1"),
+    types=(SECRET, ROTATION),
+    settings=Days,
+    passes=Example(
+        (
+            _SECRET,
+            {
+                "type": ROTATION,
+                "name": "rotation",
+                "props": {"rotationRules": {"automaticallyAfterDays": 30}},
+                "depends": {"secretId": ["token"]},
+            },
+        )
+    ),
+    fails=Example((_SECRET,)),
+)
+def secrets_rotated(stack: Stack, context: Context[Days]) -> Iterator[Violation]:
+    """Each secret and the rotation that refers to it."""
+    for secret in stack.of_type(SECRET):
+        rotations = [
+            each
+            for attribute in ("id", "arn")
+            for each in stack.referrers(secret, "secretId", ROTATION, attribute=attribute)
+        ]
+        if not rotations:
+            yield Violation(
+                f"it is never rotated, and {context.settings.days} days is the most",
+                "add an aws:secretsmanager/secretRotation for it",
+                urn=secret.urn,
+            )
+        for rotation in {each.urn: each for each in rotations}.values():
+            yield from _often(declared(rotation), context.settings.days)
+
+
+def _often(rotation: Resource, most: int) -> Iterator[Violation]:
+    path = "rotationRules.automaticallyAfterDays"
+    schedule = rotation.get("rotationRules.scheduleExpression")
+    if isinstance(schedule, str) and rotation.get(path) is None:
+        found = schedule.strip().lower().removeprefix("rate(").removesuffix(")").split()
+        if len(found) == 2 and found[0].isdigit() and found[1].startswith(("day", "hour")):
+            if int(found[0]) <= (most if found[1].startswith("day") else most * 24):
+                return
+        elif schedule.strip().lower().startswith("cron("):
+            # A cron expression names a time of every month at the least often.
+            return
+    yield from require(
+        rotation,
+        path,
+        lambda value: not is_unknown(value) and isinstance(value, (int, float)) and 0 < value <= most,
+        f"{most} days is the most",
+        f"set it to {most} or less",
+    )

@@ -1,0 +1,83 @@
+"""Storage, its keys and clusters cannot be deleted by a slip, outside temporary environments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import BUCKETS, CLUSTER, LUSTRE
+from policies.rules.security._properties import KEYS, is_off, is_on, require
+from policies.rules.security._temporary import Environments, is_temporary
+from policies.rules.security.data_stores_encrypted import DATABASES, TABLE, VAULT
+
+FILE_SYSTEMS = (
+    LUSTRE,
+    "aws:efs/fileSystem:FileSystem",
+    "aws:fsx/ontapFileSystem:OntapFileSystem",
+    "aws:fsx/openZfsFileSystem:OpenZfsFileSystem",
+    "aws:fsx/windowsFileSystem:WindowsFileSystem",
+)
+STORAGE = (*BUCKETS, *FILE_SYSTEMS)
+_FLAGS = {CLUSTER: "deletionProtection", TABLE: "deletionProtectionEnabled"} | dict.fromkeys(
+    DATABASES, "deletionProtection"
+)
+_ENCRYPTION = {
+    **dict.fromkeys(FILE_SYSTEMS, "kmsKeyId"),
+    "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration": "rules",
+    "aws:s3/bucketServerSideEncryptionConfigurationV2:BucketServerSideEncryptionConfigurationV2": "rules",
+}
+
+
+@stack_rule(
+    "storage-protected",
+    group="security",
+    title="Storage, its keys and clusters are protected from deletion",
+    why="A renamed resource is a deletion and a creation: without protection the next `up` takes the "
+    "checkpoints with it. A key that is deleted takes the data that it encrypts.",
+    fix="Set the resource option `protect` (stack configuration gpufleet:protect), `forceDestroy: false` on "
+    "buckets and `deletionProtection: true` on clusters.",
+    severity="high",
+    types=(*STORAGE, *_FLAGS, VAULT, *_ENCRYPTION, *KEYS),
+    settings=Environments,
+    passes=Example(({"type": BUCKETS[0], "props": {"forceDestroy": False}, "options": {"protect": True}},)),
+    fails=Example(({"type": BUCKETS[0], "props": {"forceDestroy": True}},)),
+)
+def storage_protected(stack: Stack, context: Context[Environments]) -> Iterator[Violation]:
+    """Buckets, file systems, the keys that they are encrypted with, clusters, tables and databases."""
+    if is_temporary(context):
+        return
+    for storage in stack.of_type(*STORAGE):
+        yield from _protected(storage)
+    keys = {
+        key.urn: key
+        for kind, prop in _ENCRYPTION.items()
+        for each in stack.of_type(kind)
+        for key in stack.references(each, prop, types=KEYS)
+    }
+    for key in keys.values():
+        yield from _protected(key)
+    for resource in map(declared, stack.of_type(*BUCKETS, VAULT)):
+        yield from require(
+            resource,
+            "forceDestroy",
+            lambda value: value is None or is_off(value),
+            "it is not deleted with all that is in it",
+            "set it to false",
+        )
+    for resource in map(declared, stack.of_type(*_FLAGS)):
+        yield from require(
+            resource, _FLAGS[resource.type], is_on, "it is protected from deletion", "set it to true"
+        )
+
+
+def _protected(resource: Resource) -> Iterator[Violation]:
+    if not resource.options.protect:
+        yield Violation(
+            "protect is false, and what holds data is protected from deletion",
+            "set the resource option protect (stack configuration gpufleet:protect)",
+            urn=resource.urn,
+        )

@@ -1,0 +1,54 @@
+"""Nodes launch from launch templates of this stack, in the version that it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import LAUNCHERS, TEMPLATES, launches
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import LAUNCH_TEMPLATE, NODE_GROUP
+
+
+@stack_rule(
+    "templates-known",
+    group="security",
+    title="Nodes launch from launch templates that are judged here",
+    why="Metadata service, disks, addresses and security groups of a node are in its launch template. One "
+    "from elsewhere, or an older version of one from here, is judged by no rule.",
+    fix="Keep the launch template in this stack and launch its newest version; give EKS node groups one.",
+    severity="high",
+    types=(*LAUNCHERS, *TEMPLATES),
+    passes=Example(
+        (
+            {"type": LAUNCH_TEMPLATE, "name": "nodes", "props": {}},
+            {
+                "type": NODE_GROUP,
+                "name": "group",
+                "props": {"launchTemplate": {"version": "$Latest"}, "scalingConfig": {"maxSize": 1}},
+                "depends": {"launchTemplate": ["nodes"]},
+            },
+        )
+    ),
+    fails=Example(({"type": NODE_GROUP, "props": {"scalingConfig": {"maxSize": 1}}},)),
+)
+def templates_known(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """Whatever launches instances by a template, and node groups without one."""
+    for launch in launches(stack):
+        remedy = "keep the launch template in this stack, and launch its newest version"
+        if launch.unclear:
+            yield Violation(
+                f"{launch.unclear}, so no rule can judge what its nodes are launched with",
+                remedy,
+                urn=launch.resource.urn,
+                prop="launchTemplate",
+                unknown=True,
+            )
+        elif launch.resource.type == NODE_GROUP and not launch.templates:
+            yield Violation(
+                "launchTemplate is not set, and EKS's own has no IMDSv2, no encryption and no tags of ours",
+                "give it a launch template",
+                urn=launch.resource.urn,
+                prop="launchTemplate",
+            )

@@ -1,0 +1,40 @@
+"""SNS topics are encrypted with a KMS key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.launches import declared
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from policies.rules.security._frameworks import security_hub
+from policies.rules.security._properties import require_key
+
+TOPIC = "aws:sns/topic:Topic"
+
+
+@stack_rule(
+    "topics-encrypted",
+    group="security",
+    title="Topics are encrypted",
+    why="Alerts of budgets and nodes pass through topics, and SNS encrypts messages only when it is told "
+    "with which key.",
+    fix="Set `kmsMasterKeyId`. A service that publishes needs to be let use the key, so name one of yours.",
+    severity="medium",
+    framework=security_hub("SNS.1"),
+    types=(TOPIC,),
+    passes=Example(({"type": TOPIC, "props": {"kmsMasterKeyId": "alias/atlas-alerts"}},)),
+    fails=Example(({"type": TOPIC, "props": {"name": "alerts"}},)),
+)
+def topics_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    """Each topic."""
+    for topic in map(declared, stack.of_type(TOPIC)):
+        yield from require_key(
+            stack,
+            topic,
+            "kmsMasterKeyId",
+            "a topic is encrypted with a KMS key",
+            "name a KMS key in kmsMasterKeyId",
+            managed_by_aws=True,
+        )
