@@ -1,0 +1,102 @@
+"""storage-survives: what is deleted, replaced, renamed, kept, or only a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.types import BUCKETS, INSTANCE, LUSTRE, VOLUME
+from policies.rules.change_safety.storage_survives import DATA
+
+Ask = Callable[..., list[Judgement]]
+Described = dict[str, Any]
+RULE = "storage-survives"
+KEY = "aws:kms/key:Key"
+
+
+def lustre(name: str = "checkpoints", **props: Any) -> Described:
+    return {"type": LUSTRE, "name": name, "props": {"deploymentType": "PERSISTENT_2", **props}}
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_everything_that_holds_data_is_kept(kind: str, ask: Ask) -> None:
+    before: Described = {"type": kind, "name": "data", "props": {"size": 1}}
+    (found,) = ask(RULE, [before])
+    assert "deleted" in found.message
+    (found,) = ask(RULE, [before], [{**before, "props": {"size": 2, "__replace": ["size"]}}])
+    assert "replaced (by size)" in found.message
+    assert found.violation.prop == "size"
+    assert ask(RULE, [before], [{**before, "props": {"size": 2}}]) == []
+    assert ask(RULE, [before], [before]) == []
+
+
+def test_what_is_created_and_what_holds_nothing_passes(ask: Ask) -> None:
+    assert ask(RULE, [], [lustre()]) == []
+    assert ask(RULE, [{"type": INSTANCE, "name": "node"}]) == []
+
+
+def test_a_new_name_with_an_alias_is_no_deletion_and_without_one_it_is(ask: Ask) -> None:
+    renamed = {**lustre("ckpt"), "options": {"aliases": ["checkpoints"]}}
+    assert ask(RULE, [lustre()], [renamed]) == []
+    assert len(ask(RULE, [lustre()], [lustre("ckpt")])) == 1
+
+
+def test_an_alias_does_not_hide_a_replacement(ask: Ask) -> None:
+    renamed = {
+        **lustre("ckpt", deploymentType="SCRATCH_2", __replace=["deploymentType"]),
+        "options": {"aliases": ["checkpoints"]},
+    }
+    (found,) = ask(RULE, [lustre()], [renamed])
+    assert found.urn.endswith("::ckpt")
+
+
+def test_what_is_retained_on_delete_survives_a_deletion_and_not_a_replacement(ask: Ask) -> None:
+    retained = {**lustre(), "options": {"retainOnDelete": True}}
+    assert ask(RULE, [retained]) == []
+    assert len(ask(RULE, [retained], [{**retained, "props": {"__replace": ["subnetIds"]}}])) == 1
+
+
+def test_protection_is_no_exemption(ask: Ask) -> None:
+    assert len(ask(RULE, [{**lustre(), "options": {"protect": True}}])) == 1
+
+
+def test_scratch_may_go_where_the_settings_say_so(ask: Ask) -> None:
+    scratch = lustre(deploymentType="SCRATCH_2")
+    assert len(ask(RULE, [scratch])) == 1
+    assert ask(RULE, [scratch], settings={"scratch": True}) == []
+    assert len(ask(RULE, [lustre()], settings={"scratch": True})) == 1
+
+
+def test_a_file_system_that_becomes_scratch_is_not_scratch_yet(ask: Ask) -> None:
+    after = lustre(deploymentType="SCRATCH_2", __replace=["deploymentType"])
+    assert len(ask(RULE, [lustre()], [after], settings={"scratch": True})) == 1
+
+
+def test_a_key_that_data_is_encrypted_by_is_kept_and_another_is_not(ask: Ask) -> None:
+    key: Described = {"type": KEY, "name": "key", "props": {"arn": "arn:key"}}
+    encrypted = {**lustre(), "depends": {"kmsKeyId": ["key"]}}
+    assert ask(RULE, [key]) == []
+    (found,) = ask(RULE, [key, encrypted], [{**encrypted, "depends": {}}])
+    assert found.urn.endswith("::key")
+    assert "checkpoints" in found.message
+    named = {"type": VOLUME, "name": "volume", "props": {"kmsKeyId": "arn:key"}}
+    assert len(ask(RULE, [key, named], [named])) == 1
+
+
+def test_the_key_of_a_bucket_is_named_by_a_resource_beside_it(ask: Ask) -> None:
+    key: Described = {"type": KEY, "name": "key"}
+    beside = {
+        "type": "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
+        "name": "encryption",
+        "depends": {"rules": ["key"]},
+    }
+    bucket = {"type": BUCKETS[0], "name": "bucket"}
+    (found,) = ask(RULE, [key, beside, bucket], [bucket])
+    assert "encryption" in found.message
+
+
+def test_a_new_environment_takes_nothing_away(ask: Ask) -> None:
+    assert ask(RULE, [], [lustre(), {"type": KEY, "name": "key"}]) == []
