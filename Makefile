@@ -5,7 +5,7 @@ BIN := .venv/bin
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up test lint bench docs lock clean
+.PHONY: help setup up test lint bench mutate docs lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  \1\t/' | expand -t 12
@@ -33,6 +33,10 @@ bench: setup ## the figures of docs/performance.md, measured beside their peers 
 docs: setup ## the reference pages that are written from code and data
 	@$(BIN)/python -m gpufleet.catalog.reference >docs/reference/.new && mv docs/reference/.new docs/reference/catalog.md
 	@$(BIN)/python -m gpufleet.policy.docs >docs/reference/.new && mv docs/reference/.new docs/reference/rules.md
+
+mutate: ## weaken each protective property of the components in turn, and print who notices
+	@scripts/setup system
+	@$(BIN)/python -m tests.mutation $(ARGS)
 
 lock: setup ## requirements/*.txt anew from pyproject.toml
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --extra sandbox --extra dev \

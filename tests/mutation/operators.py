@@ -42,6 +42,18 @@ WEAKER = {
 
 ADDRESSES = {"cidr_ipv4": "0.0.0.0/0", "cidr_ipv6": "::/0"}
 IAM = {"Action": "*", "Resource": "*", "Principal": "*"}
+WHOLE_STATEMENT = frozenset({"Effect", "Action", "Principal", "Resource", "Statement", "Version"})
+"""Entries without which a statement is none: AWS refuses it, so that leaving one out weakens nothing."""
+
+WEAKER_NUMBERS = {
+    "from_port": 0,
+    "to_port": 65535,
+    "deletion_window_in_days": 7,
+    "log_retention_days": 1,
+    "http_put_response_hop_limit": 2,
+    "LUSTRE_PORTS": 0,
+}
+"""Numbers that open, forget or lose the most; any other number is one more and one less."""
 
 _NETWORK = re.compile(r"\d+\.\d+\.\d+\.\d+/\d+")
 _PLAIN = frozenset({"field", "super", "Output", "InvokeOutputOptions", "replace", "InputError", "ValueError"})
@@ -67,6 +79,11 @@ class Mutant:
     def name(self) -> str:
         """`components.bucket:62 drop force_destroy of Bucket`."""
         return f"{self.module}:{self.line} {self.what}"
+
+    @property
+    def plain(self) -> str:
+        """The name without the line, which moves."""
+        return f"{self.module} {self.what}"
 
 
 @dataclass(frozen=True)
@@ -204,16 +221,16 @@ def _weaker_values(node: ast.expr, name: str) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "bool":
         yield "reversed", ast.UnaryOp(ast.Not(), node)
     if isinstance(node, ast.Constant):
-        yield from _weaker_constants(node)
+        yield from _weaker_constants(node, name)
 
 
-def _weaker_constants(node: ast.Constant) -> Iterator[tuple[str, ast.expr]]:
+def _weaker_constants(node: ast.Constant, name: str) -> Iterator[tuple[str, ast.expr]]:
     value = node.value
     if isinstance(value, bool):
         yield f"{value} -> {not value}", ast.Constant(not value)
     elif isinstance(value, int):
-        for other in (value + 1, value - 1):
-            if other >= 0:
+        for other in (WEAKER_NUMBERS[name],) if name in WEAKER_NUMBERS else (value + 1, value - 1):
+            if other >= 0 and other != value:
                 yield f"{value} -> {other}", ast.Constant(other)
     elif isinstance(value, str):
         if value in WEAKER:
@@ -231,7 +248,8 @@ def _of_dict(node: ast.Dict, function: str) -> Iterator[Weakening]:
         def drop(index: int = index) -> None:
             del node.keys[index], node.values[index]
 
-        yield Weakening(key.lineno, f"drop entry {key.value!r} {label}", drop, key.value)
+        if key.value not in WHOLE_STATEMENT:
+            yield Weakening(key.lineno, f"drop entry {key.value!r} {label}", drop, key.value)
         weaker = list(_weaker_values(value, ""))
         if key.value in IAM and not (isinstance(value, ast.Constant) and value.value == "*"):
             weaker.append(("widened to *", ast.Constant("*")))
@@ -246,7 +264,7 @@ def _of_dict(node: ast.Dict, function: str) -> Iterator[Weakening]:
 def _of_default(node: ast.AnnAssign) -> Iterator[Weakening]:
     assert node.value is not None
     name = ast.unparse(node.target)
-    for what, value in _weaker_values(node.value, ""):
+    for what, value in _weaker_values(node.value, name):
 
         def change(value: ast.expr = value) -> None:
             node.value = value
@@ -262,9 +280,10 @@ def _of_list(node: ast.List | ast.Tuple, function: str, subject: str) -> Iterato
         def drop(index: int = index) -> None:
             del node.elts[index]
 
-        yield Weakening(element.lineno, f"drop element {short} of {subject}", drop, subject)
+        if subject != "Action":  # to be allowed less is no weakening
+            yield Weakening(element.lineno, f"drop element {short} of {subject}", drop, subject)
         if isinstance(element, ast.Constant):
-            for what, value in _weaker_constants(element):
+            for what, value in _weaker_constants(element, subject):
 
                 def change(index: int = index, value: ast.expr = value) -> None:
                     node.elts[index] = value

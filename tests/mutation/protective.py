@@ -33,7 +33,6 @@ PROTECTIVE: dict[str, frozenset[str]] = {
             "public_access_cidrs",
             "public_cidrs",
             "cidr_ipv4",
-            "cidr_ipv6",
             "ip_protocol",
             "from_port",
             "to_port",
@@ -91,7 +90,6 @@ PROTECTIVE: dict[str, frozenset[str]] = {
             "traffic_type",
             "retention_in_days",
             "log_retention_days",
-            "flow_log_days",
         }
     ),
     "data that stays": frozenset(

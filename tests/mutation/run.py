@@ -33,6 +33,7 @@ from tests.mutation.operators import Mutant, mutants_of, mutated
 ENVIRONMENTS = ("prod", "sandbox", "dev")
 TIMEOUT_S = 90.0
 OWN = ("components", "stacks")
+STACK_TESTS = ("test_stack.py", "test_program.py", "test_stack_on_moto.py")
 
 By = Literal["rule", "program", "test", "nothing"]
 
@@ -178,7 +179,7 @@ def tests_of(module: str) -> list[str]:
     folder, _, name = module.partition(".")
     mirror = ROOT / "tests" / "unit" / folder / f"test_{name}.py"
     first = [mirror] if mirror.exists() else sorted((ROOT / "tests" / "unit" / folder).glob("test_*.py"))
-    stack = [ROOT / "tests" / "unit" / "stacks" / name for name in ("test_stack.py", "test_program.py")]
+    stack = [ROOT / "tests" / "unit" / "stacks" / name for name in STACK_TESTS]
     return [str(path) for path in dict.fromkeys([*first, *stack])]
 
 

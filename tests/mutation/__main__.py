@@ -1,0 +1,77 @@
+"""`make mutate`: weakens what protects our components and prints who notices, and the kill rate.
+
+Ends with 1 when a mutant survives without a reason on record (`accepted`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections import Counter
+
+from rich.console import Console
+
+from tests.mutation.accepted import ACCEPTED, reason
+from tests.mutation.operators import Mutant
+from tests.mutation.protective import NAMES
+from tests.mutation.run import Outcome, all_mutants, run
+
+
+def main() -> int:
+    """Run the mutants; see the module."""
+    parser = argparse.ArgumentParser(prog="tests.mutation")
+    parser.add_argument("--all", action="store_true", help="weaken what is not called protective too")
+    parser.add_argument("--only", default="", help="a pattern of mutants' names")
+    parser.add_argument("--rules-only", action="store_true", help="ask no unit test")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    mutants = [
+        each
+        for each in all_mutants()
+        if (options.all or each.subject in NAMES) and re.search(options.only, each.name)
+    ]
+    console = Console(width=160, soft_wrap=True, highlight=False)
+    started = time.monotonic()
+    outcomes: list[tuple[Mutant, Outcome]] = []
+    for mutant, outcome in run(mutants, workers=options.workers, tests=not options.rules_only):
+        outcomes.append((mutant, outcome))
+        console.print(f"{outcome.by:8} {mutant.name}  [{outcome.who}]", markup=False)
+    return _summary(console, outcomes, time.monotonic() - started, whole=not options.only and not options.all)
+
+
+def _summary(console: Console, outcomes: list[tuple[Mutant, Outcome]], seconds: float, *, whole: bool) -> int:
+    by = Counter(outcome.by for _, outcome in outcomes)
+    survivors = sorted(
+        (mutant for mutant, outcome in outcomes if outcome.by == "nothing"), key=lambda each: each.name
+    )
+    open_ones = [mutant for mutant in survivors if not reason(mutant.plain)]
+    killed = len(outcomes) - len(survivors)
+    console.rule()
+    for mutant in survivors:
+        console.print(
+            f"survived {mutant.name}: {reason(mutant.plain) or 'NO REASON ON RECORD'}", markup=False
+        )
+    console.print(
+        f"{len(outcomes)} mutants in {seconds:.0f} s: {by['rule']} killed by a rule, {by['test']} by a test, "
+        f"{by['program']} refused by the program; {len(survivors)} survived, {len(open_ones)} of them "
+        "without a reason on record"
+    )
+    if outcomes:
+        protecting = len(outcomes) - (len(survivors) - len(open_ones))
+        console.print(
+            f"kill rate: {killed / len(outcomes):.1%}; without those on record, {killed / protecting:.1%}"
+        )
+    stale = [
+        pattern
+        for pattern in ACCEPTED
+        if whole and not any(re.fullmatch(pattern, mutant.plain) for mutant in survivors)
+    ]
+    for pattern in stale:
+        console.print(f"out of date in tests/mutation/accepted.py: {pattern}", markup=False)
+    return 1 if open_ones or stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
