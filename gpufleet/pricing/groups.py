@@ -10,13 +10,14 @@ from typing import Any
 from gpufleet.plan.cost.ledger import MONTH
 from gpufleet.plan.cost.services import SYSTEM
 from gpufleet.policy.resource import UNKNOWN, Resource, shown
-from gpufleet.policy.types import AUTO_SCALING_GROUP, CAPACITY_BLOCK, NODE_GROUP
+from gpufleet.policy.types import CAPACITY_BLOCK
 from gpufleet.pricing.context import Pricing, Sizes
 from gpufleet.pricing.disks import instance_disks, price_disks, template_disks
 from gpufleet.pricing.inputs import UnpricedError, count, declared, held, text, whole
 from gpufleet.pricing.nodes import ON_DEMAND, SPOT, Choice, Market, price_nodes
 from gpufleet.pricing.owners import Owner
-from gpufleet.pricing.reservations import SCHEDULE, price_existing_block, read_block, take
+from gpufleet.pricing.reservations import price_existing_block, read_block, take
+from gpufleet.pricing.scaling import raised, with_warm_pool
 from gpufleet.pricing.templates import (
     configuration_of,
     market_type,
@@ -27,8 +28,6 @@ from gpufleet.pricing.templates import (
     targets_reservation,
     template_of,
 )
-
-SCALING_SCHEDULE = "aws:autoscaling/schedule:Schedule"
 
 EKS_DEFAULT_TYPE = "t3.medium"
 """What EKS launches where neither the node group nor its launch template names a type (EKS API reference,
@@ -192,8 +191,8 @@ def _price(pricing: Pricing, resource: Resource, launch: _Launch, sizes: Sizes, 
     region = pricing.region(resource)
     if source is not None and not launch.configuration:
         shared_hardware(source, "placement.tenancy")
-    sizes = _raised(pricing, resource, sizes)
-    running, existing = _with_warm_pool(resource, sizes, warm)
+    sizes = raised(pricing, resource, sizes)
+    running, existing = with_warm_pool(resource, sizes, warm)
     hours = MONTH
     if launch.block:
         hours = _price_block_nodes(pricing, resource, launch, owner, region)
@@ -261,75 +260,3 @@ def _price_volumes(
         pricing.unknown(resource, what, "storage", str(reason), owner)
     else:
         pricing.add(resource, what, "storage", cost, owner)
-
-
-# -- what changes the size after creation
-
-
-def _raised(pricing: Pricing, resource: Resource, sizes: Sizes) -> Sizes:
-    """The sizes with what schedules make of them: AWS's, which may raise the maximum, and a block's."""
-    for schedule in schedules_of(pricing, resource):
-        if schedule.type == SCHEDULE:
-            sizes = sizes.least(count(schedule, "nodes"))
-            continue
-        held(schedule, "maxSize", "desiredCapacity", "minSize")
-        least = _scheduled(schedule, "minSize")
-        most = max(sizes.maximum, _scheduled(schedule, "maxSize"))
-        wanted = max(sizes.expected, least, _scheduled(schedule, "desiredCapacity"))
-        sizes = Sizes(sizes.minimum, wanted, max(most, wanted))
-    return Sizes(sizes.minimum, sizes.expected, max(sizes.maximum, sizes.expected))
-
-
-def _scheduled(schedule: Resource, prop: str) -> int:
-    value = declared(schedule, prop)
-    # -1 leaves the group's own.
-    return 0 if value in (None, -1, "-1") else whole(value, f"{prop} of the schedule {schedule.name}")
-
-
-def schedules_of(pricing: Pricing, group: Resource) -> list[Resource]:
-    """The schedules that change the size of a group."""
-    if pricing.schedules is None:
-        pricing.schedules = {}
-        for schedule in pricing.stack.of_type(SCALING_SCHEDULE, SCHEDULE):
-            target = scheduled_group(pricing, schedule)
-            if target is not None:
-                pricing.schedules.setdefault(target.urn, []).append(schedule)
-    return pricing.schedules.get(group.urn, [])
-
-
-def scheduled_group(pricing: Pricing, schedule: Resource) -> Resource | None:
-    """The group of the stack that a schedule changes."""
-    prop = "autoscalingGroupName" if schedule.type == SCALING_SCHEDULE else "group_name"
-    kinds = (AUTO_SCALING_GROUP, NODE_GROUP)
-    name = schedule.get(prop)
-    if isinstance(name, str):
-        for each in pricing.stack.of_type(AUTO_SCALING_GROUP):
-            if each.get("name") == name:
-                return each
-    found = pricing.stack.references(schedule, prop, types=kinds)
-    return found[0] if len(found) == 1 else None
-
-
-def price_schedule(pricing: Pricing, resource: Resource) -> None:
-    """A schedule counts in its group; one of a group outside of the stack has a cost nobody knows."""
-    if scheduled_group(pricing, resource) is None:
-        raise UnpricedError("the group that it scales is not in this stack")
-
-
-def _with_warm_pool(resource: Resource, sizes: Sizes, path: str) -> tuple[Sizes, Sizes]:
-    """How many nodes run, and how many exist: a warm pool keeps prepared ones, stopped or running."""
-    pool = declared(resource, path)
-    if pool is None:
-        return sizes, sizes
-    if pool is UNKNOWN:
-        raise UnpricedError(f"{path} is not known yet")
-    most = declared(resource, f"{path}.maxGroupPreparedCapacity")
-    prepared = sizes.maximum if most in (None, -1) else whole(most, f"{path}.maxGroupPreparedCapacity")
-    kept = count(resource, f"{path}.minSize", default=0)
-    existing = Sizes(
-        sizes.minimum + kept,
-        max(sizes.expected + kept, prepared),
-        max(sizes.maximum, prepared, sizes.minimum + kept),
-    )
-    state = (text(resource, f"{path}.poolState") or "Stopped").lower()
-    return (existing if state == "running" else sizes), existing

@@ -21,15 +21,11 @@ from gpufleet.policy.types import (
 )
 from gpufleet.pricing.context import Pricing
 from gpufleet.pricing.disks import price_volume
-from gpufleet.pricing.groups import (
-    SCALING_SCHEDULE,
-    price_auto_scaling_group,
-    price_node_group,
-    price_schedule,
-)
+from gpufleet.pricing.groups import price_auto_scaling_group, price_node_group
 from gpufleet.pricing.machines import price_fleet_request, price_instance, price_spot_fleet
 from gpufleet.pricing.models import Kind
 from gpufleet.pricing.reservations import OFFERING, SCHEDULE, price_block, price_reservation
+from gpufleet.pricing.scaling import SCALING_SCHEDULE, price_schedule
 from gpufleet.pricing.services import (
     price_addon,
     price_address,

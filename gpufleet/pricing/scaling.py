@@ -1,0 +1,80 @@
+"""What changes a group's size after its creation: schedules, a Capacity Block's nodes, and warm pools."""
+
+from __future__ import annotations
+
+from gpufleet.policy.resource import UNKNOWN, Resource
+from gpufleet.policy.types import AUTO_SCALING_GROUP, NODE_GROUP
+from gpufleet.pricing.context import Pricing, Sizes
+from gpufleet.pricing.inputs import UnpricedError, count, declared, held, text, whole
+from gpufleet.pricing.reservations import SCHEDULE
+
+SCALING_SCHEDULE = "aws:autoscaling/schedule:Schedule"
+
+
+def raised(pricing: Pricing, resource: Resource, sizes: Sizes) -> Sizes:
+    """The sizes with what schedules make of them: AWS's, which may raise the maximum, and a block's."""
+    for schedule in schedules_of(pricing, resource):
+        if schedule.type == SCHEDULE:
+            sizes = sizes.least(count(schedule, "nodes"))
+            continue
+        held(schedule, "maxSize", "desiredCapacity", "minSize")
+        least = _scheduled(schedule, "minSize")
+        most = max(sizes.maximum, _scheduled(schedule, "maxSize"))
+        wanted = max(sizes.expected, least, _scheduled(schedule, "desiredCapacity"))
+        sizes = Sizes(sizes.minimum, wanted, max(most, wanted))
+    return Sizes(sizes.minimum, sizes.expected, max(sizes.maximum, sizes.expected))
+
+
+def _scheduled(schedule: Resource, prop: str) -> int:
+    value = declared(schedule, prop)
+    # -1 leaves the group's own.
+    return 0 if value in (None, -1, "-1") else whole(value, f"{prop} of the schedule {schedule.name}")
+
+
+def schedules_of(pricing: Pricing, group: Resource) -> list[Resource]:
+    """The schedules that change the size of a group."""
+    if pricing.schedules is None:
+        pricing.schedules = {}
+        for schedule in pricing.stack.of_type(SCALING_SCHEDULE, SCHEDULE):
+            target = scheduled_group(pricing, schedule)
+            if target is not None:
+                pricing.schedules.setdefault(target.urn, []).append(schedule)
+    return pricing.schedules.get(group.urn, [])
+
+
+def scheduled_group(pricing: Pricing, schedule: Resource) -> Resource | None:
+    """The group of the stack that a schedule changes."""
+    prop = "autoscalingGroupName" if schedule.type == SCALING_SCHEDULE else "group_name"
+    kinds = (AUTO_SCALING_GROUP, NODE_GROUP)
+    name = schedule.get(prop)
+    if isinstance(name, str):
+        for each in pricing.stack.of_type(AUTO_SCALING_GROUP):
+            if each.get("name") == name:
+                return each
+    found = pricing.stack.references(schedule, prop, types=kinds)
+    return found[0] if len(found) == 1 else None
+
+
+def price_schedule(pricing: Pricing, resource: Resource) -> None:
+    """A schedule counts in its group; one of a group outside of the stack has a cost nobody knows."""
+    if scheduled_group(pricing, resource) is None:
+        raise UnpricedError("the group that it scales is not in this stack")
+
+
+def with_warm_pool(resource: Resource, sizes: Sizes, path: str) -> tuple[Sizes, Sizes]:
+    """How many nodes run, and how many exist: a warm pool keeps prepared ones, stopped or running."""
+    pool = declared(resource, path)
+    if pool is None:
+        return sizes, sizes
+    if pool is UNKNOWN:
+        raise UnpricedError(f"{path} is not known yet")
+    most = declared(resource, f"{path}.maxGroupPreparedCapacity")
+    prepared = sizes.maximum if most in (None, -1) else whole(most, f"{path}.maxGroupPreparedCapacity")
+    kept = count(resource, f"{path}.minSize", default=0)
+    existing = Sizes(
+        sizes.minimum + kept,
+        max(sizes.expected + kept, prepared),
+        max(sizes.maximum, prepared, sizes.minimum + kept),
+    )
+    state = (text(resource, f"{path}.poolState") or "Stopped").lower()
+    return (existing if state == "running" else sizes), existing
