@@ -1,0 +1,180 @@
+"""From findings to results, and what gpufleet itself says of a change."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.change import Step
+from gpufleet.policy.report import Found
+from gpufleet.policy.rule import Example, Rule, Settings
+from gpufleet.policy.settings import Configured
+from gpufleet.policy.stack import Stack
+from gpufleet.spec.load import LoadedFleet
+from gpufleet.verdict import guard
+from gpufleet.verdict.locate import Locator
+from gpufleet.verdict.models import Guard, Open
+from gpufleet.verdict.results import exemption_uses, rule_results
+from tests.unit.verdict.conftest import exemption, line_of, resource
+
+BUCKET = resource("aws:s3/bucket:Bucket", "b", tags={"gpufleet:site": "use1", "gpufleet:storage": "data"})
+FILE = "stacks/prod/fleet.yaml"
+
+
+@pytest.fixture
+def locator(loaded: LoadedFleet) -> Locator:
+    return Locator(loaded.spec, loaded.source, (Stack([BUCKET]),))
+
+
+def _configured(enforcement: Any = "mandatory", scope: Any = "resource") -> Configured:
+    rule: Rule[Any] = Rule(
+        name="closed-buckets",
+        scope=scope,
+        group="security",
+        title="Buckets are closed",
+        why="Open ones are read.",
+        fix="Close it.",
+        severity="high",
+        enforcement="mandatory",
+        types=frozenset(),
+        settings=Settings,
+        passes=Example(()),
+        fails=Example(()),
+        judge=lambda *_: (),
+    )
+    return Configured(rule, enforcement, Settings())
+
+
+def _found(level: str = "mandatory", **changes: Any) -> Found:
+    fields: dict[str, Any] = {
+        "rule": "closed-buckets",
+        "enforcement": "mandatory",
+        "level": level,
+        "urn": BUCKET.urn,
+        "message": "open; close it",
+        "remedy": "close it",
+        "prop": "acl",
+        "fleet_field": "",
+        "unknown": False,
+        "exempted": False,
+    }
+    return Found(**{**fields, **changes})
+
+
+def test_the_worst_violation_is_the_status(locator: Locator) -> None:
+    exempted = _found("advisory", exempted=True)
+    for found, status in (
+        ([], "passed"),
+        ([_found("advisory")], "advisory"),
+        ([exempted], "exempted"),
+        ([exempted, _found("advisory")], "advisory"),
+        ([exempted, _found("advisory"), _found()], "failed"),
+    ):
+        (result,) = rule_results([_configured()], found, locator)
+        assert result.status == status
+
+
+def test_a_disabled_rule_says_so(locator: Locator) -> None:
+    (result,) = rule_results([_configured("disabled")], [], locator)
+    assert (result.status, result.enforcement, result.note) == ("disabled", "disabled", "")
+
+
+def test_a_change_rule_without_a_change_was_not_asked_and_says_why(locator: Locator) -> None:
+    (result,) = rule_results([_configured(scope="change")], [], locator, no_change="no base")
+    assert (result.status, result.enforcement, result.note) == ("disabled", "mandatory", "no base")
+    (asked,) = rule_results([_configured()], [], locator, no_change="no base")
+    assert (asked.status, asked.note) == ("passed", "")
+
+
+def test_a_violation_has_its_place(locator: Locator) -> None:
+    (result,) = rule_results([_configured()], [_found(unknown=True)], locator)
+    (violation,) = result.violations
+    assert (violation.resource, violation.name) == (BUCKET.urn, "b")
+    assert (violation.file, violation.line) == (FILE, line_of("name: data"))
+    assert (violation.effect, violation.unknown, violation.prop) == ("mandatory", True, "acl")
+
+
+def test_a_violation_of_the_whole_stack_is_the_stack_s(locator: Locator) -> None:
+    root = "urn:pulumi:prod::gpufleet::pulumi:pulumi:Stack::gpufleet-prod"
+    (result,) = rule_results([_configured()], [_found(urn=""), _found(urn=root)], locator)
+    assert [each.resource for each in result.violations] == ["stack", "stack"]
+    assert {each.line for each in result.violations} == {line_of("environment: prod")}
+
+
+def test_exemptions_in_force_expired_and_unused_are_told_apart(loaded: LoadedFleet) -> None:
+    today = dt.date(2027, 1, 31)
+    granted = [
+        exemption(resource="b"),
+        exemption(resource="b", expires="2027-01-30"),
+        exemption(resource="c"),
+        exemption(rule="other", resource="b"),
+    ]
+    uses = exemption_uses(granted, [_found(), _found(prop="x")], loaded.source, today)
+    assert [(use.in_force, use.used) for use in uses] == [(True, 2), (False, 2), (True, 0), (True, 0)]
+
+
+def _step(operation: Any, *, was: bool, stays: bool | None) -> Step:
+    before = resource("aws:s3/bucket:Bucket", "b", protect=was)
+    after = None if stays is None else resource("aws:s3/bucket:Bucket", "b", protect=stays)
+    return Step(before.urn, operation, before, after, ("bucket",), ("bucket",))
+
+
+def test_deleting_or_replacing_what_is_protected_fails(locator: Locator) -> None:
+    for step in (_step("delete", was=True, stays=None), _step("replace", was=True, stays=True)):
+        result = guard.protection_result([step], locator)
+        assert result.status == "failed"
+        assert step.operation in result.violations[0].message
+
+
+def test_what_is_not_protected_any_more_and_what_is_only_updated_passes(locator: Locator) -> None:
+    steps = [
+        _step("delete", was=False, stays=None),
+        _step("replace", was=True, stays=False),
+        _step("update", was=True, stays=True),
+        Step(BUCKET.urn, "create", None, BUCKET),
+    ]
+    assert guard.protection_result(steps, locator).status == "passed"
+
+
+def test_an_open_change_without_a_price_fails_with_its_name(locator: Locator) -> None:
+    opens = [Open("fine", Decimal(0)), Open("broken", None, "it has no environment prod")]
+    result = guard.open_changes_result(opens, locator)
+    assert result.status == "failed"
+    (violation,) = result.violations
+    assert "broken cannot be priced: it has no environment prod" in violation.message
+    assert violation.unknown
+    assert guard.open_changes_result(opens[:1], locator).status == "passed"
+
+
+def test_settings_by_which_a_change_is_judged_are_seen_to_change(loaded: LoadedFleet) -> None:
+    spec = loaded.spec
+    assert guard.loosened(spec, spec) == ()
+    assert guard.loosened(None, spec) == ()
+    budget = spec.budget.model_copy(update={"notify": ("a@example.com",)})
+    assert guard.loosened(spec, spec.model_copy(update={"budget": budget})) == ()
+    raised = spec.budget.model_copy(update={"upfront": spec.budget.monthly})
+    exempt = {"exemptions": (exemption(),), "budget": raised, "required_tags": ("team",)}
+    assert guard.loosened(spec, spec.model_copy(update=exempt)) == (
+        "exemptions",
+        "required_tags",
+        "budget.upfront",
+    )
+
+
+def test_a_rule_that_is_set_otherwise_is_seen_in_both_directions(loaded: LoadedFleet) -> None:
+    off = loaded.spec.model_copy(update={"policies": {"closed-buckets": {"enforcement": "disabled"}}})
+    assert guard.loosened(loaded.spec, off) == ("policies.closed-buckets",)
+    assert guard.loosened(off, loaded.spec) == ("policies.closed-buckets",)
+
+
+def test_touching_the_rules_is_advice_at_the_file_or_the_line(locator: Locator) -> None:
+    result = guard.guard_result(Guard(("policies/rules/a.py",), ("budget.monthly",)), locator)
+    assert result.status == "advisory"
+    assert [(each.file, each.effect) for each in result.violations] == [
+        ("policies/rules/a.py", "advisory"),
+        ("stacks/base.yaml", "advisory"),
+    ]
+    assert guard.guard_result(Guard(), locator).status == "passed"

@@ -1,0 +1,78 @@
+"""The verdict on a terminal."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from gpufleet.report.verdict_text import print_verdict
+from tests.unit.verdict.conftest import cost_line, costs, rule, verdict, violated
+
+
+def _shown(*rules: Any, **changes: Any) -> str:
+    file = io.StringIO()
+    print_verdict(verdict(*rules, **changes), Console(file=file, width=140, color_system=None))
+    return file.getvalue()
+
+
+def test_the_word_comes_first() -> None:
+    assert _shown(rule("a", violated())).startswith("FAIL  prod  against main (0123456789ab): 1 failed")
+    assert _shown(rule("a")).startswith("PASS  prod")
+
+
+def test_what_fails_comes_next_with_file_line_and_rule() -> None:
+    lines = _shown(rule("a", violated("soft", effect="advisory"), violated("hard"))).splitlines()
+    shown = [line for line in lines if line.startswith("stacks/")]
+    assert shown == [
+        "stacks/prod/fleet.yaml:17: error: a: atlas-prod-use1-data: hard",
+        "stacks/prod/fleet.yaml:17: advice: a: atlas-prod-use1-data: soft",
+    ]
+
+
+def test_nothing_that_fails_is_left_out_and_advice_is_cut() -> None:
+    hard = [violated(f"hard {n}") for n in range(40)]
+    soft = [violated(f"soft {n}", effect="advisory") for n in range(40)]
+    text = _shown(rule("a", *hard, *soft))
+    assert all(f"hard {n}\n" in text for n in range(40))
+    assert "soft" not in text
+    assert "(40 more; --json has all)" in text
+
+
+def test_cost_shows_the_lines_that_changed_and_the_sums() -> None:
+    text = _shown()
+    assert "use1/burst: 2 x g6e.2xlarge" in text
+    assert "volumes" not in text
+    assert "1,235" in text
+    assert "2,500 (was 2,000)" in text
+    assert "difference: +235 USD a month" in text
+
+
+def test_an_unknown_price_makes_the_sum_a_lower_bound() -> None:
+    text = _shown(costs=costs(cost_line("odd", 1, None, reason="no price was read")))
+    assert "at least 1,235" in text
+    assert "unknown cost: use1/burst: odd: no price was read" in text
+
+
+def test_replacements_say_what_forces_them_and_racks_what_they_need() -> None:
+    text = _shown()
+    assert "replace aws:s3:Bucket atlas-prod-use1-data (forced by bucket) [protected]" in text
+    assert "racks of lab" in text
+    assert "40.8" in text
+
+
+def test_exemptions_open_changes_and_the_age_of_prices_are_told() -> None:
+    text = _shown()
+    assert "closed-buckets for atlas-prod-use1-data: in force until 2027-01-31, by carol: public data" in text
+    assert "open change feature/x: 70.00 USD" in text
+    assert "open change broken: unknown" in text
+    assert "prices are up to 20 days old (2026-11-01)" in text
+    assert "catalog refresh" not in text
+    assert "catalog refresh" in _shown(costs=costs(oldest_price_days=400))
+
+
+def test_escape_sequences_and_markup_of_a_user_do_nothing() -> None:
+    text = _shown(rule("a", violated("[red]x[/red] \x1b[2Jgone :smile:", name="\x1b]0;title\x07")))
+    assert "\x1b" not in text
+    assert "[red]x[/red]" in text
