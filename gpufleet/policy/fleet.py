@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.catalog import load_catalog
+from gpufleet.checks import OVERRIDES
 from gpufleet.errors import InputError, SpecError
 from gpufleet.plan import build_plan
 from gpufleet.policy.context import Surroundings
@@ -51,7 +52,7 @@ def open_stack(
     except InputError:
         if config.get(FLEET_FILE_KEY):
             raise
-    catalog = load_catalog()
+    catalog = load_catalog(root / OVERRIDES)
     around = Surroundings(
         project=project,
         stack=stack,

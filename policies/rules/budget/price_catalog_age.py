@@ -47,7 +47,8 @@ def price_catalog_age(stack: Stack, context: Context[Age]) -> Iterator[Violation
     old = [(date, line) for date, line in dated if (today - date).days > limit]
     if not old:
         return
-    date, line = min(old, key=lambda item: item[0])
+    # By name too: engines hand the resources over in no fixed order.
+    date, line = min(old, key=lambda item: (item[0], item[1].name))
     yield Violation(
         f"{len(old)} of {len(dated)} dated costs are computed with prices older than {limit} days; the"
         f" oldest, of {line.name} ({line.what}), is from {date} ({(today - date).days} days ago)",
