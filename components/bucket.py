@@ -94,6 +94,8 @@ class Bucket(Component):
             rule=aws.s3.BucketOwnershipControlsRuleArgs(object_ownership="BucketOwnerEnforced"),
             opts=self.child(),
         )
+        # Made from the name, which is known before the bucket exists: rules read the policy in a preview.
+        arn = pulumi.Output.format("arn:{0}:s3:::{1}", around.partition, args.bucket)
         aws.s3.BucketPolicy(
             name,
             bucket=bucket.id,
@@ -104,7 +106,7 @@ class Bucket(Component):
                         "Effect": "Deny",
                         "Principal": "*",
                         "Action": "s3:*",
-                        "Resource": [bucket.arn, pulumi.Output.format("{0}/*", bucket.arn)],
+                        "Resource": [arn, pulumi.Output.format("{0}/*", arn)],
                         "Condition": {"Bool": {"aws:SecureTransport": "false"}},
                     }
                 ]

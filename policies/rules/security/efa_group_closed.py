@@ -21,7 +21,7 @@ from policies.rules.security._groups import TYPES, Rule, rules
 INTERFACE = "aws:ec2/networkInterface:NetworkInterface"
 _EFA = ("efa", "efa-only")
 
-_GROUP = {"type": SECURITY_GROUP, "name": "efa", "props": {}}
+_GROUP = {"type": SECURITY_GROUP, "name": "efa", "props": {"id": "sg-1"}}
 _IN = {
     "type": SECURITY_GROUP_INGRESS,
     "name": "in",

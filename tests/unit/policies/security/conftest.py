@@ -1,0 +1,57 @@
+"""Asking one security rule about described resources, and about what an environment really registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.policy import examples
+from gpufleet.policy.fleet import open_stack
+from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.launches import declared
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.rule import Example, Rule
+from gpufleet.policy.settings import configure
+from gpufleet.policy.stack import Stack
+
+ROOT = Path(__file__).resolve().parents[4]
+RULES: Mapping[str, Rule[Any]] = {rule.name: rule for rule in load_rules(ROOT)}
+
+Ask = Callable[..., list[Judgement]]
+
+
+@pytest.fixture
+def ask() -> Ask:
+    """`ask("rule-name", resource, resource..., settings={...}, fleet={...})` -> what the rule finds.
+
+    Every violation is checked for what all need: a message, a remedy, and a resource to point at.
+    """
+
+    def judged(name: str, *resources: Mapping[str, Any], **more: Any) -> list[Judgement]:
+        known = {key: more.pop(key) for key in ("settings", "fleet") if key in more}
+        found = examples.judge(RULES[name], Example(resources, **known), **more)
+        assert not [each.message for each in found if "could not judge" in each.message]
+        assert all(each.violation.message and each.violation.remedy and each.urn for each in found)
+        return found
+
+    return judged
+
+
+@pytest.fixture(scope="session")
+def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str], list[Judgement]]:
+    """What all security rules find in an environment of this checkout, with its fleet file's settings."""
+
+    @cache
+    def judge(environment: str) -> list[Judgement]:
+        opened = open_stack(ROOT, "gpufleet", environment, {}, preview=True)
+        assert opened.loaded is not None
+        configured = configure(list(RULES.values()), opened.loaded.spec, opened.loaded.source)
+        ours = Judge([each for each in configured if each.rule.group == "security"], opened.around)
+        stack = emitted(environment)
+        return [*ours.stack(stack), *(found for each in stack for found in ours.resource(declared(each)))]
+
+    return judge

@@ -1,0 +1,71 @@
+"""The security rules on what this checkout's environments really register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pulumi_aws
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.rule import Rule
+from gpufleet.policy.stack import Stack
+
+ROOT = Path(__file__).resolve().parents[4]
+RULES = [rule for rule in load_rules(ROOT) if rule.group == "security"]
+NOT_OURS = {
+    # What these rules look at is nothing that this project's components make.
+    "queues-encrypted",
+    "secrets-encrypted",
+    "secrets-rotated",
+    "data-stores-encrypted",
+    "no-long-lived-keys",
+}
+
+
+@pytest.fixture(scope="module")
+def tokens() -> frozenset[str]:
+    """All type tokens of pulumi_aws."""
+    folder = Path(pulumi_aws.__file__).parent
+    marker = '@pulumi.type_token("'
+    return frozenset(
+        line.removeprefix(marker).partition('"')[0]
+        for path in folder.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith(marker)
+    )
+
+
+@pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
+def test_an_environment_of_ours_breaks_no_security_rule(
+    judge_emitted: Callable[[str], list[Judgement]], environment: str
+) -> None:
+    assert [f"{each.rule.name}: {each.urn}: {each.message}" for each in judge_emitted(environment)] == []
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if rule.types and rule.name not in NOT_OURS], ids=lambda rule: rule.name
+)
+def test_our_components_emit_a_type_that_the_rule_looks_at(
+    rule: Rule[Any], emitted: Callable[[str], Stack]
+) -> None:
+    assert rule.types & {each.type for each in emitted("sandbox")}
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.types], ids=lambda rule: rule.name)
+def test_the_types_that_a_rule_looks_at_are_pulumi_aws_types(rule: Rule[Any], tokens: frozenset[str]) -> None:
+    aws = {kind for kind in rule.types if kind.startswith("aws:")}
+    assert aws <= tokens
+    assert aws
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if rule.name in NOT_OURS], ids=lambda rule: rule.name
+)
+def test_a_rule_said_not_to_be_for_our_components_has_no_type_of_theirs(
+    rule: Rule[Any], emitted: Callable[[str], Stack]
+) -> None:
+    assert not rule.types & {each.type for each in emitted("sandbox")}
