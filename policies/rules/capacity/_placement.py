@@ -43,8 +43,9 @@ def placements_of(stack: Stack, source: Resource) -> Iterator[Placed]:
             continue
         top = path.partition(".")[0]
         found = stack.references(source, top, types=(PLACEMENT_GROUP,))
-        named = [each for each in stack.of_type(PLACEMENT_GROUP) if value in _names(each)]
-        yield Placed(source, path, next(iter([*found, *named]), None), value)
+        if not found:
+            found = [each for each in stack.of_type(PLACEMENT_GROUP) if value in _names(each)]
+        yield Placed(source, path, next(iter(found), None), value)
 
 
 def _names(group: Resource) -> list[str]:

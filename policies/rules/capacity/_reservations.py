@@ -58,9 +58,16 @@ class Reservations:
         self.held = tuple(self._held(each) for each in stack.of_type(CAPACITY_BLOCK, CAPACITY_RESERVATION))
         self._by_urn = {each.resource.urn: each for each in self.held}
         self._by_id = {value: each for each in self.held if isinstance(value := each.resource.get("id"), str)}
+        self._subnets = {
+            value: each for each in stack.of_type(SUBNET) if isinstance(value := each.get("id"), str)
+        }
         self.launches = launches(stack)
         self.uses = {launch.resource.urn: self._use(launch) for launch in self.launches}
         self.zones = {launch.resource.urn: self._zones(launch) for launch in self.launches}
+        self._into: dict[str, list[Launch]] = {}
+        for launch in self.launches:
+            for each in self.use(launch).held:
+                self._into.setdefault(each.resource.urn, []).append(launch)
 
     def use(self, launch: Launch) -> Use:
         """How the launch uses reservations."""
@@ -68,7 +75,7 @@ class Reservations:
 
     def into(self, held: Held) -> list[Launch]:
         """The launches that name the reservation."""
-        return [launch for launch in self.launches if held in self.use(launch).held]
+        return self._into.get(held.resource.urn, [])
 
     def falls_into(self, launch: Launch, held: Held) -> bool:
         """Whether every instance of the launch matches a reservation that is open to all."""
@@ -130,11 +137,10 @@ class Reservations:
         subnets = {
             each.urn: each for each in self._stack.references(launch.resource, *props, types=(SUBNET,))
         }
-        by_id = {subnet.get("id"): subnet for subnet in self._stack.of_type(SUBNET)}
         for prop in props:
             for _, value in launch.resource.items(prop):
-                if isinstance(value, str) and value in by_id:
-                    subnets[by_id[value].urn] = by_id[value]
+                if isinstance(value, str) and value in self._subnets:
+                    subnets[self._subnets[value].urn] = self._subnets[value]
         zones = {declared(subnet).get("availabilityZone", UNKNOWN) for subnet in subnets.values()}
         return UNKNOWN if not zones or UNKNOWN in zones else frozenset(zones)
 

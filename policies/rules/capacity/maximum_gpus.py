@@ -101,7 +101,9 @@ def _counted(stack: Stack, catalog: Catalog) -> Iterator[tuple[Resource, Counts 
     found = reservations(stack)
     inside: set[str] = set()
     for held in found.held:
-        filling = found.into(held) + [each for each in found.launches if found.falls_into(each, held)]
+        filling = found.into(held)
+        if held.open:
+            filling = filling + [each for each in found.launches if found.falls_into(each, held)]
         filling = [each for each in filling if each.resource.urn not in inside]
         inside.update(each.resource.urn for each in filling)
         if held.type is UNKNOWN or held.count is UNKNOWN:

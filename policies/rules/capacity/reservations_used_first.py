@@ -56,11 +56,12 @@ _RESERVATION = {
 def reservations_used_first(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
     """Reservations that nothing uses, launches that pass them by, and launches that cannot fit in."""
     found = reservations(stack)
-    spare: dict[str, bool] = {}
+    spare: dict[str, list[Held]] = {}
     for held in found.held:
         into = found.into(held)
-        open_to = [each for each in found.launches if found.falls_into(each, held)]
-        spare[held.resource.urn] = _has_room(held, into)
+        open_to = held.open and any(found.falls_into(each, held) for each in found.launches)
+        if not held.block and held.type is not UNKNOWN and _has_room(held, into):
+            spare.setdefault(held.type, []).append(held)
         if not into and not open_to:
             yield Violation(
                 f"nothing in this stack launches into these {_what(held)}, and they are paid for",
@@ -124,15 +125,13 @@ def _fits(held: Held, launch: Launch, found: Reservations) -> Iterator[Violation
         )
 
 
-def _passed_by(launch: Launch, found: Reservations, spare: dict[str, bool]) -> Iterator[Violation]:
+def _passed_by(launch: Launch, found: Reservations, spare: dict[str, list[Held]]) -> Iterator[Violation]:
     use, zones = found.use(launch), found.zones[launch.resource.urn]
     same = [
         held
-        for held in found.held
-        if held.type in launch.types.names
-        and (zones is UNKNOWN or held.zones is UNKNOWN or zones & held.zones)
-        and spare[held.resource.urn]
-        and not held.block
+        for name in launch.types.names
+        for held in spare.get(name, ())
+        if zones is UNKNOWN or held.zones is UNKNOWN or zones & held.zones
     ]
     if not same or use.targeted or launch.markets == {"spot"}:
         return

@@ -20,7 +20,7 @@ def nodes(name: str, size: Any, site: str = "use1", template: str = "", **more: 
         "instanceTypes": ["g6.xlarge"],
         "scalingConfig": {"minSize": 0, "maxSize": 100, "desiredSize": size},
     }
-    described = {"type": NODE_GROUP, "name": name, "props": {**props, **more}}
+    described: Described = {"type": NODE_GROUP, "name": name, "props": {**props, **more}}
     if template:
         described["props"]["launchTemplate"] = {"id": UNKNOWN}
         described["depends"] = {"launchTemplate": [template]}

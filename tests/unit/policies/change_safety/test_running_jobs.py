@@ -68,7 +68,8 @@ def test_tags_of_the_template_itself_roll_nothing(more: dict[str, Any], ask: Ask
 
 
 def test_labels_tags_and_a_larger_maximum_disturb_nobody(ask: Ask) -> None:
-    for more in ({"labels": {"a": "b"}}, {"tags": {**TAGS, "x": "y"}}, {"taints": []}):
+    harmless: list[dict[str, Any]] = [{"labels": {"a": "b"}}, {"tags": {**TAGS, "x": "y"}}, {"taints": []}]
+    for more in harmless:
         assert ask(RULE, [template(), nodes()], [template(), nodes(**more)], jobs=JOBS) == []
     assert ask(RULE, [template(), nodes()], [template(), nodes(size=8)], jobs=JOBS) == []
 
