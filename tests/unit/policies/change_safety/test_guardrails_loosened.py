@@ -1,0 +1,171 @@
+"""guardrails-loosened: caps, levels, settings and exemptions, and that no change lowers its own guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.settings import configure, guarded
+from gpufleet.spec.models import FleetSpec
+from policies.rules.change_safety.guardrails_loosened import guardrails_loosened
+
+Ask = Callable[..., list[Judgement]]
+RULE = "guardrails-loosened"
+EXEMPTION = {
+    "rule": "storage-survives",
+    "resource": "checkpoints",
+    "reason": "copied to the new one",
+    "approver": "ana",
+    "expires": "2026-12-01",
+}
+
+
+def fleet(budget: Any = None, **more: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "gpufleet/v1",
+        "fleet": "atlas",
+        "environment": "prod",
+        "budget": {"monthly": "1000 USD", **(budget or {})},
+        "tags": {"team": "ml", "cost-center": "c", "project": "p"},
+        "software": {"channel": "2026.11"},
+        **more,
+    }
+
+
+def level(name: str, enforcement: str | None = None, **settings: Any) -> dict[str, Any]:
+    return {"policies": {name: {"enforcement": enforcement, "settings": settings}}}
+
+
+CAPS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"monthly": "1000 USD"}, {"monthly": "1000.01 USD"}, "budget.monthly"),
+    ({"upfront": "10 USD"}, {"upfront": "20 USD"}, "budget.upfront"),
+    ({"upfront": "10 USD"}, {}, "budget.upfront"),
+    ({"max_increase": "10 USD"}, {}, "budget.max_increase"),
+    ({"sites": {"use1": "10 USD"}}, {"sites": {"use1": "11 USD"}}, "budget.sites.use1"),
+    ({"sites": {"use1": "10 USD"}}, {"sites": {"use2": "10 USD"}}, "budget.sites.use1"),
+    ({"node_groups": {"use1/a": "10 USD"}}, {}, "budget.node_groups.use1/a"),
+    ({"teams": {"research": "10 USD"}}, {}, "budget.teams.research"),
+    ({"ends": "2026-12-31"}, {"ends": "2027-01-01"}, "budget.ends"),
+    ({"ends": "2026-12-31"}, {}, "budget.ends"),
+    ({"on_breach": "stop-scale-out"}, {"on_breach": "notify"}, "budget.on_breach"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "field"), CAPS)
+def test_a_cap_that_rises_or_goes_is_found(
+    before: dict[str, Any], after: dict[str, Any], field: str, ask: Ask
+) -> None:
+    (found,) = ask(RULE, fleet_before=fleet(before), fleet=fleet(after))
+    assert field in found.message
+    assert found.level == "advisory"
+
+
+@pytest.mark.parametrize(("before", "after", "field"), CAPS)
+def test_a_cap_that_falls_or_comes_is_not_found(
+    before: dict[str, Any], after: dict[str, Any], field: str, ask: Ask
+) -> None:
+    tightened = ask(RULE, fleet_before=fleet(after), fleet=fleet(before))
+    assert [each.message for each in tightened if f"{field}:" in each.message] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, level("imdsv2-required", "advisory")),
+        ({}, level("imdsv2-required", "disabled")),
+        (level("imdsv2-required", "mandatory"), level("imdsv2-required", "advisory")),
+        (level("imdsv2-required", "advisory"), level("imdsv2-required", "disabled")),
+        (level("guardrails-loosened", "mandatory"), {}),
+    ],
+)
+def test_a_rule_that_is_lowered_is_found(before: dict[str, Any], after: dict[str, Any], ask: Ask) -> None:
+    (found,) = ask(RULE, fleet_before=fleet(**before), fleet=fleet(**after))
+    assert "becomes" in found.message
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (level("imdsv2-required", "advisory"), {}),
+        (level("imdsv2-required", "advisory"), level("imdsv2-required", "mandatory")),
+        (level("imdsv2-required", "mandatory"), {}),
+        ({}, level("guardrails-loosened", "mandatory")),
+        ({}, {}),
+    ],
+)
+def test_a_rule_that_is_raised_or_stays_is_not_found(
+    before: dict[str, Any], after: dict[str, Any], ask: Ask
+) -> None:
+    assert ask(RULE, fleet_before=fleet(**before), fleet=fleet(**after)) == []
+
+
+def test_other_settings_of_a_rule_may_let_more_pass(ask: Ask) -> None:
+    after = level("spot-only-in-dev", None, workloads=["training"])
+    (found,) = ask(RULE, fleet_before=fleet(), fleet=fleet(**after))
+    assert "settings differ" in found.message
+
+
+def test_an_exemption_that_is_added_or_lengthened_is_found_and_one_that_goes_is_not(ask: Ask) -> None:
+    one = fleet(exemptions=[EXEMPTION])
+    longer = fleet(exemptions=[{**EXEMPTION, "expires": "2027-12-01"}])
+    (found,) = ask(RULE, fleet_before=fleet(), fleet=one)
+    assert "checkpoints may break storage-survives" in found.message
+    (found,) = ask(RULE, fleet_before=one, fleet=longer)
+    assert "it was 2026-12-01" in found.message
+    assert ask(RULE, fleet_before=longer, fleet=one) == []
+    assert ask(RULE, fleet_before=one, fleet=fleet()) == []
+
+
+def test_a_tag_that_need_not_be_there_and_a_later_end_are_found(ask: Ask) -> None:
+    (found,) = ask(RULE, fleet_before=fleet(), fleet=fleet(required_tags=["team"]))[:1]
+    assert "required_tags" in found.message
+    (found,) = ask(RULE, fleet_before=fleet(expires="2026-12-01"), fleet=fleet())
+    assert "becomes never" in found.message
+
+
+def test_a_new_environment_has_nothing_that_it_could_loosen(ask: Ask) -> None:
+    assert ask(RULE, fleet=fleet({"monthly": "9000000 USD"}, exemptions=[EXEMPTION])) == []
+
+
+def spec(**more: Any) -> FleetSpec:
+    return FleetSpec.model_validate(fleet(**more))
+
+
+GUARD_EXEMPTION = {**EXEMPTION, "rule": RULE, "resource": "stack"}
+
+
+def test_the_guard_is_enforced_as_the_fleet_file_before_the_change_says() -> None:
+    before = spec(**level(RULE, "mandatory"))
+    for own in (spec(), spec(**level(RULE, "disabled")), spec(**level(RULE, "advisory"))):
+        configured = configure([guardrails_loosened], own)
+        (held,), _ = guarded(configured, before, own)
+        assert held.enforcement == "mandatory"
+
+
+def test_a_change_may_raise_the_guard_and_a_new_environment_sets_it() -> None:
+    own = spec(**level(RULE, "mandatory"))
+    for before in (spec(), spec(**level(RULE, "disabled")), None):
+        (held,), _ = guarded(configure([guardrails_loosened], own), before, own)
+        assert held.enforcement == "mandatory"
+    lax = spec(**level(RULE, "disabled"))
+    (held,), _ = guarded(configure([guardrails_loosened], lax), lax, lax)
+    assert held.enforcement == "disabled"
+    (held,), _ = guarded(configure([guardrails_loosened], lax), spec(), lax)
+    assert held.enforcement == "advisory"
+
+
+def test_a_change_cannot_exempt_itself_from_the_guard() -> None:
+    own = spec(exemptions=[GUARD_EXEMPTION])
+    _, granted = guarded(configure([guardrails_loosened], own), spec(), own)
+    assert granted == ()
+    _, granted = guarded(configure([guardrails_loosened], own), own, own)
+    assert len(granted) == 1
+
+
+def test_exemptions_from_other_rules_are_left_as_they_are() -> None:
+    own = spec(exemptions=[EXEMPTION])
+    _, granted = guarded(configure([guardrails_loosened], spec()), spec(), own)
+    assert [each.rule for each in granted] == ["storage-survives"]
