@@ -66,6 +66,16 @@ S3_PATH = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[!-~]*)?$"
 ABSOLUTE = r"^/[^\s]*$"
 KUBERNETES = r"^1\.[0-9]{2}$"
 CHANNEL = r"^[0-9]{4}\.[0-9]{2}$"
+GUID = r"^0x[0-9a-f]{16}$"
+PKEY = r"^0x[0-7][0-9a-f]{3}$"
+DEVICE = r"^[a-z][a-z0-9_.-]{0,14}$"
+ACCOUNT = r"^[a-z_][a-z0-9_-]{0,30}$"
+SSH_KEY = (
+    r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-[a-z0-9@.-]+) [A-Za-z0-9+/]+={0,3}( [^\r\n]*)?$"
+)
+FINGERPRINT = r"^SHA256:[A-Za-z0-9+/]{43}$"
+WEB_FOLDER = r"^https?://[^\s/][^\s]*$"
+HOST_OR_ADDRESS = r"^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$"
 
 PATTERNS = {
     NAME: "lower-case letters, digits and '-', with a letter first and no '-' last, such as 'pretrain-1'",
@@ -74,6 +84,14 @@ PATTERNS = {
     ABSOLUTE: "an absolute path without blanks, such as '/fsx/scratch'",
     KUBERNETES: "a minor version, such as 1.35",
     CHANNEL: "a year and a month with two digits, such as 2026.11",
+    GUID: "0x and 16 hexadecimal digits in lower case, such as 0x0002c903000e0b72",
+    PKEY: "a partition key without its membership bit, such as 0x0001",
+    DEVICE: "the name of a device, such as mlx5_0",
+    ACCOUNT: "a login name of at most 31 lower-case letters, digits, '_' and '-', such as ada",
+    SSH_KEY: "one line of an OpenSSH public key, such as 'ssh-ed25519 AAAA... ada@example.com'",
+    FINGERPRINT: "a fingerprint as ssh-keygen -l shows it, such as SHA256: and 43 characters",
+    WEB_FOLDER: "a web address, such as http://mirror.example.com/rack",
+    HOST_OR_ADDRESS: "a host name or an address, such as ntp1.example.com",
 }
 """What each pattern wants, in words: findings say these and not the pattern."""
 
@@ -89,3 +107,14 @@ KubernetesVersion = Annotated[
 SoftwareChannel = Annotated[
     str, Field(pattern=CHANNEL), WithJsonSchema({"type": ["string", "number"], "pattern": CHANNEL})
 ]
+# Hexadecimal numbers are text here and numbers to a YAML editor.
+Guid = Annotated[str, Field(pattern=GUID), WithJsonSchema({"type": ["string", "integer"], "pattern": GUID})]
+PartitionKey = Annotated[
+    str, Field(pattern=PKEY), WithJsonSchema({"type": ["string", "integer"], "pattern": PKEY})
+]
+DeviceName = Annotated[str, Field(pattern=DEVICE)]
+AccountName = Annotated[str, Field(pattern=ACCOUNT)]
+SshKey = Annotated[str, Field(pattern=SSH_KEY, max_length=4096)]
+Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
+WebFolder = Annotated[str, Field(pattern=WEB_FOLDER, max_length=1024)]
+HostOrAddress = Annotated[str, Field(pattern=HOST_OR_ADDRESS, max_length=253)]

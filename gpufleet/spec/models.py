@@ -25,12 +25,15 @@ from gpufleet.spec.cloud import (
     Volume,
 )
 from gpufleet.spec.fields import FEW_SITES, MOST_SITES, Name, NodeCount, SoftwareChannel, Text, Word
-from gpufleet.spec.onprem import Fabric, OnPremSite, Ownership, SitePower, Ssh
+from gpufleet.spec.onprem import Group, LocalNvme, OnPremSite, Ownership, Reboot, SitePower, Ssh, User
 from gpufleet.spec.policy import Date, Exemption, RuleSettings
 from gpufleet.spec.quantity import Money, Percent
+from gpufleet.spec.rack_fabric import Fabric, FabricPartition, FabricSwitch, Roce, SubnetManager
+from gpufleet.spec.rack_slurm import Billing, RackSlurm, SlurmPartition, SlurmQos
 from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
 
 __all__ = [
+    "Billing",
     "Bucket",
     "Budget",
     "Capacity",
@@ -39,8 +42,12 @@ __all__ = [
     "CloudSite",
     "Exemption",
     "Fabric",
+    "FabricPartition",
+    "FabricSwitch",
     "FleetSpec",
+    "Group",
     "Kubernetes",
+    "LocalNvme",
     "Lustre",
     "Model",
     "Name",
@@ -51,16 +58,23 @@ __all__ = [
     "OnPremSite",
     "OnPremStorage",
     "Ownership",
+    "RackSlurm",
+    "Reboot",
     "Reserved",
+    "Roce",
     "RuleSettings",
     "SitePower",
+    "SlurmPartition",
+    "SlurmQos",
     "Software",
     "Spot",
     "Ssh",
     "Storage",
+    "SubnetManager",
     "SystemNodes",
     "Taint",
     "Team",
+    "User",
     "Volume",
 ]
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gpufleet.spec.base import Model
 from gpufleet.spec.cloud import Team
-from gpufleet.spec.fields import DECIMAL, WHOLE, Name, Text
-from gpufleet.spec.quantity import Duration, EnergyPrice, HostRange, Money, Power
+from gpufleet.spec.fields import (
+    DECIMAL,
+    WHOLE,
+    AbsolutePath,
+    AccountName,
+    Fingerprint,
+    HostOrAddress,
+    Name,
+    SshKey,
+    Switch,
+    Text,
+    WebFolder,
+)
+from gpufleet.spec.quantity import Duration, EnergyPrice, HostRange, Money, Percent, Power
+from gpufleet.spec.rack_fabric import Fabric as Fabric
+from gpufleet.spec.rack_slurm import RackSlurm
 from gpufleet.spec.storage import OnPremStorage
-
-
-class Fabric(Model):
-    """The compute fabric of a rack site."""
-
-    kind: Annotated[Literal["infiniband", "roce"], Field(description="InfiniBand, or RDMA over Ethernet.")]
-    speed: Annotated[
-        Literal["hdr", "ndr", "xdr", "200gbe", "400gbe", "800gbe"], Field(description="Speed of a link.")
-    ]
-    topology: Annotated[
-        Literal["rail-optimized", "fat-tree"], Field(description="How nodes and leaf switches are cabled.")
-    ] = "rail-optimized"
 
 
 class SitePower(Model):
@@ -48,6 +51,53 @@ class Ssh(Model):
     user: Annotated[Text, Field(description="The user that Ansible logs in as.")] = "ubuntu"
     port: Annotated[int, Field(ge=1, le=65535, description="The port of sshd."), WHOLE] = 22
     domain: Annotated[str, Field(max_length=253, description="Appended to host names.")] = ""
+    fingerprints: dict[str, Fingerprint] = Field(
+        default_factory=dict, description="SHA256 fingerprints of host keys, by host name."
+    )
+
+
+class Group(Model):
+    """A group of people with the same number on every host."""
+
+    name: Annotated[AccountName, Field(description="Its name, unique in the site.")]
+    gid: Annotated[int, Field(ge=1000, le=60_000, description="Its number on every host."), WHOLE]
+
+
+class User(Model):
+    """A person who logs in, with the same numbers on every host. There are no passwords: keys only."""
+
+    name: Annotated[AccountName, Field(description="The login name, unique in the site.")]
+    uid: Annotated[int, Field(ge=1000, le=60_000, description="The number on every host."), WHOLE]
+    gid: Annotated[
+        Annotated[int, Field(ge=1000, le=60_000), WHOLE] | None,
+        Field(description="The number of the user's own group; `uid` if left out."),
+    ] = None
+    groups: Annotated[tuple[AccountName, ...], Field(description="Further groups.")] = ()
+    ssh_keys: Annotated[tuple[SshKey, ...], Field(description="Public keys that may log in.")] = ()
+    teams: Annotated[tuple[Name, ...], Field(description="Teams whose accounts may be used.")] = ()
+    sudo: Annotated[Switch, Field(description="Whether the user may become root.")] = False
+
+
+class LocalNvme(Model):
+    """A node's own NVMe drives, striped (RAID 0): fast, and gone when one of them fails."""
+
+    mount: Annotated[AbsolutePath, Field(description="Where the scratch file system is.")] = "/raid"
+    cache: Annotated[
+        AbsolutePath | None, Field(description="A folder of it that keeps data sets between jobs.")
+    ] = None
+    drives: Annotated[
+        Annotated[int, Field(ge=1, le=64), WHOLE] | None,
+        Field(description="How many there have to be; as many as are unused if left out."),
+    ] = None
+
+
+class Reboot(Model):
+    """How nodes are rebooted when a change needs it."""
+
+    batch: Annotated[Percent, Field(description="Share of a site's GPU nodes at once.")] = Percent(25)
+    timeout: Annotated[Duration, Field(description="How long a node may take to come back.")] = Duration(
+        timedelta(minutes=20)
+    )
 
 
 class OnPremSite(Model):
@@ -69,3 +119,20 @@ class OnPremSite(Model):
     ssh: Annotated[Ssh, Field(description="How Ansible logs in.")] = Ssh()
     storage: Annotated[tuple[OnPremStorage, ...], Field(description="File systems that nodes mount.")] = ()
     teams: Annotated[tuple[Team, ...], Field(description="Accounts with GPU limits.")] = ()
+    slurm: Annotated[RackSlurm, Field(description="Partitions, QOS and accounting.")] = RackSlurm()
+    groups: Annotated[tuple[Group, ...], Field(description="Groups of people.")] = ()
+    users: Annotated[tuple[User, ...], Field(description="People who log in.")] = ()
+    local_nvme: Annotated[
+        LocalNvme | None, Field(description="Scratch on the nodes' own drives; they are left alone without.")
+    ] = None
+    time_servers: Annotated[
+        tuple[HostOrAddress, ...], Field(description="NTP servers; the distribution's if left out.")
+    ] = ()
+    package_mirror: Annotated[
+        WebFolder | None,
+        Field(description="Where packages come from instead of the vendors' own repositories."),
+    ] = None
+    addresses: dict[str, HostOrAddress] = Field(
+        default_factory=dict, description="Addresses of hosts that no name server knows, by host name."
+    )
+    reboot: Annotated[Reboot, Field(description="How nodes are rebooted.")] = Reboot()

@@ -1,0 +1,67 @@
+"""What a rack site asks of Slurm. Without it: one partition of all nodes, an account for each team."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpufleet.spec.base import Model
+from gpufleet.spec.fields import DECIMAL, WHOLE, Name, Switch
+from gpufleet.spec.quantity import Duration, HostRange
+
+
+class SlurmPartition(Model):
+    """A partition: nodes that jobs are sent to, and on what terms."""
+
+    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    nodes: Annotated[HostRange | None, Field(description="Its GPU nodes; all if left out.")] = None
+    default: Annotated[Switch, Field(description="Where jobs go that name none.")] = False
+    max_time: Annotated[Duration | None, Field(description="The longest a job may run.")] = None
+    priority: Annotated[int, Field(ge=0, le=65_533, description="Jobs of a higher tier go first."), WHOLE] = 1
+    teams: Annotated[tuple[Name, ...], Field(description="Teams that may use it; all if left out.")] = ()
+
+
+class SlurmQos(Model):
+    """A quality of service beside those that the teams' priorities bring (low, normal, high)."""
+
+    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    priority: Annotated[int, Field(ge=0, le=1_000_000, description="Added to a job's priority."), WHOLE] = 0
+    max_gpus_per_user: Annotated[
+        Annotated[int, Field(ge=0, le=1_000_000), WHOLE] | None,
+        Field(description="GPUs of one user at once."),
+    ] = None
+    max_time: Annotated[Duration | None, Field(description="The longest a job may run.")] = None
+    preempts: Annotated[tuple[Name, ...], Field(description="QOS whose jobs make room for it.")] = ()
+
+
+class Billing(Model):
+    """What use costs a team's share, by TRES. An idle core or GiB beside a used GPU costs nothing more."""
+
+    gpu: Annotated[float, Field(ge=0, le=1_000_000, description="Weight of a GPU."), DECIMAL] = 1.0
+    cpu: Annotated[float, Field(ge=0, le=1_000_000, description="Weight of a processor."), DECIMAL] = 0.0
+    memory_gib: Annotated[float, Field(ge=0, le=1_000_000, description="Weight of a GiB."), DECIMAL] = 0.0
+
+
+class RackSlurm(Model):
+    """Slurm of a rack site."""
+
+    cluster: Annotated[Name | None, Field(description="The cluster's name; the site's if left out.")] = None
+    partitions: Annotated[
+        tuple[SlurmPartition, ...], Field(description="Partitions; one of all nodes, `gpu`, if left out.")
+    ] = ()
+    qos: Annotated[tuple[SlurmQos, ...], Field(description="QOS beside low, normal and high.")] = ()
+    preemption: Annotated[
+        Literal["none", "requeue", "cancel", "suspend"],
+        Field(description="What becomes of jobs that make room for others of a higher QOS."),
+    ] = "requeue"
+    billing: Annotated[Billing, Field(description="What counts against a team's share.")] = Billing()
+    health_check: Annotated[
+        Switch, Field(description="Whether nodes are checked before and after each job, and in between.")
+    ] = True
+    reserved_cpus: Annotated[
+        int, Field(ge=0, le=1024, description="Processors of a node kept for the system."), WHOLE
+    ] = 0
+    reserved_memory_gib: Annotated[
+        int, Field(ge=0, le=4096, description="GiB of a node kept for the system."), WHOLE
+    ] = 4
