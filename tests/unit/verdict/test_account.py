@@ -1,0 +1,73 @@
+"""The emulated AWS that lives as long as one verdict."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+
+import pytest
+
+from gpufleet.errors import GpufleetError
+from gpufleet.sandbox.server.process import process_start
+from gpufleet.verdict import account as module
+from gpufleet.verdict.account import throwaway_account
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(f"{url}/", timeout=5)
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def test_it_answers_and_leaves_nothing_behind() -> None:
+    with throwaway_account() as account:
+        endpoint, folder = account.endpoint, account.folder
+        assert _answers(endpoint.url)
+        assert account.env["AWS_ENDPOINT_URL"] == endpoint.url
+    assert not _answers(endpoint.url)
+    assert process_start(endpoint.pid) == ""
+    assert not folder.exists()
+
+
+def test_it_is_gone_after_a_failure_too() -> None:
+    with pytest.raises(ZeroDivisionError), throwaway_account() as account:
+        pid, folder = account.endpoint.pid, account.folder
+        _ = 1 / 0
+    assert process_start(pid) == ""
+    assert not folder.exists()
+
+
+def test_two_know_nothing_of_each_other() -> None:
+    with throwaway_account() as one, throwaway_account() as other:
+        assert one.endpoint != other.endpoint
+        assert one.folder != other.folder
+        assert one.env["PULUMI_CONFIG_PASSPHRASE"] != other.env["PULUMI_CONFIG_PASSPHRASE"]
+
+
+def test_nothing_of_the_user_s_account_is_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "company")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "secret")
+    monkeypatch.setenv("GPUFLEET_KUBECONFIG", "/home/me/.kube/config")
+    with throwaway_account() as account:
+        env = {**os.environ, **account.env}
+        assert env["AWS_PROFILE"] == "default"
+        assert env["AWS_SESSION_TOKEN"] == ""
+        assert env["GPUFLEET_KUBECONFIG"] == ""
+        assert env["GPUFLEET_SANDBOX_DIR"].startswith(str(account.folder))
+
+
+def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_S", "no number")
+    with throwaway_account() as account, pytest.raises(GpufleetError, match="invalid float value") as error:
+        _ = account.endpoint
+    assert error.value.exit_code == 3
+
+
+def test_one_that_nobody_asks_for_never_starts() -> None:
+    with throwaway_account(start=False) as account:
+        assert not any((account.folder / "aws").iterdir())
