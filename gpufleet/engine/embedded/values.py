@@ -41,11 +41,14 @@ _EXACT_INT: Final = 2**53
 
 
 class Unknown:
-    """The type of `UNKNOWN`: a value that only an update can compute."""
+    """The type of `UNKNOWN`: a value that only an update can compute. A copy of it is itself."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    def __reduce__(self) -> str:
         return "UNKNOWN"
 
 

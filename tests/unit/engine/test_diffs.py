@@ -12,7 +12,7 @@ from gpufleet.engine.embedded.diffs import (
     ignore_changes,
     parse_path,
 )
-from gpufleet.engine.embedded.values import Secret
+from gpufleet.engine.embedded.values import UNKNOWN, Secret
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,13 @@ def test_ignored_properties_keep_their_old_value_or_absence() -> None:
     assert result == {"size": 1, "deep": {"x": 1, "y": 2}, "list": [{"n": 1}, {"n": 2}], "removed": "r"}
     assert new["size"] == 2
     assert new["deep"] == {"x": 2, "y": 2}
+
+
+def test_an_unknown_value_beside_an_ignored_one_stays_the_unknown_value() -> None:
+    inputs = {"size": {"desired": 4}, "template": {"version": UNKNOWN}}
+    result = ignore_changes(inputs, {"size": {"desired": 2}}, ["size.desired"])
+    assert result["size"] == {"desired": 2}
+    assert result["template"]["version"] is UNKNOWN
 
 
 def test_ignoring_everything_keeps_everything() -> None:
