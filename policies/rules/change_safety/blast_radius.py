@@ -98,6 +98,7 @@ def blast_radius(change: Change, context: Context[BlastRadius]) -> Iterator[Viol
             f"{nodes} of the {whole} nodes of {place} would be replaced, rolled or deleted at once "
             f"({part}): {', '.join(who[place][:5])}",
             "split it into changes of fewer node groups, or take an exemption of blast-radius for `stack`",
+            fleet_field="onprem" if place in racks_before else "",
         )
 
 
