@@ -18,8 +18,8 @@ from gpufleet.cli.main import main
 from .conftest import FakeEngine, Gpufleet
 
 VERBS = [
-    *("init", "validate", "plan", "schema", "preview", "up", "refresh", "destroy", "outputs"),
-    *("inventory", "state", "catalog", "sandbox"),
+    *("init", "validate", "plan", "schema", "check", "preview", "up", "refresh", "destroy", "outputs"),
+    *("inventory", "state", "rules", "comment", "catalog", "sandbox"),
 ]
 
 
