@@ -1,0 +1,46 @@
+"""What the sandbox registers is what the rules over a change look at, and taking it all away is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.policy import examples
+from gpufleet.policy.change import Change
+from gpufleet.policy.judge import Judge
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.rule import Rule
+from gpufleet.policy.settings import Configured
+from gpufleet.policy.stack import Stack
+
+RULES = [rule for rule in load_rules(Path(__file__).resolve().parents[4]) if rule.group == "change-safety"]
+OVER_RESOURCES = [rule for rule in RULES if rule.types]
+
+
+def judged(rule: Rule[Any], before: Stack, after: Stack) -> list[str]:
+    around = examples.surroundings()
+    change: Change = examples.change(before, after, around)
+    found = Judge([Configured(rule, "mandatory", rule.settings())], around).change(change)
+    assert not [each.message for each in found if "could not judge" in each.message]
+    return [each.urn for each in found]
+
+
+@pytest.mark.parametrize("rule", OVER_RESOURCES, ids=lambda rule: str(rule.name))
+def test_taking_away_the_whole_sandbox_is_found(rule: Rule[Any], emitted: Callable[[str], Stack]) -> None:
+    sandbox = emitted("sandbox")
+    assert judged(rule, sandbox, Stack(())) != []
+    assert judged(rule, sandbox, sandbox) == []
+    assert judged(rule, Stack(()), sandbox) == []
+
+
+def test_every_file_system_bucket_and_their_keys_are_found(emitted: Callable[[str], Stack]) -> None:
+    sandbox = emitted("sandbox")
+    (rule,) = [rule for rule in RULES if rule.name == "storage-survives"]
+    found = judged(rule, sandbox, Stack(()))
+    kinds = [sandbox.by_urn[urn].type for urn in found]
+    storage = [each for each in sandbox if each.type.startswith(("aws:fsx/lustre", "aws:s3/bucket:"))]
+    assert {each.urn for each in storage} <= set(found)
+    assert kinds.count("aws:kms/key:Key") >= 4
