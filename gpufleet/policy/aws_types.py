@@ -51,6 +51,11 @@ def renamed(token: str) -> str | None:
     return None if found is None else str(found)
 
 
+def former(token: str) -> tuple[str, ...]:
+    """Former names of a type under which pulumi_aws still makes resources."""
+    return tuple(old for old, new in _data()["renamed"].items() if new == token and exists(old))
+
+
 def besides(token: str) -> tuple[str, ...]:
     """Other inputs of the type that have to do with tags, in camel case (`tagSpecifications`)."""
     return tuple(_data()["besides"].get(token, ()))

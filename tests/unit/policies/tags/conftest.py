@@ -1,0 +1,58 @@
+"""Asking one tag rule about described resources, with what descriptions do not have laid over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.policy import examples
+from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Rule
+from gpufleet.policy.settings import Configured
+from gpufleet.policy.stack import Stack
+
+ROOT = Path(__file__).resolve().parents[4]
+RULES: Mapping[str, Rule[Any]] = {rule.name: rule for rule in load_rules(ROOT) if rule.group == "tags"}
+
+Ask = Callable[..., list[Judgement]]
+
+
+@pytest.fixture
+def ask() -> Ask:
+    """`ask("rule-name", resource, resource..., settings=..., fleet=..., provider=...)` -> what it finds.
+
+    `provider` are inputs of the provider of all the resources.
+    """
+
+    def judged(
+        name: str,
+        *resources: Mapping[str, Any],
+        settings: Mapping[str, Any] | None = None,
+        fleet: Mapping[str, Any] | None = None,
+        provider: Mapping[str, Any] | None = None,
+    ) -> list[Judgement]:
+        rule = RULES[name]
+        stack = Stack(_with_provider(each, provider or {}) for each in examples.stack(resources))
+        configured = Configured(rule, rule.enforcement, rule.settings.model_validate(settings or {}))
+        judge = Judge([configured], examples.surroundings(fleet))
+        found = judge.stack(stack) if rule.scope == "stack" else [f for r in stack for f in judge.resource(r)]
+        assert not [each.message for each in found if "could not judge" in each.message]
+        return found
+
+    return judged
+
+
+def _with_provider(resource: Resource, inputs: Mapping[str, Any]) -> Resource:
+    if resource.provider is None:
+        return resource
+    return replace(
+        resource,
+        provider=replace(resource.provider, props={**resource.provider.props, **inputs}),
+        options=replace(resource.options, aliases=("urn:pulumi:prod::gpufleet::aws:old/type:Type::old",)),
+    )

@@ -1,0 +1,274 @@
+"""fleet-tags: tags that say something else than the fleet file, and how they are mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from google.protobuf import struct_pb2
+
+from gpufleet.plan.marks import fleet_tags
+from gpufleet.policy import examples, wire
+from gpufleet.policy.context import Context
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.resource import UNKNOWN
+from gpufleet.policy.rule import Settings
+from gpufleet.policy.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
+from gpufleet.spec.models import FleetSpec
+from policies.rules.tags.fleet_tags import fleet_tags as rule
+
+Ask = Callable[..., list[Judgement]]
+RULE = "fleet-tags"
+FLEET: dict[str, Any] = {
+    "apiVersion": "gpufleet/v1",
+    "fleet": "atlas",
+    "environment": "prod",
+    "budget": {"monthly": "1000 USD"},
+    "tags": {"team": "ml", "cost-center": "cc-1", "project": "atlas"},
+    "software": {"channel": "2026.11"},
+    "cloud": [
+        {
+            "site": "use1",
+            "region": "us-east-1",
+            "zones": ["us-east-1a"],
+            "network": {"cidr": "10.40.0.0/16"},
+            "scheduler": "slurm",
+            "node_groups": [
+                {
+                    "name": "sweep",
+                    "instance_types": ["p4d.24xlarge"],
+                    "capacity": {"on_demand": {"min": 0, "max": 1}},
+                    "team": "research",
+                },
+                {
+                    "name": "open",
+                    "instance_types": ["p4d.24xlarge"],
+                    "capacity": {"on_demand": {"min": 0, "max": 1}},
+                },
+            ],
+            "storage": [{"name": "data", "bucket": {"name": "atlas-data"}}],
+        }
+    ],
+}
+GOOD = fleet_tags(FleetSpec.model_validate(FLEET))
+SITE = {"gpufleet:site": "use1"}
+
+
+def volume(tags: Any, **more: Any) -> dict[str, Any]:
+    return {"type": VOLUME, "props": {"tags": tags}, **more}
+
+
+def as_list(tags: dict[str, Any], passed_on: bool = True) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value, "propagateAtLaunch": passed_on} for key, value in tags.items()]
+
+
+def template(tags: Any, specified: Any) -> dict[str, Any]:
+    entries = [{"resourceType": "instance", "tags": specified}]
+    return {"type": LAUNCH_TEMPLATE, "props": {"tags": tags, "tagSpecifications": entries}}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        SITE,
+        {"Name": UNKNOWN, "owner": "anybody"},
+        {**SITE, "gpufleet:node-group": "sweep", "gpufleet:team": "research"},
+        {**SITE, "gpufleet:node-group": "open"},
+        {**SITE, "gpufleet:storage": "data"},
+    ],
+)
+def test_the_fleets_tags_pass_with_those_of_a_place_and_others(ask: Ask, more: dict[str, Any]) -> None:
+    assert ask(RULE, volume({**GOOD, **more}), fleet=FLEET) == []
+
+
+@pytest.mark.parametrize("key", list(GOOD))
+@pytest.mark.parametrize("value", ["other", "", "ML", "Prod", "atlas ", UNKNOWN])
+def test_another_value_than_the_fleet_files_is_found(ask: Ask, key: str, value: Any) -> None:
+    for resource in (
+        volume({**GOOD, key: value}),
+        {"type": AUTO_SCALING_GROUP, "props": {"tags": as_list({**GOOD, key: value})}},
+        template(GOOD, {**GOOD, key: value}),
+    ):
+        (found,) = ask(RULE, resource, fleet=FLEET)
+        assert repr(key) in found.message
+        assert found.violation.unknown == (value is UNKNOWN)
+
+
+def test_missing_tags_of_the_fleet_are_found_together(ask: Ask) -> None:
+    (found,) = ask(RULE, volume({"team": "ml"}), fleet=FLEET)
+    assert "cost-center, project, gpufleet:environment, gpufleet:fleet" in found.message
+    (unclear,) = ask(RULE, volume(UNKNOWN), fleet=FLEET)
+    assert unclear.violation.unknown
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({"gpufleet:site": "moon"}, "gpufleet:site"),
+        ({"gpufleet:site": "Use1"}, "gpufleet:site"),
+        ({"gpufleet:site": UNKNOWN}, "gpufleet:site"),
+        ({**SITE, "gpufleet:node-group": "nobody"}, "gpufleet:node-group"),
+        ({"gpufleet:node-group": "sweep"}, "gpufleet:node-group"),
+        ({**SITE, "gpufleet:storage": "nothing"}, "gpufleet:storage"),
+        ({**SITE, "gpufleet:node-group": "sweep", "gpufleet:team": "other"}, "gpufleet:team"),
+        ({**SITE, "gpufleet:node-group": "open", "gpufleet:team": "research"}, "gpufleet:team"),
+        ({"gpufleet:expires": "2031-01-01"}, "gpufleet:expires"),
+        ({"gpufleet:Site": "use1"}, "gpufleet:Site"),
+    ],
+)
+def test_a_place_that_is_not_the_fleets_is_found(ask: Ask, more: dict[str, Any], key: str) -> None:
+    (found,) = ask(RULE, volume({**GOOD, **more}), fleet=FLEET)
+    assert repr(key) in found.message
+
+
+@pytest.mark.parametrize("own_region", [True, False])
+def test_a_sites_tag_on_something_in_another_region_is_found(ask: Ask, own_region: bool) -> None:
+    elsewhere = volume({**GOOD, **SITE}, region="us-east-1" if own_region else "eu-west-1")
+    if own_region:
+        elsewhere["props"]["region"] = "eu-west-1"
+    (found,) = ask(RULE, elsewhere, fleet=FLEET)
+    assert "which is in us-east-1, and this is in eu-west-1" in found.message
+
+
+def test_a_temporary_environments_last_day_is_on_everything(ask: Ask) -> None:
+    fleet = {**FLEET, "expires": "2031-06-30"}
+    (missing,) = ask(RULE, volume(GOOD), fleet=fleet)
+    assert "gpufleet:expires" in missing.message
+    (later,) = ask(RULE, volume({**GOOD, "gpufleet:expires": "2039-01-01"}), fleet=fleet)
+    assert "2031-06-30" in later.message
+    assert ask(RULE, volume({**GOOD, "gpufleet:expires": "2031-06-30"}), fleet=fleet) == []
+
+
+def test_a_single_tag_cannot_say_otherwise(ask: Ask) -> None:
+    def single(key: str, value: Any) -> dict[str, Any]:
+        return {"type": "aws:ec2/tag:Tag", "props": {"resourceId": "i-1", "key": key, "value": value}}
+
+    for key, value in (
+        ("team", "other"),
+        ("gpufleet:site", "moon"),
+        ("gpufleet:team", "x"),
+        ("team", UNKNOWN),
+    ):
+        assert len(ask(RULE, single(key, value), fleet=FLEET)) == 1
+    for key, value in (
+        ("team", "ml"),
+        ("gpufleet:site", "use1"),
+        ("gpufleet:storage", "data"),
+        ("Name", "x"),
+    ):
+        assert ask(RULE, single(key, value), fleet=FLEET) == []
+    of_group = {"type": AUTO_SCALING_TAG, "props": {"tag": {"key": "team", "value": "other"}}}
+    assert len(ask(RULE, of_group, fleet=FLEET)) == 1
+
+
+def test_a_secret_value_is_not_shown(ask: Ask) -> None:
+    (found,) = ask(RULE, volume({**GOOD, "team": "hush"}, secrets=["tags.team"]), fleet=FLEET)
+    assert "hush" not in found.message
+
+
+def test_without_a_fleet_file_it_fails_closed(ask: Ask) -> None:
+    (found,) = ask(RULE, volume(GOOD))
+    assert found.violation.unknown
+    assert "no fleet file" in found.message
+
+
+# -- remediation
+
+
+def remedied(described: dict[str, Any], fleet: dict[str, Any] | None = FLEET) -> dict[str, Any] | None:
+    context = Context(Settings(), examples.surroundings(fleet))
+    assert rule.remediate is not None
+    resource = examples.resource(described)
+    changed = rule.remediate(resource, context)
+    if changed is None:
+        return None
+    again = replace(resource, props={**resource.props, **changed})
+    assert rule.remediate(again, context) is None, "the second time there is nothing left to do"
+    return dict(changed)
+
+
+@pytest.mark.parametrize("tags", [None, {}, {"team": "other"}, {"team": UNKNOWN}])
+def test_the_fleets_tags_are_added_and_what_else_is_there_is_kept(ask: Ask, tags: Any) -> None:
+    described = {"type": VOLUME, "props": {"size": 1, "tags": tags}}
+    changed = remedied(described)
+    assert changed == {"tags": {**(tags or {}), **GOOD}}
+    assert ask(RULE, {"type": VOLUME, "props": changed}, fleet=FLEET) == []
+    kept = remedied(volume({"Name": "x", "owner": UNKNOWN, "Team": "y"}))
+    assert kept == {"tags": {"Name": "x", "owner": UNKNOWN, "Team": "y", **GOOD}}
+
+
+def test_what_is_right_is_not_touched() -> None:
+    assert remedied(volume({**GOOD, "Name": "x"})) is None
+    assert remedied({"type": AUTO_SCALING_GROUP, "props": {"tags": as_list(GOOD)}}) is None
+
+
+def test_tags_that_are_not_known_as_a_whole_cannot_be_mended() -> None:
+    assert remedied(volume(UNKNOWN)) is None
+    assert remedied({"type": AUTO_SCALING_GROUP, "props": {"tags": UNKNOWN}}) is None
+
+
+def test_a_list_keeps_its_order_and_whether_each_tag_is_passed_on(ask: Ask) -> None:
+    before = [
+        {"key": "Name", "value": "x", "propagateAtLaunch": False},
+        UNKNOWN,
+        {"key": "team", "value": "other", "propagateAtLaunch": False},
+    ]
+    changed = remedied({"type": AUTO_SCALING_GROUP, "props": {"tags": before}})
+    assert changed is not None
+    assert changed["tags"][:3] == [before[0], UNKNOWN, {**before[2], "value": "ml"}]
+    assert {each["key"] for each in changed["tags"][3:]} == set(GOOD) - {"team"}
+    assert all(each["propagateAtLaunch"] for each in changed["tags"][3:])
+    assert ask(RULE, {"type": AUTO_SCALING_GROUP, "props": changed}, fleet=FLEET) == []
+
+
+def test_a_launch_templates_specifications_are_mended_and_completed() -> None:
+    changed = remedied(template({**GOOD, "Name": "x"}, {"Name": "node", "team": "other"}))
+    assert changed is not None
+    assert "tags" not in changed
+    first, *others = changed["tagSpecifications"]
+    assert first == {"resourceType": "instance", "tags": {"Name": "node", **GOOD}}
+    assert others == [{"resourceType": kind, "tags": GOOD} for kind in ("volume", "network-interface")]
+
+
+@pytest.mark.parametrize("entries", [UNKNOWN, [UNKNOWN]])
+def test_specifications_that_are_not_known_are_left(entries: Any) -> None:
+    described = {"type": LAUNCH_TEMPLATE, "props": {"tags": GOOD, "tagSpecifications": entries}}
+    assert remedied(described) is None
+
+
+def test_no_kind_is_added_beside_one_that_is_not_known() -> None:
+    entries = [{"resourceType": UNKNOWN, "tags": {}}]
+    changed = remedied({"type": LAUNCH_TEMPLATE, "props": {"tags": GOOD, "tagSpecifications": entries}})
+    assert changed == {"tagSpecifications": [{"resourceType": UNKNOWN, "tags": GOOD}]}
+
+
+def test_iam_gets_no_two_spellings_of_a_key() -> None:
+    role = {"type": "aws:iam/role:Role", "props": {"tags": {"Team": "ml", "Name": "x"}}}
+    assert remedied(role) == {"tags": {"Name": "x", **GOOD}}
+
+
+def test_the_real_providers_result_is_mended_with_the_tags() -> None:
+    props = {"tags": {"Name": "x"}, "tagsAll": {"Name": "x", "by": "provider"}}
+    changed = remedied({"type": VOLUME, "props": props})
+    assert changed == {"tags": {"Name": "x", **GOOD}, "tagsAll": {"Name": "x", "by": "provider", **GOOD}}
+
+
+def test_single_tags_and_stacks_without_a_fleet_file_are_left() -> None:
+    assert remedied({"type": "aws:ec2/tag:Tag", "props": {"key": "team", "value": "x"}}) is None
+    assert remedied(volume({}), fleet=None) is None
+
+
+def test_what_was_secret_goes_back_to_the_engine_as_a_secret() -> None:
+    tags = {"owner": "hush", "later": UNKNOWN}
+    resource = examples.resource(volume(tags, secrets=["tags.owner"]))
+    assert rule.remediate is not None
+    changed = rule.remediate(resource, Context(Settings(), examples.surroundings(FLEET)))
+    assert changed is not None
+    sent = struct_pb2.Struct()
+    wire.write(sent, "tags", changed["tags"], resource.secrets)
+    secrets: set[str] = set()
+    assert wire.properties(sent, secrets) == {"tags": {"owner": "hush", "later": UNKNOWN, **GOOD}}
+    assert secrets == {"tags.owner"}

@@ -1,0 +1,53 @@
+"""The types that rules look at exist, and our own program registers them: a renamed type is no loophole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.aws_types import exists, former, renamed
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.rule import Rule
+from gpufleet.policy.stack import Stack
+
+ROOT = Path(__file__).resolve().parents[3]
+RULES = [rule for rule in load_rules(ROOT) if rule.types]
+ELSEWHERE = ("pulumi:providers:", "gpufleet:", "kubernetes:", "pulumi-python:dynamic/")
+
+NOT_OURS = {
+    "data-stores-encrypted": "a fleet keeps no databases; whoever adds one is judged",
+    "no-long-lived-keys": "our programs make roles and no users: the rule says that it stays so",
+    "queues-encrypted": "no component makes a queue; whoever adds one is judged",
+    "secrets-encrypted": "no component makes a secret: pods and nodes get roles",
+    "secrets-rotated": "no component makes a secret: pods and nodes get roles",
+    "cost-allocation-tags": "only the account that pays activates keys, and it is none of our stacks'",
+}
+"""Rule -> why none of our environments registers any type that it looks at."""
+
+
+def of(rule: Rule[Any]) -> str:
+    return rule.name
+
+
+@pytest.mark.parametrize("rule", RULES, ids=of)
+def test_every_type_that_a_rule_looks_at_exists(rule: Rule[Any]) -> None:
+    wrong = [each for each in sorted(rule.types) if not each.startswith(ELSEWHERE) and not exists(each)]
+    assert wrong == [], f"pulumi_aws has no such types: {wrong}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=of)
+def test_a_rule_looks_at_every_name_of_a_type_that_was_renamed(rule: Rule[Any]) -> None:
+    """The SDK still has the old names, and a resource under one of them is the same thing to AWS."""
+    names = {name for each in rule.types for name in (renamed(each), *former(each)) if name is not None}
+    assert names - rule.types == set()
+
+
+def test_rules_that_our_environments_give_nothing_to_look_at_are_listed_with_the_reason(
+    emitted: Callable[[str], Stack],
+) -> None:
+    present = {each.type for environment in ("sandbox", "prod", "dev") for each in emitted(environment)}
+    idle = {rule.name for rule in RULES if not rule.types & present}
+    assert idle == set(NOT_OURS)
