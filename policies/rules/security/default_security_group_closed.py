@@ -59,13 +59,11 @@ def default_security_group_closed(stack: Stack, context: Context[Settings]) -> I
             elif group.ignores(prop):
                 yield ignored(group, prop, "the default security group has no rule")
     defaults = {each.urn for each in stack.of_type(DEFAULT_GROUP)}
-    for rule in rules(stack):
-        if rule.resource.type in ALONE and rule.group in defaults:
-            yield _added(rule.resource.urn)
+    added = {rule.resource.urn for rule in rules(stack) if rule.group in defaults} - defaults
     for each in stack.of_type(*ALONE):
         # `vpc.defaultSecurityGroupId`: computed from a VPC and from no group.
         named = {found.type for found in stack.references(each, "securityGroupId")}
-        if named & {VPC, DEFAULT_VPC} and not named & set(GROUPS):
+        if each.urn in added or (named & {VPC, DEFAULT_VPC} and not named & set(GROUPS)):
             yield _added(each.urn)
 
 

@@ -1,0 +1,300 @@
+"""Policy documents: one form for what IAM lets be written in several, and who they let in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.resource import UNKNOWN
+from policies.rules.security._documents import parse
+
+Ask = Callable[..., list[Judgement]]
+Described = dict[str, Any]
+
+ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
+ROLE = "aws:iam/role:Role"
+
+
+def allow(**elements: Any) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **elements}]}
+
+
+def policy(document: Any, kind: str = ROLE_POLICY, prop: str = "policy") -> Described:
+    text = json.dumps(document) if isinstance(document, dict) else document
+    return {"type": kind, "props": {prop: text}}
+
+
+def test_strings_and_lists_are_the_same() -> None:
+    one = parse(json.dumps({"Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}}))
+    many = parse({"Statement": [{"Effect": "Allow", "Action": ["s3:*"], "Resource": ["*"]}]})
+    assert one.statements == many.statements
+    assert one.statements[0].actions == ("s3:*",)
+
+
+def test_cases_of_names_and_effects_do_not_matter() -> None:
+    (statement,) = parse({"statement": [{"EFFECT": " allow", "aCtion": "S3:Get*", "RESOURCE": "*"}]})
+    assert statement.allows
+    assert statement.actions == ("s3:get*",)
+    assert statement.all_resources
+
+
+def test_an_element_that_is_named_twice_is_an_error() -> None:
+    text = '{"Statement": [{"Effect": "Deny", "Effect": "Allow", "Action": "*", "Resource": "*"}]}'
+    assert "twice" in parse(text).error
+
+
+@pytest.mark.parametrize("value", ["{", "[]", '"text"', "{}", '{"Statement": ["x"]}', 5])
+def test_what_is_no_policy_is_an_error_and_not_an_empty_policy(value: Any) -> None:
+    assert parse(value).error
+
+
+def test_unknown_text_and_unknown_parts_are_told_apart_from_known_ones() -> None:
+    assert parse(UNKNOWN).unknown
+    assert parse({"Statement": UNKNOWN}).unknown
+    part = parse(allow(Action="s3:*", Resource=[UNKNOWN, "*"]))
+    assert part.unknown
+    assert part.statements[0].all_resources
+    assert not parse(allow(Action="s3:*", Resource="*")).unknown
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        {"Action": "*", "Resource": "*"},
+        {"Action": "*:*", "Resource": "*"},
+        {"action": ["S3:*"], "resource": ["*"]},
+        {"Action": "s3:*", "Resource": "arn:aws:s3:::*"},
+        {"Action": "s3:*", "Resource": ["arn:aws:s3:::b/*", "*"]},
+        {"Action": "s3:*", "Resource": "arn:*:*:*:*:*"},
+        {"Action": "s3:*", "Resource": "**"},
+        {"Action": "s3:Delete*", "Resource": "*"},
+        {"Action": "s3:?etObject", "Resource": "*"},
+        {"Action": "ec2:D*", "Resource": "*"},
+        {"Action": "s3:*", "NotResource": "arn:aws:s3:::b/*"},
+        {"NotAction": "iam:*", "Resource": "*"},
+        {"NotAction": "iam:*", "Resource": "arn:aws:s3:::b/*"},
+        {"Action": "*", "Resource": "arn:aws:s3:::b/*"},
+        {"Action": "iam:PassRole", "Resource": "*"},
+        {"Action": "IAM:passrole", "Resource": "arn:aws:iam::123456789012:role/*"},
+        {"Action": "iam:Pass*", "Resource": "*"},
+        {"Action": "sts:AssumeRole", "Resource": "*"},
+        {
+            "Action": "iam:PassRole",
+            "Resource": "*",
+            "Condition": {"StringNotEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        },
+    ],
+)
+def test_a_policy_that_is_too_wide_is_found_in_every_type_that_holds_one(
+    ask: Ask, elements: dict[str, Any]
+) -> None:
+    document = allow(**elements)
+    for kind in (
+        ROLE_POLICY,
+        "aws:iam/policy:Policy",
+        "aws:iam/userPolicy:UserPolicy",
+        "aws:iam/groupPolicy:GroupPolicy",
+    ):
+        assert ask("iam-no-wildcards", policy(document, kind)), kind
+    inline = {"type": ROLE, "props": {"inlinePolicies": [{"policy": json.dumps(document)}]}}
+    assert ask("iam-no-wildcards", inline)
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        {"Action": ["s3:GetObject"], "Resource": "*"},
+        {"Action": ["ec2:Describe*", "s3:List*"], "Resource": "*"},
+        {"Action": "s3:*", "Resource": ["arn:aws:s3:::b", "arn:aws:s3:::b/*"]},
+        {"Action": "iam:PassRole", "Resource": "arn:aws:iam::123456789012:role/atlas-node"},
+        {
+            "Action": "iam:PassRole",
+            "Resource": "*",
+            "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        },
+    ],
+)
+def test_a_policy_that_names_what_it_is_for_passes(ask: Ask, elements: dict[str, Any]) -> None:
+    assert ask("iam-no-wildcards", policy(allow(**elements))) == []
+
+
+def test_a_denial_may_have_wildcards(ask: Ask) -> None:
+    document = {"Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]}
+    assert ask("iam-no-wildcards", policy(document)) == []
+
+
+@pytest.mark.parametrize("rule", ["iam-no-wildcards", "no-public-policies"])
+def test_text_that_is_not_known_in_a_preview_is_judged_by_up_or_refused_when_asked(
+    ask: Ask, rule: str
+) -> None:
+    kind = ROLE_POLICY if rule == "iam-no-wildcards" else "aws:s3/bucketPolicy:BucketPolicy"
+    hidden = policy(UNKNOWN, kind)
+    assert ask(rule, hidden, preview=True) == []
+    (at_up,) = ask(rule, hidden, preview=False)
+    (asked,) = ask(rule, hidden, preview=True, settings={"refuse_unknown": True})
+    assert at_up.violation.unknown
+    assert asked.violation.unknown
+
+
+@pytest.mark.parametrize("rule", ["iam-no-wildcards", "no-public-policies", "iam-trust-restricted"])
+def test_malformed_text_is_found(ask: Ask, rule: str) -> None:
+    kind, prop = {
+        "iam-no-wildcards": (ROLE_POLICY, "policy"),
+        "no-public-policies": ("aws:sqs/queuePolicy:QueuePolicy", "policy"),
+        "iam-trust-restricted": (ROLE, "assumeRolePolicy"),
+    }[rule]
+    (found,) = ask(rule, policy("{", kind, prop))
+    assert "no policy" in found.message
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind", "prop"),
+    [
+        ("iam-no-wildcards", ROLE_POLICY, "policy"),
+        ("no-public-policies", "aws:kms/key:Key", "policy"),
+        ("iam-trust-restricted", ROLE, "assumeRolePolicy"),
+        ("bucket-no-public-acl", "aws:s3/bucketAcl:BucketAcl", "acl"),
+    ],
+)
+def test_ignore_changes_on_a_document_is_found(ask: Ask, rule: str, kind: str, prop: str) -> None:
+    fine = allow(Action="s3:GetObject", Resource="arn:aws:s3:::b/*", Principal={"AWS": "123456789012"})
+    value = "private" if prop == "acl" else fine
+    described = {**policy(value, kind, prop), "options": {"ignoreChanges": [prop]}}
+    (found,) = ask(rule, described)
+    assert "ignoreChanges" in found.message
+
+
+OPEN_PRINCIPALS = ["*", {"AWS": "*"}, {"AWS": ["123456789012", "*"]}, {"aws": "*"}]
+
+
+@pytest.mark.parametrize("principal", OPEN_PRINCIPALS)
+@pytest.mark.parametrize(
+    "condition",
+    [
+        None,
+        {"StringLike": {"aws:SourceAccount": "*"}},
+        {"StringNotEquals": {"aws:SourceAccount": "123456789012"}},
+        {"StringEqualsIfExists": {"aws:SourceAccount": "123456789012"}},
+        {"ForAllValues:StringEquals": {"aws:PrincipalOrgID": "o-1"}},
+        {"StringEquals": {"aws:SourceAccount": ["123456789012", "*"]}},
+        {"Bool": {"aws:SecureTransport": "true"}},
+        {"StringEquals": {"aws:RequestedRegion": "us-east-1"}},
+        {"StringEquals": {"aws:SourceAccount": []}},
+    ],
+)
+def test_a_policy_for_anybody_is_found_unless_a_condition_names_somebody(
+    ask: Ask, principal: Any, condition: Any
+) -> None:
+    elements = {"Principal": principal, "Action": "s3:GetObject", "Resource": "*"}
+    document = allow(**elements, **({} if condition is None else {"Condition": condition}))
+    for kind in ("aws:s3/bucketPolicy:BucketPolicy", "aws:kms/key:Key", "aws:sns/topic:Topic"):
+        assert ask("no-public-policies", policy(document, kind))
+    trust = allow(
+        Principal=principal,
+        Action="sts:AssumeRole",
+        **({} if condition is None else {"Condition": condition}),
+    )
+    assert ask("iam-trust-restricted", policy(trust, ROLE, "assumeRolePolicy"))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"StringEquals": {"aws:SourceAccount": "123456789012"}},
+        {"stringequals": {"AWS:PrincipalOrgId": "o-1"}},
+        {"StringEquals": {"kms:CallerAccount": "123456789012"}},
+        {"ArnLike": {"aws:SourceArn": "arn:aws:s3:::b"}},
+    ],
+)
+def test_a_condition_on_who_asks_makes_anybody_somebody(ask: Ask, condition: Any) -> None:
+    document = allow(Principal="*", Action="sns:Publish", Resource="*", Condition=condition)
+    assert ask("no-public-policies", policy(document, "aws:sns/topicPolicy:TopicPolicy")) == []
+
+
+def test_everybody_but_somebody_is_everybody(ask: Ask) -> None:
+    document = allow(NotPrincipal={"AWS": "123456789012"}, Action="sqs:*", Resource="*")
+    assert ask("no-public-policies", policy(document, "aws:sqs/queuePolicy:QueuePolicy"))
+
+
+def test_a_key_that_its_account_governs_is_not_public(ask: Ask) -> None:
+    document = allow(Principal={"AWS": "arn:aws:iam::123456789012:root"}, Action="kms:*", Resource="*")
+    assert ask("no-public-policies", policy(document, "aws:kms/key:Key")) == []
+    assert ask("iam-no-wildcards", policy(document, "aws:kms/key:Key")) == []
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        None,
+        {"StringEquals": {"token.actions.githubusercontent.com:aud": "sts.amazonaws.com"}},
+        {"StringLike": {"token.actions.githubusercontent.com:sub": "*"}},
+        {"StringLike": {"token.actions.githubusercontent.com:sub": "repo:*"}},
+        {"StringLike": {"token.actions.githubusercontent.com:sub": ["repo:atlas/infra:*", "*"]}},
+    ],
+)
+def test_an_identity_provider_is_trusted_for_named_subjects_alone(ask: Ask, condition: Any) -> None:
+    provider = {"Federated": "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"}
+    action = "sts:AssumeRoleWithWebIdentity"
+    extra = {} if condition is None else {"Condition": condition}
+    assert ask(
+        "iam-trust-restricted",
+        policy(allow(Principal=provider, Action=action, **extra), ROLE, "assumeRolePolicy"),
+    )
+    named = {"StringLike": {"token.actions.githubusercontent.com:sub": "repo:atlas/infra:*"}}
+    good = allow(Principal=provider, Action=action, Condition=named)
+    assert ask("iam-trust-restricted", policy(good, ROLE, "assumeRolePolicy")) == []
+
+
+def test_a_trust_policy_that_is_not_known_fails_closed(ask: Ask) -> None:
+    (found,) = ask("iam-trust-restricted", policy(UNKNOWN, ROLE, "assumeRolePolicy"))
+    assert found.violation.unknown
+
+
+@pytest.mark.parametrize(
+    "arn",
+    [
+        "arn:aws:iam::aws:policy/AdministratorAccess",
+        "arn:aws-us-gov:iam::aws:policy/administratoraccess",
+        "arn:aws:iam::aws:policy/PowerUserAccess ",
+        "arn:aws:iam::aws:policy/IAMFullAccess",
+    ],
+)
+@pytest.mark.parametrize(
+    ("kind", "prop", "many"),
+    [
+        ("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "policyArn", False),
+        ("aws:iam/userPolicyAttachment:UserPolicyAttachment", "policyArn", False),
+        ("aws:iam/groupPolicyAttachment:GroupPolicyAttachment", "policyArn", False),
+        ("aws:iam/policyAttachment:PolicyAttachment", "policyArn", False),
+        (ROLE, "managedPolicyArns", True),
+    ],
+)
+def test_an_administrators_policy_is_found_however_it_is_attached(
+    ask: Ask, arn: str, kind: str, prop: str, many: bool
+) -> None:
+    described = {"type": kind, "props": {prop: [arn] if many else arn}}
+    assert ask("iam-no-admin-policies", described)
+
+
+def test_an_attached_policy_that_is_not_known_is_judged_by_up(ask: Ask) -> None:
+    kind = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+    hidden = {"type": kind, "props": {"policyArn": UNKNOWN}}
+    assert ask("iam-no-admin-policies", hidden, preview=True) == []
+    assert ask("iam-no-admin-policies", hidden, preview=False)[0].violation.unknown
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "aws:iam/accessKey:AccessKey",
+        "aws:iam/user:User",
+        "aws:iam/userLoginProfile:UserLoginProfile",
+        "aws:iam/serviceSpecificCredential:ServiceSpecificCredential",
+    ],
+)
+def test_long_lived_credentials_are_found_whatever_they_say(ask: Ask, kind: str) -> None:
+    assert ask("no-long-lived-keys", {"type": kind})

@@ -1,0 +1,551 @@
+"""Every property that a security rule protects: weakened, unknown, secret, ignored, nested, elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.resource import UNKNOWN
+
+Ask = Callable[..., list[Judgement]]
+Described = dict[str, Any]
+
+KEY = "arn:aws:kms:us-east-1:123456789012:key/1234"
+GONE = object()
+"""Stands for a property that is not set."""
+
+
+@dataclass(frozen=True)
+class Protected:
+    """A resource that passes a rule, the property that makes it pass, and values with which it must not.
+
+    `path` is the property to weaken, `names` what the violation points at where that is another.
+    """
+
+    rule: str
+    type: str
+    props: Mapping[str, Any]
+    path: str
+    bad: tuple[Any, ...]
+    others: tuple[Described, ...] = ()
+    depends: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    unknown_is_bad: bool = True
+    ignored: bool = True
+
+    def resource(self, value: Any = None, **more: Any) -> Described:
+        props = copy.deepcopy(dict(self.props))
+        if value is not None:
+            _set(props, self.path, value)
+        return {
+            "type": self.type,
+            "name": "judged",
+            "props": props,
+            "depends": self.depends,
+            "options": self.options,
+            **more,
+        }
+
+
+def _set(props: Any, path: str, value: Any) -> None:
+    *parents, last = re.findall(r"[^.\[\]]+", path)
+    for part in parents:
+        props = props[int(part)] if isinstance(props, list) else props[part]
+    key: Any = int(last) if isinstance(props, list) else last
+    if value is GONE:
+        del props[key]
+    else:
+        props[key] = value
+
+
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+INSTANCE = "aws:ec2/instance:Instance"
+SPOT = "aws:ec2/spotInstanceRequest:SpotInstanceRequest"
+CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
+VOLUME = "aws:ebs/volume:Volume"
+CLUSTER = "aws:eks/cluster:Cluster"
+LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
+BUCKET: Described = {
+    "type": "aws:s3/bucket:Bucket",
+    "name": "bucket",
+    "props": {"bucket": "b"},
+    "options": {"protect": True},
+}
+OLD_BUCKET = {**BUCKET, "type": "aws:s3/bucketV2:BucketV2"}
+METADATA = {"metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1}}
+TOKENS = ("optional", "Required ", "", GONE)
+HOPS = (2, 64, "many", True, GONE)
+OFF = (False, "false", "", GONE)
+NO_KEY = ("", "  ", "alias/aws/ebs", "arn:aws:kms:us-east-1:1:alias/AWS/s3", GONE)
+ROOT = {"rootBlockDevice": {"encrypted": True}}
+PRIVATE = {
+    "vpcConfig": {"endpointPublicAccess": False, "endpointPrivateAccess": True},
+    "deletionProtection": True,
+}
+NAMED = {
+    "vpcConfig": {
+        "endpointPublicAccess": True,
+        "endpointPrivateAccess": True,
+        "publicAccessCidrs": ["198.51.100.0/24"],
+    }
+}
+BLOCK = dict.fromkeys(
+    ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"), True
+)
+ENCRYPTION = {
+    "bucket": "b",
+    "rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms"}}],
+}
+ALGORITHM = "rules[0].applyServerSideEncryptionByDefault.sseAlgorithm"
+WORLD = ("0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1", " 0.0.0.0/0", "2000::/3", "not a network")
+CIDR = {"ipProtocol": "tcp", "fromPort": 443, "toPort": 443, "cidrIpv4": "203.0.113.0/24"}
+INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+
+CASES = [
+    *(
+        Protected("imdsv2-required", kind, METADATA, path, bad)
+        for kind in (TEMPLATE, INSTANCE, SPOT, CONFIGURATION)
+        for path, bad in (
+            ("metadataOptions.httpTokens", TOKENS),
+            ("metadataOptions.httpPutResponseHopLimit", HOPS),
+            ("metadataOptions", (GONE,)),
+        )
+    ),
+    Protected(
+        "imdsv2-required",
+        "aws:ec2/instanceMetadataDefaults:InstanceMetadataDefaults",
+        {"httpTokens": "required", "httpPutResponseHopLimit": 1},
+        "httpTokens",
+        TOKENS,
+    ),
+    Protected(
+        "ebs-encrypted",
+        TEMPLATE,
+        {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true"}}]},
+        "blockDeviceMappings[0].ebs.encrypted",
+        OFF,
+    ),
+    Protected(
+        "ebs-encrypted",
+        TEMPLATE,
+        {
+            "blockDeviceMappings": [
+                {"deviceName": "/dev/sda1", "ebs": {"encrypted": "true"}},
+                {"deviceName": "/dev/sdb", "ebs": {"encrypted": "true"}},
+            ]
+        },
+        "blockDeviceMappings[1].ebs.encrypted",
+        OFF,
+    ),
+    *(
+        Protected("ebs-encrypted", kind, ROOT, "rootBlockDevice.encrypted", OFF)
+        for kind in (INSTANCE, SPOT, CONFIGURATION)
+    ),
+    Protected(
+        "ebs-encrypted",
+        INSTANCE,
+        {**ROOT, "ebsBlockDevices": [{"deviceName": "/dev/sdf", "encrypted": True}]},
+        "ebsBlockDevices[0].encrypted",
+        OFF,
+    ),
+    Protected("ebs-encrypted", VOLUME, {"encrypted": True, "kmsKeyId": KEY}, "encrypted", OFF),
+    Protected("ebs-encrypted", VOLUME, {"encrypted": True, "kmsKeyId": KEY}, "kmsKeyId", NO_KEY),
+    Protected("ebs-encrypted", "aws:ebs/snapshotCopy:SnapshotCopy", {"encrypted": True}, "encrypted", OFF),
+    Protected(
+        "ebs-encrypted",
+        "aws:ebs/encryptionByDefault:EncryptionByDefault",
+        {"enabled": True},
+        "enabled",
+        (False, "false"),
+    ),
+    Protected(
+        "file-systems-encrypted",
+        LUSTRE,
+        {"deploymentType": "PERSISTENT_2", "kmsKeyId": KEY},
+        "kmsKeyId",
+        NO_KEY,
+    ),
+    *(
+        Protected("file-systems-encrypted", kind, {"kmsKeyId": KEY}, "kmsKeyId", NO_KEY)
+        for kind in (
+            "aws:fsx/ontapFileSystem:OntapFileSystem",
+            "aws:fsx/openZfsFileSystem:OpenZfsFileSystem",
+            "aws:fsx/windowsFileSystem:WindowsFileSystem",
+            "aws:fsx/fileCache:FileCache",
+        )
+    ),
+    Protected(
+        "file-systems-encrypted",
+        "aws:efs/fileSystem:FileSystem",
+        {"encrypted": True, "kmsKeyId": KEY},
+        "encrypted",
+        OFF,
+    ),
+    *(
+        Protected("buckets-encrypted", kind, ENCRYPTION, ALGORITHM, ("none", "", GONE), (bucket,))
+        for bucket in (BUCKET, OLD_BUCKET)
+        for kind in (
+            "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
+            "aws:s3/bucketServerSideEncryptionConfigurationV2:BucketServerSideEncryptionConfigurationV2",
+        )
+    ),
+    Protected(
+        "queues-encrypted", "aws:sqs/queue:Queue", {"sqsManagedSseEnabled": True}, "sqsManagedSseEnabled", OFF
+    ),
+    Protected(
+        "queues-encrypted", "aws:sqs/queue:Queue", {"kmsMasterKeyId": KEY}, "kmsMasterKeyId", ("", " ", GONE)
+    ),
+    Protected(
+        "topics-encrypted", "aws:sns/topic:Topic", {"kmsMasterKeyId": KEY}, "kmsMasterKeyId", ("", " ", GONE)
+    ),
+    Protected("secrets-encrypted", "aws:secretsmanager/secret:Secret", {"kmsKeyId": KEY}, "kmsKeyId", NO_KEY),
+    Protected(
+        "secrets-encrypted",
+        "aws:secretsmanager/secret:Secret",
+        {"kmsKeyId": KEY, "replicas": [{"region": "us-west-2", "kmsKeyId": KEY}]},
+        "replicas[0].kmsKeyId",
+        NO_KEY,
+    ),
+    Protected(
+        "secrets-encrypted",
+        "aws:ssm/parameter:Parameter",
+        {"type": "SecureString", "value": "v"},
+        "type",
+        ("String", "StringList", "securestring", GONE),
+    ),
+    Protected(
+        "log-groups-encrypted", "aws:cloudwatch/logGroup:LogGroup", {"kmsKeyId": KEY}, "kmsKeyId", NO_KEY
+    ),
+    Protected(
+        "log-retention",
+        "aws:cloudwatch/logGroup:LogGroup",
+        {"retentionInDays": 365},
+        "retentionInDays",
+        (364, 1, 0, GONE, "365"),
+    ),
+    Protected(
+        "data-stores-encrypted",
+        "aws:ecr/repository:Repository",
+        {"encryptionConfigurations": [{"encryptionType": "KMS", "kmsKey": KEY}]},
+        "encryptionConfigurations[0].encryptionType",
+        ("AES256", GONE),
+    ),
+    Protected(
+        "data-stores-encrypted",
+        "aws:dynamodb/table:Table",
+        {"serverSideEncryption": {"enabled": True, "kmsKeyArn": KEY}},
+        "serverSideEncryption.enabled",
+        OFF,
+    ),
+    Protected("data-stores-encrypted", "aws:backup/vault:Vault", {"kmsKeyArn": KEY}, "kmsKeyArn", NO_KEY),
+    *(
+        Protected(
+            "data-stores-encrypted",
+            kind,
+            {"storageEncrypted": True, "kmsKeyId": KEY},
+            "storageEncrypted",
+            OFF,
+        )
+        for kind in ("aws:rds/instance:Instance", "aws:rds/cluster:Cluster")
+    ),
+    Protected(
+        "eks-secrets-encrypted",
+        CLUSTER,
+        {"encryptionConfig": {"provider": {"keyArn": KEY}, "resources": ["secrets"]}},
+        "encryptionConfig.provider.keyArn",
+        NO_KEY,
+    ),
+    Protected(
+        "eks-secrets-encrypted",
+        CLUSTER,
+        {"encryptionConfig": {"provider": {"keyArn": KEY}, "resources": ["secrets"]}},
+        "encryptionConfig.resources",
+        ([], ["configmaps"], GONE),
+    ),
+    Protected("kms-rotation", "aws:kms/key:Key", {"enableKeyRotation": True}, "enableKeyRotation", OFF),
+    Protected(
+        "kms-rotation",
+        "aws:kms/key:Key",
+        {"enableKeyRotation": True, "rotationPeriodInDays": 365},
+        "rotationPeriodInDays",
+        (366, 2560, "never"),
+    ),
+    Protected(
+        "kms-deletion-window",
+        "aws:kms/key:Key",
+        {"deletionWindowInDays": 30},
+        "deletionWindowInDays",
+        (7, 29, 0),
+    ),
+    Protected(
+        "kms-deletion-window",
+        "aws:kms/replicaKey:ReplicaKey",
+        {"bypassPolicyLockoutSafetyCheck": False},
+        "bypassPolicyLockoutSafetyCheck",
+        (True, "true"),
+    ),
+    Protected(
+        "eks-endpoint-private", CLUSTER, PRIVATE, "vpcConfig.endpointPublicAccess", (True, "true", GONE, "")
+    ),
+    Protected("eks-endpoint-private", CLUSTER, PRIVATE, "vpcConfig.endpointPrivateAccess", OFF),
+    Protected("eks-endpoint-private", CLUSTER, PRIVATE, "vpcConfig", (GONE,)),
+    Protected(
+        "eks-endpoint-private",
+        CLUSTER,
+        NAMED,
+        "vpcConfig.publicAccessCidrs",
+        (
+            ["0.0.0.0/0"],
+            ["0.0.0.0/1", "128.0.0.0/1"],
+            ["198.51.100.0/24", "0.0.0.0/0"],
+            ["::/0"],
+            [f"{first}.0.0.0/8" for first in range(256)],
+            ["anywhere"],
+            [UNKNOWN],
+            [],
+            GONE,
+        ),
+    ),
+    Protected(
+        "eks-control-plane-logs",
+        CLUSTER,
+        {"enabledClusterLogTypes": ["api", "audit", "authenticator", "controllerManager", "scheduler"]},
+        "enabledClusterLogTypes",
+        (["api", "audit", "authenticator", "controllerManager"], [], "audit", GONE),
+    ),
+    Protected(
+        "eks-version-offered", CLUSTER, {"version": "1.35"}, "version", ("1.24", "1.29", "2.0", "", GONE)
+    ),
+    Protected(
+        "no-public-ip",
+        TEMPLATE,
+        {"networkInterfaces": [{"associatePublicIpAddress": "false"}]},
+        "networkInterfaces[0].associatePublicIpAddress",
+        (True, "true", "TRUE", ""),
+    ),
+    *(
+        Protected(
+            "no-public-ip",
+            kind,
+            {"associatePublicIpAddress": False},
+            "associatePublicIpAddress",
+            (True, "true"),
+        )
+        for kind in (INSTANCE, SPOT, CONFIGURATION)
+    ),
+    Protected(
+        "no-public-ip",
+        "aws:ec2/subnet:Subnet",
+        {"mapPublicIpOnLaunch": False},
+        "mapPublicIpOnLaunch",
+        (True, "true"),
+    ),
+    Protected(
+        "no-public-ip",
+        "aws:ec2/defaultSubnet:DefaultSubnet",
+        {"mapPublicIpOnLaunch": False},
+        "mapPublicIpOnLaunch",
+        (True, GONE),
+    ),
+    *(
+        Protected(
+            "bucket-public-access-blocked",
+            "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
+            {"bucket": "b", **BLOCK},
+            switch,
+            OFF,
+            (BUCKET,),
+        )
+        for switch in BLOCK
+    ),
+    Protected(
+        "bucket-public-access-blocked",
+        "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock",
+        BLOCK,
+        "blockPublicPolicy",
+        OFF,
+    ),
+    Protected(
+        "bucket-public-access-blocked",
+        "aws:s3/accessPoint:AccessPoint",
+        {"publicAccessBlockConfiguration": dict(BLOCK)},
+        "publicAccessBlockConfiguration.blockPublicPolicy",
+        (False, "false"),
+    ),
+    *(
+        Protected(
+            "bucket-no-public-acl", kind, {"acl": "private"}, "acl", ("public-read", "Public-Read-Write", "")
+        )
+        for kind in (
+            "aws:s3/bucket:Bucket",
+            "aws:s3/bucketV2:BucketV2",
+            "aws:s3/bucketAcl:BucketAcl",
+            "aws:s3/bucketAclV2:BucketAclV2",
+            "aws:s3/bucketObject:BucketObject",
+            "aws:s3/bucketObjectv2:BucketObjectv2",
+            "aws:s3/objectCopy:ObjectCopy",
+        )
+    ),
+    Protected(
+        "bucket-owner-enforced",
+        "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
+        {"bucket": "b", "rule": {"objectOwnership": "BucketOwnerEnforced"}},
+        "rule.objectOwnership",
+        ("ObjectWriter", "BucketOwnerPreferred", "", GONE),
+        (BUCKET,),
+    ),
+    Protected(
+        "bucket-versioning",
+        "aws:s3/bucketVersioning:BucketVersioning",
+        {"bucket": "b", "versioningConfiguration": {"status": "Enabled"}},
+        "versioningConfiguration.status",
+        ("Suspended", "Disabled", "enabled", GONE),
+        (BUCKET,),
+    ),
+    *(
+        Protected("no-open-ingress", INGRESS, CIDR, "cidrIpv4", WORLD),
+        Protected(
+            "no-open-ingress",
+            "aws:ec2/securityGroupRule:SecurityGroupRule",
+            {"type": "ingress", "protocol": "tcp", "cidrBlocks": ["203.0.113.0/24"]},
+            "cidrBlocks[0]",
+            WORLD,
+            ignored=False,
+        ),
+        Protected(
+            "no-open-ingress",
+            "aws:ec2/securityGroup:SecurityGroup",
+            {"ingress": [{"protocol": "-1", "ipv6CidrBlocks": ["2001:db8::/32"]}]},
+            "ingress[0].ipv6CidrBlocks[0]",
+            WORLD,
+        ),
+        Protected(
+            "no-open-ingress",
+            "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
+            {"ingress": [{"protocol": "tcp", "cidrBlocks": ["203.0.113.0/24"]}]},
+            "ingress[0].cidrBlocks[0]",
+            WORLD,
+        ),
+    ),
+    Protected(
+        "default-security-group-closed",
+        "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
+        {"ingress": []},
+        "ingress",
+        ([{"protocol": "-1", "self": True}],),
+    ),
+    Protected(
+        "vpc-flow-logs",
+        "aws:ec2/flowLog:FlowLog",
+        {"trafficType": "ALL"},
+        "trafficType",
+        ("REJECT", "ACCEPT", "", GONE),
+        ({"type": "aws:ec2/vpc:Vpc", "name": "vpc"},),
+        {"vpcId": ["vpc"]},
+    ),
+    Protected(
+        "storage-protected",
+        "aws:s3/bucket:Bucket",
+        {"forceDestroy": False},
+        "forceDestroy",
+        (True, "true"),
+        options={"protect": True},
+    ),
+    Protected("storage-protected", CLUSTER, PRIVATE, "deletionProtection", OFF),
+    Protected(
+        "file-systems-backed-up",
+        LUSTRE,
+        {"deploymentType": "PERSISTENT_2", "automaticBackupRetentionDays": 7, "skipFinalBackup": False},
+        "automaticBackupRetentionDays",
+        (0, GONE, "7"),
+    ),
+    Protected(
+        "file-systems-backed-up",
+        LUSTRE,
+        {"deploymentType": "PERSISTENT_2", "automaticBackupRetentionDays": 7, "skipFinalBackup": False},
+        "skipFinalBackup",
+        (True, "true", GONE),
+    ),
+    Protected(
+        "secrets-rotated",
+        "aws:secretsmanager/secretRotation:SecretRotation",
+        {"rotationRules": {"automaticallyAfterDays": 30}},
+        "rotationRules.automaticallyAfterDays",
+        (91, 0, GONE),
+        ({"type": "aws:secretsmanager/secret:Secret", "name": "secret"},),
+        {"secretId": ["secret"]},
+    ),
+]
+
+
+def _id(case: Protected) -> str:
+    return f"{case.rule}-{case.type.rpartition(':')[2]}-{case.path}"
+
+
+def _ids(cases: list[tuple[Protected, Any]]) -> list[str]:
+    return [f"{_id(case)}-{'unset' if bad is GONE else repr(bad)[:30]}" for case, bad in cases]
+
+
+WEAKENED = [(case, bad) for case in CASES for bad in case.bad]
+every = pytest.mark.parametrize("case", CASES, ids=_id)
+
+
+@every
+def test_a_resource_with_the_property_passes(case: Protected, ask: Ask) -> None:
+    assert [each.message for each in ask(case.rule, *case.others, case.resource())] == []
+
+
+@pytest.mark.parametrize(("case", "bad"), WEAKENED, ids=_ids(WEAKENED))
+def test_a_weakened_property_is_found_where_it_is(case: Protected, bad: Any, ask: Ask) -> None:
+    found = ask(case.rule, *case.others, case.resource(bad))
+    assert found
+    assert {each.urn.rpartition("::")[2] for each in found} <= {"judged", "bucket"}
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if each.unknown_is_bad], ids=_id)
+def test_an_unknown_property_fails_closed_and_says_so(case: Protected, ask: Ask) -> None:
+    found = ask(case.rule, *case.others, case.resource(UNKNOWN))
+    assert any(each.violation.unknown for each in found)
+    assert any("not known yet" in each.message for each in found)
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if each.ignored], ids=_id)
+@pytest.mark.parametrize("whole", [False, True], ids=["the path", "the whole property"])
+def test_a_property_under_ignore_changes_is_found(case: Protected, whole: bool, ask: Ask) -> None:
+    path = re.split(r"[.\[]", case.path)[0] if whole else case.path
+    options = {**case.options, "ignoreChanges": [path]}
+    found = ask(case.rule, *case.others, case.resource(options=options))
+    assert any("ignoreChanges" in each.message for each in found)
+
+
+@every
+def test_a_nested_component_hides_nothing(case: Protected, ask: Ask) -> None:
+    parent = {"type": "other:module:Component", "name": "outer"}
+    inner = {"type": "other:module:Component", "name": "inner", "parent": "outer"}
+    found = ask(case.rule, parent, inner, *case.others, case.resource(case.bad[0], parent="inner"))
+    assert found
+
+
+@every
+def test_a_provider_of_another_region_hides_nothing(case: Protected, ask: Ask) -> None:
+    assert ask(case.rule, *case.others, case.resource(case.bad[0], region="eu-central-1"))
+    props = {**case.resource(case.bad[0])["props"], "region": "eu-central-1"}
+    assert ask(case.rule, *case.others, {**case.resource(), "props": props})
+
+
+@pytest.mark.parametrize(
+    ("case", "bad"),
+    [(c, b) for c, b in WEAKENED if isinstance(b, str) and b.strip() and b not in ("true", "false")],
+)
+def test_a_secret_value_is_judged_and_not_shown(case: Protected, bad: str, ask: Ask) -> None:
+    found = ask(case.rule, *case.others, case.resource(bad, secrets=[case.path]))
+    assert found
+    shown = [re.sub(r", and .*", "", each.violation.message) for each in found]
+    assert all(f"is {bad!r}" not in each for each in shown)
+    assert any("[secret]" in each.message for each in found)
