@@ -43,6 +43,8 @@ class RequiredKeys(Settings):
     def all_keys(self, spec: FleetSpec | None) -> tuple[str, ...]:
         """The fleet file's required keys (without one, those it has by default), then these."""
         of_fleet = spec.required_tags if spec is not None else DEFAULT_KEYS
+        if not (self.keys or self.values or self.patterns):
+            return of_fleet
         return tuple(dict.fromkeys((*of_fleet, *self.keys, *self.values, *self.patterns)))
 
 

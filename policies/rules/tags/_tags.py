@@ -32,8 +32,8 @@ class Tags:
 
     def over(self, below: Tags) -> Tags:
         """These tags laid over others, which count where these say nothing."""
-        if self.unclear:
-            # What is not known may replace whatever lies below.
+        # What is not known may replace whatever lies below.
+        if self.unclear or below is _NONE:
             return self
         return Tags(
             path=self.path,
@@ -44,12 +44,15 @@ class Tags:
         )
 
 
+_NONE = Tags("defaultTags.tags", {})
+
+
 def read(resource: Resource, value: Any, path: str) -> Tags:
     """The tags that `value`, the map or list at `path`, says."""
     if value is None:
         return Tags(path, {})
     if isinstance(value, Mapping):
-        known = {str(key): item for key, item in value.items() if item is not None}
+        known = {key: item for key, item in value.items() if item is not None}
         return Tags(path, known, hidden=_hidden(resource, path, known))
     if is_unknown(value) or not isinstance(value, Sequence):
         return Tags(path, {}, unclear=True)
@@ -112,20 +115,19 @@ def effective(resource: Resource) -> Tags:
 def default_tags(resource: Resource) -> Tags:
     """The default tags of the provider; their values are not shown: a provider's inputs may be secret."""
     # An S3 object can have the provider's default tags left out or replaced.
-    other = resource.get("overrideProvider.defaultTags.tags")
-    if other is not None:
-        return read(resource, other, "overrideProvider.defaultTags.tags")
+    if "overrideProvider" in resource.props:
+        other = resource.get("overrideProvider.defaultTags.tags")
+        if other is not None:
+            return read(resource, other, "overrideProvider.defaultTags.tags")
     given = resource.provider.props.get("defaultTags") if resource.provider is not None else None
-    return provider_tags(given, "tags")
+    return _NONE if given is None else provider_tags(given)
 
 
-def provider_tags(value: Any, part: str) -> Tags:
-    """The map `part` of a provider's `defaultTags`, which SDKs send as an object or as JSON text."""
-    path = f"defaultTags.{part}"
+def provider_tags(value: Any) -> Tags:
+    """The map of a provider's `defaultTags`, which SDKs send as an object or as JSON text."""
+    path = "defaultTags.tags"
     found = decoded(value)
-    if is_unknown(found):
-        return Tags(path, {}, unclear=True)
-    tags = found.get(part) if isinstance(found, Mapping) else None
+    tags = found.get("tags") if isinstance(found, Mapping) else found
     if is_unknown(tags):
         return Tags(path, {}, unclear=True)
     known = {str(key): each for key, each in tags.items()} if isinstance(tags, Mapping) else {}
