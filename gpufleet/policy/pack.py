@@ -16,7 +16,7 @@ PACKAGE = "policies.rules"
 
 def load_rules(root: Path) -> tuple[Rule[Any], ...]:
     """The rules of the checkout `root`, by group and name. Raises InputError where there are none,
-    where a module holds none or several, and where two have one name.
+    where a module does not load or holds none or several, and where two have one name.
     """
     if not (root / "policies" / "rules" / "__init__.py").is_file():
         raise InputError(f"{root} has no policies/rules", remedy="run from a checkout of gpufleet")
@@ -37,7 +37,15 @@ def load_rules(root: Path) -> tuple[Rule[Any], ...]:
 
 
 def _rules_of(module: str) -> list[Rule[Any]]:
-    rules = [value for value in vars(importlib.import_module(module)).values() if isinstance(value, Rule)]
+    try:
+        loaded = importlib.import_module(module)
+    except Exception as error:
+        # Rules are the checkout's own code: what is wrong with one is its author's to mend.
+        raise InputError(
+            f"the rule module {module} does not load: {type(error).__name__}: {error}",
+            remedy=f"mend policies/{'/'.join(module.split('.')[1:])}.py",
+        ) from error
+    rules = [value for value in vars(loaded).values() if isinstance(value, Rule)]
     if len(rules) != 1:
         raise InputError(
             f"{module} holds {len(rules)} rules, and a module of policies/rules holds one",
