@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed
 from gpufleet.spec.models import OnPremSite
-
-GBPS = {"hdr": 200, "ndr": 400, "xdr": 800, "200gbe": 200, "400gbe": 400, "800gbe": 800}
-"""Speed of one 4x link of each generation, and of one Ethernet port, in Gb/s."""
+from gpufleet.spec.rack_fabric import GBPS
 
 INFINIBAND = ("hdr", "ndr", "xdr")
 LONGEST_FULL_NAME = 253

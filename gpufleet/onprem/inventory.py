@@ -1,8 +1,8 @@
 """The Ansible inventory of a fleet: rack hosts from the plan, cloud nodes of Slurm sites from stack outputs.
 
 Pure and deterministic: the same plan, catalog and outputs give the same bytes. It holds facts of
-the fleet file and the catalog only, and never a secret. Every variable is named `gpufleet_*`;
-playbooks hand them to roles under the roles' own names.
+the fleet file and the catalog only, and never a secret. Variables are named `gpufleet_*`, which say
+what a host is, or begin with the role that takes them (`gpufleet.onprem.variables`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Any
 from gpufleet.catalog import Catalog, SoftwareLock
 from gpufleet.errors import InputError
 from gpufleet.onprem.cloud_nodes import CloudNode, cloud_nodes
+from gpufleet.onprem.rack_groups import RACK_GROUPS, rack_groups_of
+from gpufleet.onprem.variables import fleet_values, host_values, site_values
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, HostPlan, NodeGroupPlan, OnPremSitePlan, TeamPlan
 
 Inventory = dict[str, Any]
 """An Ansible inventory as its YAML format has it: `{"all": {"vars": ..., "children": ...}}`."""
 
 ONPREM, CLOUD = "onprem", "cloud"
-_RESERVED = frozenset({"all", "ungrouped", "localhost", ONPREM, CLOUD})
+_RESERVED = frozenset({"all", "ungrouped", "localhost", ONPREM, CLOUD, *RACK_GROUPS})
 _NOT_FOR_HOSTS = frozenset({"sources", "notes", "unverified", "kubernetes", "gpus_min_driver", "driver_eol"})
 
 
@@ -42,13 +44,14 @@ def build_inventory(plan: FleetPlan, catalog: Catalog, outputs: Mapping[str, Any
     nodes = cloud_nodes(slurm_sites, outputs or {})
     _refuse_shared_names([host.name for site in plan.onprem for host in site.hosts] + [n.name for n in nodes])
     groups = _Groups()
+    lock = catalog.lock(plan.software_channel)
+    for name in RACK_GROUPS if plan.onprem else ():
+        groups.named(name)
     for site in plan.onprem:
-        _add_onprem_site(groups, site, catalog)
+        _add_onprem_site(groups, site, catalog, lock)
     for cloud_site in slurm_sites:
         _add_cloud_site(groups, cloud_site, [node for node in nodes if node.site == cloud_site.site])
-    return {
-        "all": {"vars": _fleet_vars(plan, catalog.lock(plan.software_channel)), "children": groups.tree()}
-    }
+    return {"all": {"vars": _fleet_vars(plan, lock), "children": groups.tree()}}
 
 
 class _Groups:
@@ -86,10 +89,11 @@ def _fleet_vars(plan: FleetPlan, lock: SoftwareLock) -> dict[str, Any]:
         "gpufleet_environment": plan.environment,
         "gpufleet_tags": dict(sorted(plan.tags.items())),
         "gpufleet_software": lock.model_dump(mode="json", exclude=set(_NOT_FOR_HOSTS)),
+        **fleet_values(lock),
     }
 
 
-def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog) -> None:
+def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> None:
     here = groups.of("site", site.site)
     here["vars"] = {
         "gpufleet_site": site.site,
@@ -105,14 +109,20 @@ def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog) ->
         ],
         "gpufleet_teams": _teams(site.teams),
         "gpufleet_site_tags": dict(sorted(site.tags.items())),
+        **site_values(site, catalog, lock),
     }
-    here["hosts"] = {host.name: _host_vars(site, host) for host in site.hosts}
+    here["hosts"] = {
+        host.name: _host_vars(site, host) | host_values(host, site, catalog, lock) for host in site.hosts
+    }
     groups.named(ONPREM).setdefault("children", {})[group_name("site", site.site)] = {}
     for host in site.hosts:
         _join(groups.of("role", host.role), [host.name])
     _join(groups.of("scheduler", site.scheduler), [host.name for host in site.hosts])
     gpu_hosts = [host.name for host in site.hosts if host.role == "gpu"]
     _join(groups.of("fabric", site.fabric_kind), gpu_hosts)
+    for host in site.hosts:
+        for name in rack_groups_of(host, site, catalog.system(site.system)):
+            _join(groups.named(name), [host.name])
     system = groups.of("system", site.system)
     system["vars"] = _system_vars(site, catalog)
     _join(system, gpu_hosts)

@@ -25,6 +25,7 @@ from gpufleet.plan.models import (
     OnPremSitePlan,
     TeamPlan,
 )
+from gpufleet.plan.rack_json import rack_to_json
 
 _CENT = Decimal("0.01")
 
@@ -159,6 +160,7 @@ def _onprem_site(site: OnPremSitePlan) -> dict[str, Any]:
         "mounts": [{"kind": kind, "source": source, "mount": mount} for kind, source, mount in site.mounts],
         "teams": [_team(team) for team in site.teams],
         "tags": dict(site.tags),
+        "rack": rack_to_json(site.rack),
     }
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
+from gpufleet.plan.rack_models import RackPlan
 
 HOURS_PER_MONTH = 730
 
@@ -272,6 +273,7 @@ class OnPremSitePlan:
     teams: tuple[TeamPlan, ...]
     power_kw_per_node: Decimal | None
     tags: Mapping[str, str]
+    rack: RackPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpufleet.catalog import Catalog
 from gpufleet.plan.marks import site_tags
 from gpufleet.plan.models import HostPlan, OnPremSitePlan, TeamPlan
+from gpufleet.plan.rack import plan_rack
 from gpufleet.spec.models import FleetSpec, OnPremSite
 
 
@@ -16,8 +17,8 @@ def plan_hosts(site: OnPremSite) -> tuple[HostPlan, ...]:
             name=name,
             site=site.site,
             role="gpu",
-            address=_address(name, site.ssh.domain),
-            bmc=_address(bmcs[index], site.ssh.domain) if index < len(bmcs) else None,
+            address=_address(name, site),
+            bmc=_full_name(bmcs[index], site.ssh.domain) if index < len(bmcs) else None,
         )
         for index, name in enumerate(site.nodes.hosts)
     ]
@@ -29,7 +30,7 @@ def plan_hosts(site: OnPremSite) -> tuple[HostPlan, ...]:
                 name=name,
                 site=site.site,
                 role="controller" if role == "controller" else "login",
-                address=_address(name, site.ssh.domain),
+                address=_address(name, site),
             )
             for name in names.hosts
         )
@@ -55,8 +56,13 @@ def plan_onprem_site(spec: FleetSpec, site: OnPremSite, catalog: Catalog) -> OnP
         teams=tuple(TeamPlan(team.name, team.gpus, team.priority) for team in site.teams),
         power_kw_per_node=system.power_kw_max,
         tags=site_tags(spec, site.site),
+        rack=plan_rack(site),
     )
 
 
-def _address(name: str, domain: str) -> str:
+def _address(name: str, site: OnPremSite) -> str:
+    return site.addresses.get(name) or _full_name(name, site.ssh.domain)
+
+
+def _full_name(name: str, domain: str) -> str:
     return f"{name}.{domain}" if domain else name

@@ -14,6 +14,9 @@ from gpufleet.spec.base import Model
 from gpufleet.spec.fields import WHOLE, DeviceName, Guid, Name, PartitionKey, Switch
 from gpufleet.spec.quantity import HostRange
 
+GBPS = {"hdr": 200, "ndr": 400, "xdr": 800, "200gbe": 200, "400gbe": 400, "800gbe": 800}
+"""Speed of one 4x link of each generation, and of one Ethernet port, in Gb/s."""
+
 
 class FabricSwitch(Model):
     """A switch of the compute fabric. Slurm places jobs by it; the subnet manager roots trees at spines."""

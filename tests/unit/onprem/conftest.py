@@ -22,6 +22,8 @@ from gpufleet.plan.models import (
     TeamPlan,
     VolumePlan,
 )
+from gpufleet.plan.rack import plan_rack
+from gpufleet.spec.models import OnPremSite
 
 NOTHING = CostRange(Decimal(0), Decimal(0), Decimal(0))
 
@@ -51,8 +53,22 @@ def rack(**changes: Any) -> OnPremSitePlan:
         "teams": (TeamPlan("research", 16, "normal"),),
         "power_kw_per_node": Decimal("10.2"),
         "tags": {"team": "ml"},
+        "rack": plan_rack(declared_site()),
     }
     return OnPremSitePlan(**values | changes)
+
+
+def declared_site(**changes: Any) -> OnPremSite:
+    """The site as a fleet file declares it; `changes` are fields of it as written there."""
+    fields: dict[str, Any] = {
+        "site": "dc1",
+        "system": "dgx-h100",
+        "nodes": "dgx[001-003]",
+        "controllers": "ctl01",
+        "fabric": {"kind": "infiniband", "speed": "ndr"},
+        "teams": [{"name": "research", "gpus": 16}],
+    }
+    return OnPremSite.model_validate(fields | changes)
 
 
 def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from gpufleet.onprem.preflight import judge
-from gpufleet.onprem.preflight.table import fold_hosts, preflight_table
+from gpufleet.onprem.hostlists import fold_hosts
+from gpufleet.onprem.preflight.table import preflight_table
 
 
 def shown(verdicts):

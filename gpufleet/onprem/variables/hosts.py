@@ -1,0 +1,152 @@
+"""Variables of the roles that every host gets: base, users, firewall, and file systems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.onprem.variables.variable import Context, Variable
+
+
+def _mounts(kind: str) -> Any:
+    def value(context: Context) -> list[dict[str, str]]:
+        return [
+            {"source": source, "path": path} for other, source, path in context.site.mounts if other == kind
+        ]
+
+    return value
+
+
+def _addresses(context: Context) -> list[dict[str, str]]:
+    return [{"name": name, "address": address} for name, address in context.site.rack.host_addresses]
+
+
+def _accounts(context: Context) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": user.name,
+            "uid": user.uid,
+            "gid": user.gid,
+            "groups": list(user.groups),
+            "ssh_keys": list(user.ssh_keys),
+            "sudo": user.sudo,
+        }
+        for user in context.site.rack.users
+    ]
+
+
+def _networks(context: Context) -> list[str]:
+    network = context.site.rack.network
+    return [network] if network is not None else []
+
+
+HOST_VARIABLES = (
+    Variable(
+        "base", "gpu_node", "bool", "host", "Whether the host has GPUs.", lambda c: c.host.role == "gpu"
+    ),
+    Variable(
+        "base",
+        "time_servers",
+        "list",
+        "site",
+        "NTP servers; empty keeps the distribution's.",
+        lambda c: list(c.site.rack.time_servers),
+    ),
+    Variable(
+        "base",
+        "package_mirror",
+        "str",
+        "site",
+        "Web folder that packages come from instead of the vendors' repositories.",
+        lambda c: c.site.rack.package_mirror,
+    ),
+    Variable(
+        "base",
+        "host_addresses",
+        "list",
+        "site",
+        "`{name, address}` of hosts that no name server knows, for /etc/hosts.",
+        _addresses,
+    ),
+    Variable(
+        "base",
+        "reboot_batch",
+        "int",
+        "site",
+        "How many hosts may reboot at once.",
+        lambda c: c.site.rack.reboot_batch,
+    ),
+    Variable(
+        "base",
+        "reboot_timeout_s",
+        "int",
+        "site",
+        "Seconds that a host may take to come back.",
+        lambda c: c.site.rack.reboot_timeout_s,
+    ),
+    Variable(
+        "users",
+        "groups",
+        "list",
+        "site",
+        "`{name, gid}` of groups of people.",
+        lambda c: [{"name": name, "gid": gid} for name, gid in c.site.rack.groups],
+    ),
+    Variable(
+        "users",
+        "accounts",
+        "list",
+        "site",
+        "`{name, uid, gid, groups, ssh_keys, sudo}` of people. `gid` is the user's own group.",
+        _accounts,
+    ),
+    Variable(
+        "firewall",
+        "networks",
+        "list",
+        "site",
+        "Networks of the cluster, from which its ports are open; empty: only addresses of its hosts.",
+        _networks,
+    ),
+    Variable(
+        "firewall",
+        "cluster_hosts",
+        "list",
+        "site",
+        "`{name, address}` of every host of the site.",
+        lambda c: [{"name": host.name, "address": host.address} for host in c.site.hosts],
+    ),
+    Variable("firewall", "ssh_port", "int", "site", "The port of sshd.", lambda c: c.site.ssh_port),
+    Variable("nfs_client", "mounts", "list", "site", "`{source, path}` of NFS file systems.", _mounts("nfs")),
+    Variable(
+        "lustre_client",
+        "mounts",
+        "list",
+        "site",
+        "`{source, path}` of Lustre file systems.",
+        _mounts("lustre"),
+    ),
+    Variable(
+        "local_nvme",
+        "mount",
+        "str",
+        "site",
+        "Where the scratch file system on the node's own drives is.",
+        lambda c: c.site.rack.nvme_mount,
+    ),
+    Variable(
+        "local_nvme",
+        "cache",
+        "str",
+        "site",
+        "A folder of it that keeps data sets between jobs.",
+        lambda c: c.site.rack.nvme_cache,
+    ),
+    Variable(
+        "local_nvme",
+        "drives",
+        "int",
+        "site",
+        "How many drives there have to be.",
+        lambda c: c.site.rack.nvme_drives,
+    ),
+)

@@ -1,0 +1,36 @@
+"""All variables together, and their values for a fleet, a site and a host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.catalog import Catalog, SoftwareLock
+from gpufleet.onprem.variables.fabric import FABRIC_VARIABLES
+from gpufleet.onprem.variables.gpu import GPU_VARIABLES
+from gpufleet.onprem.variables.hosts import HOST_VARIABLES
+from gpufleet.onprem.variables.slurm import SLURM_VARIABLES
+from gpufleet.onprem.variables.variable import Context, Scope, Variable
+from gpufleet.plan.models import HostPlan, OnPremSitePlan
+
+VARIABLES: tuple[Variable, ...] = (*HOST_VARIABLES, *GPU_VARIABLES, *FABRIC_VARIABLES, *SLURM_VARIABLES)
+"""Every variable that the inventory gives to a role."""
+
+
+def fleet_values(lock: SoftwareLock) -> dict[str, Any]:
+    """What all hosts get: the versions of the software channel."""
+    return _values("fleet", Context(lock))
+
+
+def site_values(site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> dict[str, Any]:
+    """What every host of a rack site gets."""
+    return _values("site", Context(lock, site, catalog.system(site.system)))
+
+
+def host_values(host: HostPlan, site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> dict[str, Any]:
+    """What one host gets, and others not or otherwise."""
+    return _values("host", Context(lock, site, catalog.system(site.system), host))
+
+
+def _values(scope: Scope, context: Context) -> dict[str, Any]:
+    found = {item.full_name: item.value(context) for item in VARIABLES if item.scope == scope}
+    return {name: value for name, value in found.items() if value is not None}

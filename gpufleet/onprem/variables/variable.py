@@ -1,0 +1,78 @@
+"""A role's variable: who gets it, what it means, and how it follows from the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpufleet.catalog import SoftwareLock, System
+from gpufleet.plan.models import HostPlan, OnPremSitePlan
+
+Scope = Literal["fleet", "site", "host"]
+"""`fleet`: all hosts, cloud nodes too. `site`: every host of a rack site. `host`: each its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What values are made from. A `fleet` value gets the lock alone, and no site."""
+
+    lock: SoftwareLock
+    _site: OnPremSitePlan | None = None
+    _system: System | None = None
+    _host: HostPlan | None = None
+
+    @property
+    def site(self) -> OnPremSitePlan:
+        """The rack site; asking for it in a `fleet` value is a fault of the entry."""
+        if self._site is None:
+            raise LookupError("a fleet-wide variable has no site")
+        return self._site
+
+    @property
+    def system(self) -> System:
+        """The system type of the site's GPU nodes."""
+        if self._system is None:
+            raise LookupError("a fleet-wide variable has no system type")
+        return self._system
+
+    @property
+    def host(self) -> HostPlan:
+        """The host; only `host` values have one."""
+        if self._host is None:
+            raise LookupError("only a variable of a host has a host")
+        return self._host
+
+    def hosts(self, role: str) -> list[HostPlan]:
+        """The site's hosts of one role, in the order of the fleet file."""
+        return [host for host in self.site.hosts if host.role == role]
+
+    def with_host(self, host: HostPlan) -> Context:
+        """The same for one host."""
+        return Context(self.lock, self._site, self._system, host)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One variable of one role.
+
+    `type` is its type in the role's argument_specs. `value` returns None where the plan has nothing
+    to say: the variable is left out then, and the role's default holds.
+    """
+
+    role: str
+    name: str
+    type: Literal["str", "int", "float", "bool", "list", "dict"]
+    scope: Scope
+    meaning: str
+    value: Callable[[Context], Any]
+
+    @property
+    def full_name(self) -> str:
+        """The name in the inventory, which starts with the role's."""
+        return f"{self.role}_{self.name}"
+
+
+def named(hosts: list[HostPlan]) -> list[dict[str, str]]:
+    """Hosts as roles get them: what they are called, and where they are reached."""
+    return [{"name": host.name, "address": host.address} for host in hosts]

@@ -1,0 +1,86 @@
+"""What the roles of a rack site install, derived from its declaration."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from gpufleet.plan.rack_models import (
+    FabricPartitionPlan,
+    FabricPlan,
+    RackPlan,
+    SubnetManagerPlan,
+    UserPlan,
+)
+from gpufleet.plan.rack_slurm import plan_slurm
+from gpufleet.spec.models import Fabric, OnPremSite
+from gpufleet.spec.rack_fabric import GBPS
+
+_TIERS = ("core", "spine", "leaf")
+
+
+def plan_rack(site: OnPremSite) -> RackPlan:
+    """The plan of a site's roles. Pure; the same site gives the same plan."""
+    nvme = site.local_nvme
+    return RackPlan(
+        network=site.network,
+        fabric=_fabric(site.fabric),
+        slurm=plan_slurm(site),
+        groups=tuple((group.name, group.gid) for group in site.groups),
+        users=tuple(
+            UserPlan(
+                name=user.name,
+                uid=user.uid,
+                gid=user.gid if user.gid is not None else user.uid,
+                groups=user.groups,
+                ssh_keys=user.ssh_keys,
+                sudo=user.sudo,
+            )
+            for user in site.users
+        ),
+        nvme_mount=nvme.mount if nvme is not None else None,
+        nvme_cache=nvme.cache if nvme is not None else None,
+        nvme_drives=nvme.drives if nvme is not None else None,
+        time_servers=site.time_servers,
+        package_mirror=site.package_mirror,
+        host_addresses=tuple(site.addresses.items()),
+        reboot_batch=_share(len(site.nodes.hosts), Decimal(site.reboot.batch.value)),
+        reboot_timeout_s=math.ceil(site.reboot.timeout.delta.total_seconds()),
+        fingerprints=tuple(site.ssh.fingerprints.items()),
+    )
+
+
+def _share(hosts: int, percent: Decimal) -> int:
+    """So many hosts at once: never none, never more than there are."""
+    return min(hosts, max(1, int(hosts * percent / 100)))
+
+
+def _fabric(fabric: Fabric) -> FabricPlan:
+    return FabricPlan(
+        link_gbps=GBPS[fabric.speed],
+        rails=fabric.rails,
+        interfaces=fabric.interfaces,
+        ipoib=fabric.ipoib,
+        subnet_managers=tuple(
+            SubnetManagerPlan(item.host, item.priority, item.port_guid)
+            for item in sorted(fabric.subnet_managers, key=lambda item: -item.priority)
+        ),
+        partitions=tuple(
+            FabricPartitionPlan(item.name, item.pkey, item.port_guids, item.ipoib)
+            for item in fabric.partitions
+        ),
+        root_guids=_roots(fabric),
+        roce_priority=fabric.roce.priority,
+        roce_dscp=fabric.roce.dscp,
+        roce_mtu=fabric.roce.mtu,
+        roce_ecn=fabric.roce.ecn,
+    )
+
+
+def _roots(fabric: Fabric) -> tuple[str, ...]:
+    """Roots of the fat tree; leaves alone are none: opensm finds them itself then."""
+    for tier in _TIERS[:2]:
+        guids = tuple(item.guid for item in fabric.switches if item.tier == tier and item.guid is not None)
+        if guids:
+            return guids
+    return ()

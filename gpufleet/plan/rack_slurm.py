@@ -1,0 +1,120 @@
+"""Slurm of a rack site: what its fleet file says, and defaults that follow from its teams and switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from gpufleet.plan.rack_models import (
+    SlurmAccountPlan,
+    SlurmPartitionPlan,
+    SlurmPlan,
+    SlurmQosPlan,
+    SlurmSwitchPlan,
+)
+from gpufleet.spec.models import FabricSwitch, OnPremSite, SlurmPartition
+from gpufleet.spec.quantity import Duration
+
+DEFAULT_PARTITION = "gpu"
+PRIORITIES = {"low": 0, "normal": 100, "high": 1000}
+"""The QOS that teams' priorities bring, and what each adds: gpufleet's own choice, far enough apart
+that no age or share outweighs it."""
+
+
+def plan_slurm(site: OnPremSite) -> SlurmPlan | None:
+    """Slurm of the site, None where another scheduler places its jobs."""
+    if site.scheduler != "slurm":
+        return None
+    slurm = site.slurm
+    return SlurmPlan(
+        cluster=slurm.cluster or site.site,
+        partitions=_partitions(site),
+        qos=_qos(site),
+        accounts=tuple(
+            SlurmAccountPlan(
+                team.name,
+                team.gpus,
+                team.priority,
+                tuple(user.name for user in site.users if team.name in user.teams),
+            )
+            for team in site.teams
+        ),
+        switches=plan_switches(site.fabric.switches, site.nodes.hosts),
+        preemption=slurm.preemption,
+        billing_gpu=slurm.billing.gpu,
+        billing_cpu=slurm.billing.cpu,
+        billing_memory_gib=slurm.billing.memory_gib,
+        health_check=slurm.health_check,
+        reserved_cpus=slurm.reserved_cpus,
+        reserved_memory_mib=slurm.reserved_memory_gib * 1024,
+    )
+
+
+def _partitions(site: OnPremSite) -> tuple[SlurmPartitionPlan, ...]:
+    declared = site.slurm.partitions or (SlurmPartition(name=DEFAULT_PARTITION),)
+    # Slurm needs one default partition for jobs that name none: the first, where nobody said which.
+    chosen = next((item.name for item in declared if item.default), declared[0].name)
+    return tuple(
+        SlurmPartitionPlan(
+            name=item.name,
+            nodes=item.nodes.hosts if item.nodes is not None else site.nodes.hosts,
+            default=item.name == chosen,
+            max_minutes=_minutes(item.max_time),
+            priority=item.priority,
+            accounts=item.teams,
+        )
+        for item in declared
+    )
+
+
+def _qos(site: OnPremSite) -> tuple[SlurmQosPlan, ...]:
+    """Low, normal and high, then the site's own; one of the same name takes the place of ours."""
+    names = list(PRIORITIES)
+    preempts = site.slurm.preemption != "none"
+    ours = {
+        name: SlurmQosPlan(name, priority, None, None, tuple(names[:index]) if preempts else ())
+        for index, (name, priority) in enumerate(PRIORITIES.items())
+    }
+    declared = {
+        item.name: SlurmQosPlan(
+            item.name, item.priority, item.max_gpus_per_user, _minutes(item.max_time), item.preempts
+        )
+        for item in site.slurm.qos
+    }
+    return tuple((ours | declared).values())
+
+
+def plan_switches(switches: Iterable[FabricSwitch], nodes: tuple[str, ...]) -> tuple[SlurmSwitchPlan, ...]:
+    """The tree for topology.conf, empty where no leaf is declared with its nodes.
+
+    Slurm wants each node below one switch. On a rail-optimized fabric a node is below a leaf of
+    every rail: nodes with the same leaves then form one unit, named after the first of them. Nodes
+    that no leaf names form a unit of their own, and one switch joins all units.
+    """
+    leaves: dict[str, list[str]] = {node: [] for node in nodes}
+    for switch in switches:
+        for node in switch.nodes.hosts if switch.tier == "leaf" and switch.nodes is not None else ():
+            if node in leaves:
+                leaves[node].append(switch.name)
+    if not any(leaves.values()):
+        return ()
+    units: dict[tuple[str, ...], list[str]] = {}
+    for node, names in leaves.items():
+        units.setdefault(tuple(sorted(names)), []).append(node)
+    lines = tuple(
+        SlurmSwitchPlan(_unit_name(names), nodes=tuple(members)) for names, members in units.items()
+    )
+    if len(lines) == 1:
+        return lines
+    return (*lines, SlurmSwitchPlan("fabric", switches=tuple(line.name for line in lines)))
+
+
+def _unit_name(leaves: tuple[str, ...]) -> str:
+    if not leaves:
+        return "unit-unknown"
+    return leaves[0] if len(leaves) == 1 else f"unit-{leaves[0]}"
+
+
+def _minutes(length: Duration | None) -> int | None:
+    """Slurm counts in minutes: a part of one counts whole."""
+    return None if length is None else -(-length.delta // timedelta(minutes=1))
