@@ -47,7 +47,7 @@ class Checkout:
 def make_checkout(folder: Path) -> Checkout:
     """Copies the program folders of this checkout into `folder`."""
     shutil.copy(ROOT / "Pulumi.yaml", folder)
-    for name in ("stacks", "ansible"):
+    for name in ("stacks", "ansible", "policies"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return Checkout(folder, {"HOME": str(folder / "home"), "GPUFLEET_ROOT": ""})
 

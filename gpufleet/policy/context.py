@@ -60,6 +60,14 @@ class Surroundings:
         return found[1]
 
     @property
+    def on_trial(self) -> bool:
+        """Whether the stack is brought up in the emulated AWS with its defaults, which protect nothing.
+
+        What the verdict previews there names `gpufleet:protect` itself, as an account has it: no trial.
+        """
+        return self.config.get("gpufleet:cloud") == "sandbox" and "gpufleet:protect" not in self.config
+
+    @property
     def region(self) -> str:
         """The region of resources whose provider names none."""
         return self.config.get("aws:region", "")

@@ -16,13 +16,17 @@ class Environments(Settings):
     temporary: tuple[str, ...] = Field(
         ("sandbox", "dev"), description="Environments whose storage may be deleted and replaced"
     )
+    ends_within: int = Field(
+        90, ge=0, description="Days: an environment whose fleet file lets it expire by then is temporary too"
+    )
 
 
 E = TypeVar("E", bound=Environments)
 
 
 def is_temporary(context: Context[E]) -> bool:
-    """Whether this environment is one of them, or ends on a date that its fleet file names."""
-    spec = context.around.spec
-    ends = spec is not None and spec.expires is not None
-    return ends or context.environment in context.settings.temporary
+    """Whether this environment is one of them, on trial, or soon ends by its own fleet file."""
+    spec, settings = context.around.spec, context.settings
+    ends = spec.expires if spec is not None else None
+    soon = ends is not None and (ends - context.around.now.date()).days <= settings.ends_within
+    return context.around.on_trial or soon or context.environment in settings.temporary
