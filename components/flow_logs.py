@@ -48,6 +48,10 @@ def flow_logs(
         tags=component.tags(label),
         opts=component.child(),
     )
+    # Made from the name, which is known before the group exists: rules read the policy in a preview.
+    group_arn = pulumi.Output.format(
+        "arn:{0}:logs:{1}:{2}:log-group:{3}", around.partition, around.region, around.account_id, group_name
+    )
     policy = aws.iam.RolePolicy(
         label,
         role=role.id,
@@ -56,7 +60,7 @@ def flow_logs(
                 {
                     "Effect": "Allow",
                     "Action": ["logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"],
-                    "Resource": pulumi.Output.format("{0}:*", group.arn),
+                    "Resource": pulumi.Output.format("{0}:*", group_arn),
                 }
             ]
         ),

@@ -1,0 +1,179 @@
+"""Buckets and what configures them: found by name, by reference, not found at all, and one too many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.resource import UNKNOWN
+
+Ask = Callable[..., list[Judgement]]
+Described = dict[str, Any]
+
+BUCKET: Described = {"type": "aws:s3/bucket:Bucket", "name": "bucket", "props": {"bucket": "b"}}
+OTHER: Described = {"type": "aws:s3/bucketV2:BucketV2", "name": "other", "props": {"bucket": "o"}}
+POLICY = "aws:s3/bucketPolicy:BucketPolicy"
+BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+SWITCHES = dict.fromkeys(
+    ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"), True
+)
+TLS: dict[str, Any] = {
+    "Effect": "Deny",
+    "Principal": "*",
+    "Action": "s3:*",
+    "Resource": ["arn:aws:s3:::b", "arn:aws:s3:::b/*"],
+    "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+}
+LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
+
+
+def policy(*statements: dict[str, Any], name: str = "policy") -> Described:
+    text = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    return {"type": POLICY, "name": name, "props": {"bucket": "b", "policy": text}}
+
+
+def test_a_bucket_that_does_not_exist_yet_is_found_by_reference(ask: Ask) -> None:
+    block = {
+        "type": BLOCK,
+        "name": "block",
+        "props": {"bucket": UNKNOWN, **SWITCHES},
+        "depends": {"bucket": ["bucket"]},
+    }
+    assert ask("bucket-public-access-blocked", BUCKET, block) == []
+    (found,) = ask("bucket-public-access-blocked", BUCKET, OTHER, block)
+    assert found.urn.endswith("::other")
+
+
+def test_one_block_does_not_count_for_two_buckets(ask: Ask) -> None:
+    block = {
+        "type": BLOCK,
+        "name": "block",
+        "props": {"bucket": UNKNOWN, **SWITCHES},
+        "depends": {"bucket": ["bucket", "other"]},
+    }
+    found = ask("bucket-public-access-blocked", BUCKET, OTHER, block)
+    assert {each.urn.rpartition("::")[2] for each in found} == {"bucket", "other"}
+
+
+def test_a_block_of_another_buckets_name_does_not_count(ask: Ask) -> None:
+    block = {
+        "type": BLOCK,
+        "name": "block",
+        "props": {"bucket": "somebody-elses", **SWITCHES},
+        "depends": {"bucket": ["bucket"]},
+    }
+    assert ask("bucket-public-access-blocked", BUCKET, block)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "bucket-public-access-blocked",
+        "bucket-tls-only",
+        "bucket-owner-enforced",
+        "bucket-versioning",
+        "buckets-encrypted",
+    ],
+)
+@pytest.mark.parametrize("bucket", [BUCKET, OTHER], ids=["bucket", "bucketV2"])
+def test_a_bucket_that_nothing_configures_is_found_under_either_type(
+    ask: Ask, rule: str, bucket: Described
+) -> None:
+    (found,) = ask(rule, bucket)
+    assert found.urn.endswith(bucket["name"])
+
+
+def test_a_policy_that_refuses_plain_http_passes_inline_and_as_a_resource(ask: Ask) -> None:
+    assert ask("bucket-tls-only", BUCKET, policy(TLS)) == []
+    inline = {**BUCKET, "props": {"bucket": "b", "policy": json.dumps({"Statement": TLS})}}
+    assert ask("bucket-tls-only", inline) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"Effect": "Allow"},
+        {"Principal": {"AWS": "123456789012"}},
+        {"Principal": {"Service": "*"}},
+        {"Action": "s3:GetObject"},
+        {"Resource": "arn:aws:s3:::b/*"},
+        {"Resource": "arn:aws:s3:::b"},
+        {"Resource": ["arn:aws:s3:::o", "arn:aws:s3:::o/*"]},
+        {"Condition": {"Bool": {"aws:SecureTransport": "true"}}},
+        {"Condition": {"Bool": {"aws:SecureTransport": ["true", "false"]}}},
+        {"Condition": {"BoolIfExists": {"aws:SecureTransport": "maybe"}}},
+        {"Condition": {"StringEquals": {"aws:SecureTransport": "false"}}},
+        {"Condition": {"Bool": {"aws:SecureTransport": "false"}, "StringEquals": {"aws:SourceVpc": "vpc-1"}}},
+        {"Condition": {"Bool": {"aws:SecureTransport": "false", "aws:ViaAWSService": "true"}}},
+        {"Condition": {}},
+    ],
+)
+def test_a_policy_that_refuses_less_than_all_plain_http_is_found(ask: Ask, change: dict[str, Any]) -> None:
+    assert ask("bucket-tls-only", BUCKET, policy({**TLS, **change}))
+
+
+def test_elements_that_turn_the_refusal_around_are_found(ask: Ask) -> None:
+    for element in ("Action", "Resource", "Principal"):
+        turned = {f"Not{key}" if key == element else key: value for key, value in TLS.items()}
+        assert ask("bucket-tls-only", BUCKET, policy(turned))
+
+
+def test_a_second_policy_is_found_for_it_replaces_the_first(ask: Ask) -> None:
+    (found,) = ask("bucket-tls-only", BUCKET, policy(TLS), policy(TLS, name="second"))
+    assert "2 policies" in found.message
+
+
+def test_a_policy_that_is_not_known_beforehand_fails_closed_and_says_how_to_make_it_known(ask: Ask) -> None:
+    hidden = {"type": POLICY, "name": "policy", "props": {"bucket": "b", "policy": UNKNOWN}}
+    (found,) = ask("bucket-tls-only", BUCKET, hidden)
+    assert found.violation.unknown
+    assert "bucket's name" in found.violation.remedy
+
+
+def test_a_bucket_whose_name_pulumi_makes_up_is_judged_by_the_pair_of_arns(ask: Ask) -> None:
+    unnamed = {**BUCKET, "props": {}}
+    held = {**policy(TLS), "depends": {"bucket": ["bucket"]}}
+    named = {**held, "props": {**held["props"], "bucket": UNKNOWN}}
+    assert ask("bucket-tls-only", unnamed, named) == []
+
+
+def test_a_public_grant_is_found_in_inline_grants_and_in_acl_resources(ask: Ask) -> None:
+    uri = "http://acs.amazonaws.com/groups/global/AllUsers"
+    inline = {**BUCKET, "props": {"grants": [{"type": "Group", "uri": uri, "permissions": ["READ"]}]}}
+    grants = {"accessControlPolicy": {"grants": [{"grantee": {"type": "Group", "uri": uri.upper()}}]}}
+    assert ask("bucket-no-public-acl", inline)
+    assert ask("bucket-no-public-acl", {"type": "aws:s3/bucketAcl:BucketAcl", "props": grants})
+    assert ask("bucket-no-public-acl", {**BUCKET, "props": {"grants": UNKNOWN}})[0].violation.unknown
+
+
+def _lifecycle(**rule: Any) -> Described:
+    whole = {"status": "Enabled", "filter": {"prefix": ""}, "expiration": {"days": 30}, **rule}
+    return {"type": LIFECYCLE, "name": "lifecycle", "props": {"bucket": "b", "rules": [whole]}}
+
+
+def test_a_bucket_whose_objects_all_expire_needs_no_versions(ask: Ask) -> None:
+    assert ask("bucket-versioning", BUCKET, _lifecycle()) == []
+    assert ask("bucket-versioning", BUCKET, _lifecycle(), settings={"expiring": False})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "Disabled"},
+        {"filter": {"prefix": "tmp/"}},
+        {"filter": {"prefix": "", "tag": {"key": "a", "value": "b"}}},
+        {"filter": {"and": {"prefix": "x"}}},
+        {"expiration": {"days": 0}},
+        {"expiration": {"expiredObjectDeleteMarker": True}},
+        {"expiration": None},
+        {"filter": {"prefix": UNKNOWN}},
+    ],
+)
+def test_a_lifecycle_that_does_not_let_all_objects_expire_is_no_excuse(
+    ask: Ask, change: dict[str, Any]
+) -> None:
+    assert ask("bucket-versioning", BUCKET, _lifecycle(**change))

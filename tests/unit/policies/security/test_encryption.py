@@ -1,0 +1,187 @@
+"""Encryption in a preview, where a key's ARN is not known, and where AWS has rules of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.resource import UNKNOWN
+
+Ask = Callable[..., list[Judgement]]
+Described = dict[str, Any]
+
+KEY: Described = {"type": "aws:kms/key:Key", "name": "key"}
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
+DEFAULT: Described = {
+    "type": "aws:ebs/encryptionByDefault:EncryptionByDefault",
+    "name": "default",
+    "props": {"enabled": True},
+}
+PLAIN: Described = {
+    "type": TEMPLATE,
+    "name": "plain",
+    "props": {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": 100}}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind", "props", "prop"),
+    [
+        ("log-groups-encrypted", "aws:cloudwatch/logGroup:LogGroup", {"kmsKeyId": UNKNOWN}, "kmsKeyId"),
+        ("topics-encrypted", "aws:sns/topic:Topic", {"kmsMasterKeyId": UNKNOWN}, "kmsMasterKeyId"),
+        ("queues-encrypted", "aws:sqs/queue:Queue", {"kmsMasterKeyId": UNKNOWN}, "kmsMasterKeyId"),
+        (
+            "file-systems-encrypted",
+            LUSTRE,
+            {"deploymentType": "PERSISTENT_1", "kmsKeyId": UNKNOWN},
+            "kmsKeyId",
+        ),
+        ("ebs-encrypted", "aws:ebs/volume:Volume", {"encrypted": True, "kmsKeyId": UNKNOWN}, "kmsKeyId"),
+        (
+            "eks-secrets-encrypted",
+            "aws:eks/cluster:Cluster",
+            {"encryptionConfig": {"provider": {"keyArn": UNKNOWN}, "resources": ["secrets"]}},
+            "encryptionConfig",
+        ),
+    ],
+)
+@pytest.mark.parametrize("key", ["aws:kms/key:Key", "aws:kms/alias:Alias", "aws:kms/replicaKey:ReplicaKey"])
+def test_a_key_that_does_not_exist_yet_counts_when_the_property_is_computed_from_it(
+    ask: Ask, rule: str, kind: str, props: dict[str, Any], prop: str, key: str
+) -> None:
+    made = {"type": key, "name": "key"}
+    other = {"type": "aws:sns/topic:Topic", "name": "other", "props": {"kmsMasterKeyId": "alias/a"}}
+    judged = {"type": kind, "name": "judged", "props": props}
+    assert ask(rule, made, {**judged, "depends": {prop: ["key"]}}) == []
+    (elsewhere,) = ask(rule, made, {**judged, "depends": {"tags": ["key"]}})
+    assert elsewhere.violation.unknown
+    assert ask(rule, other, {**judged, "depends": {prop: ["other"]}})
+
+
+@pytest.mark.parametrize("kind", ["SCRATCH_1", "SCRATCH_2", None])
+def test_scratch_file_systems_take_no_key_and_need_none(ask: Ask, kind: str | None) -> None:
+    props: dict[str, Any] = {} if kind is None else {"deploymentType": kind}
+    assert ask("file-systems-encrypted", {"type": LUSTRE, "props": props}) == []
+
+
+def test_a_deployment_type_that_is_not_known_needs_a_key(ask: Ask) -> None:
+    assert ask("file-systems-encrypted", {"type": LUSTRE, "props": {"deploymentType": UNKNOWN}})
+
+
+def test_a_launch_template_that_maps_no_root_device_takes_the_images(ask: Ask) -> None:
+    other = {"blockDeviceMappings": [{"deviceName": "/dev/sdb", "ebs": {"encrypted": True}}]}
+    silent: list[dict[str, Any]] = [{}, {"blockDeviceMappings": []}, other]
+    for props in silent:
+        (found,) = ask("ebs-encrypted", {"type": TEMPLATE, "props": props})
+        assert "root device" in found.message
+    settings = {"root_devices": ["/dev/sdb"]}
+    assert ask("ebs-encrypted", {"type": TEMPLATE, "props": other}, settings=settings) == []
+
+
+def test_an_instance_without_a_root_device_or_a_template_is_found(ask: Ask) -> None:
+    kind = "aws:ec2/instance:Instance"
+    assert ask("ebs-encrypted", {"type": kind, "props": {}})
+    assert ask("ebs-encrypted", {"type": kind, "props": {"launchTemplate": {"id": "lt-1"}}}) == []
+    extra = {"launchTemplate": {"id": "lt-1"}, "ebsBlockDevices": [{"encrypted": False}]}
+    assert ask("ebs-encrypted", {"type": kind, "props": extra})
+
+
+def test_spot_fleets_are_judged_by_each_of_their_specifications(ask: Ask) -> None:
+    kind = "aws:ec2/spotFleetRequest:SpotFleetRequest"
+    good = {"rootBlockDevices": [{"encrypted": True}]}
+    assert ask("ebs-encrypted", {"type": kind, "props": {"launchSpecifications": [good]}}) == []
+    assert ask("ebs-encrypted", {"type": kind, "props": {"launchSpecifications": [good, {}]}})
+
+
+def test_encryption_by_default_covers_its_region_and_nothing_that_says_otherwise(ask: Ask) -> None:
+    assert ask("ebs-encrypted", DEFAULT, PLAIN) == []
+    assert ask("ebs-encrypted", DEFAULT, {**PLAIN, "region": "us-west-2"})
+    own = {**PLAIN, "props": {**PLAIN["props"], "region": "us-west-2"}}
+    assert ask("ebs-encrypted", DEFAULT, own)
+    explicit = {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "false"}}]}
+    assert ask("ebs-encrypted", DEFAULT, {**PLAIN, "props": explicit})
+
+
+def test_encryption_by_default_that_is_off_covers_nothing(ask: Ask) -> None:
+    off = {**DEFAULT, "props": {"enabled": False}}
+    assert {each.urn.rpartition("::")[2] for each in ask("ebs-encrypted", off, PLAIN)} == {"default", "plain"}
+
+
+def test_a_volumes_own_key_can_be_left_to_aws_by_a_setting(ask: Ask) -> None:
+    volume = {"type": "aws:ebs/volume:Volume", "props": {"encrypted": True}}
+    assert ask("ebs-encrypted", volume)
+    assert ask("ebs-encrypted", volume, settings={"volume_key": False}) == []
+
+
+def test_only_listed_algorithms_are_enough_for_a_bucket(ask: Ask) -> None:
+    bucket = {"type": "aws:s3/bucket:Bucket", "name": "bucket", "props": {"bucket": "b"}}
+    inline = {
+        "rule": {"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}},
+    }
+    described = {**bucket, "props": {"bucket": "b", "serverSideEncryptionConfiguration": inline}}
+    assert ask("buckets-encrypted", described) == []
+    assert ask("buckets-encrypted", described, settings={"algorithms": ["aws:kms"]})
+
+
+def test_a_plain_parameter_is_fine_where_it_says_that_it_is_no_secret(ask: Ask) -> None:
+    kind = "aws:ssm/parameter:Parameter"
+    both = {"type": "String", "insecureValue": "ami-1", "value": "secret"}
+    assert (
+        ask("secrets-encrypted", {"type": kind, "props": {"type": "String", "insecureValue": "ami-1"}}) == []
+    )
+    assert ask("secrets-encrypted", {"type": kind, "props": both})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fine"),
+    [
+        ("rate(30 days)", True),
+        ("rate(12 hours)", True),
+        ("cron(0 4 1 * ? *)", True),
+        ("rate(91 days)", False),
+        ("rate(99999 hours)", False),
+        ("never", False),
+        (UNKNOWN, False),
+    ],
+)
+def test_a_rotation_schedule_counts_by_how_often_it_is(ask: Ask, schedule: Any, fine: bool) -> None:
+    secret = {"type": "aws:secretsmanager/secret:Secret", "name": "secret"}
+    rotation = {
+        "type": "aws:secretsmanager/secretRotation:SecretRotation",
+        "name": "rotation",
+        "props": {"rotationRules": {"scheduleExpression": schedule}},
+        "depends": {"secretId": ["secret"]},
+    }
+    assert (ask("secrets-rotated", secret, rotation) == []) is fine
+
+
+def test_a_secret_that_nothing_rotates_is_found_beside_one_that_is(ask: Ask) -> None:
+    kind = "aws:secretsmanager/secret:Secret"
+    rotation = {
+        "type": "aws:secretsmanager/secretRotation:SecretRotation",
+        "name": "rotation",
+        "props": {"rotationRules": {"automaticallyAfterDays": 30}},
+        "depends": {"secretId": ["one"]},
+    }
+    (found,) = ask("secrets-rotated", {"type": kind, "name": "one"}, {"type": kind, "name": "two"}, rotation)
+    assert found.urn.endswith("::two")
+
+
+def test_keys_that_kms_cannot_rotate_are_left_alone_and_imported_ones_are_not(ask: Ask) -> None:
+    kind = "aws:kms/key:Key"
+    signing = {"keyUsage": "SIGN_VERIFY", "customerMasterKeySpec": "RSA_2048"}
+    assert ask("kms-rotation", {"type": kind, "props": signing}) == []
+    assert ask("kms-rotation", {"type": kind, "props": {"keyUsage": UNKNOWN}})
+    assert ask("kms-rotation", {"type": "aws:kms/externalKey:ExternalKey"})
+
+
+def test_logs_may_be_kept_for_ever_where_a_setting_says_so(ask: Ask) -> None:
+    kind = "aws:cloudwatch/logGroup:LogGroup"
+    for props in ({}, {"retentionInDays": 0}):
+        assert ask("log-retention", {"type": kind, "props": props})
+        assert ask("log-retention", {"type": kind, "props": props}, settings={"forever": True}) == []
+    assert ask("log-retention", {"type": kind, "props": {"retentionInDays": 30}}, settings={"days": 30}) == []

@@ -1,0 +1,273 @@
+"""Nodes, clusters and what protects them: templates, addresses, versions by the calendar, deletion."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.judge import Judgement
+from gpufleet.policy.resource import UNKNOWN
+from policies.rules.security._eks_calendar import CALENDAR, offered
+
+Ask = Callable[..., list[Judgement]]
+Described = dict[str, Any]
+
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+CLUSTER = "aws:eks/cluster:Cluster"
+BUCKET = "aws:s3/bucket:Bucket"
+LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
+STANDARD = {"upgradePolicy": {"supportType": "STANDARD"}}
+
+
+def fleet(environment: str, **more: Any) -> Mapping[str, Any]:
+    group = {
+        "name": "open",
+        "instance_types": ["g6.xlarge"],
+        "capacity": {"on_demand": {"max": 1}},
+        "public_ip": True,
+    }
+    site = {
+        "site": "use1",
+        "provider": "aws",
+        "region": "us-east-1",
+        "zones": ["us-east-1a", "us-east-1b"],
+        "network": {"cidr": "10.0.0.0/16"},
+        "scheduler": "slurm",
+        "node_groups": [group, {**group, "name": "closed", "public_ip": False}],
+    }
+    return {
+        "apiVersion": "gpufleet/v1",
+        "fleet": "atlas",
+        "environment": environment,
+        "budget": {"monthly": "1000 USD"},
+        "tags": {"team": "a", "cost-center": "b", "project": "c"},
+        "cloud": [site],
+        "software": {"channel": "2026.11"},
+        **more,
+    }
+
+
+def test_a_node_group_without_a_launch_template_is_found_by_three_rules(ask: Ask) -> None:
+    bare = {"type": NODE_GROUP, "props": {"scalingConfig": {"maxSize": 1}}}
+    for rule in ("imdsv2-required", "ebs-encrypted", "templates-known"):
+        assert ask(rule, bare), rule
+
+
+def test_an_instance_of_a_template_takes_the_templates_metadata_options(ask: Ask) -> None:
+    kind = "aws:ec2/instance:Instance"
+    assert ask("imdsv2-required", {"type": kind, "props": {"launchTemplate": {"id": "lt-1"}}}) == []
+    own = {"launchTemplate": {"id": "lt-1"}, "metadataOptions": {"httpTokens": "optional"}}
+    assert ask("imdsv2-required", {"type": kind, "props": own})
+
+
+def test_a_metadata_service_that_is_off_needs_no_tokens(ask: Ask) -> None:
+    off = {"type": TEMPLATE, "props": {"metadataOptions": {"httpEndpoint": "disabled"}}}
+    assert ask("imdsv2-required", off) == []
+    ignored = {**off, "options": {"ignoreChanges": ["metadataOptions"]}}
+    assert ask("imdsv2-required", ignored)
+
+
+def test_a_template_from_elsewhere_or_of_an_older_version_is_found(ask: Ask) -> None:
+    group = "aws:autoscaling/group:Group"
+    away = {"type": group, "props": {"maxSize": 1, "launchTemplate": {"id": "lt-away", "version": "1"}}}
+    (found,) = ask("templates-known", away)
+    assert found.violation.unknown
+    here = {
+        "type": TEMPLATE,
+        "name": "nodes",
+        "props": {"id": "lt-1", "latestVersion": 3, "defaultVersion": 3},
+    }
+    pinned = {
+        "type": group,
+        "name": "g",
+        "props": {"maxSize": 1, "launchTemplate": {"id": "lt-1", "version": "2"}},
+    }
+    newest = {**pinned, "props": {"maxSize": 1, "launchTemplate": {"id": "lt-1", "version": "$Latest"}}}
+    assert ask("templates-known", here, pinned)
+    assert ask("templates-known", here, newest) == []
+
+
+def _public(group: str) -> Described:
+    tags = {"gpufleet:site": "use1", "gpufleet:node-group": group}
+    interface = {"associatePublicIpAddress": "true"}
+    return {"type": TEMPLATE, "name": group, "props": {"tags": tags, "networkInterfaces": [interface]}}
+
+
+def test_a_public_address_is_for_node_groups_whose_fleet_file_asks_for_it(ask: Ask) -> None:
+    asked = fleet("dev")
+    assert ask("no-public-ip", _public("open"), fleet=asked) == []
+    assert ask("no-public-ip", _public("closed"), fleet=asked)
+    assert ask("no-public-ip", _public("unheard-of"), fleet=asked)
+    assert ask("no-public-ip", _public("open"))
+
+
+def test_a_carrier_address_and_an_elastic_one_on_an_instance_are_public_too(ask: Ask) -> None:
+    carrier = {"networkInterfaces": [{"associateCarrierIpAddress": "true"}]}
+    assert ask("no-public-ip", {"type": TEMPLATE, "props": carrier})
+    assert ask("no-public-ip", {"type": "aws:ec2/eip:Eip", "props": {"instance": UNKNOWN}})
+    assert ask(
+        "no-public-ip", {"type": "aws:ec2/eipAssociation:EipAssociation", "props": {"instanceId": "i-1"}}
+    )
+    assert ask("no-public-ip", {"type": "aws:ec2/eip:Eip", "props": {"domain": "vpc"}}) == []
+
+
+def _at(day: dt.date) -> dt.datetime:
+    return dt.datetime(day.year, day.month, day.day, 12, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("version", [f"{major}.{minor}" for major, minor in CALENDAR])
+def test_what_eks_offered_stays_offered_whatever_day_it_is(ask: Ask, version: str) -> None:
+    cluster = {"type": CLUSTER, "props": {"version": version}}
+    answers = {
+        tuple(each.message for each in ask("eks-version-offered", cluster, now=_at(dt.date(year, 6, 1))))
+        for year in (2024, 2026, 2030, 2040)
+    }
+    assert len(answers) == 1
+    assert (answers == {()}) is (version in offered())
+
+
+def test_a_version_leaves_standard_support_by_the_calendar_and_that_is_advice(ask: Ask) -> None:
+    cluster = {"type": CLUSTER, "props": {"version": "1.34", **STANDARD}}
+    ends = CALENDAR[(1, 34)].standard
+    assert ends is not None
+    assert ask("eks-version-standard-support", cluster, now=_at(ends)) == []
+    (found,) = ask("eks-version-standard-support", cluster, now=_at(ends + dt.timedelta(days=1)))
+    assert found.level == "advisory"
+    assert f"extended support since {ends}" in found.message
+    (over,) = ask("eks-version-standard-support", cluster, now=_at(ends + dt.timedelta(days=400)))
+    assert "ended on" in over.message
+    (early,) = ask(
+        "eks-version-standard-support", cluster, now=_at(ends - dt.timedelta(days=20)), settings={"days": 30}
+    )
+    assert "20 days" in early.message
+
+
+def test_a_version_whose_dates_nobody_knows_is_left_alone(ask: Ask) -> None:
+    for version in ("1.36", "1.99", UNKNOWN):
+        cluster = {"type": CLUSTER, "props": {"version": version, **STANDARD}}
+        assert ask("eks-version-standard-support", cluster, now=_at(dt.date(2040, 1, 1))) == []
+
+
+def test_extended_support_is_told_unless_it_is_wanted(ask: Ask) -> None:
+    cluster = {"type": CLUSTER, "props": {"version": "1.35", "upgradePolicy": {"supportType": "EXTENDED"}}}
+    assert ask("eks-version-standard-support", cluster)
+    assert ask("eks-version-standard-support", cluster, settings={"extended": True}) == []
+
+
+def test_a_newer_version_is_let_by_a_setting(ask: Ask) -> None:
+    cluster = {"type": CLUSTER, "props": {"version": "1.37"}}
+    assert ask("eks-version-offered", cluster)
+    assert ask("eks-version-offered", cluster, settings={"also": ["1.37"]}) == []
+
+
+def test_a_public_endpoint_can_be_forbidden_even_for_named_networks(ask: Ask) -> None:
+    access = {
+        "endpointPublicAccess": True,
+        "endpointPrivateAccess": True,
+        "publicAccessCidrs": ["198.51.100.0/24"],
+    }
+    cluster = {"type": CLUSTER, "props": {"vpcConfig": access}}
+    assert ask("eks-endpoint-private", cluster) == []
+    assert ask("eks-endpoint-private", cluster, settings={"restricted_public": False})
+
+
+@pytest.mark.parametrize(
+    "kind", [BUCKET, "aws:s3/bucketV2:BucketV2", LUSTRE, "aws:efs/fileSystem:FileSystem"]
+)
+def test_storage_without_protect_is_found_outside_temporary_environments(ask: Ask, kind: str) -> None:
+    bare = {"type": kind}
+    assert ask("storage-protected", bare, stack="prod")
+    assert ask("storage-protected", bare, stack="sandbox") == []
+    assert ask("storage-protected", bare, stack="sandbox", settings={"temporary": []})
+    assert ask("storage-protected", {**bare, "options": {"protect": True}}, stack="prod") == []
+
+
+def test_the_environment_is_what_the_fleet_file_says_and_not_the_stacks_name(ask: Ask) -> None:
+    bare = {"type": BUCKET}
+    assert ask("storage-protected", bare, stack="dev", fleet=fleet("prod"))
+    assert ask("storage-protected", bare, stack="prod", fleet=fleet("dev")) == []
+
+
+def test_an_environment_that_soon_ends_is_temporary_and_one_that_ends_some_day_is_not(ask: Ask) -> None:
+    assert ask("storage-protected", {"type": BUCKET}, fleet=fleet("trial", expires="2026-12-01")) == []
+    assert ask("storage-protected", {"type": BUCKET}, fleet=fleet("trial", expires="2099-12-01"))
+    assert ask("storage-protected", {"type": BUCKET}, fleet=fleet("trial"))
+
+
+def test_the_key_of_storage_is_protected_as_the_storage_is(ask: Ask) -> None:
+    key = {"type": "aws:kms/key:Key", "name": "key"}
+    system = {
+        "type": LUSTRE,
+        "name": "fs",
+        "props": {"kmsKeyId": UNKNOWN},
+        "depends": {"kmsKeyId": ["key"]},
+        "options": {"protect": True},
+    }
+    (found,) = ask("storage-protected", key, system)
+    assert found.urn.endswith("::key")
+    assert ask("storage-protected", {**key, "options": {"protect": True}}, system) == []
+    assert ask("storage-protected", key) == []
+
+
+def test_what_fsx_cannot_back_up_needs_no_backups(ask: Ask) -> None:
+    linked = {
+        "type": LUSTRE,
+        "name": "fs",
+        "props": {"deploymentType": "PERSISTENT_2", "skipFinalBackup": True},
+    }
+    association = {
+        "type": "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
+        "name": "link",
+        "depends": {"fileSystemId": ["fs"]},
+    }
+    assert ask("file-systems-backed-up", linked)
+    assert ask("file-systems-backed-up", linked, association) == []
+    scratch = {**linked, "props": {"deploymentType": "SCRATCH_2", "skipFinalBackup": True}}
+    assert ask("file-systems-backed-up", scratch) == []
+    assert ask("file-systems-backed-up", linked, stack="dev") == []
+
+
+ACCESS_KEY = "AKIA" + "IOSFODNN7EXAMPLE"
+PRIVATE_KEY = "-----BEGIN " + "OPENSSH PRIVATE KEY-----\nb3Bl\n"
+
+
+@pytest.mark.parametrize("text", [f"key={ACCESS_KEY}", PRIVATE_KEY, "hf_" + "a" * 34, "ghp_" + "a" * 36])
+@pytest.mark.parametrize(
+    ("kind", "prop", "wrap"),
+    [
+        (TEMPLATE, "userData", lambda text: base64.b64encode(text.encode()).decode()),
+        (TEMPLATE, "userData", lambda text: text),
+        (
+            "aws:ec2/instance:Instance",
+            "userDataBase64",
+            lambda text: base64.b64encode(text.encode()).decode(),
+        ),
+        ("aws:ec2/vpc:Vpc", "tags", lambda text: {"note": text}),
+        ("aws:lambda/function:Function", "environment", lambda text: {"variables": {"TOKEN": text}}),
+        ("kubernetes:core/v1:ConfigMap", "data", lambda text: {"key": [text]}),
+    ],
+)
+def test_a_credential_in_the_clear_is_found_and_not_repeated(
+    ask: Ask, text: str, kind: str, prop: str, wrap: Callable[[str], Any]
+) -> None:
+    (found,) = ask("no-plain-secrets", {"type": kind, "props": {prop: wrap(text)}})
+    assert found.violation.prop.startswith(prop)
+    assert text not in found.message
+
+
+def test_a_secret_of_pulumis_is_let_where_only_its_owner_reads_it(ask: Ask) -> None:
+    kept = {"type": "aws:secretsmanager/secretVersion:SecretVersion", "props": {"secretString": ACCESS_KEY}}
+    assert ask("no-plain-secrets", kept)
+    assert ask("no-plain-secrets", {**kept, "secrets": ["secretString"]}) == []
+    readable = {"type": TEMPLATE, "props": {"userData": ACCESS_KEY}, "secrets": ["userData"]}
+    assert ask("no-plain-secrets", readable)
+
+
+def test_ordinary_text_is_no_credential(ask: Ask) -> None:
+    props = {"userData": "#!/bin/bash\necho AKIA is a prefix, and so is hf_\n", "name": UNKNOWN}
+    assert ask("no-plain-secrets", {"type": TEMPLATE, "props": props}) == []
