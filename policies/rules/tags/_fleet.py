@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.plan.marks import TAG_PREFIX, fleet_tags
+from gpufleet.policy.launches import LAUNCHERS
 from gpufleet.policy.resource import is_unknown
+from gpufleet.policy.types import (
+    BUCKETS,
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    CLUSTER,
+    LAUNCH_TEMPLATE,
+    LUSTRE,
+    PLACEMENT_GROUP,
+    SUBNET,
+    VOLUME,
+    VPC,
+)
 from gpufleet.spec.models import FleetSpec
 
 SITE = f"{TAG_PREFIX}site"
@@ -15,6 +28,26 @@ NODE_GROUP = f"{TAG_PREFIX}node-group"
 STORAGE = f"{TAG_PREFIX}storage"
 TEAM = f"{TAG_PREFIX}team"
 EXPIRES = f"{TAG_PREFIX}expires"
+
+OF_A_SITE = frozenset(
+    {
+        *LAUNCHERS,
+        *BUCKETS,
+        CAPACITY_BLOCK,
+        CAPACITY_RESERVATION,
+        CLUSTER,
+        LAUNCH_TEMPLATE,
+        LUSTRE,
+        PLACEMENT_GROUP,
+        SUBNET,
+        VOLUME,
+        VPC,
+        "aws:ec2/eip:Eip",
+        "aws:ec2/natGateway:NatGateway",
+        "aws:ec2/vpcEndpoint:VpcEndpoint",
+    }
+)
+"""What is billed to a site, or holds what is: it names its site."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +62,11 @@ class FleetTags:
     sites: frozenset[str]
     storage: frozenset[tuple[str, str]]
     teams: Mapping[tuple[str, str], str | None]
+
+    def site_in(self, region: str | None) -> str | None:
+        """The only site of the fleet in a region; None where there is none or several."""
+        found = [site for site, where in self.regions.items() if where == region]
+        return found[0] if len(found) == 1 else None
 
     def wrong_places(
         self, tags: Mapping[str, Any], region: str | None, *, alone: bool = False

@@ -15,8 +15,12 @@ _REFUSES_TWO_SPELLINGS = "aws:iam/"
 """IAM takes no two keys that differ in case alone (IAM User Guide, "Tags for IAM resources")."""
 
 
-def mended(resource: Resource, wanted: Mapping[str, str]) -> dict[str, Any] | None:
+def mended(
+    resource: Resource, wanted: Mapping[str, str], otherwise: Mapping[str, str]
+) -> dict[str, Any] | None:
     """The top-level properties that change so that the resource has the wanted tags; None if none does.
+
+    Tags of `otherwise` are added where there is none of the key, whatever its value.
 
     Tags that are not known yet as a whole cannot be added to, and stay. Order and place of what is
     there do not change, so that what is secret stays so.
@@ -24,17 +28,17 @@ def mended(resource: Resource, wanted: Mapping[str, str]) -> dict[str, Any] | No
     changed: dict[str, Any] = {}
     tags = resource.props.get("tags")
     if taggable(resource.type) == "list":
-        _put(changed, "tags", tags, _list(tags, wanted))
+        _put(changed, "tags", tags, _list(tags, wanted, otherwise))
     else:
         one_spelling = resource.type.startswith(_REFUSES_TWO_SPELLINGS)
-        _put(changed, "tags", tags, _map(tags, wanted, one_spelling))
+        _put(changed, "tags", tags, _map(tags, wanted, otherwise, one_spelling))
         result = resource.props.get("tagsAll")
         if isinstance(result, Mapping):
             # The real provider works this out before rules are asked, and goes by it.
-            _put(changed, "tagsAll", result, _map(result, wanted, one_spelling))
+            _put(changed, "tagsAll", result, _map(result, wanted, otherwise, one_spelling))
     if resource.type == LAUNCH_TEMPLATE:
         entries = resource.props.get("tagSpecifications")
-        _put(changed, "tagSpecifications", entries, _specifications(entries, wanted))
+        _put(changed, "tagSpecifications", entries, _specifications(entries, wanted, otherwise))
     return changed or None
 
 
@@ -43,36 +47,39 @@ def _put(changed: dict[str, Any], prop: str, before: Any, after: Any) -> None:
         changed[prop] = after
 
 
-def _map(tags: Any, wanted: Mapping[str, str], one_spelling: bool = False) -> Any:
+def _map(
+    tags: Any, wanted: Mapping[str, str], otherwise: Mapping[str, str], one_spelling: bool = False
+) -> Any:
     if is_unknown(tags):
         return tags
     have = dict(tags) if isinstance(tags, Mapping) else {}
     if one_spelling:
         spelt = {folded(key): key for key in wanted}
         have = {key: value for key, value in have.items() if spelt.get(folded(key), key) == key}
-    return {**have, **wanted}
+    absent = {key: value for key, value in otherwise.items() if key not in have}
+    return {**have, **absent, **wanted}
 
 
-def _list(tags: Any, wanted: Mapping[str, str]) -> Any:
+def _list(tags: Any, wanted: Mapping[str, str], otherwise: Mapping[str, str]) -> Any:
     if is_unknown(tags) or (tags is not None and not isinstance(tags, Sequence)):
         return tags
     entries: list[Any] = []
     there: set[str] = set()
     for entry in tags or ():
         key = entry.get("key") if isinstance(entry, Mapping) else None
-        if isinstance(key, str) and key in wanted:
+        if isinstance(key, str):
             there.add(key)
-            entry = {**entry, "value": wanted[key]}
+            entry = {**entry, "value": wanted[key]} if key in wanted else entry
         entries.append(entry)
     missing = [
         {"key": key, "value": value, "propagateAtLaunch": True}
-        for key, value in wanted.items()
+        for key, value in {**otherwise, **wanted}.items()
         if key not in there
     ]
     return [*entries, *missing]
 
 
-def _specifications(entries: Any, wanted: Mapping[str, str]) -> Any:
+def _specifications(entries: Any, wanted: Mapping[str, str], otherwise: Mapping[str, str]) -> Any:
     if is_unknown(entries) or (entries is not None and not isinstance(entries, Sequence)):
         return entries
     found: list[Any] = []
@@ -81,10 +88,10 @@ def _specifications(entries: Any, wanted: Mapping[str, str]) -> Any:
         if not isinstance(entry, Mapping):
             return entries  # it may be of any kind
         there.add(entry.get("resourceType"))
-        found.append({**entry, "tags": _map(entry.get("tags"), wanted)})
+        found.append({**entry, "tags": _map(entry.get("tags"), wanted, otherwise)})
     if any(is_unknown(kind) for kind in there):
         return found
     return [
         *found,
-        *({"resourceType": kind, "tags": dict(wanted)} for kind in REQUIRED if kind not in there),
+        *({"resourceType": kind, "tags": {**otherwise, **wanted}} for kind in REQUIRED if kind not in there),
     ]

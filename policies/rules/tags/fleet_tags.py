@@ -10,7 +10,7 @@ from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.policy.types import AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
-from policies.rules.tags._fleet import FleetTags, fleet_of
+from policies.rules.tags._fleet import NODE_GROUP, OF_A_SITE, SITE, STORAGE, TEAM, FleetTags, fleet_of
 from policies.rules.tags._mend import mended
 from policies.rules.tags._required import ALLOCATION
 from policies.rules.tags._tags import Tags, effective, read
@@ -36,7 +36,11 @@ _TAGS = {
 def remediate(resource: Resource, context: Context[Settings]) -> Mapping[str, Any] | None:
     """The tag properties with the fleet's tags in them; None where nothing has to change."""
     spec = context.around.spec
-    return None if spec is None or resource.type in SINGLE else mended(resource, fleet_of(spec).everywhere)
+    if spec is None or resource.type in SINGLE:
+        return None
+    fleet = fleet_of(spec)
+    site = fleet.site_in(_region(resource)) if resource.type in OF_A_SITE else None
+    return mended(resource, fleet.everywhere, {SITE: site} if site is not None else {})
 
 
 @resource_rule(
@@ -46,7 +50,7 @@ def remediate(resource: Resource, context: Context[Settings]) -> Mapping[str, An
     why="A tag that names another team, another environment or a site that does not exist sends its cost to "
     "somebody else, and budgets, which filter by these tags, do not count it.",
     fix="Pass a component's tags on unchanged. Under `enforcement: remediate` the fleet's tags are added, "
-    "and wrong values of them replaced; tags of a site or node group are for you to mend.",
+    "and wrong values of them replaced; a wrong site, node group or storage is for you to mend.",
     severity="medium",
     framework=ALLOCATION,
     types=taggable_types() | SINGLE,
@@ -79,13 +83,16 @@ def fleet_tags(resource: Resource, context: Context[Settings]) -> Iterator[Viola
         return
     yield from _differences(effective(resource), fleet, resource)
     if resource.type == LAUNCH_TEMPLATE:
+        of_template = _places(resource.props.get("tags"))
         for path, entry in resource.items("tagSpecifications"):
-            tags = entry.get("tags") if isinstance(entry, Mapping) else entry
-            yield from _differences(read(resource, tags, f"{path}.tags"), fleet, resource)
+            found = read(resource, entry.get("tags") if isinstance(entry, Mapping) else entry, f"{path}.tags")
+            yield from _differences(found, fleet, resource)
+            yield from _elsewhere(found, of_template)
 
 
 def _differences(tags: Tags, fleet: FleetTags, resource: Resource) -> Iterator[Violation]:
-    missing = [key for key in fleet.everywhere if key not in tags.values]
+    wanted = (*fleet.everywhere, *((SITE,) if fleet.regions and resource.type in OF_A_SITE else ()))
+    missing = [key for key in wanted if key not in tags.values]
     if missing:
         yield Violation(
             f"{tags.path} {'are not known yet, and must hold' if tags.unclear else 'lack'} the fleet's "
@@ -109,6 +116,28 @@ def _differences(tags: Tags, fleet: FleetTags, resource: Resource) -> Iterator[V
             prop=f"{tags.path}.{key}",
             unknown=is_unknown(tags.values[key]),
         )
+
+
+def _places(tags: Any) -> dict[str, Any]:
+    """The tags that say where something belongs."""
+    if not isinstance(tags, Mapping):
+        return {}
+    return {key: tags[key] for key in (SITE, NODE_GROUP, STORAGE, TEAM) if key in tags}
+
+
+def _elsewhere(launched: Tags, of_template: Mapping[str, Any]) -> Iterator[Violation]:
+    """What is launched belongs where its template does."""
+    for key, value in of_template.items():
+        found = launched.values.get(key)
+        # A missing site is found with the fleet's tags.
+        if found != value and not is_unknown(found) and not (key == SITE and found is None):
+            yield Violation(
+                f"tag {key!r} at {launched.path} is {launched.show(key)}, and the launch template's own is "
+                f"{'not known yet' if is_unknown(value) else 'another'}",
+                "give what is launched the tags of its launch template",
+                prop=f"{launched.path}.{key}",
+                unknown=is_unknown(value),
+            )
 
 
 def _region(resource: Resource) -> str | None:

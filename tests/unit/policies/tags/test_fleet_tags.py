@@ -52,8 +52,9 @@ FLEET: dict[str, Any] = {
         }
     ],
 }
-GOOD = fleet_tags(FleetSpec.model_validate(FLEET))
+EVERYWHERE = fleet_tags(FleetSpec.model_validate(FLEET))
 SITE = {"gpufleet:site": "use1"}
+GOOD = {**EVERYWHERE, **SITE}
 
 
 def volume(tags: Any, **more: Any) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def test_the_fleets_tags_pass_with_those_of_a_place_and_others(ask: Ask, more: d
     assert ask(RULE, volume({**GOOD, **more}), fleet=FLEET) == []
 
 
-@pytest.mark.parametrize("key", list(GOOD))
+@pytest.mark.parametrize("key", list(EVERYWHERE))
 @pytest.mark.parametrize("value", ["other", "", "ML", "Prod", "atlas ", UNKNOWN])
 def test_another_value_than_the_fleet_files_is_found(ask: Ask, key: str, value: Any) -> None:
     for resource in (
@@ -99,7 +100,7 @@ def test_another_value_than_the_fleet_files_is_found(ask: Ask, key: str, value: 
 
 def test_missing_tags_of_the_fleet_are_found_together(ask: Ask) -> None:
     (found,) = ask(RULE, volume({"team": "ml"}), fleet=FLEET)
-    assert "cost-center, project, gpufleet:environment, gpufleet:fleet" in found.message
+    assert "cost-center, project, gpufleet:environment, gpufleet:fleet, gpufleet:site" in found.message
     (unclear,) = ask(RULE, volume(UNKNOWN), fleet=FLEET)
     assert unclear.violation.unknown
 
@@ -111,7 +112,7 @@ def test_missing_tags_of_the_fleet_are_found_together(ask: Ask) -> None:
         ({"gpufleet:site": "Use1"}, "gpufleet:site"),
         ({"gpufleet:site": UNKNOWN}, "gpufleet:site"),
         ({**SITE, "gpufleet:node-group": "nobody"}, "gpufleet:node-group"),
-        ({"gpufleet:node-group": "sweep"}, "gpufleet:node-group"),
+        ({"gpufleet:node-group": UNKNOWN}, "gpufleet:node-group"),
         ({**SITE, "gpufleet:storage": "nothing"}, "gpufleet:storage"),
         ({**SITE, "gpufleet:node-group": "sweep", "gpufleet:team": "other"}, "gpufleet:team"),
         ({**SITE, "gpufleet:node-group": "open", "gpufleet:team": "research"}, "gpufleet:team"),
@@ -131,6 +132,29 @@ def test_a_sites_tag_on_something_in_another_region_is_found(ask: Ask, own_regio
         elsewhere["props"]["region"] = "eu-west-1"
     (found,) = ask(RULE, elsewhere, fleet=FLEET)
     assert "which is in us-east-1, and this is in eu-west-1" in found.message
+
+
+def test_what_is_billed_to_a_site_names_it_and_what_is_the_accounts_need_not(ask: Ask) -> None:
+    for resource in (
+        volume(EVERYWHERE),
+        {"type": AUTO_SCALING_GROUP, "props": {"tags": as_list(EVERYWHERE)}},
+        template(GOOD, EVERYWHERE),
+    ):
+        (found,) = ask(RULE, resource, fleet=FLEET)
+        assert "lack the fleet's gpufleet:site" in found.message
+    assert ask(RULE, {"type": "aws:budgets/budget:Budget", "props": {"tags": EVERYWHERE}}, fleet=FLEET) == []
+    nowhere = {key: value for key, value in FLEET.items() if key != "cloud"}
+    assert ask(RULE, volume(EVERYWHERE), fleet=nowhere) == []
+
+
+@pytest.mark.parametrize("launched", [{}, {"gpufleet:node-group": "open"}])
+def test_what_is_launched_belongs_to_the_node_group_of_its_template(
+    ask: Ask, launched: dict[str, Any]
+) -> None:
+    of_group = {**GOOD, "gpufleet:node-group": "sweep"}
+    assert ask(RULE, template(of_group, of_group), fleet=FLEET) == []
+    (found,) = ask(RULE, template(of_group, {**GOOD, **launched}), fleet=FLEET)
+    assert found.violation.prop == "tagSpecifications[0].tags.gpufleet:node-group"
 
 
 def test_a_temporary_environments_last_day_is_on_everything(ask: Ask) -> None:
@@ -220,6 +244,7 @@ def test_a_list_keeps_its_order_and_whether_each_tag_is_passed_on(ask: Ask) -> N
     assert changed is not None
     assert changed["tags"][:3] == [before[0], UNKNOWN, {**before[2], "value": "ml"}]
     assert {each["key"] for each in changed["tags"][3:]} == set(GOOD) - {"team"}
+    assert {"key": "gpufleet:site", "value": "use1", "propagateAtLaunch": True} in changed["tags"]
     assert all(each["propagateAtLaunch"] for each in changed["tags"][3:])
     assert ask(RULE, {"type": AUTO_SCALING_GROUP, "props": changed}, fleet=FLEET) == []
 
@@ -247,7 +272,15 @@ def test_no_kind_is_added_beside_one_that_is_not_known() -> None:
 
 def test_iam_gets_no_two_spellings_of_a_key() -> None:
     role = {"type": "aws:iam/role:Role", "props": {"tags": {"Team": "ml", "Name": "x"}}}
-    assert remedied(role) == {"tags": {"Name": "x", **GOOD}}
+    assert remedied(role) == {"tags": {"Name": "x", **EVERYWHERE}}
+
+
+def test_a_site_is_added_only_where_the_region_leaves_no_choice_and_none_is_named() -> None:
+    assert remedied(volume({}, region="eu-west-1")) == {"tags": EVERYWHERE}
+    assert remedied(volume({"gpufleet:site": "moon"})) == {"tags": {"gpufleet:site": "moon", **EVERYWHERE}}
+    network = {"cidr": "10.41.0.0/16"}
+    twice = {**FLEET, "cloud": [*FLEET["cloud"], {**FLEET["cloud"][0], "site": "use1b", "network": network}]}
+    assert remedied(volume({}), fleet=twice) == {"tags": EVERYWHERE}
 
 
 def test_the_real_providers_result_is_mended_with_the_tags() -> None:
