@@ -14,24 +14,14 @@ from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.policy.types import LAUNCH_TEMPLATE
 from policies.rules.security._frameworks import well_architected
 
-_MARKS = (
-    "AKIA",
-    "ASIA",
-    "PRIVATE KEY",
-    "ghp_",
-    "gho_",
-    "github_pat_",
-    "hf_",
-    "secret_access_key",
-    "xox",
-    "nvapi-",
-)
+# Asked of every string of every resource, so that the exact pattern is tried on few of them.
+_MARK = re.compile(r"A[KS]IA|PRIVATE KEY|gh[po]_|github_pat_|hf_|(?i:secret_access_key)|xox|nvapi-")
 _SECRET = re.compile(
     r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|\bgh[po]_[0-9A-Za-z]{36}\b|\bgithub_pat_[0-9A-Za-z_]{50,}"
     r"|\bhf_[0-9A-Za-z]{30,}\b|\bxox[abprs]-[0-9A-Za-z-]{10,}|\bnvapi-[0-9A-Za-z_-]{40,}"
-    r"|secret_access_key\s*[=:]\s*['\"]?[0-9A-Za-z/+]{40}",
+    r"|(?i:secret_access_key)['\"]?\s*[=:]\s*['\"]?[0-9A-Za-z/+]{40}",
 )
 _NAMED = {"AKIA": "an AWS access key", "ASIA": "an AWS access key", "-----": "a private key"}
 READABLE = ("userData", "userDataBase64", "tags", "tagsAll", "tagSpecifications", "labels")
@@ -56,7 +46,7 @@ _KEY = "AKIA" + "IOSFODNN7EXAMPLE"
 def no_plain_secrets(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
     """All strings of all resources; Pulumi secrets are left alone but where others can read them."""
     for path, text in _strings(resource.props, ""):
-        if any(mark in text for mark in _MARKS):
+        if _MARK.search(text):
             found = _SECRET.search(text)
             top = path.partition(".")[0].partition("[")[0]
             if found is not None and (top in READABLE or not _kept(resource, path)):
