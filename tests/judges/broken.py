@@ -155,5 +155,4 @@ BROKEN = (
     Broken("CKV_AWS_341", TEMPLATE, {"metadataOptions.httpPutResponseHopLimit": 2}),
     Broken("CKV2_AWS_6", BUCKET, {}, without=(BUCKET_BLOCK,)),
     Broken("CKV2_AWS_11", "aws:ec2/vpc:Vpc", {}, without=("aws:ec2/flowLog:FlowLog",)),
-    Broken("CKV2_AWS_64", "aws:kms/key:Key", {"policy": NOTHING}),
 )
