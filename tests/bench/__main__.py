@@ -1,7 +1,8 @@
 """`make bench`: each figure with its peer, measured in the same run on the same machine.
 
 Peers: a bare YAML parse for validation; the SDK's own floor (the same program under
-`pulumi.runtime.set_mocks`) for previews; the Pulumi CLI with the same providers where it is on PATH.
+`pulumi.runtime.set_mocks`) for previews; the Pulumi CLI with the same providers where it is on PATH;
+the policy SDK's own server and checkov for rules.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import engines, validation
+from tests.bench import engines, policies, validation
 from tests.bench.measure import Row
 
 
@@ -42,6 +43,7 @@ def main() -> int:
             f"{statistics.median(row.ours) / statistics.median(row.peers):.2f}",
         )
     console.print(table)
+    console.print(policies.table(options.rounds))
     if shutil.which("pulumi") is None:
         console.print("The Pulumi CLI is not on PATH: its rows are left out.")
     return 0

@@ -156,3 +156,13 @@ BROKEN = (
     Broken("CKV2_AWS_6", BUCKET, {}, without=(BUCKET_BLOCK,)),
     Broken("CKV2_AWS_11", "aws:ec2/vpc:Vpc", {}, without=("aws:ec2/flowLog:FlowLog",)),
 )
+
+OURS_ALONE = (
+    Broken(
+        "CKV_AWS_277",
+        INGRESS,
+        {"cidrIpv4": "0.0.0.0/0", "ipProtocol": "-1", "referencedSecurityGroupId": NOTHING},
+    ),
+    Broken("CKV_AWS_24", INGRESS, {**_open(22), "cidrIpv4": NOTHING, "cidrIpv6": "::/0"}),
+)
+"""What the named check was written for and does not see, and our rules do."""

@@ -1,4 +1,4 @@
-"""Where checkov and our rules disagree, and who is right: docs/adr/0013-checkov.md in short.
+"""Where checkov and our rules disagree, and who is right: docs/adr/0014-checkov.md in short.
 
 Every entry must still fire on prod: one that no longer does is out of date and fails the test.
 """

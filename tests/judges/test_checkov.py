@@ -9,7 +9,7 @@ import pytest
 from gpufleet.policy.stack import Stack
 from gpufleet.verdict.preview import preview_environment
 from tests.collected import ROOT, Violations, collect, violations
-from tests.judges.broken import BROKEN, Broken
+from tests.judges.broken import BROKEN, OURS_ALONE, Broken
 from tests.judges.checkov import Verdict, judge
 from tests.judges.disagreements import ACCEPTED, accepted
 
@@ -32,7 +32,7 @@ def created() -> Stack:
 def verdicts(created: Stack) -> Mapping[str, Verdict]:
     """checkov's verdicts on prod, as previewed and as created, and on each broken copy: one process."""
     stacks = {"previewed": preview_environment(ROOT, "prod").stack, "created": created}
-    for broken in BROKEN:
+    for broken in (*BROKEN, *OURS_ALONE):
         whole, copy = broken.of(created)
         # A check over one resource needs no other; one over the graph needs all.
         stacks[broken.name] = whole if broken.without else Stack([copy])
@@ -76,3 +76,14 @@ def test_what_fails_a_check_of_checkov_breaks_a_rule_of_ours(
     assert broken.check in verdicts[broken.name].failed_checks, "checkov is asleep"
     whole, _ = broken.of(created)
     assert violations("prod", whole) - base, f"{broken.check} fails and no rule of ours says anything"
+
+
+@pytest.mark.parametrize("broken", OURS_ALONE, ids=lambda broken: broken.name)
+def test_our_rules_see_what_checkov_overlooks(
+    broken: Broken, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
+) -> None:
+    assert broken.check not in verdicts[broken.name].failed_checks, (
+        "checkov sees it now: say so in the record"
+    )
+    whole, _ = broken.of(created)
+    assert violations("prod", whole) - base

@@ -7,20 +7,21 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from google.protobuf import empty_pb2, struct_pb2
+from google.protobuf import empty_pb2
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from gpufleet.policy import wire
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import REPORT, read_report
 from gpufleet.policy.resource import Resource
+from tests.bench.policies import request_of, stack_resource_of, struct
 from tests.collected import ROOT, collect, judge_of
 from tests.conftest import make_checkout
 
@@ -77,56 +78,6 @@ def configure_rules(stub: Any, **levels: Any) -> None:
             }
         )
     )
-
-
-def struct(values: Mapping[str, Any], secrets: frozenset[str] = frozenset()) -> struct_pb2.Struct:
-    made = struct_pb2.Struct()
-    for key, value in values.items():
-        wire.write(made, key, value, secrets)
-    return made
-
-
-def request_of(resource: Resource) -> Any:
-    """The resource as the engine sends it to be judged by itself."""
-    made = analyzer_pb2.AnalyzeRequest(
-        type=resource.type,
-        name=resource.name,
-        urn=resource.urn,
-        properties=struct(resource.inputs or {}, resource.secrets),
-        options=analyzer_pb2.AnalyzerResourceOptions(
-            protect=resource.options.protect,
-            ignoreChanges=resource.options.ignore_changes,
-            parent=resource.parent,
-        ),
-    )
-    _set_provider(made, resource)
-    return made
-
-
-def stack_resource_of(resource: Resource) -> Any:
-    """The resource as the engine sends it with the whole stack: with outputs and what refers to what."""
-    made = analyzer_pb2.AnalyzerResource(
-        type=resource.type,
-        name=resource.name,
-        urn=resource.urn,
-        properties=struct(resource.props, resource.secrets),
-        parent=resource.parent,
-        dependencies=resource.dependencies,
-        options=analyzer_pb2.AnalyzerResourceOptions(
-            protect=resource.options.protect, ignoreChanges=resource.options.ignore_changes
-        ),
-    )
-    for prop, urns in resource.property_dependencies.items():
-        made.propertyDependencies[prop].urns.extend(urns)
-    _set_provider(made, resource)
-    return made
-
-
-def _set_provider(made: Any, resource: Resource) -> None:
-    if resource.provider is not None:
-        provider = resource.provider
-        made.provider.type, made.provider.name, made.provider.urn = provider.type, provider.name, provider.urn
-        made.provider.properties.CopyFrom(struct(provider.props))
 
 
 def template(**props: Any) -> Any:
