@@ -28,6 +28,7 @@ _MODULES = {
     "comment": "comment",
     "catalog": "catalog",
     "sandbox": "sandbox",
+    "rack": "rack",
 }
 
 

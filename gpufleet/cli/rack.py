@@ -1,0 +1,129 @@
+"""`gpufleet rack`: a rack in a box on this machine, for trying and for tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpufleet.cli.commands import new_app
+from gpufleet.cli.console import emit_json, err, out
+from gpufleet.cli.context import Workspace, find_root
+from gpufleet.errors import InputError
+
+if TYPE_CHECKING:
+    from gpufleet.onprem.rack import HostStatus, Rack, RackSite
+
+app = new_app(
+    help="A rack in a box: the hosts of a rack site as containers of this machine, on a network of their own.",
+    no_args_is_help=True,
+)
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+Environment = Annotated[
+    str | None,
+    typer.Argument(
+        help="An environment or the path of a fleet file; without it, 2 controllers, a login host, 4 GPU nodes."
+    ),
+]
+Site = Annotated[str | None, typer.Option("--site", help="Which rack site of it; default: the first.")]
+
+
+def _folder() -> Path:
+    return find_root() / ".gpufleet" / "rack"
+
+
+@app.command()
+def up(environment: Environment = None, site: Site = None, json: Json = False) -> None:
+    """Raise the rack and boot all hosts; a rack that is up is left as it is."""
+    from gpufleet.onprem.rack import Kit, raise_rack, require
+
+    require()
+    root = find_root()
+    chosen = _site(environment, site)
+    cache = root / ".gpufleet" / "cache" / "rack"
+
+    def say(line: str) -> None:
+        err.print(f"rack: {line}", markup=False)
+
+    rack = raise_rack(_folder(), chosen, cache, Kit.of(root), say)
+    _show(rack, rack.status(), json)
+
+
+@app.command()
+def status(json: Json = False) -> None:
+    """List the hosts with their address, state and role."""
+    from gpufleet.onprem.rack import Rack
+
+    rack = Rack.find(_folder())
+    _show(rack, rack.status() if rack else [], json)
+
+
+@app.command()
+def down(json: Json = False) -> None:
+    """Remove the rack with its network, mounts, processes and files; what was downloaded is kept."""
+    from gpufleet.onprem.rack import take_down
+
+    removed = take_down(_folder())
+    if json:
+        emit_json({"removed": removed, "hosts": []})
+    else:
+        out.print("rack: removed" if removed else "rack: there was none")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def ssh(
+    host: Annotated[str, typer.Argument(help="The name of a host.")],
+    command: Annotated[list[str] | None, typer.Argument(help="A command; without one, a shell.")] = None,
+) -> None:
+    """Log in to a host, or run a command there."""
+    from gpufleet.onprem.rack import Rack
+
+    rack = Rack.find(_folder())
+    if rack is None:
+        raise InputError("there is no rack", remedy="run `gpufleet rack up` first")
+    words = rack.ssh_command(host, *(command or []))
+    os.execvp(words[0], words)  # noqa: S606 - ssh takes the place of this process
+
+
+def _site(environment: str | None, site: str | None) -> RackSite:
+    from importlib.resources import as_file, files
+
+    from gpufleet.checks import validate
+    from gpufleet.onprem.rack import rack_site
+    from gpufleet.plan import build_plan
+
+    with as_file(files("gpufleet.onprem.rack") / "fleet.yaml") as default:
+        workspace = Workspace.open(environment or str(default))
+        validated = validate(workspace.target, root=workspace.root)
+    return rack_site(validated.loaded.spec, build_plan(validated.loaded.spec, validated.catalog), site)
+
+
+def _show(rack: Rack | None, hosts: list[HostStatus], json: bool) -> None:
+    if json:
+        emit_json(_document(rack, hosts))
+        return
+    if rack is None:
+        out.print("rack: none; `gpufleet rack up` raises one")
+        return
+    for host in hosts:
+        out.print(f"{host.name:<12} {host.address:<15} {host.role:<11} {host.state}", markup=False)
+    out.print(f"ssh configuration: {rack.record.ssh_config}", markup=False, soft_wrap=True)
+
+
+def _document(rack: Rack | None, hosts: list[HostStatus]) -> dict[str, Any]:
+    """The stable contract: `hosts[]` with name, address, state and role."""
+    document: dict[str, Any] = {"up": rack is not None}
+    if rack is not None:
+        document |= {
+            "site": rack.site.site,
+            "ssh_config": str(rack.record.ssh_config),
+            "environment": rack.environment(),
+        }
+    return document | {
+        "hosts": [
+            {"name": host.name, "address": host.address, "state": host.state, "role": host.role}
+            for host in hosts
+        ]
+    }

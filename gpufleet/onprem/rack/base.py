@@ -1,0 +1,71 @@
+"""The root file system that all hosts start from: a minimal Debian with systemd, sshd and Python."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpufleet.onprem.rack.cache import Say, cached
+from gpufleet.onprem.rack.needs import KEYRING
+from gpufleet.onprem.rack.shell import run
+
+SUITE = "bookworm"
+# Another mirror than mmdebstrap's own default, for a machine that reaches no other.
+MIRROR_VARIABLE = "GPUFLEET_RACK_MIRROR"
+
+# What a server installation has and a minimal one lacks, as far as roles meet it.
+_INCLUDED = (
+    "systemd systemd-sysv libpam-systemd dbus udev openssh-server sudo python3 python3-apt iproute2 "
+    "iputils-ping procps kmod ca-certificates less"
+)
+_DPKG = (
+    # Overlays are thrown away with the rack: nothing is gained by waiting for the disk.
+    "force-unsafe-io",
+    "path-exclude=/usr/share/doc/*",
+    "path-exclude=/usr/share/man/*",
+    "path-exclude=/usr/share/locale/*",
+)
+_SSHD = "PasswordAuthentication no\nPermitRootLogin no\nHostKey /etc/ssh/ssh_host_ed25519_key\n"
+# Each runs in the new root. Host keys and the machine's id are of a host, not of the root.
+_CUSTOMIZE = (
+    "systemctl enable systemd-networkd.service",
+    # They would take apt's lock at a moment of their own choosing.
+    "systemctl disable apt-daily.timer apt-daily-upgrade.timer",
+    "rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub /etc/hostname",
+    "rm -f /etc/apt/apt.conf.d/99mmdebstrap",
+    f"printf '%s' '{_SSHD}' >/etc/ssh/sshd_config.d/10-rack.conf",
+)
+
+
+def base(cache: Path, say: Say) -> Path:
+    """The root file system, made when the cache has none of this recipe (about a minute)."""
+    command = _command()
+
+    def make(folder: Path) -> None:
+        say("making the hosts' root file system (once)")
+        run([*command, SUITE, folder / "root", *_mirror()], what="the hosts' root file system")
+
+    return cached(cache, "base", repr(command), make) / "root"
+
+
+def _mirror() -> list[str]:
+    mirror = os.environ.get(MIRROR_VARIABLE)
+    return [mirror] if mirror else []
+
+
+def _command() -> list[str]:
+    return [
+        "mmdebstrap",
+        "--quiet",
+        "--mode=root",
+        "--variant=minbase",
+        f"--keyring={KEYRING}",
+        f"--include={','.join(_INCLUDED.split())}",
+        *(f"--dpkgopt={option}" for option in _DPKG),
+        '--aptopt=Acquire::Languages "none"',
+        *(f"--customize-hook=chroot \"$1\" sh -euc '{_quoted(step)}'" for step in _CUSTOMIZE),
+    ]
+
+
+def _quoted(step: str) -> str:
+    return step.replace("'", "'\"'\"'")

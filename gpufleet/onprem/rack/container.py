@@ -1,0 +1,216 @@
+"""One host: layers of a root file system, and systemd-nspawn booting what they add up to.
+
+Runs inside the rack's namespaces. A host's root is an overlay: the shared root file system at the
+bottom, sealed layers above it, a writable one on top. Going back to an earlier state is dropping
+what is above it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpufleet.onprem.rack import cgroups
+from gpufleet.onprem.rack.cache import remove_tree
+from gpufleet.onprem.rack.layout import Layout, Record
+from gpufleet.onprem.rack.model import RackHost
+from gpufleet.onprem.rack.shell import run
+
+BRIDGE = "rack0"
+HARDWARE = "/srv/hardware"
+# systemd-nspawn --keep-unit leaves a reboot to its caller, and says so with this exit code.
+_REBOOT = 133
+_POWEROFF_S = 30.0
+
+# Joins its control groups before it becomes systemd-nspawn: from within a thread that is the only
+# way to have no process of the host outside them.
+_JOIN = 'while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
+
+
+class Container:
+    """A host that can be started, stopped and taken back. Its methods may be called from any thread."""
+
+    def __init__(self, layout: Layout, record: Record, host: RackHost, number: int) -> None:
+        self.host = host
+        self._record = record
+        self._folder = layout.host(host.name)
+        self._console = layout.console(host.name)
+        self._hardware = layout.hardware(host.name)
+        # Short: the bridge's end of its cable is called `vb-` and this, in 15 characters.
+        self._machine = f"h{number}"
+        self._groups = tuple(f"{group}/{self._machine}" for group in record.cgroups)
+        self._notify = Path(record.runtime) / f"notify-{self._machine}"
+        self._lock = threading.RLock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready = threading.Event()
+        self._stopping = False
+        self._layers = ["identity"]
+        self.boots = 0
+
+    @property
+    def state(self) -> str:
+        """`running` once it has booted, `starting` before that, `stopped` without a process."""
+        if self._process is None:
+            return "stopped"
+        return "running" if self._ready.is_set() else "starting"
+
+    def start(self) -> None:
+        """Boots the host if it does not run; `wait` says when it is up."""
+        with self._lock:
+            if self._process is not None:
+                return
+            self._mount()
+            self._stopping = False
+            self._launch()
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def wait(self, deadline: float) -> bool:
+        """Whether the host has booted before `deadline` (of the monotonic clock)."""
+        return self._ready.wait(max(0.0, deadline - time.monotonic()))
+
+    def stop(self, *, force: bool = False) -> None:
+        """Powers the host off as its own systemd does it, or with `force` as a power cut does."""
+        with self._lock:
+            process, self._stopping = self._process, True
+        if process is not None and not force:
+            process.terminate()
+            try:
+                process.wait(_POWEROFF_S)
+            except subprocess.TimeoutExpired:
+                force = True
+        cgroups.end(self._groups)
+        if process is not None:
+            process.wait()
+        with self._lock:
+            self._process = None
+            self._ready.clear()
+            self._unmount()
+
+    def seal(self, name: str) -> None:
+        """Makes what the stopped host has written a layer called `name`, to come back to."""
+        layer = self._folder / "layers" / name
+        remove_tree(layer)
+        (self._folder / "upper").rename(layer)
+        self._layers = [*(item for item in self._layers if item != name), name]
+
+    def drop_to(self, name: str) -> None:
+        """Forgets what the stopped host has written since the layer `name` was sealed."""
+        keep = self._layers[: self._layers.index(name) + 1]
+        for layer in self._layers[len(keep) :]:
+            remove_tree(self._folder / "layers" / layer)
+        self._layers = keep
+        remove_tree(self._folder / "upper")
+
+    def has(self, name: str) -> bool:
+        """Whether a layer of that name is there."""
+        return name in self._layers
+
+    def connect(self, plugged: bool) -> None:
+        """Pulls the network cable out of the running host, or puts it back."""
+        state = "up" if plugged else "down"
+        run(["ip", "link", "set", f"vb-{self._machine}", state], what=f"the cable of {self.host.name}")
+
+    def _mount(self) -> None:
+        root, upper, work = (self._folder / name for name in ("root", "upper", "work"))
+        remove_tree(work)
+        for folder in (root, upper, work):
+            folder.mkdir(exist_ok=True)
+        upper.chmod(0o755)
+        above = [str(self._folder / "layers" / name) for name in reversed(self._layers)]
+        lower = ":".join([*above, *self._record.lower])
+        # volatile: syncing a disk that is thrown away with the rack would only cost time.
+        options = f"lowerdir={lower},upperdir={upper},workdir={work},volatile"
+        run(["mount", "-t", "overlay", "-o", options, "overlay", root], what=f"the disk of {self.host.name}")
+
+    def _unmount(self) -> None:
+        root = self._folder / "root"
+        if root.is_mount():
+            run(["umount", root], what=f"the disk of {self.host.name}")
+
+    def _launch(self) -> None:
+        self._ready.clear()
+        for group in self._groups:
+            cgroups.make(Path(group))
+        command = ["sh", "-ec", _JOIN, "sh", *self._groups, "--", *self._nspawn()]
+        listener = self._listen()
+        with self._console.open("ab") as console:
+            self._process = subprocess.Popen(  # noqa: S603 - no shell of a user's words
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                env={"PATH": os.environ.get("PATH", os.defpath), "NOTIFY_SOCKET": str(self._notify)},
+            )
+        threading.Thread(target=self._hear, args=(listener, self._process), daemon=True).start()
+
+    def _nspawn(self) -> Iterable[str]:
+        return (
+            "systemd-nspawn",
+            "--quiet",
+            "--boot",
+            # No machined and no systemd of the machine's is needed, and none is told.
+            "--register=no",
+            "--keep-unit",
+            "--notify-ready=yes",
+            "--console=read-only",
+            "--link-journal=no",
+            "--resolv-conf=off",
+            "--timezone=off",
+            f"--network-bridge={BRIDGE}",
+            f"--machine={self._machine}",
+            f"--hostname={self.host.name}",
+            f"--directory={self._folder / 'root'}",
+            # Read only in effect: setting a clock needs CAP_SYS_TIME, which no host has.
+            "--system-call-filter=adjtimex clock_adjtime",
+            *([f"--bind={self._hardware}:{HARDWARE}"] if self._hardware.is_dir() else []),
+        )
+
+    def _listen(self) -> socket.socket:
+        self._notify.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listener.bind(str(self._notify))
+        listener.settimeout(0.2)
+        return listener
+
+    def _hear(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        """Waits for the host's systemd to say that it has booted."""
+        with listener:
+            while process.poll() is None:
+                try:
+                    said = listener.recv(4096)
+                except TimeoutError:
+                    continue
+                if b"READY=1" in said.splitlines():
+                    self.boots += 1
+                    self._ready.set()
+                    return
+
+    def _watch(self) -> None:
+        """Boots again what has asked for a reboot; notices what has powered itself off."""
+        while True:
+            process = self._process
+            if process is None:
+                return
+            code = process.wait()
+            with self._lock:
+                if self._stopping or self._process is not process:
+                    return
+                cgroups.end(self._groups)
+                if code != _REBOOT:
+                    self._process = None
+                    self._ready.clear()
+                    self._unmount()
+                    return
+                self._launch()
+
+
+def prepare(layout: Layout, host: RackHost) -> Path:
+    """The empty bottom layer of a host, for its identity."""
+    layer = layout.host(host.name) / "layers" / "identity"
+    layer.mkdir(parents=True)
+    return layer

@@ -1,0 +1,117 @@
+"""The hosts of a rack in a box: those of one rack site of a fleet, each with a fixed address."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpufleet.errors import InputError
+from gpufleet.plan.models import FleetPlan
+from gpufleet.spec.models import FleetSpec
+
+DEFAULT_NETWORK = "10.90.0.0/24"
+# In the order in which addresses are given out.
+_ROLES = ("controller", "login", "gpu")
+# The first addresses are for the bridge and whatever a test puts beside the hosts.
+_FIRST = 11
+
+
+@dataclass(frozen=True, slots=True)
+class RackHost:
+    """A host: its name, the name that the inventory calls it by, its IPv4 address and its role."""
+
+    name: str
+    address: str
+    ip: str
+    role: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name it is known by, its address left out."""
+        return tuple(dict.fromkeys((self.address, self.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class RackSite:
+    """A rack site as containers need it. `network` is in CIDR notation, the bridge has its first address."""
+
+    site: str
+    system: str
+    network: str
+    ssh_user: str
+    ssh_port: int
+    hosts: tuple[RackHost, ...]
+
+    @property
+    def gateway(self) -> str:
+        """The address of the bridge, where the package repository is."""
+        return str(ipaddress.ip_network(self.network)[1])
+
+    @property
+    def prefix(self) -> int:
+        """The length of the network's prefix."""
+        return ipaddress.ip_network(self.network).prefixlen
+
+    def host(self, name: str) -> RackHost:
+        """The host of that name. Raises InputError with the names there are."""
+        for host in self.hosts:
+            if name in (host.name, host.address, host.ip):
+                return host
+        names = ", ".join(host.name for host in self.hosts)
+        raise InputError(f"the rack has no host {name!r}", remedy=f"name one of {names}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `from_dict` reads."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> RackSite:
+        """The site that `as_dict` described."""
+        return cls(**data | {"hosts": tuple(RackHost(**host) for host in data["hosts"])})
+
+
+def rack_site(spec: FleetSpec, plan: FleetPlan, site: str | None = None) -> RackSite:
+    """The hosts of the rack site named `site`, or of the fleet's first, with their addresses.
+
+    Raises InputError when the fleet has no such site, or its network is too small for the hosts.
+    """
+    planned = {item.site: item for item in plan.onprem}
+    if not planned:
+        raise InputError(f"fleet {plan.fleet!r} has no rack site", remedy="add one under `onprem`")
+    name = site or next(iter(planned))
+    if name not in planned:
+        raise InputError(
+            f"fleet {plan.fleet!r} has no rack site {name!r}", remedy=f"name one of {', '.join(planned)}"
+        )
+    chosen = planned[name]
+    network = next(item.network for item in spec.onprem if item.site == name) or DEFAULT_NETWORK
+    hosts = sorted(chosen.hosts, key=lambda host: _ROLES.index(host.role))
+    addresses = _addresses(network, len(hosts))
+    return RackSite(
+        site=name,
+        system=chosen.system,
+        network=network,
+        ssh_user=chosen.ssh_user,
+        ssh_port=chosen.ssh_port,
+        hosts=tuple(
+            RackHost(host.name, host.address, address, host.role)
+            for host, address in zip(hosts, addresses, strict=True)
+        ),
+    )
+
+
+def _addresses(network: str, count: int) -> list[str]:
+    try:
+        parsed = ipaddress.IPv4Network(network)
+    except ValueError as error:
+        raise InputError(
+            f"network {network!r}: {error}",
+            remedy="a rack in a box needs an IPv4 network such as 10.90.0.0/24",
+        ) from None
+    if parsed.num_addresses < _FIRST + count + 1:
+        raise InputError(
+            f"network {network} has {parsed.num_addresses} addresses, too few for {count} hosts from .{_FIRST} on",
+            remedy=f"give the site a network such as {DEFAULT_NETWORK}",
+        )
+    return [str(parsed[_FIRST + index]) for index in range(count)]

@@ -1,0 +1,47 @@
+"""Runs the tools of the machine that racks are made with; a failure says what the tool said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpufleet.errors import CloudError
+
+_SAID = 600
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    what: str,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    cwd: Path | None = None,
+    timeout_s: float = 600,
+) -> str:
+    """The standard output of `command`. `env` is added to the environment.
+
+    Raises CloudError naming `what` failed when it exits with another code than 0 or takes longer
+    than `timeout_s`.
+    """
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and only tools of TOOLS
+            words,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            # Messages are searched and shown: in one language, whatever the caller's.
+            env=os.environ | {"LC_ALL": "C.UTF-8"} | dict(env or {}),
+            cwd=cwd,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CloudError(f"{what}: {words[0]} did not end within {timeout_s:.0f} s") from None
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split())[-_SAID:] or "nothing"
+        raise CloudError(f"{what}: {words[0]} ended with code {done.returncode} and said: {said}")
+    return done.stdout
