@@ -71,7 +71,8 @@ def test_every_taggable_resource_carries_the_fleets_tags_and_a_name(environment:
 def test_what_a_launch_creates_carries_the_fleets_tags(environment: str) -> None:
     for template in built(environment).of("LaunchTemplate"):
         specifications = {s["resourceType"]: s["tags"] for s in template.inputs["tagSpecifications"]}
-        assert specifications.keys() - {"spot-instances-request"} == {"instance", "volume", "network-interface"}
+        kinds = specifications.keys() - {"spot-instances-request"}
+        assert kinds == {"instance", "volume", "network-interface"}
         for tags in specifications.values():
             assert dict(plan(environment).tags).items() <= tags.items()
 
