@@ -121,7 +121,7 @@ def _racks(verdict: Verdict, console: Console) -> None:
 
 def _rest(verdict: Verdict, console: Console) -> None:
     for each in verdict.exemptions:
-        style = "" if each.in_force and each.used else "yellow"
+        style = "" if each.in_force and each.used != 0 else "yellow"
         _plain(console, f"exemption {each.file}:{each.line}: {words.exemption_words(each)}", style)
     for text in verdict.warnings:
         _plain(console, f"warning: {words.one_line(text)}", "yellow")

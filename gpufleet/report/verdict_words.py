@@ -135,11 +135,15 @@ def _maximum(before: Decimal | None, after: Decimal | None) -> str:
 
 
 def difference(costs: Costs) -> str:
-    """`+1,200 USD a month`; empty where there is nothing to compare with."""
-    if costs.increase is None:
+    """`+1,200 USD a month, +4,000 USD at maximum`; empty where there is nothing to compare with."""
+    if costs.increase is None or costs.at_max_before is None:
         return ""
-    sign = "+" if costs.increase >= 0 else ""
-    return f"{sign}{money(costs.increase, costs.currency)} a month"
+    at_max = _signed(costs.at_max - costs.at_max_before, costs.currency)
+    return f"{_signed(costs.increase, costs.currency)} a month, {at_max} at maximum"
+
+
+def _signed(value: Decimal, currency: str) -> str:
+    return f"{'+' if value >= 0 else ''}{money(value, currency)}"
 
 
 def price_age(costs: Costs) -> str:
@@ -158,7 +162,7 @@ def exemption_words(each: ExemptionUse) -> str:
     """An exemption, and whether it is in force and needed."""
     item = each.exemption
     state = "in force until" if each.in_force else "expired on"
-    unused = "" if each.used else "; covers nothing now"
+    unused = "; covers nothing now" if each.used == 0 else ""
     return one_line(
         f"{item.rule} for {item.resource}: {state} {item.expires}, by {item.approver}: {item.reason}{unused}"
     )

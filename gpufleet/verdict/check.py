@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpufleet.checks import validate
-from gpufleet.cli.context import PROJECT, Cloud, Workspace
+from gpufleet.cli.context import CLOUD_KEY, PROJECT, Cloud, Workspace
 from gpufleet.engine.api import Engine, StackRequest
 from gpufleet.errors import InputError
 from gpufleet.policy.change import Change, OpenChange, Step
@@ -98,6 +98,8 @@ class _Check:
         validated = validate(self._workspace.target, root=self._workspace.root)
         self._warnings = tuple(f"{f.file}:{f.line}: {f.field}: {f.message}" for f in validated.findings)
         config = stack_settings(self._workspace, self._name)
+        if request.engine == "pulumi":
+            config[CLOUD_KEY] = self._workspace.cloud(self._name, request.cloud)
         self._fleet = open_stack(
             self._workspace.root, PROJECT, self._name, config, preview=True, now=self._now
         )
@@ -222,7 +224,13 @@ class _Check:
                 self._now.date(),
             ),
             racks=rack_differences(racks_before, (around.spec, around.plan), around.catalog),
-            exemptions=exemption_uses(around.spec.exemptions, found, loaded.source, self._now.date()),
+            exemptions=exemption_uses(
+                around.spec.exemptions,
+                found,
+                loaded.source,
+                self._now.date(),
+                {rule.name for rule in rules if rule.status == "disabled"},
+            ),
             guard=touched,
             open_changes=tuple(opens),
             prefix=self._repository.prefix if self._repository else _prefix(self._workspace.root),

@@ -153,11 +153,13 @@ class RackDifference:
 
 @dataclass(frozen=True, slots=True)
 class ExemptionUse:
-    """An exemption: in force or expired on the day of the verdict, and how often it was needed."""
+    """An exemption: in force or expired on the day of the verdict, and how many violations it covers
+    (None where its rule was not asked).
+    """
 
     exemption: Exemption
     in_force: bool
-    used: int
+    used: int | None
     file: str
     line: int
 

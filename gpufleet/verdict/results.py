@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from gpufleet.policy import exemptions
@@ -89,9 +89,16 @@ def name_of(urn: str) -> str:
 
 
 def exemption_uses(
-    granted: Sequence[Exemption], found: Sequence[Found], source: SourceMap, today: dt.date
+    granted: Sequence[Exemption],
+    found: Sequence[Found],
+    source: SourceMap,
+    today: dt.date,
+    unasked: Container[str] = (),
 ) -> tuple[ExemptionUse, ...]:
-    """Every exemption of the fleet with how many violations it covers, in the order of the files."""
+    """Every exemption of the fleet with how many violations it covers, in the order of the files.
+
+    `unasked` are rules that were not judged, of which nobody can say.
+    """
     uses: list[ExemptionUse] = []
     for index, exemption in enumerate(granted):
         used = sum(
@@ -99,6 +106,7 @@ def exemption_uses(
             for each in found
             if each.rule == exemption.rule
         )
+        known = None if exemption.rule in unasked else used
         file, line = source.at(("exemptions", index))
-        uses.append(ExemptionUse(exemption, exemption.expires >= today, used, file, line))
+        uses.append(ExemptionUse(exemption, exemption.expires >= today, known, file, line))
     return tuple(uses)

@@ -379,3 +379,30 @@ def test_two_checks_at_once_do_not_meet(repository: Checkout) -> None:
     assert [each["verdict"] for each in found] == ["pass", "pass"]
     assert not (repository.root / ".gpufleet").exists()
     assert list(Path(repository.env["TMPDIR"]).iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("pulumi") is None, reason="the Pulumi CLI is not on PATH")
+def test_a_real_preview_gives_the_same_verdict(repository: Checkout, tmp_path: Path) -> None:
+    (tmp_path / "backend").mkdir()
+    repository.env |= {
+        "PULUMI_BACKEND_URL": f"file://{tmp_path / 'backend'}",
+        "PULUMI_CONFIG_PASSPHRASE": "tried",
+        "AWS_ACCESS_KEY_ID": "",
+        "AWS_SECRET_ACCESS_KEY": "",
+    }
+    try:
+        real = repository.json("check", "tiny", "--engine", "pulumi", "--cloud", "sandbox")
+    finally:
+        repository.run("sandbox", "stop")
+    embedded = repository.json("check", "tiny")
+    assert (real["engine"], real["base"]["ref"], real["base"]["new_environment"]) == (
+        "pulumi",
+        "deployed",
+        True,
+    )
+    assert real["cost"]["after"] == embedded["cost"]["after"]
+    assert {each["urn"] for each in real["changes"]["resources"]} == {
+        each["urn"] for each in embedded["changes"]["resources"]
+    }
+    assert rule_of(real, "imdsv2-required") == rule_of(embedded, "imdsv2-required")
+    assert rule_of(real, "small-steps")["status"] == "advisory"

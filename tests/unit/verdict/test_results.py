@@ -114,6 +114,8 @@ def test_exemptions_in_force_expired_and_unused_are_told_apart(loaded: LoadedFle
     ]
     uses = exemption_uses(granted, [_found(), _found(prop="x")], loaded.source, today)
     assert [(use.in_force, use.used) for use in uses] == [(True, 2), (False, 2), (True, 0), (True, 0)]
+    unasked = exemption_uses(granted, [], loaded.source, today, {"other"})
+    assert [use.used for use in unasked] == [0, 0, 0, None]
 
 
 def _step(operation: Any, *, was: bool, stays: bool | None) -> Step:

@@ -46,7 +46,7 @@ def test_cost_shows_the_lines_that_changed_and_the_sums() -> None:
     assert "volumes" not in text
     assert "1,235" in text
     assert "2,500 (was 2,000)" in text
-    assert "difference: +235 USD a month" in text
+    assert "difference: +235 USD a month, +500 USD at maximum" in text
 
 
 def test_an_unknown_price_makes_the_sum_a_lower_bound() -> None:
