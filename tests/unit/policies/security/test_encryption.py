@@ -185,3 +185,17 @@ def test_logs_may_be_kept_for_ever_where_a_setting_says_so(ask: Ask) -> None:
         assert ask("log-retention", {"type": kind, "props": props})
         assert ask("log-retention", {"type": kind, "props": props}, settings={"forever": True}) == []
     assert ask("log-retention", {"type": kind, "props": {"retentionInDays": 30}}, settings={"days": 30}) == []
+
+
+def test_a_key_states_its_policy_itself_or_by_a_resource_of_its_own(ask: Ask) -> None:
+    other = {"type": "aws:kms/key:Key", "name": "other"}
+    policy = {
+        "type": "aws:kms/keyPolicy:KeyPolicy",
+        "name": "policy",
+        "props": {"policy": UNKNOWN},
+        "depends": {"keyId": ["key"]},
+    }
+    (found,) = ask("kms-policy-stated", KEY, other, policy)
+    assert found.urn.endswith("::other")
+    assert ask("kms-policy-stated", {**KEY, "props": {"policy": UNKNOWN}}) == []
+    assert ask("kms-policy-stated", {**KEY, "props": {"policy": " "}})

@@ -44,6 +44,7 @@ CHANGED = [
     (SUBNET, "mapPublicIpOnLaunch", True, "no-public-ip"),
     (KEY, "enableKeyRotation", False, "kms-rotation"),
     (KEY, "deletionWindowInDays", 7, "kms-deletion-window"),
+    (KEY, "policy", None, "kms-policy-stated"),
     (
         KEY,
         "policy",

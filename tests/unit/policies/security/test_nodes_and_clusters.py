@@ -233,10 +233,21 @@ def test_what_fsx_cannot_back_up_needs_no_backups(ask: Ask) -> None:
 
 
 ACCESS_KEY = "AKIA" + "IOSFODNN7EXAMPLE"
+SECRET_KEY = "wJalrXUtnFEMI/K7MDENG" + "/bPxRfiCYEXAMPLEKEY"
 PRIVATE_KEY = "-----BEGIN " + "OPENSSH PRIVATE KEY-----\nb3Bl\n"
 
 
-@pytest.mark.parametrize("text", [f"key={ACCESS_KEY}", PRIVATE_KEY, "hf_" + "a" * 34, "ghp_" + "a" * 36])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"key={ACCESS_KEY}",
+        PRIVATE_KEY,
+        "hf_" + "a" * 34,
+        "ghp_" + "a" * 36,
+        f"export AWS_SECRET_ACCESS_KEY={SECRET_KEY}",
+        f"aws_secret_access_key = {SECRET_KEY}",
+    ],
+)
 @pytest.mark.parametrize(
     ("kind", "prop", "wrap"),
     [
