@@ -24,10 +24,11 @@ from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
 from gpufleet.verdict.account import ThrowawayAccount, throwaway_account
 from gpufleet.verdict.before import stack_of_state, unprotected
+from gpufleet.verdict.changes import changed_resources
 from gpufleet.verdict.costs import compare_costs
 from gpufleet.verdict.git import Repository, Revision
 from gpufleet.verdict.locate import Locator
-from gpufleet.verdict.models import Base, ChangedResource, Guard, Open, Verdict
+from gpufleet.verdict.models import Base, Guard, Open, Verdict
 from gpufleet.verdict.opens import OpenChanges
 from gpufleet.verdict.preview import (
     PACK,
@@ -215,7 +216,7 @@ class _Check:
             fleet_file=loaded.source.file,
             base=self._base(base, before),
             rules=tuple(rules),
-            changes=_changes(steps, locator, before),
+            changes=changed_resources(steps, locator, before),
             unchanged=sum(step.operation == "same" for step in steps),
             costs=compare_costs(
                 before.cost if compared else None,
@@ -277,31 +278,6 @@ class _Check:
         if base is None:
             return None
         return Base(base.revision.ref, base.revision.commit, base.fleet is None)
-
-
-def _changes(steps: Sequence[Step], locator: Locator, before: Side) -> tuple[ChangedResource, ...]:
-    """The steps that change something, with the site and the owner that a resource has, or had."""
-    fleet = before.fleet
-    former = Locator(fleet.spec, fleet.source, (before.stack,)) if fleet is not None else locator
-    found: list[ChangedResource] = []
-    for step in steps:
-        if step.operation == "same":
-            continue
-        place = (locator if step.after is not None else former).place(step.urn)
-        found.append(
-            ChangedResource(
-                urn=step.urn,
-                type=step.resource.type,
-                name=step.resource.name,
-                operation=step.operation,
-                site=place.site,
-                owner=place.owner,
-                diff=step.diff,
-                replace_keys=step.replace_keys,
-                protected=step.before is not None and step.before.options.protect,
-            )
-        )
-    return tuple(found)
 
 
 def _prefix(root: Path) -> str:

@@ -1,0 +1,35 @@
+"""The resources that a change touches, and whose each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.policy.change import Step
+from gpufleet.verdict.locate import Locator
+from gpufleet.verdict.models import ChangedResource
+from gpufleet.verdict.sides import Side
+
+
+def changed_resources(steps: Sequence[Step], locator: Locator, before: Side) -> tuple[ChangedResource, ...]:
+    """The steps that change something, with the site and the owner that a resource has, or had."""
+    fleet = before.fleet
+    former = Locator(fleet.spec, fleet.source, (before.stack,)) if fleet is not None else locator
+    found: list[ChangedResource] = []
+    for step in steps:
+        if step.operation == "same":
+            continue
+        place = (locator if step.after is not None else former).place(step.urn)
+        found.append(
+            ChangedResource(
+                urn=step.urn,
+                type=step.resource.type,
+                name=step.resource.name,
+                operation=step.operation,
+                site=place.site,
+                owner=place.owner,
+                diff=step.diff,
+                replace_keys=step.replace_keys,
+                protected=step.before is not None and step.before.options.protect,
+            )
+        )
+    return tuple(found)
