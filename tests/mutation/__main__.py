@@ -14,6 +14,7 @@ from collections import Counter
 from rich.console import Console
 
 from tests.mutation.accepted import ACCEPTED, reason
+from tests.mutation.curated import CURATED
 from tests.mutation.operators import Mutant
 from tests.mutation.protective import NAMES
 from tests.mutation.run import Outcome, all_mutants, run
@@ -24,13 +25,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.mutation")
     parser.add_argument("--all", action="store_true", help="weaken what is not called protective too")
     parser.add_argument("--only", default="", help="a pattern of mutants' names")
+    parser.add_argument("--curated", action="store_true", help="only what `make test` asks rules about")
     parser.add_argument("--rules-only", action="store_true", help="ask no unit test")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     mutants = [
         each
         for each in all_mutants()
-        if (options.all or each.subject in NAMES) and re.search(options.only, each.name)
+        if (each.plain in CURATED if options.curated else options.all or each.subject in NAMES)
+        and re.search(options.only, each.name)
     ]
     console = Console(width=160, soft_wrap=True, highlight=False)
     started = time.monotonic()
@@ -38,7 +41,8 @@ def main() -> int:
     for mutant, outcome in run(mutants, workers=options.workers, tests=not options.rules_only):
         outcomes.append((mutant, outcome))
         console.print(f"{outcome.by:8} {mutant.name}  [{outcome.who}]", markup=False)
-    return _summary(console, outcomes, time.monotonic() - started, whole=not options.only and not options.all)
+    whole = not (options.only or options.curated or options.rules_only)
+    return _summary(console, outcomes, time.monotonic() - started, whole=whole)
 
 
 def _summary(console: Console, outcomes: list[tuple[Mutant, Outcome]], seconds: float, *, whole: bool) -> int:

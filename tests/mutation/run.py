@@ -19,12 +19,12 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from gpufleet.policy.stack import Stack
 from tests.collected import ROOT, Violations, collect, judge_of, plan_of, violations
@@ -33,7 +33,14 @@ from tests.mutation.operators import Mutant, mutants_of, mutated
 ENVIRONMENTS = ("prod", "sandbox", "dev")
 TIMEOUT_S = 90.0
 OWN = ("components", "stacks")
-STACK_TESTS = ("test_stack.py", "test_program.py", "test_stack_on_moto.py")
+USED_BY = {
+    "base": ("identity", "storage", "network", "budget"),
+    "bucket": ("storage",),
+    "flow_logs": ("network",),
+    "launch_template": ("node_group",),
+    "security_groups": ("network",),
+}
+"""Modules without a test file of their own name -> the tests of the components that are built with them."""
 
 By = Literal["rule", "program", "test", "nothing"]
 
@@ -59,6 +66,14 @@ class Seen:
     violations: Violations
 
 
+@dataclass(frozen=True)
+class Base:
+    """The program as it is: each environment as seen, and tests that fail without any mutant."""
+
+    seen: Mapping[str, Seen]
+    broken_tests: Sequence[str]
+
+
 def all_mutants() -> list[Mutant]:
     """Every mutant of the program's own modules."""
     return [
@@ -76,24 +91,27 @@ def path_of(module: str) -> Path:
 
 def run(mutants: Sequence[Mutant], *, workers: int, tests: bool = True) -> Iterator[tuple[Mutant, Outcome]]:
     """Each mutant with its outcome, as they come. `tests=False` asks rules alone."""
-    base = prepare()
+    base = prepare(tests=tests)
     gc.freeze()
     yield from _forked(mutants, lambda mutant: judge_mutant(mutant, base, tests=tests), workers)
 
 
-def prepare() -> dict[str, Seen]:
+def prepare(*, tests: bool) -> Base:
     """Import what children need, and see the program as it is (in a child, so that nothing runs here)."""
     for environment in ENVIRONMENTS:
         plan_of(environment)
         judge_of(environment)
-    baseline, modules = _in_child(_baseline)
+    seen, modules = _in_child(_baseline)
     for name in modules:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    return dict(baseline)
+    if not tests:
+        return Base(seen, ())
+    files = sorted({file for mutant in all_mutants() for file in tests_of(mutant.module)})
+    return Base(seen, _in_child(lambda: failed_tests(files, all_of_them=True)))
 
 
-def judge_mutant(mutant: Mutant, base: dict[str, Seen], *, tests: bool) -> Outcome:
+def judge_mutant(mutant: Mutant, base: Base, *, tests: bool) -> Outcome:
     """Run in a child: the program with the mutant in it, then the tests."""
     _install(mutant)
     changed = False
@@ -102,17 +120,17 @@ def judge_mutant(mutant: Mutant, base: dict[str, Seen], *, tests: bool) -> Outco
             seen = see(environment)
         except BaseException as error:
             return Outcome("program", f"{type(error).__name__}: {error}"[:160], True)
-        new = seen.violations - base[environment].violations
+        new = seen.violations - base.seen[environment].violations
         if new:
             return Outcome("rule", ", ".join(sorted({rule for rule, _, _ in new})), True)
-        changed = changed or seen.resources != base[environment].resources
+        changed = changed or seen.resources != base.seen[environment].resources
         if changed:
             # The rules have seen the weaker resources and say nothing: another environment's are alike.
             break
     if tests:
-        failed = failed_test(mutant.module)
+        failed = failed_tests(tests_of(mutant.module), broken=base.broken_tests)
         if failed:
-            return Outcome("test", failed, changed)
+            return Outcome("test", failed[0], changed)
     return Outcome("nothing", "", changed)
 
 
@@ -149,38 +167,35 @@ def _baseline() -> tuple[dict[str, Seen], list[str]]:
     return seen, [name for name in added if name not in OWN and not name.startswith("_")]
 
 
-def failed_test(module: str) -> str:
-    """The first test of those that mirror the module which fails, or nothing."""
+def failed_tests(files: Sequence[str], *, broken: Iterable[str] = (), all_of_them: bool = False) -> list[str]:
+    """The tests of the files that fail; the first alone, or all of them. `broken` ones are not asked."""
     import pytest
 
     class Failures:
-        first = ""
+        found: ClassVar[list[str]] = []
 
         def pytest_runtest_logreport(self, report: Any) -> None:
-            if report.failed and not self.first:
-                self.first = report.nodeid
+            if report.failed:
+                self.found.append(report.nodeid)
 
         def pytest_collectreport(self, report: Any) -> None:
-            if report.failed and not self.first:
-                self.first = report.nodeid
+            if report.failed:
+                self.found.append(report.nodeid)
 
     failures = Failures()
-    files = tests_of(module)
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *([] if all_of_them else ["-x"])]
+    options += [f"--deselect={each}" for each in broken]
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        pytest.main(
-            ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", *files],
-            plugins=[failures],
-        )
-    return failures.first
+        pytest.main([*options, *files], plugins=[failures])
+    return failures.found
 
 
 def tests_of(module: str) -> list[str]:
-    """The test files that are asked about a module: its mirror, else all of its folder, then the stack's."""
+    """The test files that are asked about a module: its mirror, or those of what is built with it."""
     folder, _, name = module.partition(".")
-    mirror = ROOT / "tests" / "unit" / folder / f"test_{name}.py"
-    first = [mirror] if mirror.exists() else sorted((ROOT / "tests" / "unit" / folder).glob("test_*.py"))
-    stack = [ROOT / "tests" / "unit" / "stacks" / name for name in STACK_TESTS]
-    return [str(path) for path in dict.fromkeys([*first, *stack])]
+    names = USED_BY.get(name, (name,)) if folder == "components" else ("program", "stack")
+    files = [ROOT / "tests" / "unit" / folder / f"test_{each}.py" for each in names]
+    return [str(path) for path in files if path.exists()]
 
 
 class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -215,13 +230,15 @@ def _install(mutant: Mutant) -> None:
 
 
 def _in_child(call: Callable[[], Any]) -> Any:
-    ((_, result),) = list(_forked([None], lambda _: call(), 1))
+    ((_, result),) = list(_forked([None], lambda _: call(), 1, timeout_s=600.0))
     if isinstance(result, str):
         raise RuntimeError(result)
     return result
 
 
-def _forked(items: Iterable[Any], call: Callable[[Any], Any], workers: int) -> Iterator[tuple[Any, Any]]:
+def _forked(
+    items: Iterable[Any], call: Callable[[Any], Any], workers: int, timeout_s: float = TIMEOUT_S
+) -> Iterator[tuple[Any, Any]]:
     """`call` of each item in a forked child, so many at a time; a child's traceback is its result."""
     waiting = list(items)[::-1]
     running: dict[int, tuple[Any, int, float, bytearray]] = {}
@@ -234,7 +251,7 @@ def _forked(items: Iterable[Any], call: Callable[[Any], Any], workers: int) -> I
                 os.close(reader)
                 _child(item, call, writer)
             os.close(writer)
-            running[reader] = (item, pid, time.monotonic() + TIMEOUT_S, bytearray())
+            running[reader] = (item, pid, time.monotonic() + timeout_s, bytearray())
         ready, _, _ = select.select(list(running), [], [], 1.0)
         for reader in ready:
             item, pid, _, gathered = running[reader]
@@ -252,7 +269,7 @@ def _forked(items: Iterable[Any], call: Callable[[Any], Any], workers: int) -> I
                 os.close(reader)
                 os.waitpid(pid, 0)
                 del running[reader]
-                yield item, Outcome("program", f"did not end within {TIMEOUT_S:.0f} s", True)
+                yield item, Outcome("program", f"did not end within {timeout_s:.0f} s", True)
 
 
 def _child(item: Any, call: Callable[[Any], Any], writer: int) -> None:

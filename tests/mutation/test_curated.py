@@ -1,0 +1,69 @@
+"""What protects our components is weakened, one property at a time, and a rule says so each time."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from tests.collected import ROOT
+from tests.mutation.accepted import ACCEPTED
+from tests.mutation.curated import CURATED
+from tests.mutation.operators import mutated
+from tests.mutation.protective import NAMES
+from tests.mutation.run import all_mutants, path_of
+
+pytestmark = pytest.mark.xdist_group("mutation")
+
+
+@pytest.fixture(scope="module")
+def killers() -> Mapping[str, str]:
+    """Mutant -> who killed it, of one run over all of the list in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutation", "--curated", "--rules-only"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    found = re.findall(r"^(rule|program|test|nothing) +(\S+):\d+ (.*)  \[", done.stdout, re.MULTILINE)
+    assert found, done.stdout + done.stderr
+    # Two places of one name count by the one that fares worse.
+    worst: dict[str, str] = {}
+    for by, module, what in sorted(found, key=lambda each: each[0] != "rule"):
+        worst[f"{module} {what}"] = by
+    return worst
+
+
+@pytest.mark.parametrize("name", CURATED)
+def test_a_weakened_property_breaks_a_rule(name: str, killers: Mapping[str, str]) -> None:
+    assert name in killers, "no such mutant: the component has changed, and so must the list"
+    assert killers[name] == "rule"
+
+
+def test_a_mutant_is_the_module_with_that_one_thing_changed() -> None:
+    mutants = [each for each in all_mutants() if each.plain in CURATED]
+    assert len(mutants) >= len(CURATED)
+    for mutant in mutants:
+        path = path_of(mutant.module)
+        before = ast.unparse(ast.parse(path.read_text(encoding="utf-8"))).splitlines()
+        after = ast.unparse(mutated(mutant, path)).splitlines()
+        changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+        assert 1 <= len(changed) <= 12, mutant.name
+
+
+def test_every_name_that_is_called_protective_is_in_the_program() -> None:
+    assert NAMES - {each.subject for each in all_mutants()} == set()
+
+
+def test_every_accepted_survivor_is_a_mutant_with_a_reason() -> None:
+    names = [each.plain for each in all_mutants()]
+    for pattern, reason in ACCEPTED.items():
+        assert any(re.fullmatch(pattern, name) for name in names), pattern
+        assert reason
