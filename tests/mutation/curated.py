@@ -6,7 +6,8 @@ CURATED = (
     # the metadata service
     "components.launch_template drop metadata_options of LaunchTemplate in launch_template",
     (
-        "components.launch_template http_tokens 'required' -> 'optional' of LaunchTemplateMetadataOptionsArgs "
+        "components.launch_template http_tokens 'required' -> 'optional' of "
+        "LaunchTemplateMetadataOptionsArgs "
         "in launch_template"
     ),
     (
