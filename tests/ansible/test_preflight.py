@@ -29,7 +29,7 @@ def run(inventory: Path, tmp: Path, **changes):
     environment = {"ANSIBLE_CACHE_PLUGIN_CONNECTION": str(tmp), "ANSIBLE_HOME": str(tmp)}
     return PlaybookRun(
         project=ANSIBLE,
-        playbook="playbooks/site.yml",
+        playbook="playbooks/preflight.yml",
         inventory=inventory,
         environment=environment,
         **changes,
