@@ -23,7 +23,7 @@ from gpufleet.sandbox.daemon import LOOPBACK, Endpoint
 from gpufleet.sandbox.server.process import Files, Runtime
 
 START_TIMEOUT_S = 60.0
-IDLE_S = 120.0
+IDLE_S = 300.0
 """The server ends by itself after so long, should this process die without ending it."""
 PACKAGES = Path(__file__).absolute().parents[2]
 """Where the gpufleet that runs lies, whichever checkout it judges."""
