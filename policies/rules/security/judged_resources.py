@@ -1,0 +1,72 @@
+"""Nothing is made by a way that no rule can look into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.policy.types import BLOCK_OFFERING, BLOCK_SCHEDULE
+
+OPAQUE = {
+    "aws:cloudcontrol/resource:Resource": "Cloud Control makes resources of any type from JSON",
+    "aws:cloudformation/stack:Stack": "CloudFormation makes resources of its own",
+    "aws:cloudformation/stackSet:StackSet": "CloudFormation makes resources of its own",
+    "aws:cloudformation/stackInstances:StackInstances": "CloudFormation makes resources of its own",
+    "aws:cloudformation/stackSetInstance:StackSetInstance": "CloudFormation makes resources of its own",
+    "aws:servicecatalog/provisionedProduct:ProvisionedProduct": "Service Catalog makes resources of its own",
+}
+_DYNAMIC = "pulumi-python:dynamic"
+
+
+class Packages(Settings):
+    """What rules can look into, or need not."""
+
+    packages: tuple[str, ...] = Field(
+        ("aws", "kubernetes", "random", "tls"),
+        description="Packages whose resources are judged here, or make nothing outside the state",
+    )
+    dynamic: tuple[str, ...] = Field(
+        (BLOCK_OFFERING, BLOCK_SCHEDULE), description="Types of dynamic resources that were reviewed"
+    )
+
+
+@resource_rule(
+    "judged-resources",
+    group="security",
+    title="Nothing is made where no rule looks",
+    why="The rules read resources of the aws package. The same security group made by aws-native, by a "
+    "CloudFormation template, by a shell command or by a dynamic resource passes them all unseen.",
+    fix="Make it with a resource of the aws package.",
+    severity="high",
+    types=(),
+    settings=Packages,
+    passes=Example(({"type": "aws:ec2/vpc:Vpc", "props": {}},)),
+    fails=Example(({"type": "aws:cloudcontrol/resource:Resource", "props": {"desiredState": "{}"}},)),
+)
+def judged_resources(resource: Resource, context: Context[Packages]) -> Iterator[Violation]:
+    """Every resource that a provider makes; components make nothing themselves."""
+    package = resource.type.partition(":")[0]
+    if resource.type in OPAQUE:
+        yield _violation(resource, OPAQUE[resource.type])
+    elif resource.type.startswith(_DYNAMIC):
+        if resource.type not in context.settings.dynamic:
+            yield _violation(resource, "a dynamic resource runs code of the program")
+    elif package == "pulumi":
+        kind = resource.type.rpartition(":")[2]
+        known = (*context.settings.packages, "pulumi", "pulumi-python")
+        if resource.type.startswith("pulumi:providers:") and kind not in known:
+            yield _violation(resource, f"no rule looks into resources of the package {kind}")
+    elif resource.provider is not None and package not in context.settings.packages:
+        yield _violation(resource, f"no rule looks into resources of the package {package}")
+
+
+def _violation(resource: Resource, why: str) -> Violation:
+    return Violation(
+        f"type is {resource.type}: {why}, and nothing is made where no rule looks",
+        "use a resource of the aws package, or name the package in the rule's settings once it is reviewed",
+        urn=resource.urn,
+    )
