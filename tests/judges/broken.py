@@ -29,7 +29,8 @@ class Broken:
     """One check of checkov and a change of the first resource of `type` (after `where`) that fails it.
 
     `change` maps property paths to values. `without` are types whose resources are left out, `new`
-    says that the resource is one that prod does not have, made of `change` alone.
+    says that the resource is one that prod does not have, made of `change` alone, `graph` that the
+    check asks how resources hang together.
     """
 
     check: str
@@ -38,6 +39,7 @@ class Broken:
     where: Mapping[str, Any] = field(default_factory=dict)
     without: tuple[str, ...] = ()
     new: bool = False
+    graph: bool = False
 
     @property
     def name(self) -> str:
@@ -97,6 +99,7 @@ BROKEN = (
         "CKV_AWS_19",
         "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
         {"rules.applyServerSideEncryptionByDefault.sseAlgorithm": "none"},
+        graph=True,
     ),
     Broken("CKV_AWS_20", BUCKET, {"acl": "public-read"}),
     Broken("CKV_AWS_21", BUCKET, {}, without=("aws:s3/bucketVersioning:BucketVersioning",)),
@@ -154,6 +157,7 @@ BROKEN = (
     Broken("CKV_AWS_339", CLUSTER, {"version": "1.22"}),
     Broken("CKV_AWS_341", TEMPLATE, {"metadataOptions.httpPutResponseHopLimit": 2}),
     Broken("CKV2_AWS_6", BUCKET, {}, without=(BUCKET_BLOCK,)),
+    Broken("CKV2_AWS_64", "aws:kms/key:Key", {"policy": NOTHING}, graph=True),
     Broken("CKV2_AWS_11", "aws:ec2/vpc:Vpc", {}, without=("aws:ec2/flowLog:FlowLog",)),
 )
 

@@ -35,7 +35,7 @@ def verdicts(created: Stack) -> Mapping[str, Verdict]:
     for broken in (*BROKEN, *OURS_ALONE):
         whole, copy = broken.of(created)
         # A check over one resource needs no other; one over the graph needs all.
-        stacks[broken.name] = whole if broken.without else Stack([copy])
+        stacks[broken.name] = whole if broken.graph or broken.without else Stack([copy])
     return judge(stacks)
 
 
