@@ -7,9 +7,11 @@ of resources. The signatures are those of Pulumi (sdk/go/common/resource/propert
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf import struct_pb2
+from pulumi.runtime.proto import analyzer_pb2
 
 from gpufleet.policy.resource import UNKNOWN, Options, Provider, Resource
 
@@ -33,7 +35,9 @@ UNKNOWN_STRING = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 def properties(fields: struct_pb2.Struct, secrets: set[str] | None = None) -> dict[str, Any]:
     """Properties as plain values; the paths of secret ones are added to `secrets`."""
     found = set() if secrets is None else secrets
-    return {key: _plain(value, key, found) for key, value in fields.fields.items()}
+    # Not items(): of a protobuf map that goes through an abstract class for every entry.
+    entries = fields.fields
+    return {key: _plain(entries[key], key, found) for key in entries}
 
 
 def _plain(value: struct_pb2.Value, path: str, secrets: set[str]) -> Any:
@@ -60,7 +64,7 @@ def _plain(value: struct_pb2.Value, path: str, secrets: set[str]) -> Any:
         if "secret" in fields and fields["secret"].bool_value:
             secrets.add(path)
         return _plain(fields["value"], path, secrets) if "value" in fields else UNKNOWN
-    return {key: _plain(item, f"{path}.{key}", secrets) for key, item in fields.items() if key != SIGNATURE}
+    return {key: _plain(fields[key], f"{path}.{key}", secrets) for key in fields if key != SIGNATURE}
 
 
 def write(into: struct_pb2.Struct, key: str, value: Any, secrets: frozenset[str]) -> None:
@@ -128,5 +132,11 @@ def resource(request: Any, declared: Resource | None = None) -> Resource:
 def _provider(request: Any) -> Provider | None:
     if not request.HasField("provider"):
         return None
-    provider = request.provider
+    # A stack has a handful of providers, and each of its resources brings one along.
+    return _provider_of(request.provider.SerializeToString(deterministic=True))
+
+
+@lru_cache(maxsize=256)
+def _provider_of(message: bytes) -> Provider:
+    provider = analyzer_pb2.AnalyzerProviderResource.FromString(message)
     return Provider(provider.type, provider.name, provider.urn, properties(provider.properties))
