@@ -18,10 +18,6 @@ CURATED = (
     "components.base enable_key_rotation True -> False of Key in encryption_key",
     "components.base deletion_window_in_days 30 -> 7 of Key in encryption_key",
     "components.bucket leave out aws.s3.BucketServerSideEncryptionConfiguration(...) in __init__",
-    (
-        "components.bucket sse_algorithm 'aws:kms' -> 'AES256' of "
-        "BucketServerSideEncryptionConfigurationRuleApplyServerSideEncryptionByDefaultArgs in __init__"
-    ),
     "components.budget drop kms_master_key_id of Topic in __init__",
     "components.cluster drop encryption_config of Cluster in __init__",
     "components.cluster drop kms_key_id of LogGroup in __init__",
