@@ -158,8 +158,6 @@ def test_settings_of_the_wrong_type_stop_the_run_and_say_which(ours: tuple[Any, 
 def broken_checkout(tmp_path: Path) -> Path:
     """A checkout whose sandbox sets a rule that does not exist, and a setting of the wrong type."""
     make_checkout(tmp_path)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "policies", tmp_path / "policies", ignore=ignored)
     fleet = tmp_path / "stacks" / "sandbox" / "fleet.yaml"
     text = fleet.read_text(encoding="utf-8")
     wrong = "{rule: imdsv3-required, resource: web-node, reason: r, approver: a, expires: 2031-01-01}"
