@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpufleet.onprem.diffs import Diff, task_diffs
+
 EventKind = Literal["started", "ok", "changed", "failed", "unreachable", "skipped"]
 
 _KINDS: Mapping[str, EventKind] = {
@@ -21,7 +23,8 @@ _KINDS: Mapping[str, EventKind] = {
 class TaskEvent:
     """One task on one host. `result` is what the module returned, empty for `started`.
 
-    `message` says why, for a task that failed or a host that was not reached.
+    `message` says why, for a task that failed or a host that was not reached. `diffs` are there for a
+    change of a run with diffs, unless the task handles a secret.
     """
 
     kind: EventKind
@@ -31,6 +34,8 @@ class TaskEvent:
     duration_s: float = 0.0
     message: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
+    play: str = ""
+    diffs: tuple[Diff, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,8 @@ def task_event(raw: Mapping[str, Any]) -> TaskEvent | None:
         duration_s=float(data.get("duration") or 0.0),
         message=_message(values) if kind in ("failed", "unreachable") else "",
         result=values,
+        play=str(data.get("play", "")),
+        diffs=task_diffs(values) if kind == "changed" else (),
     )
 
 

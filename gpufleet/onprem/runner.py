@@ -40,13 +40,15 @@ class PlaybookRun:
     """What to run. `playbook` is relative to `project` (the checkout's `ansible/`).
 
     `secrets` and `vault_password` are kept out of argv, logs and files. `variables` are extra
-    variables and no secrets. `limit` is an Ansible host pattern. `timeout_s` is for the whole run.
+    variables and no secrets. `limit` is an Ansible host pattern. `tags` are roles; all if left out.
+    `timeout_s` is for the whole run. `token` marks all processes of the run, see `stragglers`.
     """
 
     project: Path
     playbook: str
     inventory: Path
     limit: str = ""
+    tags: tuple[str, ...] = ()
     check: bool = False
     diff: bool = False
     forks: int | None = None
@@ -55,6 +57,11 @@ class PlaybookRun:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     vault_password: str = field(default="", repr=False)
     timeout_s: int | None = None
+    token: str = ""
+
+
+class CutShortError(CloudError):
+    """Ansible was ended in the middle, by whom or whatever: some hosts are done and some are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +100,14 @@ def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookRes
 
     A host that fails is in the result and raises nothing. Raises InputError for an inventory, limit
     or playbook that Ansible cannot use, CloudError when time is up, KeyboardInterrupt when stopped
-    by a signal (hosts keep what was done), and GpufleetError when Ansible itself breaks.
+    by a signal (hosts keep what was done), CutShortError when Ansible was killed, and GpufleetError
+    when Ansible itself breaks.
     """
     import ansible_runner
 
     _require(run)
     recorder = _Recorder(on_task)
-    token = secrets.token_hex(16)
+    token = run.token or secrets.token_hex(16)
     started = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="gpufleet-ansible-", ignore_cleanup_errors=True) as folder,
@@ -112,7 +120,8 @@ def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookRes
                 event_handler=recorder,
                 status_handler=_forgetting(private),
             )
-            whole = outcome.status in ("successful", "failed")
+            # Without an exit code it was ended by a signal, and its workers may still be at work.
+            whole = outcome.status in ("successful", "failed") and outcome.rc is not None
         except BaseException:
             end_marked(token)
             raise
@@ -124,6 +133,11 @@ def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookRes
     if outcome.status == "timeout":
         raise CloudError(
             f"{run.playbook} did not end within {run.timeout_s} s",
+            remedy="run again: hosts that are done have nothing left to change",
+        )
+    if outcome.rc is None:
+        raise CutShortError(
+            f"ansible-playbook {run.playbook} was killed in the middle of its work",
             remedy="run again: hosts that are done have nothing left to change",
         )
     if recorder.hosts is None or (outcome.rc != 0 and not recorder.anyone_failed):
@@ -190,6 +204,7 @@ def _arguments(run: PlaybookRun, private: Path, token: str) -> dict[str, Any]:
         "forks": run.forks,
         "extravars": dict(run.variables) or None,
         "cmdline": " ".join(flags) or None,
+        "tags": ",".join(run.tags) or None,
         "envvars": _environment(run, private) | {MARK: token},
         "timeout": run.timeout_s,
         "settings": {"pexpect_timeout": 1, "suppress_output_file": True},

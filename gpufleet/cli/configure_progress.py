@@ -1,0 +1,138 @@
+"""Progress of a playbook: hosts on a live screen on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from gpufleet.cli.console import is_terminal
+from gpufleet.onprem.events import TaskEvent
+
+_SIGN_OF_LIFE_S = 10.0
+_STYLE = {"failed": "bold red", "unreachable": "bold red", "changed": "yellow", "ok": "green"}
+
+
+@dataclass(slots=True)
+class _Host:
+    """What the screen says of a host."""
+
+    task: str = ""
+    done: int = 0
+    changed: int = 0
+    bad: str = ""
+    busy: bool = False
+
+
+class HostProgress:
+    """Shows the tasks of one run by host; a context manager whose `on_task` the run calls.
+
+    Without a terminal there is a line for each role as it begins and for each failure, and a sign of
+    life now and then. `quiet` shows nothing (for --json). `live` is for tests.
+    """
+
+    def __init__(
+        self, console: Console, hosts: int, *, quiet: bool = False, live: bool | None = None
+    ) -> None:
+        self._console = console
+        self._total = hosts
+        self._quiet = quiet
+        self._hosts: dict[str, _Host] = {}
+        self._role = ""
+        self._tasks = 0
+        self._started = self._last_line = time.monotonic()
+        # For the counts only, and never held while printing: see gpufleet.cli.progress.
+        self._lock = threading.Lock()
+        self._interactive = not quiet and (is_terminal(console.file) if live is None else live)
+        self._live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._interactive:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._interactive:
+            self._live.stop()
+
+    def on_stage(self, stage: str) -> None:
+        """Say what begins: `preflight` or `site`."""
+        if not self._quiet:
+            words = {"preflight": "preflight: measuring the hosts", "site": "running the playbooks"}
+            self._console.print(Text(words.get(stage, stage), style="bold"))
+
+    def on_task(self, event: TaskEvent) -> None:
+        """Take one event of the run."""
+        if self._quiet:
+            return
+        with self._lock:
+            line = self._take(event)
+        if line is not None:
+            self._console.print(line, soft_wrap=True)
+
+    def _take(self, event: TaskEvent) -> Text | None:
+        host = self._hosts.setdefault(event.host, _Host())
+        if event.kind == "started":
+            host.task, host.busy = f"{event.role}: {event.task}" if event.role else event.task, True
+            if event.role and event.role != self._role:
+                self._role = event.role
+                if not self._interactive:
+                    self._last_line = time.monotonic()
+                    return Text(f"  {event.role} ({self._elapsed()})")
+            return None
+        host.busy = False
+        host.done += 1
+        self._tasks += 1
+        host.changed += event.kind == "changed"
+        if event.kind in ("failed", "unreachable"):
+            host.bad = event.message
+            where = f"{event.role}: {event.task}" if event.role else event.task
+            return Text(f"  {event.host}: {event.kind}: {where}: {event.message}", style=_STYLE[event.kind])
+        now = time.monotonic()
+        if not self._interactive and now - self._last_line >= _SIGN_OF_LIFE_S:
+            self._last_line = now
+            return Text(f"    {self._counts()}", style="dim")
+        return None
+
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._started:.0f}s"
+
+    def _counts(self) -> str:
+        changed = sum(host.changed for host in self._hosts.values())
+        bad = sum(1 for host in self._hosts.values() if host.bad)
+        parts = [f"{len(self._hosts)} of {self._total} hosts", f"{self._tasks} tasks", f"{changed} changed"]
+        if bad:
+            parts.append(f"{bad} hosts failed")
+        return ", ".join([*parts, self._elapsed()])
+
+    def render(self) -> RenderableType:
+        """What the live screen shows now; called from the screen's own thread."""
+        with self._lock:
+            rows = [
+                (name, _Host(h.task, h.done, h.changed, h.bad, h.busy)) for name, h in self._hosts.items()
+            ]
+            role, counts = self._role, self._counts()
+        # Who failed and who is at work come first: with hundreds of hosts the rest is only counted.
+        rows.sort(key=lambda row: (not row[1].bad, not row[1].busy))
+        room = max(1, min(24, self._console.height - 5))
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for name, host in rows[:room]:
+            state = Text(f"failed: {host.bad}" if host.bad else host.task, style="red" if host.bad else "")
+            state.no_wrap, state.overflow = True, "ellipsis"
+            changed = Text(f"{host.changed} changed" if host.changed else "", style="yellow")
+            table.add_row(Text(f"  {name}", style="bold" if host.busy else "dim"), changed, state)
+        parts: list[RenderableType] = [table]
+        if len(rows) > room:
+            parts.append(Text(f"  and {len(rows) - room} more hosts", style="dim"))
+        parts.append(Spinner("dots", text=f" {role}: {counts}" if role else f" {counts}"))
+        return Group(*parts)

@@ -1,0 +1,166 @@
+"""What `gpufleet configure` works with: the plan, the inventory on disk, hosts, keys and secrets."""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import cast, get_args
+
+from gpufleet.checks import Validated, validate
+from gpufleet.cli.context import Workspace
+from gpufleet.errors import InputError
+from gpufleet.files import write_atomically
+from gpufleet.findings import Finding
+from gpufleet.onprem.configure.record import LastRun, RunFolder
+from gpufleet.onprem.configure.run import ConfigureRequest
+from gpufleet.onprem.configure.targets import (
+    known_hosts_files,
+    refuse_unknown,
+    select_hosts,
+    ssh_connections,
+)
+from gpufleet.onprem.configure.transport import Transport
+from gpufleet.onprem.configure.vault import read_vault, vault_password
+from gpufleet.onprem.inventory import Inventory, build_inventory
+from gpufleet.onprem.inventory_text import render
+from gpufleet.onprem.secrets import collect_secrets
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+
+VAULT = "secrets.yml"
+
+
+class Setup:
+    """One call of `gpufleet configure`, before anything runs. Reads and judges; connects to nobody."""
+
+    def __init__(
+        self, target: str, site: str, limit: str, only: tuple[str, ...], ssh_config: Path | None
+    ) -> None:
+        self.target = target
+        self._site = site
+        self._limit = limit
+        self._only = tuple(role for text in only for role in text.split(",") if role)
+        self._ssh_config = None if ssh_config is None else ssh_config.resolve()
+        self.workspace = Workspace.open(target)
+
+    @cached_property
+    def validated(self) -> Validated:
+        """The fleet without errors."""
+        return validate(self.workspace.target, root=self.workspace.root)
+
+    @cached_property
+    def plan(self) -> FleetPlan:
+        """The plan."""
+        return build_plan(self.validated.loaded.spec, self.validated.catalog)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The warnings that concern racks: those of prices and of the cloud are for other commands."""
+        return [item for item in self.validated.findings if item.field.startswith(("onprem", "software"))]
+
+    @property
+    def fleet_folder(self) -> Path:
+        """Where the fleet file is, and beside it known_hosts and the vault file."""
+        return self.validated.loaded.path.resolve().parent
+
+    @property
+    def name(self) -> str:
+        """The environment; for a file that is no environment of this checkout, with its fleet's name."""
+        if self.fleet_folder == self.workspace.root / "stacks" / self.plan.environment:
+            return self.plan.environment
+        return f"{self.plan.fleet}-{self.plan.environment}"
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        """Where runs of the environment are kept."""
+        return RunFolder(self.workspace.local, self.name)
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        """The inventory of the racks; cloud nodes are configured by their images and start scripts."""
+        return build_inventory(self.plan, self.validated.catalog)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether hosts of the environment have been changed from this checkout before."""
+        return self.folder.last() is not None
+
+    def request(
+        self,
+        *,
+        check: bool,
+        diff: bool,
+        resume: bool,
+        judged: bool,
+        transport: str,
+        forks: int | None,
+    ) -> ConfigureRequest | None:
+        """What to run; None where a resumed run has nobody left.
+
+        Raises InputError for every mistake that shows before a host is touched.
+        """
+        if transport not in get_args(Transport):
+            raise InputError(
+                f"transport {transport!r} is none of {', '.join(get_args(Transport))}",
+                remedy="leave --transport out",
+            )
+        project = self.workspace.root / "ansible"
+        last = self._resumed() if resume else None
+        only = self._known_roles(project, self._only or (last.only if last is not None else ()))
+        path = self.folder.path / "inventory.yaml"
+        write_atomically(path, render(self.inventory), mode=0o600)
+        hosts = select_hosts(self.plan, path, site=self._site, limit=self._limit)
+        if last is not None:
+            hosts = tuple(name for name in hosts if name in last.left)
+            if not hosts:
+                return None
+        connections = ssh_connections(self.inventory)
+        files = known_hosts_files(self.fleet_folder, self._ssh_config)
+        refuse_unknown(hosts, connections, files, self.target)
+        roles = (
+            {item.name for item in (project / "roles").iterdir()} if (project / "roles").is_dir() else set()
+        )
+        password = vault_password(os.environ)
+        secrets = collect_secrets(
+            self.plan,
+            hosts,
+            set(only) & roles if only else roles,
+            os.environ,
+            lambda: read_vault(self.fleet_folder / VAULT, password),
+        )
+        return ConfigureRequest(
+            plan=self.plan,
+            catalog=self.validated.catalog,
+            project=project,
+            inventory=path,
+            hosts=hosts,
+            known_hosts=files,
+            ssh_config=self._ssh_config,
+            only=only,
+            check=check,
+            diff=diff,
+            judged=judged and (not only or "preflight" in only),
+            transport=cast(Transport, transport),
+            forks=forks,
+            secrets=secrets,
+            vault_password=password,
+        )
+
+    def _resumed(self) -> LastRun:
+        last = self.folder.last()
+        if last is None:
+            raise InputError(
+                f"{self.name} has no run to resume", remedy=f"`gpufleet configure {self.target}` starts one"
+            )
+        return last
+
+    def _known_roles(self, project: Path, only: tuple[str, ...]) -> tuple[str, ...]:
+        roles = sorted(path.name for path in (project / "roles").glob("*") if path.is_dir())
+        for role in only:
+            if role not in roles:
+                near = get_close_matches(role, roles, n=1)
+                hint = f"did you mean {near[0]!r}? " if near else ""
+                raise InputError(f"there is no role {role!r}", remedy=f"{hint}There are {', '.join(roles)}")
+        return only

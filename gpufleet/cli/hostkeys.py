@@ -1,0 +1,95 @@
+"""`gpufleet hostkeys`: the first contact with rack hosts, without trusting whoever answers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpufleet.cli.configure import Environment, Json, Limit, Site, SshConfig, Yes
+from gpufleet.cli.console import emit_json, is_terminal, out
+from gpufleet.errors import CloudError, ExitCode
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to `app`."""
+    app.command()(hostkeys)
+
+
+def hostkeys(
+    environment: Environment,
+    site: Site = "",
+    limit: Limit = "",
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Take keys without a declared fingerprint too, after asking.")
+    ] = False,
+    ssh_config: SshConfig = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> int:
+    """Read the ssh host keys of hosts that are not known, and write those that can be trusted.
+
+    A key is trusted when its fingerprint is the one that `ssh.fingerprints` of the fleet file
+    declares. Compare the others with what the hosts' consoles show, then declare them, or take them
+    with --accept. Exit code 4: a host does not answer, or shows another key than was declared.
+    """
+    from gpufleet.cli.configure_setup import Setup
+    from gpufleet.files import write_atomically
+    from gpufleet.onprem.configure.host_keys import scan
+    from gpufleet.onprem.configure.targets import (
+        known_hosts_files,
+        select_hosts,
+        ssh_connections,
+        unknown_hosts,
+    )
+    from gpufleet.onprem.inventory_text import render
+
+    setup = Setup(environment, site, limit, (), ssh_config)
+    inventory = setup.folder.path / "inventory.yaml"
+    write_atomically(inventory, render(setup.inventory), mode=0o600)
+    files = known_hosts_files(setup.fleet_folder, ssh_config)
+    connections = ssh_connections(setup.inventory)
+    hosts = select_hosts(setup.plan, inventory, site=site, limit=limit)
+    unknown = unknown_hosts(hosts, connections, files)
+    declared = {host: key for item in setup.plan.onprem for host, key in item.rack.fingerprints}
+    found = scan({name: connections[name] for name in unknown}, declared)
+    undeclared = [item for item in found if item.verdict == "not-declared"]
+    if not json:
+        for item in found:
+            prints = ", ".join(item.fingerprints)
+            out.print(f"{item.host}: {item.verdict} {prints}".rstrip(), markup=False, soft_wrap=True)
+    taken = [item for item in found if item.verdict == "matches"]
+    if accept and undeclared:
+        question = f"Are these the fingerprints that the consoles of {len(undeclared)} hosts show?"
+        if not yes and not typer.confirm(question, err=not is_terminal(out.file)):
+            raise typer.Abort
+        taken += undeclared
+    lines = [line for item in taken for line in item.lines]
+    if lines:
+        before = files[0].read_text(encoding="utf-8") if files[0].is_file() else ""
+        ending = "" if not before or before.endswith("\n") else "\n"
+        write_atomically(files[0], before + ending + "\n".join(lines) + "\n")
+    left = [item.host for item in found if item not in taken]
+    if json:
+        emit_json(
+            {
+                "environment": setup.name,
+                "file": str(files[0]),
+                "written": [item.host for item in taken],
+                "hosts": {
+                    item.host: {"verdict": item.verdict, "fingerprints": list(item.fingerprints)}
+                    for item in found
+                },
+            }
+        )
+    else:
+        known = len(hosts) - len(unknown)
+        out.print(
+            f"{known} hosts were known, {len(taken)} were added to {files[0]}", markup=False, soft_wrap=True
+        )
+    if any(item.verdict in ("differs", "no-answer") for item in found) and not json:
+        raise CloudError(
+            f"{len(left)} hosts have no trusted key: {', '.join(left[:8])}",
+            remedy="see that they are up; where the key differs, find out who answers before anything else",
+        )
+    return int(ExitCode.CLOUD_FAILURE if left else ExitCode.DONE)

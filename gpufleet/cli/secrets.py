@@ -1,0 +1,62 @@
+"""`gpufleet secrets new`: make the secrets of the racks that are missing, into a vault file."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from gpufleet.cli.commands import new_app
+from gpufleet.cli.configure import Environment, Json
+from gpufleet.cli.console import emit_json, out
+from gpufleet.errors import ExitCode, InputError
+
+app = new_app(help="Secrets of the racks: the clusters' munge keys, passwords of databases.")
+
+
+@app.callback()
+def _group() -> None:
+    """Secrets of the racks, in a vault file beside the fleet file."""
+
+
+@app.command()
+def new(
+    environment: Environment,
+    rotate: Annotated[
+        str, typer.Option("--rotate", help="Replace one of them, as munge_key; at all sites.")
+    ] = "",
+    json: Json = False,
+) -> int:
+    """Make what is missing, and keep it in stacks/<env>/secrets.yml, encrypted by Ansible Vault.
+
+    The vault's password comes from GPUFLEET_VAULT_PASSWORD or the file that GPUFLEET_VAULT_PASSWORD_FILE
+    names. Values are never shown; `ansible-vault view` shows them.
+    """
+    from gpufleet.cli.configure_setup import VAULT, Setup
+    from gpufleet.onprem.configure.vault import read_vault, vault_password, write_vault
+    from gpufleet.onprem.secrets import SECRETS, slurm_sites
+
+    known = [secret.variable for secret in SECRETS]
+    if rotate and rotate not in known:
+        raise InputError(f"there is no secret {rotate!r}", remedy=f"use one of {', '.join(known)}")
+    setup = Setup(environment, "", "", (), None)
+    path = setup.fleet_folder / VAULT
+    password = vault_password(os.environ)
+    kept = read_vault(path, password)
+    made = {
+        secret.name(site): secret.make()
+        for site in slurm_sites(setup.plan)
+        for secret in SECRETS
+        if secret.variable == rotate or not (kept.get(secret.name(site)) or kept.get(secret.prefix))
+    }
+    if made:
+        write_vault(path, password, kept | made)
+    if json:
+        emit_json({"environment": setup.name, "file": str(path), "made": sorted(made)})
+        return int(ExitCode.DONE)
+    for name in sorted(made):
+        out.print(f"made {name}", markup=False)
+    summary = f"{len(made)} made" if made else "nothing is missing"
+    out.print(f"{path}: {summary}", markup=False, soft_wrap=True)
+    return int(ExitCode.DONE)

@@ -1,0 +1,175 @@
+"""What a run leaves behind: the journal as it goes on, and `last.json` from which the next one resumes.
+
+Everything is below `.gpufleet/configure/<env>/`, readable by its owner only. `last.json` is written
+before the first task and after the last one, whole each time. In between the journal grows by a
+line for each task, so that a run that is killed is known as far as it came.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from gpufleet.errors import InputError, RefusedError
+from gpufleet.files import write_atomically
+from gpufleet.onprem.configure.redact import Redactor
+from gpufleet.onprem.events import TaskEvent
+
+HostState = Literal["pending", "done", "failed", "unreachable"]
+"""`pending`: the run ended before it was through with the host."""
+
+_OWNER_ONLY = 0o600
+_KEPT_RUNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run that changed hosts. `complete` is False for one that was cut short.
+
+    `only` are the roles that it was limited to. `token` marks its processes, see `stragglers`.
+    """
+
+    run: str
+    complete: bool
+    hosts: Mapping[str, HostState]
+    only: tuple[str, ...] = ()
+    token: str = ""
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The hosts that a resumed run has to visit."""
+        return tuple(name for name, state in self.hosts.items() if state != "done")
+
+
+class RunFolder:
+    """The folder of one environment's runs."""
+
+    def __init__(self, local: Path, environment: str) -> None:
+        self.path = local / "configure" / environment
+        self.last_file = self.path / "last.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One run at a time: the lock goes with the process that holds it, however that ends.
+
+        Raises RefusedError when another run of the environment is at work.
+        """
+        self._make()
+        with (self.path / "lock").open("a", encoding="utf-8") as lock:
+            (self.path / "lock").chmod(_OWNER_ONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RefusedError(
+                    f"another `gpufleet configure` of {self.path.name} is at work",
+                    remedy="wait for it; two at once would undo each other",
+                ) from None
+            yield
+
+    def last(self) -> LastRun | None:
+        """The last run, with what its journal knows if it was cut short; None if there is none."""
+        if not self.last_file.is_file():
+            return None
+        try:
+            data = json.loads(self.last_file.read_text(encoding="utf-8"))
+            last = LastRun(
+                run=str(data["run"]),
+                complete=bool(data["complete"]),
+                hosts=dict(data["hosts"]),
+                only=tuple(data.get("only") or ()),
+                token=str(data.get("token") or ""),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(
+                f"{self.last_file} cannot be read", remedy="remove it, and run without --resume"
+            ) from None
+        if last.complete:
+            return last
+        return LastRun(last.run, False, self._from_journal(last), last.only, last.token)
+
+    def save(self, last: LastRun) -> None:
+        """Write the last run, whole or not at all."""
+        document = asdict(last) | {"hosts": dict(last.hosts), "only": list(last.only)}
+        write_atomically(self.last_file, json.dumps(document, indent=1) + "\n", mode=_OWNER_ONLY)
+
+    def journal_file(self, run: str) -> Path:
+        """The journal of a run: one JSON object a line."""
+        return self.path / "runs" / f"{run}.jsonl"
+
+    def page_file(self, run: str) -> Path:
+        """The HTML page of a run."""
+        return self.path / "runs" / f"{run}.html"
+
+    def open_journal(self, run: str, redactor: Redactor) -> Journal:
+        """A new journal; the oldest runs' files are removed."""
+        self._make()
+        folder = self.path / "runs"
+        runs = sorted({path.stem for path in folder.iterdir()})
+        for old in runs[: max(0, len(runs) - _KEPT_RUNS + 1)]:
+            for path in folder.glob(f"{old}.*"):
+                path.unlink(missing_ok=True)
+        handle = os.open(self.journal_file(run), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, _OWNER_ONLY)
+        return Journal(os.fdopen(handle, "w", encoding="utf-8"), redactor)
+
+    def _make(self) -> None:
+        try:
+            (self.path / "runs").mkdir(parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+        except OSError as error:
+            raise InputError(
+                f"{self.path} cannot be written: {error.strerror}", remedy="work in a checkout of yours"
+            ) from None
+
+    def _from_journal(self, last: LastRun) -> dict[str, HostState]:
+        """The states of hosts as far as the journal goes: who failed, failed; nobody else is done."""
+        hosts: dict[str, HostState] = dict(last.hosts)
+        try:
+            lines = self.journal_file(last.run).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return hosts
+        for line in lines:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                # The last line of a run that was killed while it wrote.
+                continue
+            kind = event.get("kind")
+            if kind in ("failed", "unreachable") and event.get("host") in hosts:
+                hosts[event["host"]] = kind
+        return hosts
+
+
+class Journal:
+    """The journal of one run: every task of every host as it ends, without secrets."""
+
+    def __init__(self, file: IO[str], redactor: Redactor) -> None:
+        self._file = file
+        self._redactor = redactor
+
+    def write(self, event: TaskEvent) -> None:
+        """Add one task; it is on its way to the disk when this returns."""
+        if event.kind == "started":
+            return
+        entry: dict[str, Any] = {
+            "kind": event.kind,
+            "host": event.host,
+            "role": event.role,
+            "task": event.task,
+            "duration_s": round(event.duration_s, 3),
+        }
+        if event.message:
+            entry["message"] = event.message
+        if event.kind == "changed" and event.diffs:
+            entry["diffs"] = [asdict(diff) for diff in event.diffs]
+        self._file.write(json.dumps(self._redactor.value(entry), ensure_ascii=False) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

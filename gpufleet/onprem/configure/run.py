@@ -1,0 +1,191 @@
+"""One run: preflight first, then the playbook on the hosts that passed, and everything kept on the way."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpufleet.catalog import Catalog
+from gpufleet.onprem.configure.record import HostState, LastRun, RunFolder
+from gpufleet.onprem.configure.redact import Redactor
+from gpufleet.onprem.configure.result import Collector, ConfigureResult, Failure
+from gpufleet.onprem.configure.targets import ssh_arguments
+from gpufleet.onprem.configure.transport import Transport, transport_environment
+from gpufleet.onprem.events import HostStats, TaskEvent
+from gpufleet.onprem.preflight.expectations import expectations_for
+from gpufleet.onprem.preflight.judge import judge
+from gpufleet.onprem.preflight.run import PLAYBOOK as PREFLIGHT
+from gpufleet.onprem.preflight.run import measure
+from gpufleet.onprem.preflight.verdict import Verdict, failed
+from gpufleet.onprem.runner import CutShortError, OnTask, PlaybookRun, run_playbook
+from gpufleet.onprem.stragglers import end_marked
+from gpufleet.plan.models import FleetPlan
+
+SITE = "playbooks/site.yml"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigureRequest:
+    """What to run. `hosts` is who is visited; `only` are roles, all if empty.
+
+    `secrets` are environment variables with their values. `judged` is False to leave preflight out.
+    """
+
+    plan: FleetPlan
+    catalog: Catalog
+    project: Path
+    inventory: Path
+    hosts: tuple[str, ...]
+    known_hosts: tuple[Path, ...]
+    ssh_config: Path | None = None
+    only: tuple[str, ...] = ()
+    check: bool = False
+    diff: bool = False
+    judged: bool = True
+    transport: Transport = "auto"
+    forks: int | None = None
+    secrets: Mapping[str, str] | None = None
+    vault_password: str = ""
+
+
+def configure(
+    request: ConfigureRequest,
+    folder: RunFolder,
+    on_task: OnTask,
+    on_stage: Callable[[str], None] = lambda stage: None,
+) -> ConfigureResult:
+    """Run it; the caller holds the folder's lock. `on_stage` gets `preflight`, then `site`.
+
+    A host that fails preflight is not touched and counts as failed; so do hosts that fail later, and
+    the others go on. A run that is cut short is in the result, too, with what is known of it.
+    Raises what `run_playbook` raises for mistakes of the user, and KeyboardInterrupt.
+    """
+    last = folder.last()
+    if last is not None and not last.complete and last.token:
+        # Its own process is gone, or the lock would be held; what it started may not be.
+        end_marked(last.token)
+    started = time.monotonic()
+    run = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S") + f"-{secrets.token_hex(2)}"
+    token = secrets.token_hex(16)
+    redactor = Redactor([*(request.secrets or {}).values(), request.vault_password])
+    collector = Collector(redactor)
+    journal = folder.open_journal(run, redactor)
+    playbook = _playbook(request, folder, token)
+    if not request.check:
+        folder.save(LastRun(run, False, dict.fromkeys(request.hosts, "pending"), request.only, token))
+
+    def told(event: TaskEvent) -> None:
+        journal.write(event)
+        on_task(event)
+
+    def worked(event: TaskEvent) -> None:
+        collector(event)
+        told(event)
+
+    try:
+        verdicts: tuple[Verdict, ...] = ()
+        hosts: dict[str, HostStats] = {}
+        refused: list[Failure] = []
+        if request.judged:
+            on_stage("preflight")
+            verdicts, hosts, refused = _preflight(request, playbook, told)
+        visited = tuple(name for name in request.hosts if name not in hosts)
+        cut_short = ""
+        if visited and request.only != ("preflight",):
+            on_stage("site")
+            try:
+                outcome = run_playbook(replace(playbook, limit=",".join(visited), playbook=SITE), worked)
+                hosts |= {name: outcome.hosts.get(name, HostStats()) for name in visited}
+            except CutShortError as error:
+                cut_short = error.message
+                hosts |= {name: collector.counts.get(name, HostStats()) for name in visited}
+        elif visited:
+            hosts |= dict.fromkeys(visited, HostStats(ok=1))
+    finally:
+        journal.close()
+    ordered = {name: hosts[name] for name in request.hosts}
+    if not request.check:
+        folder.save(LastRun(run, not cut_short, _states(ordered, cut_short), request.only, token))
+    return ConfigureResult(
+        environment=request.plan.environment,
+        run=run,
+        check=request.check,
+        hosts=ordered,
+        duration_s=time.monotonic() - started,
+        changes=collector.changes,
+        failures=(*refused, *collector.failures(ordered)),
+        verdicts=verdicts,
+        role_seconds=collector.role_seconds,
+        cut_short=cut_short,
+        journal=folder.journal_file(run),
+        page=folder.page_file(run),
+    )
+
+
+def _playbook(request: ConfigureRequest, folder: RunFolder, token: str) -> PlaybookRun:
+    ssh = ssh_arguments(request.known_hosts, request.ssh_config)
+    extra = os.environ.get("ANSIBLE_SSH_COMMON_ARGS", "")
+    return PlaybookRun(
+        project=request.project,
+        playbook=PREFLIGHT,
+        inventory=request.inventory,
+        limit=",".join(request.hosts),
+        tags=tuple(role for role in request.only if role != "preflight"),
+        check=request.check,
+        diff=request.diff,
+        forks=request.forks,
+        environment={
+            # Facts of two environments must not mix: both may have a dgx001.
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(folder.path / "facts"),
+            "ANSIBLE_SSH_COMMON_ARGS": f"{extra} {ssh}".strip(),
+            **transport_environment(request.transport),
+        },
+        secrets=dict(request.secrets or {}),
+        vault_password=request.vault_password,
+        token=token,
+    )
+
+
+def _preflight(
+    request: ConfigureRequest, playbook: PlaybookRun, on_task: OnTask
+) -> tuple[tuple[Verdict, ...], dict[str, HostStats], list[Failure]]:
+    """The verdicts, and the hosts that are not visited with why."""
+    measured = measure(replace(playbook, tags=(), check=False, diff=False), on_task)
+    expected = expectations_for(request.plan, request.catalog)
+    verdicts = judge(measured.measurements, {name: expected[name] for name in request.hosts})
+    unreachable = {name for name, stats in measured.result.hosts.items() if stats.unreachable}
+    messages = {event.host: event.message for event in measured.result.failures}
+    hosts: dict[str, HostStats] = {}
+    refused = []
+    for verdict in failed(verdicts):
+        away = verdict.host in unreachable
+        if away and verdict.host in hosts:
+            continue
+        hosts[verdict.host] = HostStats(unreachable=1) if away else HostStats(failed=1)
+        message = messages.get(verdict.host, verdict.message) if away else verdict.message
+        refused.append(
+            Failure(
+                verdict.host,
+                "unreachable" if away else "failed",
+                "preflight",
+                verdict.check,
+                message,
+            )
+        )
+    return verdicts, hosts, refused
+
+
+def _states(hosts: Mapping[str, HostStats], cut_short: str) -> dict[str, HostState]:
+    def state(stats: HostStats) -> HostState:
+        if stats.unreachable:
+            return "unreachable"
+        if stats.failed:
+            return "failed"
+        return "pending" if cut_short else "done"
+
+    return {name: state(stats) for name, stats in hosts.items()}

@@ -1,0 +1,55 @@
+"""The result of `gpufleet configure` as one page, which needs no script and nothing outside itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from gpufleet.onprem.configure.result import ConfigureResult
+from gpufleet.onprem.hostlists import fold_hosts
+
+_PAGE = Path(__file__).with_name("configure_page.html.j2")
+
+
+def configure_page(result: ConfigureResult) -> str:
+    """The page. Everything in it that hosts said is escaped."""
+    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
+        _PAGE.read_text(encoding="utf-8")
+    )
+    mode = "check of " if result.check else ""
+    failed = len(result.failed_hosts)
+    verdict = (
+        f"{len(result.hosts)} hosts: {result.changed} tasks {'would change' if result.check else 'changed'}"
+        f" something, {failed} hosts failed"
+    )
+    longest = max([*result.role_seconds.values(), 0.01])
+    bars = [
+        {"name": role, "seconds": f"{seconds:.1f}", "width": round(520 * seconds / longest, 1)}
+        for role, seconds in result.role_seconds.items()
+    ]
+    return template.render(
+        title=f"gpufleet configure: {mode}{result.environment}",
+        verdict=verdict,
+        result=result,
+        columns=("ok", "changed", "failed", "unreachable", "skipped"),
+        findings=[item for item in result.verdicts if item.status in ("fail", "warn")],
+        changes=[
+            {
+                "role": change.role,
+                "task": change.task,
+                "hosts": fold_hosts(change.hosts),
+                "diffs": [
+                    {"what": diff.what, "lines": [_line(line) for line in diff.text.splitlines()]}
+                    for diff in change.diffs
+                ],
+            }
+            for change in result.changes
+        ],
+        bars=bars,
+        bars_text=", ".join(f"{bar['name']} {bar['seconds']}" for bar in bars),
+    )
+
+
+def _line(text: str) -> dict[str, str]:
+    return {"kind": {"+": "add", "-": "del", "@": "dim"}.get(text[:1], ""), "text": text}
