@@ -17,7 +17,7 @@ from policies.rules.tags.copied_tags import ADDON, COPIES, ECS, JOB_DEFINITION, 
 Ask = Callable[..., list[Judgement]]
 RULE = "copied-tags"
 GOOD = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
-SWITCHES = [(token, prop) for token, props in COPIES.items() for prop in props]
+SWITCHES = sorted((token, prop) for token, props in COPIES.items() for prop in props)
 
 
 def addon(values: Any, name: str = "aws-ebs-csi-driver") -> dict[str, Any]:
