@@ -3,8 +3,9 @@
 A kit is a folder with three programs, run with this Python. They know the hardware, this module
 does not.
 
-- `build_vendor.py OUT` writes the vendor's packages as .deb files into OUT.
-- `build_layer.py OUT` writes what every host's root file system has above the distribution.
+- `build_vendor.py OUT` writes the vendor's packages as .deb files into OUT; its parts are in `vendor/`.
+- `build_layer.py OUT` writes what every host's root file system has above the distribution; its parts
+  are in `hardware/`.
 - `describe.py OUT` reads the site as JSON from its standard input and writes a folder for each host,
   which that host sees as /srv/hardware.
 """
@@ -41,11 +42,12 @@ class Kit:
             say("building the vendor's packages (once)")
             self._run("build_vendor.py", out)
 
-        return cached(cache, "vendor", self._stamp(), make)
+        return cached(cache, "vendor", self._stamp("build_vendor.py", "vendor"), make)
 
     def layer(self, cache: Path) -> Path:
         """The layer above the hosts' root file system, built when the kit has changed."""
-        return cached(cache, "layer", self._stamp(), lambda out: self._run("build_layer.py", out))
+        stamp = self._stamp("build_layer.py", "hardware")
+        return cached(cache, "layer", stamp, lambda out: self._run("build_layer.py", out))
 
     def describe(self, site: RackSite, out: Path) -> None:
         """The hardware of every host of `site`, a folder each in `out`."""
@@ -55,10 +57,10 @@ class Kit:
     def _run(self, program: str, out: Path, stdin: str | None = None) -> None:
         run([sys.executable, self.folder / program, out], what=f"the kit's {program}", stdin=stdin)
 
-    def _stamp(self) -> str:
-        """A hash of every file of the kit."""
+    def _stamp(self, program: str, parts: str) -> str:
+        """A hash of a program and of the folder that it reads."""
         digest = hashlib.sha256()
-        for path in sorted(self.folder.rglob("*")):
+        for path in (self.folder / program, *sorted((self.folder / parts).rglob("*"))):
             if path.is_file() and "__pycache__" not in path.parts:
                 digest.update(f"{path.relative_to(self.folder)}\0{path.stat().st_mode:o}\0".encode())
                 digest.update(path.read_bytes())

@@ -13,6 +13,10 @@ from gpufleet.files import write_atomically
 from gpufleet.onprem.rack.model import RackSite
 
 
+# A loaded machine takes its time; a host that boots at all is far quicker.
+BOOT_S = 120.0
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The files of one rack, all in `root`."""

@@ -21,10 +21,10 @@ from gpufleet.onprem.rack.cache import Say, locked, remove_tree
 from gpufleet.onprem.rack.container import prepare
 from gpufleet.onprem.rack.identity import Keys, write_identity, write_ssh_files
 from gpufleet.onprem.rack.kit import Kit
-from gpufleet.onprem.rack.layout import Layout, Record, kill, supervisor_pid
+from gpufleet.onprem.rack.layout import BOOT_S, Layout, Record, kill, supervisor_pid
 from gpufleet.onprem.rack.model import RackSite
 from gpufleet.onprem.rack.packages import repository
-from gpufleet.onprem.rack.supervisor import BOOT_S
+
 
 _PACKAGES = str(Path(__file__).resolve().parents[3])
 # Short, since sockets are in it, and not below /run, over which a rack mounts its own.

@@ -23,11 +23,9 @@ from typing import Any
 
 from gpufleet.errors import GpufleetError, InputError
 from gpufleet.onprem.rack.container import BRIDGE, Container
-from gpufleet.onprem.rack.layout import Layout, Record
+from gpufleet.onprem.rack.layout import BOOT_S, Layout, Record
 from gpufleet.onprem.rack.shell import run
 from gpufleet.onprem.rack.web import Repository
-
-BOOT_S = 120.0
 
 
 class Supervisor:

@@ -82,5 +82,9 @@ class _Handler(SimpleHTTPRequestHandler):
         while offset < size:
             offset += os.sendfile(self.connection.fileno(), source.fileno(), offset, size - offset)
 
+    def list_directory(self, path: Any) -> None:
+        """A repository is read by its index, not by listing folders."""
+        self.send_error(404)
+
     def log_message(self, format: str, *args: Any) -> None:
         """Downloads are not worth a line each."""

@@ -1,0 +1,84 @@
+"""Writes what the hosts' root file system has above the distribution: `build_layer.py OUT`.
+
+The programs that know the hardware, in the places of those that would ask the machine's kernel, and
+a service that plugs the hardware in before anything else looks for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LIBRARY = "usr/lib/hardware"
+# A container may not load modules and reads another kernel's log: these are its own.
+KERNEL_TOOLS = {
+    "usr/sbin/modprobe": "modules",
+    "usr/sbin/rmmod": "modules",
+    "usr/sbin/modinfo": "modules",
+    "usr/sbin/lsmod": "modules",
+    "usr/bin/lsmod": "modules",
+    "usr/bin/dmesg": "kernel_log",
+    # Debian's sends management packets, which no adapter would answer.
+    "usr/local/sbin/perfquery": "adapters",
+}
+NAMED = {"modules", "adapters"}
+
+SERVICE = """\
+[Unit]
+Description=Hardware of this host
+DefaultDependencies=no
+ConditionPathExists=/srv/hardware/state.json
+After=systemd-remount-fs.service
+Before=sysinit.target systemd-sysctl.service systemd-tmpfiles-setup-dev.service systemd-tmpfiles-setup.service
+Before=shutdown.target
+Conflicts=shutdown.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/python3 /usr/lib/hardware/plug.py
+"""
+# All hosts share the machine's clock, which none of them may set: chronyd measures and reports.
+CHRONY = """\
+[Unit]
+ConditionCapability=
+
+[Service]
+ExecStart=
+ExecStart=!/usr/sbin/chronyd -x $DAEMON_OPTS
+"""
+# A test lets a host's clock go wrong for what compares clocks. Without the file nothing changes.
+SKEWED = "[Service]\nEnvironmentFile=-/srv/hardware/clock.env\n"
+
+
+def main(out: Path) -> None:
+    shutil.copytree(HERE / "hardware", out / LIBRARY, ignore=shutil.ignore_patterns("__pycache__"))
+    for place, program in KERNEL_TOOLS.items():
+        write(out / place, launcher(program), 0o755)
+    units = out / "usr/lib/systemd/system"
+    write(units / "hardware.service", SERVICE)
+    wants = units / "sysinit.target.wants"
+    wants.mkdir(parents=True)
+    (wants / "hardware.service").symlink_to("../hardware.service")
+    write(units / "chrony.service.d/10-hardware.conf", CHRONY)
+    for service in ("chrony", "munge", "slurmctld", "slurmd"):
+        write(units / f"{service}.service.d/20-clock.conf", SKEWED)
+    (out / "srv/hardware").mkdir(parents=True)
+
+
+def launcher(program: str) -> str:
+    """A program of the hardware's library that is called by several names gets the one it was called by."""
+    name = ' "$0"' if program in NAMED else ""
+    return f'#!/bin/sh\nexec /usr/bin/python3 /usr/lib/hardware/{program}.py{name} "$@"\n'
+
+
+def write(path: Path, text: str, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

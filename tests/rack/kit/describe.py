@@ -1,0 +1,178 @@
+"""Writes the hardware of every host of a site: `describe.py OUT`, the site as JSON on standard input.
+
+How many GPUs, adapters and switches a GPU node has is the catalog's word. Everything is healthy;
+serial numbers, GUIDs and UUIDs follow from the host's name, so that they are the same every time.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from pathlib import Path
+
+from gpufleet.catalog import load_catalog
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "hardware"))
+
+# Product name and memory (MiB) as nvidia-smi has them, PCI device, compute capability, NVLinks,
+# GB/s of a link, W, MHz (SM, memory), generation of PCI Express.
+MODELS = {
+    "A100": ("NVIDIA A100-SXM4-80GB", 81920, "20b2", "8.0", "Ampere", 12, "25", 400, (1410, 1593), 4),
+    "H100": ("NVIDIA H100 80GB HBM3", 81559, "2330", "9.0", "Hopper", 18, "26.562", 700, (1980, 2619), 5),
+    "H200": ("NVIDIA H200", 143771, "2335", "9.0", "Hopper", 18, "26.562", 700, (1980, 3201), 5),
+    "B200": ("NVIDIA B200", 183359, "2901", "10.0", "Blackwell", 18, "53.125", 1000, (1965, 3996), 5),
+    "B300": ("NVIDIA B300 SXM6 AC", 275040, "3182", "10.3", "Blackwell", 18, "53.125", 1100, (2032, 3996), 6),
+}
+GPU_BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
+HCA_BUSES = ("18", "40", "4f", "5e", "9a", "c0", "ce", "dc")
+SPEED_OF = {200: "HDR", 400: "NDR", 800: "XDR"}
+ECC = ("dram_corrected", "dram_uncorrected", "sram_corrected", "sram_uncorrected")
+COUNTERS = (
+    *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "VL15_dropped"),
+    *("port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_discards"),
+    *("port_xmit_constraint_errors", "port_rcv_constraint_errors", "local_link_integrity_errors"),
+    *("excessive_buffer_overrun_errors", "port_xmit_data", "port_rcv_data", "port_xmit_packets"),
+    *("port_rcv_packets", "port_xmit_wait"),
+)
+HW_COUNTERS = (
+    "out_of_sequence",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "np_cnp_sent",
+)
+
+
+def main(out: Path) -> None:
+    import state as hardware
+    import sysfs
+
+    site = json.load(sys.stdin)
+    system = load_catalog().system(site["system"])
+    for host in site["hosts"]:
+        folder = out / host["name"]
+        folder.mkdir(parents=True)
+        described = describe(host, system, ethernet=site.get("fabric") == "roce")
+        hardware.store(described, folder)
+        sysfs.render(described, folder / "sys")
+
+
+def describe(host, system, *, ethernet=False):
+    """A host's hardware; controllers and login hosts have neither GPUs nor adapters."""
+    gpus = range(system.gpus if host["role"] == "gpu" else 0)
+    adapters = range(system.compute_nics or 0) if gpus else ()
+    switches = (system.nvswitches or 0) if gpus else 0
+    return {
+        "board": {
+            "sys_vendor": "NVIDIA",
+            "product_name": _product(system.name) if gpus else "Server",
+            "product_serial": host["name"],
+            "bios_version": "1.4.5",
+            "chassis_type": "23",
+        },
+        "gpus": [gpu(host["name"], index, system.gpu) for index in gpus],
+        "nvswitches": switches,
+        "nvswitch_bus_ids": [f"0000:{5 + index:02x}:00.0" for index in range(switches)],
+        "hcas": [hca(host["name"], index, system.fabric_gbps, ethernet) for index in adapters],
+        "kernel_log": [],
+    }
+
+
+def _product(name: str) -> str:
+    return name.replace("-", "").upper()
+
+
+def gpu(host: str, index: int, model: str) -> dict:
+    """One healthy GPU."""
+    name, memory, device, capability, architecture, links, speed, watts, clocks, gen = MODELS[model]
+    sm, memory_clock = clocks
+    each = {"graphics": sm, "sm": sm, "memory": memory_clock, "video": 1545}
+    return {
+        "name": name,
+        "minor": index,
+        "present": True,
+        "lost": False,
+        "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}')}",
+        "serial": str(1650000000000 + uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}{index}").int % 10**9),
+        "bus_id": f"0000:{GPU_BUSES[index % 8]}:{index // 8:02x}.0",
+        "device_id": device,
+        "architecture": architecture,
+        "compute_capability": capability,
+        "vbios": "96.00.89.00.01",
+        "numa_node": index // 4,
+        "memory_mib": memory,
+        "memory_used_mib": 0,
+        "memory_temperature": 40,
+        "temperature": 32,
+        "utilization": 0,
+        "mig": False,
+        "retires_pages": False,
+        "recovery_action": "None",
+        "last_xid": 0,
+        "nvlink_gb_s": speed,
+        "nvlinks": [
+            {"active": True, "errors": {"Replay Errors": 0, "Recovery Errors": 0, "CRC Errors": 0}}
+            for _ in range(links)
+        ],
+        "pcie": {"gen": gen, "gen_max": gen, "width": 16, "width_max": 16, "replays": 0},
+        "clocks": each,
+        "clocks_max": dict(each),
+        "throttle": [],
+        "power": {"draw": 72.5, "limit": float(watts)},
+        "ecc": {
+            "mode": "Enabled",
+            "mode_next": "Enabled",
+            "volatile": dict.fromkeys(ECC, 0),
+            "aggregate": dict.fromkeys(ECC, 0),
+        },
+        "retired_pages": {"single_bit": 0, "double_bit": 0, "pending": False},
+        "remapped_rows": {
+            "correctable": 0,
+            "uncorrectable": 0,
+            "pending": False,
+            "failure": False,
+            "banks_full": 2560,
+        },
+    }
+
+
+def hca(host: str, index: int, gbps: int | None, ethernet: bool) -> dict:
+    """One adapter with its port up, at the system's rate."""
+    layer = "Ethernet" if ethernet else "InfiniBand"
+    guid = 0xA088C20300000000 | uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}.hca{index}").int & 0xFFFFFFF0
+    return {
+        "name": f"mlx5_{index}",
+        "present": True,
+        "bus_id": f"0000:{HCA_BUSES[index % 8]}:{index // 8:02x}.0",
+        "netdev": f"{'ens' if ethernet else 'ibp'}{int(HCA_BUSES[index % 8], 16)}{'f0np0' if ethernet else 's0'}",
+        "guid": f"0x{guid:016x}",
+        "description": f"{host} mlx5_{index}",
+        "device_id": "1021",
+        "type": "MT4129",
+        "board": "MT_0000000838",
+        "firmware": "28.39.1002",
+        "numa_node": index // 4,
+        "link_layer": layer,
+        "link_type_next": layer,
+        "firmware_settings": {
+            "SRIOV_EN": "False(0)",
+            "ATS_ENABLED": "False(0)",
+            "ROCE_CC_PRIO_MASK_P1": "255",
+        },
+        "port": {
+            "state": "Active",
+            "physical_state": "LinkUp",
+            "speed": SPEED_OF.get(gbps or 400, "NDR"),
+            "lanes": 4,
+            "lid": 0 if ethernet else 16 + uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}{index}lid").int % 40000,
+            "sm_lid": 0 if ethernet else 1,
+            "counters": dict.fromkeys(COUNTERS, 0),
+            "hw_counters": dict.fromkeys(HW_COUNTERS, 0),
+        },
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,145 @@
+"""What is plugged into this host, and what the running kernel makes of it.
+
+`/srv/hardware/state.json` is the hardware: it outlives reboots, and tests change it while the host
+runs. `/run/hardware` is the kernel's memory: loaded modules and settings, gone with a reboot.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+
+HARDWARE = Path(os.environ.get("RACK_HARDWARE", "/srv/hardware"))
+KERNEL = Path(os.environ.get("RACK_KERNEL", "/run/hardware"))
+# What packages ship as kernel modules: a JSON file each, named as the module is.
+MODULES = Path("/usr/lib/hardware-modules")
+LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
+
+
+def load():
+    """The hardware of this host."""
+    return json.loads((HARDWARE / "state.json").read_text())
+
+
+def store(state, folder=HARDWARE):
+    """Writes the hardware, whole or not at all for whoever reads."""
+    temporary = folder / f".state.{os.getpid()}"
+    temporary.write_text(json.dumps(state, indent=1) + "\n")
+    temporary.replace(folder / "state.json")
+
+
+@contextlib.contextmanager
+def changing():
+    """The hardware, to be changed and written back by one process at a time."""
+    with (HARDWARE / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        state = load()
+        yield state
+        store(state)
+
+
+def gpus(state):
+    """The GPUs that the driver finds: those on the bus. `lost` ones are listed and answer nothing."""
+    return [gpu for gpu in state["gpus"] if gpu["present"]]
+
+
+def setting(name, default=None):
+    """A setting of the running kernel or of a driver."""
+    try:
+        return json.loads((KERNEL / "settings.json").read_text()).get(name, default)
+    except FileNotFoundError:
+        return default
+
+
+def change_setting(name, value):
+    """Changes a setting until the next reboot."""
+    KERNEL.mkdir(exist_ok=True)
+    with (KERNEL / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = KERNEL / "settings.json"
+        values = json.loads(path.read_text()) if path.exists() else {}
+        values[name] = value
+        path.with_suffix(".new").write_text(json.dumps(values))
+        path.with_suffix(".new").replace(path)
+
+
+def installed_module(name):
+    """What the installed packages ship as module `name`, or None."""
+    try:
+        return json.loads((MODULES / f"{name}.json").read_text())
+    except FileNotFoundError:
+        return None
+
+
+def loaded_module(name):
+    """Version of the loaded module `name` ("" where it has none), or None when it is not loaded."""
+    folder = KERNEL / "module" / name
+    if not folder.is_dir():
+        return None
+    version = folder / "version"
+    return version.read_text().strip() if version.exists() else ""
+
+
+def load_module(name, version=""):
+    """Makes the kernel have the module, with its version where it has one."""
+    folder = KERNEL / "module" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "refcnt").write_text("0\n")
+    (folder / "initstate").write_text("live\n")
+    if version:
+        (folder / "version").write_text(version + "\n")
+
+
+def library_version():
+    """The version of the installed management library (NVML), or None."""
+    found = sorted(LIBRARIES.glob("libnvidia-ml.so.*.*"))
+    return found[-1].name.removeprefix("libnvidia-ml.so.") if found else None
+
+
+def load_driver(state):
+    """Loads the installed driver as udev and nvidia-modprobe do: module, device files, /proc.
+
+    Returns the version that is loaded then, or None: without a package, or without a GPU for it.
+    """
+    version = loaded_module("nvidia")
+    if version is not None:
+        return version
+    module = installed_module("nvidia")
+    if module is None or not gpus(state):
+        return None
+    for name in ("nvidia", "nvidia_uvm", "nvidia_modeset"):
+        load_module(name, module["version"])
+    _proc_entry(module)
+    make_devices(state)
+    return module["version"]
+
+
+def _proc_entry(module):
+    kind = " Open" if module["open"] else ""
+    folder = KERNEL / "proc-driver" / "nvidia"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "version").write_text(
+        f"NVRM version: NVIDIA UNIX{kind} Kernel Module for x86_64  {module['version']}  Release Build\n"
+        "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)\n"
+    )
+    (folder / "params").write_text("ModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\n")
+
+
+def make_devices(state):
+    """The device files of the driver. They are /dev/null to whoever opens them."""
+    names = [f"nvidia{gpu['minor']}" for gpu in gpus(state)]
+    names += ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"]
+    if state["nvswitches"]:
+        names += ["nvidia-nvswitchctl", *(f"nvidia-nvswitch{i}" for i in range(state["nvswitches"]))]
+    for name in names:
+        path = Path("/dev") / name
+        if not path.exists():
+            os.mknod(path, 0o020666, os.makedev(1, 3))
+            path.chmod(0o666)
+
+
+def log_kernel(state, text):
+    """Appends a line to the kernel's log."""
+    state["kernel_log"].append({"time": time.time(), "text": text})

@@ -1,0 +1,154 @@
+"""The hardware as /sys shows it: PCI functions and InfiniBand devices, as files below a folder.
+
+Files are written in place, since hosts have the folders mounted while they run.
+"""
+
+import shutil
+import struct
+
+RATES = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
+STATES = {"Down": "1: DOWN", "Initializing": "2: INIT", "Armed": "3: ARMED", "Active": "4: ACTIVE"}
+PHYSICAL = {"LinkUp": "5: LinkUp", "Polling": "2: Polling", "Disabled": "3: Disabled"}
+SPEEDS = {
+    1: "2.5 GT/s PCIe",
+    2: "5.0 GT/s PCIe",
+    3: "8.0 GT/s PCIe",
+    4: "16.0 GT/s PCIe",
+    5: "32.0 GT/s PCIe",
+}
+
+
+def render(state, folder):
+    """Writes the tree of `state` into `folder`; what is no longer plugged in goes."""
+    _devices(folder / "bus/pci/devices", state)
+    _infiniband(folder / "class/infiniband", state)
+    _write(folder / "class/infiniband_mad/abi_version", "5")
+    _write(folder / "class/infiniband_verbs/abi_version", "6")
+    board = folder / "class/dmi/id"
+    for name, value in state["board"].items():
+        _write(board / name, value)
+
+
+def _devices(folder, state):
+    functions = {gpu["bus_id"]: _gpu(gpu) for gpu in state["gpus"] if gpu["present"]}
+    functions |= {hca["bus_id"]: _hca(hca) for hca in state["hcas"] if hca["present"]}
+    functions |= {bus: _function("0x10de", "0x22a3", "0x068000", 2, 2) for bus in state["nvswitch_bus_ids"]}
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if old.name not in functions:
+            shutil.rmtree(old)
+    for bus_id, files in functions.items():
+        for name, value in files.items():
+            _write(folder / bus_id / name, value)
+        (folder / bus_id / "config").write_bytes(_config(files))
+
+
+def _gpu(gpu):
+    pcie = gpu["pcie"]
+    return _function("0x10de", f"0x{gpu['device_id']}", "0x030200", pcie["gen"], pcie["gen_max"]) | {
+        "current_link_width": str(pcie["width"]),
+        "max_link_width": str(pcie["width_max"]),
+        "numa_node": str(gpu["numa_node"]),
+    }
+
+
+def _hca(hca):
+    kind = "0x020700" if hca["link_layer"] == "InfiniBand" else "0x020000"
+    return _function("0x15b3", f"0x{hca['device_id']}", kind, 5, 5) | {"numa_node": str(hca["numa_node"])}
+
+
+def _function(vendor, device, kind, gen, gen_max):
+    return {
+        "vendor": vendor,
+        "device": device,
+        "subsystem_vendor": vendor,
+        "subsystem_device": "0x0000",
+        "class": kind,
+        "revision": "0xa1",
+        "irq": "0",
+        "enable": "1",
+        "current_link_speed": SPEEDS[gen],
+        "max_link_speed": SPEEDS[gen_max],
+        "current_link_width": "16",
+        "max_link_width": "16",
+        "numa_node": "0",
+        "resource": "\n".join(["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * 7),
+    }
+
+
+def _config(files):
+    """The first 256 bytes of a function's configuration space, with a PCI Express capability."""
+    space = bytearray(256)
+    kind = int(files["class"], 16)
+    struct.pack_into("<HHHH", space, 0, int(files["vendor"], 16), int(files["device"], 16), 0x0406, 0x0010)
+    struct.pack_into("<BBBB", space, 8, int(files["revision"], 16), kind & 0xFF, kind >> 8 & 0xFF, kind >> 16)
+    space[0x34] = 0x60
+    speeds = {text: number for number, text in SPEEDS.items()}
+    link_can = speeds[files["max_link_speed"]] | int(files["max_link_width"]) << 4
+    link_does = speeds[files["current_link_speed"]] | int(files["current_link_width"]) << 4
+    # Capability 0x10 (PCI Express), endpoint, version 2; then device and link capabilities.
+    struct.pack_into("<BBHIHH", space, 0x60, 0x10, 0, 0x0002, 0, 0, 0)
+    struct.pack_into("<IHH", space, 0x60 + 0x0C, link_can, 0, link_does)
+    return bytes(space)
+
+
+def _infiniband(folder, state):
+    present = {hca["name"]: hca for hca in state["hcas"] if hca["present"]}
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if old.name not in present:
+            shutil.rmtree(old)
+    for name, hca in present.items():
+        here = folder / name
+        guid = hca["guid"]
+        _write(here / "node_type", "1: CA")
+        _write(here / "node_desc", hca["description"])
+        _write(here / "node_guid", _colons(guid))
+        _write(here / "sys_image_guid", _colons(guid))
+        _write(here / "fw_ver", hca["firmware"])
+        _write(here / "hca_type", hca["type"])
+        _write(here / "board_id", hca["board"])
+        _write(here / "hw_rev", "0")
+        link = here / "device"
+        if not link.is_symlink():
+            link.symlink_to(f"/sys/bus/pci/devices/{hca['bus_id']}")
+        _port(here / "ports/1", hca, guid)
+
+
+def _port(folder, hca, guid):
+    port = hca["port"]
+    lanes, speed = port["lanes"], port["speed"]
+    rate = lanes * RATES[speed]
+    values = {
+        "state": STATES[port["state"]],
+        "phys_state": PHYSICAL[port["physical_state"]],
+        "rate": f"{rate:g} Gb/sec ({lanes}X {speed})",
+        "lid": f"0x{port['lid']:x}",
+        "sm_lid": f"0x{port['sm_lid']:x}",
+        "lid_mask_count": "0",
+        "sm_sl": "0",
+        "cap_mask": "0xa751e848" if hca["link_layer"] == "InfiniBand" else "0x00010000",
+        "link_layer": hca["link_layer"],
+        "has_smi": "1",
+        "gids/0": "fe80:0000:0000:0000:" + _colons(guid),
+        "pkeys/0": "0xffff",
+    }
+    for name, value in values.items():
+        _write(folder / name, value)
+    for name, value in port["counters"].items():
+        _write(folder / "counters" / name, str(value))
+    for name, value in port["hw_counters"].items():
+        _write(folder / "hw_counters" / name, str(value))
+
+
+def _colons(guid):
+    digits = f"{int(guid, 16):016x}"
+    return ":".join(digits[index : index + 4] for index in range(0, 16, 4))
+
+
+def _write(path, text):
+    text += "\n"
+    if path.exists() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

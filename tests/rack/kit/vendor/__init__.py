@@ -1,0 +1,1 @@
+"""The vendor's packages, by the product they belong to."""

@@ -1,0 +1,77 @@
+"""Containers on GPUs: NVIDIA's toolkit, Enroot and Pyxis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vendor.deb import Package
+
+TOOLKIT = ("1.18.0-1", "1.19.1-1", "1.20.0-1")
+ENROOT = ("3.5.0-1", "4.0.1-1")
+
+# `nvidia-ctk cdi generate` lists the devices there are; `runtime configure` writes the runtime in.
+CTK = """\
+#!/bin/sh
+case "$1 $2" in
+"--version "*|"-v "*) echo "NVIDIA Container Toolkit CLI version {version}"; exit 0 ;;
+"cdi generate")
+  out=/dev/stdout
+  for word; do case "$word" in --output=*) out=${{word#--output=}} ;; esac; done
+  nvidia-smi -L >/dev/null || {{ echo 'ERRO[0000] failed to initialize NVML' >&2; exit 1; }}
+  {{ echo 'cdiVersion: 0.5.0'; echo 'kind: nvidia.com/gpu'; echo 'devices:'
+    for number in $(nvidia-smi --query-gpu=index --format=csv,noheader); do
+      printf -- '- name: "%s"\\n  containerEdits:\\n    deviceNodes:\\n    - path: /dev/nvidia%s\\n' "$number" "$number"
+    done; }} >"$out"
+  exit 0 ;;
+"cdi list") nvidia-smi --query-gpu=index --format=csv,noheader | sed 's|^|nvidia.com/gpu=|'; exit 0 ;;
+"runtime configure") exit 0 ;;
+"config "*) cat /etc/nvidia-container-runtime/config.toml; exit 0 ;;
+esac
+exit 0
+"""
+CLI = """\
+#!/bin/sh
+case "$*" in
+*-V*|*--version*) echo "cli-version: {version}"; echo "lib-version: {version}" ;;
+*info*) nvidia-smi --query-gpu=index,name,uuid --format=csv,noheader ;;
+esac
+"""
+ENROOT_TOOL = """\
+#!/bin/sh
+[ "$1" = version ] && {{ echo {version}; exit 0; }}
+[ "$1" = list ] && exit 0
+echo "[ERROR] Command not found: $1" >&2
+exit 1
+"""
+
+
+def packages() -> Iterator[Package]:
+    for version in TOOLKIT:
+        short = version.split("-")[0]
+        same = f"(= {version})"
+        yield Package("libnvidia-container1", version)
+        yield Package(
+            "libnvidia-container-tools",
+            version,
+            f"libnvidia-container1 {same}",
+            tools={"usr/bin/nvidia-container-cli": CLI.format(version=short)},
+        )
+        yield Package(
+            "nvidia-container-toolkit-base",
+            version,
+            files={
+                "etc/nvidia-container-runtime/config.toml": "disable-require = false\n[nvidia-container-cli]\n"
+            },
+            tools={"usr/bin/nvidia-ctk": CTK.format(version=short)},
+        )
+        depends = f"nvidia-container-toolkit-base {same}, libnvidia-container-tools {same}"
+        yield Package("nvidia-container-toolkit", version, depends)
+    for version in ENROOT:
+        short = version.split("-")[0]
+        yield Package(
+            "enroot",
+            version,
+            tools={"usr/bin/enroot": ENROOT_TOOL.format(version=short)},
+            files={"etc/enroot/enroot.conf": "#ENROOT_RUNTIME_PATH /run/enroot/user-$(id -u)\n"},
+        )
+        yield Package("enroot+caps", version, f"enroot (= {version})")

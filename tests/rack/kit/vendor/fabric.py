@@ -1,0 +1,59 @@
+"""Networking: DOCA-OFED with its kernel modules and tools, and Lustre's client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from vendor.deb import Package
+
+# Release of DOCA, of its OFED, and of its tools.
+DOCA = (("3.3.0-26.01.1.0.0.0", "26.01-1.0.0.0"), ("3.4.0-26.04.0.8.6.0", "26.04-0.8.6.0"))
+MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "ib_umad", "ib_ipoib", "rdma_cm")
+NAMED = '#!/bin/sh\nexec /usr/bin/python3 /usr/lib/hardware/adapters.py "$0" "$@"\n'
+LUSTRE = ("2.15.8-1", "2.17.0-1")
+
+
+def packages() -> Iterator[Package]:
+    for release, ofed in DOCA:
+        yield from _doca(release, ofed)
+    for version in LUSTRE:
+        module = json.dumps({"version": version.split("-")[0], "open": True, "license": "GPL"}) + "\n"
+        files = {f"usr/lib/hardware-modules/{name}.json": module for name in ("lnet", "lustre")}
+        yield Package("lustre-client-modules-dkms", version, files=files)
+        tools = {"usr/bin/lfs": f"#!/bin/sh\necho 'lfs {version.split('-')[0]}'\n"}
+        yield Package(
+            "lustre-client-utils", version, "lustre-client-modules-dkms | lustre-client-modules", tools=tools
+        )
+
+
+def _doca(release: str, ofed: str) -> Iterator[Package]:
+    version = f"{ofed}-1"
+    module = json.dumps({"version": ofed, "open": True, "license": "Dual BSD/GPL"}) + "\n"
+    yield Package(
+        "mlnx-ofed-kernel-dkms",
+        version,
+        files={f"usr/lib/hardware-modules/{name}.json": module for name in MODULES},
+    )
+    yield Package(
+        "mlnx-tools",
+        version,
+        tools={f"usr/sbin/{name}": NAMED for name in ("mlnx_qos", "cma_roce_tos", "ibdev2netdev")},
+    )
+    yield Package(
+        "mft",
+        f"4.35.0-{ofed.split('-')[1]}",
+        tools={f"usr/bin/{name}": NAMED for name in ("mst", "mlxconfig")},
+    )
+    yield Package("mstflint", version, tools={"usr/bin/mstconfig": NAMED})
+    yield Package(
+        "ofed-scripts",
+        version,
+        files={"usr/share/ofed-version": ofed + "\n"},
+        tools={"usr/bin/ofed_info": NAMED},
+    )
+    parts = ("mlnx-ofed-kernel-dkms", "mlnx-tools", "ofed-scripts")
+    depends = ", ".join([*(f"{name} (= {version})" for name in parts), "mft"])
+    for name in ("doca-ofed", "doca-networking", "doca-all"):
+        yield Package(name, release, depends)
+    yield Package("mlnx-ofed-all", ofed, depends)
