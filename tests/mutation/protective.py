@@ -78,7 +78,6 @@ PROTECTIVE: dict[str, frozenset[str]] = {
             "kms:EncryptionContext:aws:logs:arn",
             "assume_role_policy",
             "authentication_mode",
-            "managed_policies",
             "access_config",
         }
     ),

@@ -59,6 +59,7 @@ def test_the_topic_is_encrypted_with_a_key_that_budgets_may_use_for_this_account
     policy = json.loads(built.one("Key").inputs["policy"])
     (statement,) = [s for s in policy["Statement"] if s["Sid"] == "BudgetsEncryptAlerts"]
     assert statement["Principal"] == {"Service": "budgets.amazonaws.com"}
+    assert set(statement["Action"]) == {"kms:Decrypt", "kms:GenerateDataKey*"}
     assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
 
 
@@ -66,6 +67,7 @@ def test_nobody_but_budgets_of_this_account_may_publish() -> None:
     (statement,) = json.loads(guard().one("TopicPolicy").inputs["policy"])["Statement"]
     assert statement["Principal"] == {"Service": "budgets.amazonaws.com"}
     assert statement["Action"] == "sns:Publish"
+    assert statement["Resource"].endswith("Topic/budget")
     assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
 
 

@@ -43,6 +43,7 @@ def test_a_block_is_asked_for_in_hours_and_in_the_providers_region() -> None:
     asked = block().one("CapacityBlockOffering").inputs
     assert (asked["duration_hours"], asked["count"], asked["region"]) == (336, 8, "us-east-1")
     assert asked["start"] == "in 14 d"
+    assert block(max_upfront_usd="800000").one("CapacityBlockOffering").inputs["max_upfront_usd"] == "800000"
 
 
 def test_a_block_and_its_offering_are_protected_and_kept_when_forgotten() -> None:
@@ -74,6 +75,8 @@ def test_a_reservation_is_taken_by_name_only_and_has_no_end() -> None:
 
 def test_a_reservation_for_neighbours_is_made_inside_their_placement_group() -> None:
     built = reservation(placement_group=True)
-    assert built.one("PlacementGroup").inputs["strategy"] == "cluster"
+    group = built.one("PlacementGroup").inputs
+    assert group["strategy"] == "cluster"
+    assert group["tags"] == {"Name": "odcr"}
     arn = built.one("CapacityReservation").inputs["placementGroupArn"]
     assert arn.endswith("PlacementGroup/odcr")

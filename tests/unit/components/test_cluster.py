@@ -64,7 +64,9 @@ def test_a_cluster_never_slides_into_paid_extended_support_by_itself() -> None:
     assert control_plane(support_type="EXTENDED")["upgradePolicy"] == {"supportType": "EXTENDED"}
 
 
-def test_the_network_plugin_enforces_policies_claimed_volumes_are_tagged_and_nothing_else_is_configured() -> None:
+def test_the_network_plugin_enforces_policies_claimed_volumes_are_tagged_and_nothing_else_is_configured() -> (
+    None
+):
     values = {a.inputs["addonName"]: a.inputs.get("configurationValues") for a in cluster().of("Addon")}
     assert json.loads(values.pop("vpc-cni")) == {"enableNetworkPolicy": "true"}
     volumes = json.loads(values.pop("aws-ebs-csi-driver"))
@@ -109,6 +111,7 @@ def test_access_is_by_entries_alone() -> None:
 
 def test_admins_get_an_entry_and_the_admin_policy_and_without_admins_there_is_neither() -> None:
     built = cluster(admins=["arn:aws:iam::123456789012:role/platform"])
+    assert built.one("AccessEntry").inputs["tags"]["team"] == "ml"
     assert built.one("AccessEntry").inputs["principalArn"].endswith("role/platform")
     association = built.one("AccessPolicyAssociation").inputs
     assert association["policyArn"].endswith("AmazonEKSClusterAdminPolicy")
@@ -126,6 +129,8 @@ def test_system_nodes_have_no_gpu_image_and_wait_for_the_add_ons_that_make_them_
     nodes = built.one("aws:eks/nodeGroup:NodeGroup")
     assert nodes.inputs["amiType"] == "AL2023_x86_64_STANDARD"
     assert "taints" not in nodes.inputs or nodes.inputs["taints"] == []
+    (interface,) = built.one("LaunchTemplate").inputs["networkInterfaces"]
+    assert interface["securityGroups"] == ["sg-cluster"]
     first = {a.urn for a in built.of("Addon") if a.inputs["addonName"] in ("vpc-cni", "kube-proxy")}
     assert first <= set(nodes.dependencies)
 
@@ -142,6 +147,15 @@ def test_the_lustre_driver_is_installed_only_where_there_is_lustre() -> None:
     names = {a.inputs["addonName"] for a in cluster().of("Addon")}
     assert "aws-fsx-csi-driver" not in names
     assert "aws-fsx-csi-driver" in {a.inputs["addonName"] for a in cluster(fsx=True).of("Addon")}
+
+
+def test_the_lustre_driver_reads_the_tags_of_file_systems_alone() -> None:
+    policy = json.loads(cluster(fsx=True).one("RolePolicy").inputs["policy"])
+    resources = {tuple(s["Action"]): s["Resource"] for s in policy["Statement"]}
+    assert resources == {
+        ("fsx:DescribeFileSystems",): "*",  # the action knows no resources
+        ("fsx:ListTagsForResource",): "arn:aws:fsx:us-east-1:123456789012:file-system/*",
+    }
 
 
 def test_add_ons_of_eks_are_not_installed_a_second_time_by_the_cluster() -> None:

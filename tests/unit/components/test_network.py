@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 from components.network import Network, NetworkArgs, SubnetArgs
@@ -70,7 +72,11 @@ def test_interface_endpoints_take_https_from_the_network_alone() -> None:
     services = {e.inputs["serviceName"] for e in built.of("VpcEndpoint")}
     assert services == {f"com.amazonaws.us-east-1.{s}" for s in ("s3", "ecr.api", "sts")}
     rule = built.one("SecurityGroupIngressRule", "net-endpoints-https")
-    assert (rule.inputs["fromPort"], rule.inputs["cidrIpv4"]) == (443, "10.0.0.0/16")
+    https = ("tcp", 443, 443, "10.0.0.0/16")
+    assert tuple(rule.inputs[key] for key in ("ipProtocol", "fromPort", "toPort", "cidrIpv4")) == https
+    (group,) = [g for g in built.of("SecurityGroup") if g.name == "net-endpoints"]
+    for made in (group, rule, *built.of("VpcEndpoint")):
+        assert made.inputs["tags"].items() >= TAGS.items(), made.name
 
 
 def test_the_efa_group_refers_to_itself_for_all_traffic_both_ways_and_to_nothing_else() -> None:
@@ -116,6 +122,20 @@ def test_flow_logs_are_kept_a_year_in_a_group_encrypted_with_a_rotated_key() -> 
     assert f"log-group:{group.inputs['name']}" in key.inputs["policy"]
     log = built.one("FlowLog")
     assert (log.inputs["trafficType"], log.inputs["vpcId"]) == ("ALL", "net-vpc-id")
+
+
+def test_the_log_service_only_encrypts_with_the_key_that_the_account_governs() -> None:
+    owner, logs = json.loads(network().one("Key").inputs["policy"])["Statement"]
+    assert owner["Action"] == "kms:*"
+    assert owner["Principal"]["AWS"].endswith(":root")
+    assert all(re.fullmatch(r"kms:\w+\*", action) for action in logs["Action"])
+    assert logs["Condition"]["ArnEquals"].keys() == {"kms:EncryptionContext:aws:logs:arn"}
+
+
+def test_flow_logs_are_written_to_their_own_group_alone() -> None:
+    built = network()
+    (statement,) = json.loads(built.one("RolePolicy").inputs["policy"])["Statement"]
+    assert statement["Resource"].endswith(":log-group:/gpufleet/net/flow-logs:*")
 
 
 def test_subnets_are_tagged_for_load_balancers_only_where_a_cluster_is_named() -> None:

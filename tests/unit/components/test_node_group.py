@@ -14,6 +14,7 @@ from components.node_group import (
     NodeGroupArgs,
     NodeInterfaceArgs,
     TaintArgs,
+    VolumeArgs,
 )
 from gpufleet.errors import InputError
 from tests.unit.components.recording import Recording, record
@@ -60,6 +61,8 @@ def test_imdsv2_is_required_and_pods_cannot_reach_it() -> None:
 def test_the_root_volume_is_encrypted_gp3_and_goes_with_its_node() -> None:
     (mapping,) = template()["blockDeviceMappings"]
     assert mapping["ebs"]["encrypted"] == "true"
+    (own,) = template(volume=VolumeArgs(kms_key_id="arn:key"))["blockDeviceMappings"]
+    assert own["ebs"]["kmsKeyId"] == "arn:key"
     assert mapping["ebs"]["volumeType"] == "gp3"
     assert mapping["ebs"]["deleteOnTermination"] == "true"
 
@@ -262,6 +265,23 @@ def test_one_on_demand_type_in_an_auto_scaling_group_needs_no_mixed_policy() -> 
     inputs = group(**SLURM).one("aws:autoscaling/group:Group").inputs
     assert "mixedInstancesPolicy" not in inputs
     assert inputs["launchTemplate"] == {"id": "pretrain-id", "version": "1"}
+
+
+def test_several_on_demand_types_in_an_auto_scaling_group_are_never_bought_on_spot() -> None:
+    inputs = (
+        group(**SLURM, instance_types=["p4d.24xlarge", "p4de.24xlarge"])
+        .one("aws:autoscaling/group:Group")
+        .inputs
+    )
+    distribution = inputs["mixedInstancesPolicy"]["instancesDistribution"]
+    assert distribution["onDemandPercentageAboveBaseCapacity"] == 100
+    assert "capacityRebalance" not in inputs
+
+
+def test_the_size_of_an_auto_scaling_group_that_does_not_scale_is_ours() -> None:
+    assert group(**SLURM).one("aws:autoscaling/group:Group").ignore_changes == ()
+    scaling = group(**SLURM, max_size=4).one("aws:autoscaling/group:Group")
+    assert scaling.ignore_changes == ("desiredCapacity",)
 
 
 def test_a_looked_up_image_is_kept_and_a_named_one_is_followed() -> None:

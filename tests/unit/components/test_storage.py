@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -78,6 +79,10 @@ def test_only_clients_reach_it_and_on_lustres_ports_alone() -> None:
     assert {r.inputs["referencedSecurityGroupId"] for r in own} == {"shared-id", "sg-nodes"}
     back = [r for r in rules if r.inputs["securityGroupId"] == "sg-nodes"]
     assert {r.inputs["referencedSecurityGroupId"] for r in back} == {"shared-id"}
+    out = built.of("SecurityGroupEgressRule")
+    assert {(r.inputs["fromPort"], r.inputs["toPort"]) for r in out} == {(988, 988), (1018, 1023)}
+    assert {r.inputs["ipProtocol"] for r in out} == {"tcp"}
+    assert {r.inputs["referencedSecurityGroupId"] for r in out} == {"shared-id", "sg-nodes"}
 
 
 def test_the_file_system_is_created_after_every_rule_of_its_groups() -> None:
@@ -202,6 +207,7 @@ def test_the_buckets_key_is_for_this_accounts_linked_file_systems_alone() -> Non
     assert statement["Condition"]["StringEquals"] == {"kms:CallerAccount": ACCOUNT}
     role = statement["Condition"]["StringLike"]["aws:PrincipalArn"]
     assert role.endswith("AWSServiceRoleForFSxS3Access_fs-*")
+    assert all(re.fullmatch(r"kms:\w+\*?", action) for action in statement["Action"])
 
 
 def test_versions_are_kept_only_where_asked() -> None:
@@ -211,10 +217,12 @@ def test_versions_are_kept_only_where_asked() -> None:
 
 def test_unfinished_uploads_go_and_objects_expire_only_where_asked() -> None:
     (only,) = bucket().one("BucketLifecycleConfiguration").inputs["rules"]
+    assert only["status"] == "Enabled"
     assert only["abortIncompleteMultipartUpload"] == {"daysAfterInitiation": 7}
     assert "expiration" not in only
     _, expiry = bucket(expire_days=30).one("BucketLifecycleConfiguration").inputs["rules"]
     assert expiry["expiration"] == {"days": 30}
+    assert expiry["status"] == "Enabled"
 
 
 def test_a_protected_bucket_is_never_emptied() -> None:
