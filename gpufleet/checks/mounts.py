@@ -47,6 +47,9 @@ def mounts(fleet: Fleet) -> Iterator[Mount]:
         for index, store in enumerate(rack_site.storage):
             where = (*path, "storage", index, "mount")
             yield Mount(where, rack_site.site, store.name, store.mount, True)
+        if rack_site.local_nvme is not None:
+            where = (*path, "local_nvme", "mount")
+            yield Mount(where, rack_site.site, "local_nvme", rack_site.local_nvme.mount, True)
 
 
 @check("mount-path")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from gpufleet.catalog import Catalog, InstanceType
@@ -165,3 +166,8 @@ def listed(items: Sequence[str], limit: int = 8) -> str:
 def did_you_mean(guess: str | None, otherwise: str) -> str:
     """A remedy that names the nearest known value, or what to do where none is near."""
     return f"did you mean {guess!r}? If not, {otherwise}" if guess is not None else otherwise
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like `name`, if any is."""
+    return next(iter(get_close_matches(name, list(known), n=1)), None)

@@ -97,7 +97,7 @@ class SlurmPlan:
     qos: tuple[SlurmQosPlan, ...]
     accounts: tuple[SlurmAccountPlan, ...]
     switches: tuple[SlurmSwitchPlan, ...]
-    preemption: Literal["none", "requeue", "cancel", "suspend"]
+    preemption: Literal["none", "requeue", "cancel"]
     billing_gpu: float
     billing_cpu: float
     billing_memory_gib: float

@@ -52,7 +52,7 @@ class RackSlurm(Model):
     ] = ()
     qos: Annotated[tuple[SlurmQos, ...], Field(description="QOS beside low, normal and high.")] = ()
     preemption: Annotated[
-        Literal["none", "requeue", "cancel", "suspend"],
+        Literal["none", "requeue", "cancel"],
         Field(description="What becomes of jobs that make room for others of a higher QOS."),
     ] = "requeue"
     billing: Annotated[Billing, Field(description="What counts against a team's share.")] = Billing()

@@ -183,7 +183,7 @@ SLURM_VARIABLES = (
         "preemption",
         "str",
         "site",
-        "`none`, `requeue`, `cancel` or `suspend`.",
+        "`none`, `requeue` or `cancel`.",
         _of(lambda _, s: s.preemption),
     ),
     Variable(

@@ -1,0 +1,199 @@
+"""The compute fabric of rack sites: switches, rails, subnet managers, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed, nearest
+from gpufleet.spec.models import OnPremSite
+
+_TIERS = ("leaf", "spine", "core")
+_DEFAULT_PKEY = 0x7FFF
+
+
+def twice(path: Path, values: Sequence[str | int], what: str, key: str) -> Iterator[Problem]:
+    """Values of a list's items that are there before already."""
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            yield Problem((*path, index, key), f"{what} {value} is declared twice", "give each its own")
+
+
+@check("switch-names")
+def switch_names(fleet: Fleet) -> Iterator[Problem]:
+    """Uplinks and Slurm's topology refer to a switch by its name, the subnet manager by its GUID."""
+    for path, site in fleet.onprem():
+        switches = site.fabric.switches
+        where = (*path, "fabric", "switches")
+        yield from twice(where, [item.name for item in switches], "switch", "name")
+        guids = [item.guid or f"none of {item.name} {index}" for index, item in enumerate(switches)]
+        yield from twice(where, guids, "GUID", "guid")
+
+
+@check("switch-uplinks")
+def switch_uplinks(fleet: Fleet) -> Iterator[Problem]:
+    """An uplink leads to a switch of a higher tier: anything else is no tree, and routes loop."""
+    for path, site in fleet.onprem():
+        tiers = {item.name: item.tier for item in site.fabric.switches}
+        for index, switch in enumerate(site.fabric.switches):
+            for place, name in enumerate(switch.uplinks):
+                where = (*path, "fabric", "switches", index, "uplinks", place)
+                if name not in tiers:
+                    guess = did_you_mean(
+                        nearest(name, tiers), f"declare it, or use one of {listed(list(tiers))}"
+                    )
+                    yield Problem(
+                        where, f"switch {switch.name!r} has an uplink to {name!r}, which is none", guess
+                    )
+                elif _TIERS.index(tiers[name]) <= _TIERS.index(switch.tier):
+                    yield Problem(
+                        where,
+                        f"{switch.tier} {switch.name!r} has an uplink to {tiers[name]} {name!r}",
+                        "name a switch of a higher tier, or correct the tiers",
+                    )
+
+
+@check("switch-nodes")
+def switch_nodes(fleet: Fleet) -> Iterator[Problem]:
+    """Nodes are below leaves, once for each rail, and are the site's own: Slurm places jobs by it."""
+    for path, site in fleet.onprem():
+        rails: dict[tuple[str, int | None], str] = {}
+        below: dict[str, int] = {}
+        most = len(site.fabric.rails) or _adapters(fleet, site)
+        for index, switch in enumerate(site.fabric.switches):
+            where = (*path, "fabric", "switches", index, "nodes")
+            if switch.nodes is None:
+                continue
+            if switch.tier != "leaf":
+                yield Problem(where, f"{switch.tier} {switch.name!r} has nodes", "leave them to its leaves")
+                continue
+            strange = [host for host in switch.nodes.hosts if host not in site.nodes.hosts]
+            if strange:
+                yield Problem(
+                    where,
+                    f"leaf {switch.name!r} has {len(strange)} nodes that are no GPU nodes of"
+                    f" site {site.site!r} ({listed(strange, 3)})",
+                    f"name nodes of {site.nodes.text}",
+                )
+            again = [
+                host
+                for host in switch.nodes.hosts
+                if switch.rail is not None
+                and rails.setdefault((host, switch.rail), switch.name) != switch.name
+            ]
+            if again:
+                yield Problem(
+                    where,
+                    f"{len(again)} nodes of leaf {switch.name!r} are on rail {switch.rail} of leaf"
+                    f" {rails[again[0], switch.rail]!r} already ({listed(again, 3)})",
+                    "give each node one leaf a rail",
+                )
+            for host in switch.nodes.hosts:
+                below[host] = below.get(host, 0) + 1
+            full = [host for host in switch.nodes.hosts if most is not None and below[host] == most + 1]
+            if full:
+                yield Problem(
+                    where,
+                    f"{len(full)} nodes are below more than {most} leaves, and have {most} ports"
+                    f" ({listed(full, 3)})",
+                    "correct `nodes` of the leaves, or `rails`",
+                )
+
+
+def _adapters(fleet: Fleet, site: OnPremSite) -> int | None:
+    system = fleet.catalog.systems.get(site.system)
+    return None if system is None else system.compute_nics
+
+
+@check("fabric-rails")
+def fabric_rails(fleet: Fleet) -> Iterator[Problem]:
+    """A rail is a port of every node: as many as the system has compute adapters, each named once."""
+    for path, site in fleet.onprem():
+        fabric = site.fabric
+        for key, names in (("rails", fabric.rails), ("interfaces", fabric.interfaces)):
+            again = [name for index, name in enumerate(names) if name in names[:index]]
+            if again:
+                yield Problem((*path, "fabric", key), f"{again[0]} is two rails", "name each once")
+        adapters = _adapters(fleet, site)
+        if fabric.rails and adapters is not None and len(fabric.rails) != adapters:
+            yield Problem(
+                (*path, "fabric", "rails"),
+                f"{len(fabric.rails)} rails, and {site.system} has {adapters} compute adapters",
+                f"name {adapters} devices, or leave `rails` out",
+                "warning",
+            )
+        if fabric.interfaces and len(fabric.interfaces) != len(fabric.rails):
+            yield Problem(
+                (*path, "fabric", "interfaces"),
+                f"{len(fabric.interfaces)} interfaces for {len(fabric.rails)} rails",
+                "name the interface of each rail, in the order of `rails`",
+            )
+
+
+@check("fabric-settings")
+def fabric_settings(fleet: Fleet) -> Iterator[Problem]:
+    """Subnet managers, partitions and IPoIB are InfiniBand's, PFC and DSCP are RoCE's: on the other kind
+    they would be read by nobody."""
+    for path, site in fleet.onprem():
+        infiniband = site.fabric.kind == "infiniband"
+        foreign = ("roce", "interfaces") if infiniband else ("subnet_managers", "partitions", "ipoib")
+        for key in foreign:
+            if key in site.fabric.model_fields_set and getattr(site.fabric, key):
+                yield Problem(
+                    (*path, "fabric", key),
+                    f"'{key}' has no meaning on {site.fabric.kind}",
+                    f"remove it, or write 'kind: {'roce' if infiniband else 'infiniband'}'",
+                )
+
+
+@check("subnet-managers")
+def subnet_managers(fleet: Fleet) -> Iterator[Problem]:
+    """opensm runs on hosts of the site that jobs do not take down. Of two with one priority, GUIDs decide
+    who is master (opensm(8)), and nobody knows who it is."""
+    for path, site in fleet.onprem():
+        managers = site.fabric.subnet_managers
+        hosts = [host for part in (site.controllers, site.login) if part is not None for host in part.hosts]
+        where = (*path, "fabric", "subnet_managers")
+        yield from twice(where, [item.host for item in managers], "subnet manager", "host")
+        yield from twice(where, [item.priority for item in managers], "priority", "priority")
+        for index, manager in enumerate(managers):
+            if manager.host in hosts:
+                continue
+            node = manager.host in site.nodes.hosts
+            yield Problem(
+                (*where, index, "host"),
+                f"{manager.host!r} is a GPU node, which jobs and drains take down"
+                if node
+                else f"{manager.host!r} is no host of site {site.site!r}",
+                did_you_mean(None if node else nearest(manager.host, hosts), f"use one of {listed(hosts)}")
+                if hosts
+                else "declare `controllers` or `login` hosts first",
+            )
+
+
+@check("fabric-partitions")
+def fabric_partitions(fleet: Fleet) -> Iterator[Problem]:
+    """A partition has a name and a key of its own; 0x7fff is the default partition, which is always there,
+    and 0x0000 is none (InfiniBand Architecture Specification, partitioning)."""
+    for path, site in fleet.onprem():
+        where = (*path, "fabric", "partitions")
+        partitions = site.fabric.partitions
+        yield from twice(where, [item.name for item in partitions], "partition", "name")
+        yield from twice(where, [item.pkey for item in partitions], "key", "pkey")
+        for index, item in enumerate(partitions):
+            if int(item.pkey, 16) in (0, _DEFAULT_PKEY):
+                yield Problem(
+                    (*where, index, "pkey"),
+                    f"{item.pkey} is no key for a partition of your own",
+                    "write one from 0x0001 to 0x7ffe",
+                )
+
+
+CHECKS = (
+    switch_names,
+    switch_uplinks,
+    switch_nodes,
+    fabric_rails,
+    fabric_settings,
+    subnet_managers,
+    fabric_partitions,
+)

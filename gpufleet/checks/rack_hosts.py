@@ -1,0 +1,187 @@
+"""People, drives and addresses of rack sites."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from datetime import timedelta
+
+from gpufleet.checks.rack_fabric import twice
+from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed, nearest
+from gpufleet.spec.models import OnPremSite
+
+_SYSTEM_ACCOUNTS = frozenset(
+    {"root", "daemon", "bin", "sys", "sync", "mail", "backup", "nobody", "sshd", "slurm", "munge", "mysql"}
+)
+
+
+def _hosts(site: OnPremSite) -> list[str]:
+    parts = (site.nodes, site.controllers, site.login)
+    return [host for part in parts if part is not None for host in part.hosts]
+
+
+@check("people-numbers")
+def people_numbers(fleet: Fleet) -> Iterator[Problem]:
+    """Files on shared storage belong to numbers: two people with one number read each other's data."""
+    for path, site in fleet.onprem():
+        users, groups = (*path, "users"), (*path, "groups")
+        yield from twice(users, [item.name for item in site.users], "user", "name")
+        yield from twice(users, [item.uid for item in site.users], "uid", "uid")
+        yield from twice(groups, [item.name for item in site.groups], "group", "name")
+        yield from twice(groups, [item.gid for item in site.groups], "gid", "gid")
+        taken = {item.gid: f"group {item.name!r}" for item in site.groups}
+        for index, user in enumerate(site.users):
+            gid = user.gid if user.gid is not None else user.uid
+            owner = taken.setdefault(gid, f"user {user.name!r}")
+            if owner != f"user {user.name!r}":
+                yield Problem(
+                    (*users, index, "uid" if user.gid is None else "gid"),
+                    f"the own group of {user.name!r} has number {gid}, which is that of {owner}",
+                    "give it a number of its own",
+                )
+
+
+@check("people-names")
+def people_names(fleet: Fleet) -> Iterator[Problem]:
+    """A person is no account of the system, is in groups and teams that exist, and has a key: nobody logs
+    in with a password."""
+    for path, site in fleet.onprem():
+        groups = [item.name for item in site.groups]
+        teams = [team.name for team in site.teams]
+        for index, group in enumerate(groups):
+            if group in _SYSTEM_ACCOUNTS or group in [user.name for user in site.users]:
+                yield Problem(
+                    (*path, "groups", index, "name"),
+                    f"group {group!r} is there already: systems and users have groups of their own names",
+                    "give it another name",
+                )
+        for index, user in enumerate(site.users):
+            where = (*path, "users", index)
+            if user.name in _SYSTEM_ACCOUNTS or user.name == site.ssh.user:
+                yield Problem(
+                    (*where, "name"),
+                    f"{user.name!r} is an account that the hosts have already",
+                    "give the person another name",
+                )
+            for place, name in enumerate(user.groups):
+                if name not in groups:
+                    yield Problem(
+                        (*where, "groups", place),
+                        f"user {user.name!r} is in group {name!r}, which site {site.site!r} has not",
+                        did_you_mean(nearest(name, groups), f"declare it, as {{ name: {name}, gid: 5000 }}"),
+                    )
+            for place, name in enumerate(user.teams):
+                if name not in teams:
+                    yield Problem(
+                        (*where, "teams", place),
+                        f"user {user.name!r} is in team {name!r}, which site {site.site!r} has not",
+                        did_you_mean(nearest(name, teams), "declare it under `teams` of the site"),
+                    )
+            if not user.ssh_keys:
+                yield Problem(
+                    (*where, "ssh_keys"),
+                    f"user {user.name!r} has no key, and cannot log in",
+                    "add a public key, as ~/.ssh/id_ed25519.pub has it",
+                    "warning",
+                    user.name,
+                )
+
+
+@check("nvme-cache")
+def nvme_cache(fleet: Fleet) -> Iterator[Problem]:
+    """The cache is a folder of the scratch file system; elsewhere it would fill the system's disk."""
+    for path, site in fleet.onprem():
+        nvme = site.local_nvme
+        if nvme is not None and nvme.cache is not None and not nvme.cache.startswith(f"{nvme.mount}/"):
+            yield Problem(
+                (*path, "local_nvme", "cache"),
+                f"cache {nvme.cache} is not below {nvme.mount}",
+                f"write '{nvme.mount}/cache'",
+            )
+
+
+@check("host-addresses")
+def host_addresses(fleet: Fleet) -> Iterator[Problem]:
+    """An address belongs to one host of the site, and lies in the site's network."""
+    for path, site in fleet.onprem():
+        hosts = _hosts(site)
+        seen: dict[str, str] = {}
+        for name, address in site.addresses.items():
+            where = (*path, "addresses", name)
+            if name not in hosts:
+                yield Problem(
+                    where,
+                    f"{name!r} has an address and is no host of site {site.site!r}",
+                    did_you_mean(nearest(name, hosts), f"use one of {listed(hosts)}"),
+                )
+            other = seen.setdefault(address, name)
+            if other != name:
+                yield Problem(where, f"{address} is the address of {other!r} too", "give each its own")
+            if site.network is not None and not _within(address, site.network):
+                yield Problem(
+                    where,
+                    f"{address} of {name!r} is not in the site's network {site.network}",
+                    "correct the address or `network`",
+                    "warning",
+                )
+
+
+def _within(address: str, network: str) -> bool:
+    """Whether an address lies in a network; what is no address or no network is for other checks."""
+    try:
+        return ipaddress.ip_address(address) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return True
+
+
+@check("host-fingerprints")
+def host_fingerprints(fleet: Fleet) -> Iterator[Problem]:
+    """A fingerprint belongs to a host of the site, and to one alone: hosts with one key were cloned with
+    it, and each can pass for the others."""
+    for path, site in fleet.onprem():
+        hosts = _hosts(site)
+        seen: dict[str, str] = {}
+        for name, value in site.ssh.fingerprints.items():
+            where = (*path, "ssh", "fingerprints", name)
+            if name not in hosts:
+                yield Problem(
+                    where,
+                    f"{name!r} has a fingerprint and is no host of site {site.site!r}",
+                    did_you_mean(nearest(name, hosts), f"use one of {listed(hosts)}"),
+                )
+            other = seen.setdefault(value, name)
+            if other != name:
+                yield Problem(
+                    where,
+                    f"{name!r} and {other!r} have one host key",
+                    "make new keys on one of them (ssh-keygen -A, after removing the old ones)",
+                )
+
+
+@check("reboot-settings")
+def reboot_settings(fleet: Fleet) -> Iterator[Problem]:
+    """A share above 100% is more nodes than there are. A run that waits hours for one node holds up the
+    others; within a minute no server is through its firmware (bounds of our own choice)."""
+    for path, site in fleet.onprem():
+        if site.reboot.batch.value > 100:
+            yield Problem(
+                (*path, "reboot", "batch"),
+                f"{site.reboot.batch} of the nodes at once is more than there are",
+                "write 100% or less",
+            )
+        if not timedelta(minutes=1) <= site.reboot.timeout.delta <= timedelta(hours=2):
+            yield Problem(
+                (*path, "reboot", "timeout"),
+                f"a reboot that takes {site.reboot.timeout} is not waited for",
+                "write 1 min to 2 h",
+            )
+
+
+CHECKS = (
+    people_numbers,
+    people_names,
+    nvme_cache,
+    host_addresses,
+    host_fingerprints,
+    reboot_settings,
+)

@@ -1,0 +1,104 @@
+"""Slurm of rack sites: partitions, QOS, and teams that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.checks.rack_fabric import twice
+from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed, nearest
+
+_TEAM_QOS = ("low", "normal", "high")
+
+
+@check("slurm-unused")
+def slurm_unused(fleet: Fleet) -> Iterator[Problem]:
+    """Settings of a scheduler that a site does not run would be read by nobody."""
+    for path, site in fleet.onprem():
+        if site.scheduler != "slurm" and "slurm" in site.model_fields_set:
+            yield Problem(
+                (*path, "slurm"),
+                f"site {site.site!r} has settings of Slurm and runs {site.scheduler}",
+                "remove them, or write 'scheduler: slurm'",
+                value=site.scheduler,
+            )
+
+
+@check("slurm-partitions")
+def slurm_partitions(fleet: Fleet) -> Iterator[Problem]:
+    """A partition holds GPU nodes of its site, one is the default, and its teams exist: slurmctld refuses
+    to start over a node that it does not know (slurm.conf(5))."""
+    for path, site in fleet.onprem():
+        partitions = site.slurm.partitions
+        where = (*path, "slurm", "partitions")
+        yield from twice(where, [item.name for item in partitions], "partition", "name")
+        defaults = [index for index, item in enumerate(partitions) if item.default]
+        for index in defaults[1:]:
+            yield Problem(
+                (*where, index, "default"),
+                f"partition {partitions[index].name!r} is a second default beside"
+                f" {partitions[defaults[0]].name!r}",
+                "keep one",
+            )
+        teams = [team.name for team in site.teams]
+        for index, item in enumerate(partitions):
+            strange = [
+                host for host in (item.nodes.hosts if item.nodes else ()) if host not in site.nodes.hosts
+            ]
+            if strange:
+                yield Problem(
+                    (*where, index, "nodes"),
+                    f"partition {item.name!r} has {len(strange)} nodes that are no GPU nodes of site"
+                    f" {site.site!r} ({listed(strange, 3)})",
+                    f"name nodes of {site.nodes.text}",
+                )
+            for place, team in enumerate(item.teams):
+                if team not in teams:
+                    guess = did_you_mean(nearest(team, teams), f"use one of {listed(teams)}")
+                    yield Problem(
+                        (*where, index, "teams", place),
+                        f"partition {item.name!r} is for team {team!r}, which site {site.site!r} has not",
+                        guess if teams else "declare it under `teams` of the site",
+                    )
+
+
+@check("slurm-qos")
+def slurm_qos(fleet: Fleet) -> Iterator[Problem]:
+    """A QOS preempts others that exist, and two never each other: their jobs would take turns in killing
+    each other."""
+    for path, site in fleet.onprem():
+        where = (*path, "slurm", "qos")
+        declared = {item.name: set(item.preempts) for item in site.slurm.qos}
+        yield from twice(where, [item.name for item in site.slurm.qos], "QOS", "name")
+        known = {*_TEAM_QOS, *declared}
+        for index, item in enumerate(site.slurm.qos):
+            for place, name in enumerate(item.preempts):
+                spot = (*where, index, "preempts", place)
+                if name not in known:
+                    guess = did_you_mean(nearest(name, known), f"use one of {listed(sorted(known))}")
+                    yield Problem(spot, f"QOS {item.name!r} preempts {name!r}, which is none", guess)
+                elif item.name == name or item.name in _reached(name, declared):
+                    yield Problem(
+                        spot,
+                        f"QOS {item.name!r} preempts {name!r}, and in the end itself",
+                        "let one of them preempt the other, never both",
+                    )
+            if item.preempts and site.slurm.preemption == "none":
+                yield Problem(
+                    (*where, index, "preempts"),
+                    f"QOS {item.name!r} preempts others, and preemption is off",
+                    "write 'preemption: requeue', or remove it",
+                    "warning",
+                )
+
+
+def _reached(start: str, declared: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    todo = {start}
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        todo |= declared.get(name, set()) - found
+    return found
+
+
+CHECKS = (slurm_unused, slurm_partitions, slurm_qos)

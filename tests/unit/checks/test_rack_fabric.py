@@ -1,0 +1,142 @@
+"""The compute fabric of rack sites."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.fleets import Judge
+
+FABRIC = "onprem.0.fabric"
+RAILS = [f"mlx5_{number}" for number in range(8)]
+LEAVES = [
+    {"name": f"leaf{rail}", "rail": rail, "nodes": "dgx[001-008]", "uplinks": ["spine0"]} for rail in range(8)
+]
+SPINE = {"name": "spine0", "tier": "spine", "guid": "0x0002c903000e0b72"}
+MANAGER = {"host": "ctl01", "priority": 15}
+
+
+def test_a_rail_optimized_fabric_with_a_manager_has_no_finding(judge: Judge) -> None:
+    said = judge(
+        {
+            f"{FABRIC}.rails": RAILS,
+            f"{FABRIC}.switches": [*LEAVES, SPINE],
+            f"{FABRIC}.subnet_managers": [MANAGER, {"host": "login01", "priority": 1}],
+            f"{FABRIC}.partitions": [{"name": "storage", "pkey": "0x0001"}],
+            f"{FABRIC}.ipoib": True,
+        }
+    )
+    assert said.rules == set()
+
+
+def test_two_switches_of_one_name_or_guid_are_refused(judge: Judge) -> None:
+    spines = [SPINE, {**SPINE, "name": "spine1"}, {"name": "spine0", "tier": "spine"}]
+    said = judge({f"{FABRIC}.switches": spines})
+    fields = [finding.field for finding in said.of("switch-names")]
+    assert fields == ["onprem[0].fabric.switches[1].guid", "onprem[0].fabric.switches[2].name"]
+
+
+def test_an_uplink_to_an_unknown_switch_names_the_nearest(judge: Judge) -> None:
+    switches = [{**LEAVES[0], "uplinks": ["spin0"]}, SPINE]
+    finding = judge({f"{FABRIC}.switches": switches}).only("switch-uplinks")
+    assert finding.field == "onprem[0].fabric.switches[0].uplinks[0]"
+    assert "'spine0'" in finding.remedy
+
+
+def test_an_uplink_to_the_same_tier_is_refused(judge: Judge) -> None:
+    switches = [{**LEAVES[0], "uplinks": ["leaf1"]}, {**LEAVES[1], "uplinks": []}]
+    assert "leaf 'leaf0' has an uplink to leaf 'leaf1'" in (
+        judge({f"{FABRIC}.switches": switches}).only("switch-uplinks").message
+    )
+
+
+@pytest.mark.parametrize(
+    ("switches", "says"),
+    [
+        ([{"name": "leaf0", "nodes": "gpu[001-002]"}], "no GPU nodes of site"),
+        ([{**SPINE, "nodes": "dgx001"}], "spine 'spine0' has nodes"),
+        (
+            [
+                {"name": "a", "rail": 0, "nodes": "dgx[001-002]"},
+                {"name": "b", "rail": 0, "nodes": "dgx[002-003]"},
+            ],
+            "on rail 0 of leaf 'a' already (dgx002)",
+        ),
+        ([{"name": f"l{n}", "nodes": "dgx001"} for n in range(9)], "below more than 8 leaves"),
+    ],
+)
+def test_nodes_below_switches_are_the_sites_own_and_once_a_rail(
+    judge: Judge, switches: list[dict[str, Any]], says: str
+) -> None:
+    assert says in judge({f"{FABRIC}.switches": switches}).only("switch-nodes").message
+
+
+def test_rails_are_as_many_as_the_adapters_and_interfaces_as_the_rails(judge: Judge) -> None:
+    finding = judge({f"{FABRIC}.rails": RAILS[:4]}).only("fabric-rails", "warning")
+    assert finding.message == "4 rails, and dgx-h100 has 8 compute adapters"
+    roce = {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.rails": RAILS}
+    said = judge(roce | {f"{FABRIC}.interfaces": ["eth0"]})
+    assert said.only("fabric-rails").message == "1 interfaces for 8 rails"
+    assert judge({f"{FABRIC}.rails": ["mlx5_0"] * 8}).only("fabric-rails").message == "mlx5_0 is two rails"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({f"{FABRIC}.roce": {"dscp": 30}}, "onprem[0].fabric.roce"),
+        (
+            {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.ipoib": True},
+            "onprem[0].fabric.ipoib",
+        ),
+        (
+            {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.subnet_managers": [MANAGER]},
+            "onprem[0].fabric.subnet_managers",
+        ),
+    ],
+)
+def test_settings_of_the_other_kind_are_refused(judge: Judge, changes: dict[str, Any], field: str) -> None:
+    assert judge(changes).only("fabric-settings").field == field
+
+
+@pytest.mark.parametrize(
+    ("managers", "says"),
+    [
+        ([{"host": "dgx001", "priority": 1}], "is a GPU node"),
+        ([{"host": "ctl09", "priority": 1}], "is no host of site 'dc1'"),
+        ([MANAGER, {"host": "login01", "priority": 15}], "priority 15 is declared twice"),
+        ([MANAGER, {"host": "ctl01", "priority": 1}], "subnet manager ctl01 is declared twice"),
+    ],
+)
+def test_subnet_managers_run_on_hosts_that_stay_and_differ_in_priority(
+    judge: Judge, managers: list[dict[str, Any]], says: str
+) -> None:
+    assert says in judge({f"{FABRIC}.subnet_managers": managers}).only("subnet-managers").message
+
+
+@pytest.mark.parametrize("pkey", ["0x7fff", "0x0000"])
+def test_a_partition_has_a_key_of_its_own(judge: Judge, pkey: str) -> None:
+    said = judge({f"{FABRIC}.partitions": [{"name": "a", "pkey": pkey}]})
+    assert said.only("fabric-partitions").field == "onprem[0].fabric.partitions[0].pkey"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("switches", [{**SPINE, "guid": "0002c903000e0b72"}]),
+        ("partitions", [{"name": "a", "pkey": "0x8001"}]),
+        ("subnet_managers", [{"host": "ctl01", "priority": 16}]),
+        ("roce", {"priority": 0}),
+        ("roce", {"mtu": 100}),
+        ("rails", ["mlx5 0"]),
+    ],
+)
+def test_a_value_out_of_its_bounds_is_found_when_the_file_is_read(
+    judge: Judge, field: str, value: Any
+) -> None:
+    from gpufleet.errors import SpecError
+
+    with pytest.raises(SpecError) as refused:
+        judge({f"{FABRIC}.{field}": value})
+    assert all(finding.remedy for finding in refused.value.findings)
+    assert any(f"fabric.{field}" in finding.field for finding in refused.value.findings)

@@ -1,0 +1,125 @@
+"""People, drives and addresses of rack sites."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.fleets import Judge
+
+SITE = "onprem.0"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHJ1c3QgaXMgbm90IGEga2V5IGJ1dCBhIHRleHQu ada@example.com"
+ADA = {"name": "ada", "uid": 2001, "ssh_keys": [KEY]}
+PRINT = "SHA256:" + "a" * 43
+
+
+def test_people_drives_and_addresses_that_fit_pass(judge: Judge) -> None:
+    said = judge(
+        {
+            f"{SITE}.teams": [{"name": "research", "gpus": 8}],
+            f"{SITE}.groups": [{"name": "vision", "gid": 3001}],
+            f"{SITE}.users": [
+                ADA | {"groups": ["vision"], "teams": ["research"], "sudo": True},
+                {"name": "bob", "uid": 2002, "gid": 4002, "ssh_keys": [KEY]},
+            ],
+            f"{SITE}.local_nvme": {"mount": "/raid", "cache": "/raid/cache", "drives": 8},
+            f"{SITE}.time_servers": ["ntp1.example.com", "10.60.0.1"],
+            f"{SITE}.package_mirror": "http://mirror.example.com/rack",
+            f"{SITE}.addresses": {"ctl01": "10.60.0.11"},
+            f"{SITE}.ssh": {"fingerprints": {"ctl01": PRINT}},
+            f"{SITE}.reboot": {"batch": "10%", "timeout": "30 min"},
+        }
+    )
+    assert said.rules == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"users": [ADA, ADA | {"name": "eve"}]}, "users[1].uid"),
+        ({"users": [ADA, ADA | {"uid": 2002}]}, "users[1].name"),
+        ({"users": [ADA], "groups": [{"name": "x", "gid": 2001}]}, "users[0].uid"),
+        ({"users": [ADA, ADA | {"name": "eve", "uid": 2002, "gid": 2001}]}, "users[1].gid"),
+        ({"groups": [{"name": "x", "gid": 3001}, {"name": "y", "gid": 3001}]}, "groups[1].gid"),
+    ],
+)
+def test_a_number_that_two_people_would_share_is_refused(
+    judge: Judge, changes: dict[str, Any], field: str
+) -> None:
+    said = judge({f"{SITE}.{key}": value for key, value in changes.items()})
+    assert f"onprem[0].{field}" in [finding.field for finding in said.of("people-numbers")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"users": [ADA | {"name": "root"}]}, "users[0].name"),
+        ({"users": [ADA | {"name": "ubuntu"}]}, "users[0].name"),
+        (
+            {"users": [ADA | {"groups": ["vison"]}], "groups": [{"name": "vision", "gid": 3001}]},
+            "users[0].groups[0]",
+        ),
+        ({"users": [ADA | {"teams": ["nobody"]}]}, "users[0].teams[0]"),
+        ({"groups": [{"name": "slurm", "gid": 3001}]}, "groups[0].name"),
+        ({"users": [ADA], "groups": [{"name": "ada", "gid": 3001}]}, "groups[0].name"),
+    ],
+)
+def test_names_that_are_taken_or_unknown_are_refused(
+    judge: Judge, changes: dict[str, Any], field: str
+) -> None:
+    said = judge({f"{SITE}.{key}": value for key, value in changes.items()})
+    assert said.only("people-names").field == f"onprem[0].{field}"
+
+
+def test_a_person_without_a_key_is_told_of(judge: Judge) -> None:
+    finding = judge({f"{SITE}.users": [{"name": "ada", "uid": 2001}]}).only("people-names", "warning")
+    assert finding.value == "ada"
+
+
+@pytest.mark.parametrize("key", ["AAAAC3", "ssh-ed25519 AAAA\nssh-rsa BBBB", "ssh-dss AAAAB3NzaC1kc3M x"])
+def test_what_is_no_public_key_is_refused_when_the_file_is_read(judge: Judge, key: str) -> None:
+    from gpufleet.errors import SpecError
+
+    with pytest.raises(SpecError):
+        judge({f"{SITE}.users": [ADA | {"ssh_keys": [key]}]})
+
+
+def test_a_cache_beside_the_scratch_file_system_is_refused(judge: Judge) -> None:
+    said = judge({f"{SITE}.local_nvme": {"mount": "/raid", "cache": "/cache"}})
+    assert said.only("nvme-cache").remedy == "write '/raid/cache'"
+
+
+@pytest.mark.parametrize(("mount", "rule"), [("/etc", "mount-reserved"), ("/raid/", "mount-path")])
+def test_the_scratch_mount_is_judged_as_all_mounts_are(judge: Judge, mount: str, rule: str) -> None:
+    assert judge({f"{SITE}.local_nvme": {"mount": mount}}).only(rule).field == "onprem[0].local_nvme.mount"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "says", "severity"),
+    [
+        ({"ctl9": "10.60.0.11"}, "is no host of site", "error"),
+        ({"ctl01": "10.60.0.11", "login01": "10.60.0.11"}, "is the address of 'ctl01' too", "error"),
+        ({"ctl01": "192.168.7.1"}, "is not in the site's network", "warning"),
+    ],
+)
+def test_an_address_belongs_to_one_host_of_the_site(
+    judge: Judge, addresses: dict[str, str], says: str, severity: str
+) -> None:
+    assert says in judge({f"{SITE}.addresses": addresses}).only("host-addresses", severity).message
+
+
+@pytest.mark.parametrize(
+    ("prints", "says"),
+    [({"ctl9": PRINT}, "is no host"), ({"ctl01": PRINT, "login01": PRINT}, "have one host key")],
+)
+def test_a_host_key_belongs_to_one_host_of_the_site(judge: Judge, prints: dict[str, str], says: str) -> None:
+    assert says in judge({f"{SITE}.ssh": {"fingerprints": prints}}).only("host-fingerprints").message
+
+
+@pytest.mark.parametrize(
+    ("reboot", "field"),
+    [({"batch": "101%"}, "batch"), ({"timeout": "3 h"}, "timeout"), ({"timeout": "30 s"}, "timeout")],
+)
+def test_a_reboot_that_makes_no_sense_is_refused(judge: Judge, reboot: dict[str, str], field: str) -> None:
+    assert judge({f"{SITE}.reboot": reboot}).only("reboot-settings").field == f"onprem[0].reboot.{field}"

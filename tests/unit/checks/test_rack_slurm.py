@@ -1,0 +1,74 @@
+"""Slurm of rack sites."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.fleets import Judge
+
+SLURM = "onprem.0.slurm"
+
+
+def test_partitions_and_qos_that_fit_their_site_pass(judge: Judge) -> None:
+    said = judge(
+        {
+            "onprem.0.teams": [{"name": "research", "gpus": 8}],
+            SLURM: {
+                "partitions": [
+                    {"name": "long", "nodes": "dgx[001-004]", "max_time": "7 d", "teams": ["research"]},
+                    {"name": "short", "default": True, "max_time": "4 h"},
+                ],
+                "qos": [{"name": "urgent", "priority": 5000, "preempts": ["low", "normal"]}],
+            },
+        }
+    )
+    assert said.rules == set()
+
+
+@pytest.mark.parametrize(
+    ("partitions", "field", "says"),
+    [
+        ([{"name": "a", "nodes": "gpu001"}], "[0].nodes", "no GPU nodes of site 'dc1' (gpu001)"),
+        ([{"name": "a", "nodes": "ctl01"}], "[0].nodes", "no GPU nodes"),
+        ([{"name": "a"}, {"name": "a"}], "[1].name", "partition a is declared twice"),
+        (
+            [{"name": "a", "default": True}, {"name": "b", "default": True}],
+            "[1].default",
+            "second default beside 'a'",
+        ),
+        ([{"name": "a", "teams": ["nobody"]}], "[0].teams[0]", "team 'nobody'"),
+    ],
+)
+def test_a_partition_that_slurm_would_refuse_is_found(
+    judge: Judge, partitions: list[dict[str, Any]], field: str, says: str
+) -> None:
+    finding = judge({SLURM: {"partitions": partitions}}).only("slurm-partitions")
+    assert finding.field == f"onprem[0].slurm.partitions{field}"
+    assert says in finding.message
+    assert finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("qos", "says"),
+    [
+        ([{"name": "a", "preempts": ["b"]}, {"name": "b", "preempts": ["a"]}], "in the end itself"),
+        ([{"name": "a", "preempts": ["a"]}], "in the end itself"),
+        ([{"name": "a", "preempts": ["urgnt"]}], "which is none"),
+        ([{"name": "a"}, {"name": "a"}], "declared twice"),
+    ],
+)
+def test_a_qos_never_preempts_itself_or_nothing(judge: Judge, qos: list[dict[str, Any]], says: str) -> None:
+    assert says in judge({SLURM: {"qos": qos}}).of("slurm-qos")[0].message
+
+
+def test_preemption_that_is_off_is_told(judge: Judge) -> None:
+    said = judge({SLURM: {"preemption": "none", "qos": [{"name": "a", "preempts": ["low"]}]}})
+    assert said.only("slurm-qos", "warning").field == "onprem[0].slurm.qos[0].preempts"
+
+
+def test_settings_of_slurm_on_a_kubernetes_site_are_refused(judge: Judge) -> None:
+    said = judge({"onprem.0.scheduler": "kubernetes", SLURM: {"preemption": "cancel"}})
+    assert said.only("slurm-unused").field == "onprem[0].slurm"
+    assert "slurm-unused" not in judge({"onprem.0.scheduler": "kubernetes"}).rules
