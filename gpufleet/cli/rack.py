@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from gpufleet.onprem.rack import HostStatus, Rack, RackSite
 
 app = new_app(
-    help="A rack in a box: the hosts of a rack site as containers of this machine, on a network of their own.",
+    help="A rack in a box: the hosts of a rack site as containers of this machine, on a network apart.",
     no_args_is_help=True,
 )
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 Environment = Annotated[
     str | None,
     typer.Argument(
-        help="An environment or the path of a fleet file; without it, 2 controllers, a login host, 4 GPU nodes."
+        help="An environment or the path of a fleet file; default: 2 controllers, a login host, 4 GPU nodes."
     ),
 ]
 Site = Annotated[str | None, typer.Option("--site", help="Which rack site of it; default: the first.")]

@@ -40,7 +40,18 @@ class Keys:
         """Makes all keys; the private ones are readable by their owner only."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in (self.login, *(self.host(host.name) for host in site.hosts)):
-            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.name, "-f", path]
+            command: list[str | Path] = [
+                "ssh-keygen",
+                "-q",
+                "-t",
+                "ed25519",
+                "-N",
+                "",
+                "-C",
+                path.name,
+                "-f",
+                path,
+            ]
             run(command, what="making ssh keys")
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from gpufleet.files import write_atomically
 from gpufleet.onprem.rack.model import RackSite
 
-
 # A loaded machine takes its time; a host that boots at all is far quicker.
 BOOT_S = 120.0
 

@@ -111,7 +111,8 @@ def _addresses(network: str, count: int) -> list[str]:
         ) from None
     if parsed.num_addresses < _FIRST + count + 1:
         raise InputError(
-            f"network {network} has {parsed.num_addresses} addresses, too few for {count} hosts from .{_FIRST} on",
+            f"network {network} has {parsed.num_addresses} addresses: too few for {count} hosts "
+            f"that begin at {parsed.network_address + _FIRST}",
             remedy=f"give the site a network such as {DEFAULT_NETWORK}",
         )
     return [str(parsed[_FIRST + index]) for index in range(count)]

@@ -134,7 +134,13 @@ def _sign(folder: Path, releases: list[str]) -> None:
             )
             for release in releases:
                 path = folder / release
-                command = [*gpg, "--clearsign", "--output", path / "InRelease", path / "Release"]
+                command: list[str | Path] = [
+                    *gpg,
+                    "--clearsign",
+                    "--output",
+                    path / "InRelease",
+                    path / "Release",
+                ]
                 run(command, what="signing the repository", env=home)
             run([*gpg, "--output", folder / KEY, "--export"], what="exporting the key", env=home)
         finally:

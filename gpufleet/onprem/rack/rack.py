@@ -25,7 +25,6 @@ from gpufleet.onprem.rack.layout import BOOT_S, Layout, Record, kill, supervisor
 from gpufleet.onprem.rack.model import RackSite
 from gpufleet.onprem.rack.packages import repository
 
-
 _PACKAGES = str(Path(__file__).resolve().parents[3])
 # Short, since sockets are in it, and not below /run, over which a rack mounts its own.
 _RUNTIME = "/var/tmp/gpufleet-rack-"  # noqa: S108 - made with a random name, for its owner alone
@@ -82,14 +81,18 @@ class Rack:
 
     def stop(self, *hosts: str, force: bool = False) -> None:
         """Powers hosts off (default: all); with `force`, as a power cut does."""
+        self.forget_connections()
         self.ask("stop", hosts=self._names(hosts), force=force)
 
     def seal(self, name: str) -> None:
         """Keeps the state of all hosts under `name`: they are powered off and booted again for it."""
+        self.forget_connections()
         self.ask("seal", name=name)
 
     def restore(self, *hosts: str, name: str = "identity") -> None:
         """Hosts (default: all) as they were at `seal(name)`; without a name, as at their first boot."""
+        self.forget_connections()
+        remove_tree(self.facts)
         self.ask("restore", name=name, hosts=self._names(hosts))
 
     def repository(self, *, on: bool) -> None:
@@ -100,6 +103,15 @@ class Rack:
         """Pulls the network cable out of a host, or puts it back."""
         self.ask("cable", host=self.site.host(host).name, plugged=plugged)
 
+    def forget_connections(self) -> None:
+        """Ends the ssh connections that Ansible keeps: one to a host that is gone would hang."""
+        _end_connections(self.record)
+
+    @property
+    def facts(self) -> Path:
+        """Where Ansible keeps what it knows of the hosts."""
+        return self.layout.root / "facts"
+
     def environment(self) -> dict[str, str]:
         """What Ansible must find in its environment to reach this rack and no other.
 
@@ -109,7 +121,7 @@ class Rack:
         return {
             "ANSIBLE_SSH_COMMON_ARGS": f"-F {self.record.ssh_config}",
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.record.control_paths),
-            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self.layout.root / "facts"),
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self.facts),
         }
 
     def ssh_command(self, host: str, *words: str) -> list[str]:
@@ -218,9 +230,8 @@ def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, say: 
 def _launch(layout: Layout, record: Record) -> Rack:
     for group in record.cgroups:
         cgroups.make(Path(group))
-    unshare = (
-        "unshare --mount --propagation=private --net --pid --fork --kill-child=KILL --mount-proc".split()
-    )
+    namespaces = ("--mount", "--propagation=private", "--net", "--pid", "--mount-proc")
+    unshare = ["unshare", *namespaces, "--fork", "--kill-child=KILL"]
     supervisor = [sys.executable, "-m", "gpufleet.onprem.rack.supervisor", str(layout.root), record.id]
     command = ["sh", "-ec", _START, "sh", str(layout.pid), *record.cgroups, "--", *unshare, *supervisor]
     with layout.log.open("ab") as log:

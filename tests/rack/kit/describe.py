@@ -141,12 +141,13 @@ def gpu(host: str, index: int, model: str) -> dict:
 def hca(host: str, index: int, gbps: int | None, ethernet: bool) -> dict:
     """One adapter with its port up, at the system's rate."""
     layer = "Ethernet" if ethernet else "InfiniBand"
+    slot = int(HCA_BUSES[index % 8], 16)
     guid = 0xA088C20300000000 | uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}.hca{index}").int & 0xFFFFFFF0
     return {
         "name": f"mlx5_{index}",
         "present": True,
         "bus_id": f"0000:{HCA_BUSES[index % 8]}:{index // 8:02x}.0",
-        "netdev": f"{'ens' if ethernet else 'ibp'}{int(HCA_BUSES[index % 8], 16)}{'f0np0' if ethernet else 's0'}",
+        "netdev": f"ens{slot}f0np0" if ethernet else f"ibp{slot}s0",
         "guid": f"0x{guid:016x}",
         "description": f"{host} mlx5_{index}",
         "device_id": "1021",

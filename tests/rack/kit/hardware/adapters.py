@@ -85,9 +85,8 @@ def mst(arguments):
         loaded = hardware.setting("mst")
         print(f"MST modules:\n------------\n    MST PCI module is {'' if loaded else 'not '}loaded\n")
         print("PCI devices:\n------------")
-        print(
-            "DEVICE_TYPE             MST                           PCI       RDMA            NET             NUMA"
-        )
+        heads = ("DEVICE_TYPE", "MST", "PCI", "RDMA", "NET", "NUMA")
+        print("{:<23} {:<29} {:<9} {:<15} {:<15} {}".format(*heads))
         for hca in adapters():
             device = mst_name(hca) if loaded else "NA"
             bus = hca["bus_id"].removeprefix("0000:")

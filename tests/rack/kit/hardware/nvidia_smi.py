@@ -44,8 +44,10 @@ def main(arguments):
         return list_gpus(state, chosen)
     if "-q" in options or "--query" in options:
         stop_at_lost(state, chosen)
+        if "-x" not in options and "--xml-format" not in options:
+            fail(255, "this stand-in prints the whole log as XML only: nvidia-smi -q -x", sys.stderr)
         sys.stdout.write(smi_xml.document(state, chosen, cuda(driver)))
-        return 0 if "-x" in options or "--xml-format" in options else 0
+        return 0
     if change(state, chosen, options):
         return 0
     if arguments and arguments[0] in ("-h", "--help", "--version"):
@@ -115,8 +117,7 @@ def query(verb, state, chosen, options):
     if "noheader" not in style:
         units = rows[0] if rows else [("", "")] * len(names)
         heads = zip(names, units, strict=True)
-        plain = "nounits" in style
-        print(", ".join(f"{n} [{u}]" if u and (plain or True) else n for n, (_, u) in heads))
+        print(", ".join(f"{name} [{unit}]" if unit else name for name, (_, unit) in heads))
     for row in rows:
         print(", ".join(v if "nounits" in style or not u else f"{v} {u}" for v, u in row))
     return 0

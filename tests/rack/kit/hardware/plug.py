@@ -63,6 +63,8 @@ def apply_firmware(found):
 def main():
     here = hardware.KERNEL
     here.mkdir(exist_ok=True)
+    # As with nvidia-modprobe, anybody may make the kernel load what is installed.
+    here.chmod(0o777)
     (here / "module").mkdir(exist_ok=True)
     with hardware.changing() as found:
         apply_firmware(found)

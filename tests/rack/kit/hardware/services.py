@@ -1,13 +1,11 @@
 """The vendor's daemons: nv-fabricmanager, nvidia-persistenced, nv-hostengine and the DCGM exporter."""
 
 import http.server
-import json
 import signal
 import sys
 import time
 from pathlib import Path
 
-import smi_fields
 import state as hardware
 
 FABRIC_LOG = Path("/var/log/fabricmanager.log")
@@ -47,7 +45,8 @@ def fabric_manager(version):
         return 1
     log(f"[INFO] [tid 1] Fabric Manager version is : {version}")
     log(
-        "[INFO] [tid 1] Successfully configured all the available GPUs and NVSwitches to route NVLink traffic."
+        "[INFO] [tid 1] Successfully configured all the available GPUs and NVSwitches to route NVLink "
+        "traffic."
     )
     hardware.change_setting("fabric_manager", True)
     wait()

@@ -156,7 +156,7 @@ def _ecc(ecc):
     return (
         values
         if ecc["mode"] == "Enabled"
-        else {name: NOT_SUPPORTED for name in values}
+        else dict.fromkeys(values, NOT_SUPPORTED)
         | {
             "ecc.mode.current": ecc["mode"],
             "ecc.mode.pending": ecc["mode_next"],

@@ -56,13 +56,20 @@ def setting(name, default=None):
 def change_setting(name, value):
     """Changes a setting until the next reboot."""
     KERNEL.mkdir(exist_ok=True)
-    with (KERNEL / ".lock").open("w") as lock:
+    with open(KERNEL / ".lock", "w", opener=_anybodys) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = KERNEL / "settings.json"
         values = json.loads(path.read_text()) if path.exists() else {}
         values[name] = value
         path.with_suffix(".new").write_text(json.dumps(values))
         path.with_suffix(".new").replace(path)
+
+
+def _anybodys(path, flags):
+    descriptor = os.open(path, flags, 0o666)
+    with contextlib.suppress(PermissionError):
+        os.fchmod(descriptor, 0o666)
+    return descriptor
 
 
 def installed_module(name):

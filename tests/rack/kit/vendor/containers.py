@@ -20,7 +20,8 @@ case "$1 $2" in
   nvidia-smi -L >/dev/null || {{ echo 'ERRO[0000] failed to initialize NVML' >&2; exit 1; }}
   {{ echo 'cdiVersion: 0.5.0'; echo 'kind: nvidia.com/gpu'; echo 'devices:'
     for number in $(nvidia-smi --query-gpu=index --format=csv,noheader); do
-      printf -- '- name: "%s"\\n  containerEdits:\\n    deviceNodes:\\n    - path: /dev/nvidia%s\\n' "$number" "$number"
+      printf -- '- name: "%s"\\n  containerEdits:\\n    deviceNodes:\\n' "$number"
+      printf -- '    - path: /dev/nvidia%s\\n' "$number"
     done; }} >"$out"
   exit 0 ;;
 "cdi list") nvidia-smi --query-gpu=index --format=csv,noheader | sed 's|^|nvidia.com/gpu=|'; exit 0 ;;
@@ -59,9 +60,7 @@ def packages() -> Iterator[Package]:
         yield Package(
             "nvidia-container-toolkit-base",
             version,
-            files={
-                "etc/nvidia-container-runtime/config.toml": "disable-require = false\n[nvidia-container-cli]\n"
-            },
+            files={"etc/nvidia-container-runtime/config.toml": "[nvidia-container-cli]\n"},
             tools={"usr/bin/nvidia-ctk": CTK.format(version=short)},
         )
         depends = f"nvidia-container-toolkit-base {same}, libnvidia-container-tools {same}"

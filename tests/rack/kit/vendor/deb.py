@@ -84,9 +84,8 @@ def _scripts(package: Package) -> dict[str, str]:
         if package.enabled:
             start += f"systemctl enable {names} >/dev/null 2>&1 || true\n"
             start += f"if [ -d /run/systemd/system ]; then systemctl restart {names} || true; fi\n"
-        scripts["prerm"] = (
-            f'{head}if [ "$1" = remove ] && [ -d /run/systemd/system ]; then systemctl stop {names} || true; fi\n'
-        )
+        gone = '[ "$1" = remove ] && [ -d /run/systemd/system ]'
+        scripts["prerm"] = f"{head}if {gone}; then systemctl stop {names} || true; fi\n"
         scripts["postrm"] = f"{head}if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi\n"
     if start or package.postinst:
         body = f'if [ "$1" = configure ]; then\n{package.postinst}{start}:\nfi\n'

@@ -1,0 +1,114 @@
+"""Changes what is plugged into a host of a rack while it runs: faults, and mending them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+KIT = Path(__file__).resolve().parent / "kit"
+sys.path.insert(0, str(KIT / "hardware"))
+
+import sysfs  # noqa: E402 - the kit's own, which hosts have too
+
+
+class Hardware:
+    """The hardware of one host. Every change is seen at once by what runs there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[dict[str, Any]]:
+        """The description in tests/rack/kit/describe.py's terms, to be changed in place."""
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            state = self.state()
+            yield state
+            self._store(state)
+
+    def state(self) -> dict[str, Any]:
+        """What is plugged in now."""
+        return json.loads((self.folder / "state.json").read_text())
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Plugs in again what `state()` once said."""
+        (self.folder / "clock.env").unlink(missing_ok=True)
+        self._store(state)
+
+    def remove_gpu(self, index: int) -> None:
+        """A GPU is not on the bus any more; the driver finds one less."""
+        with self.changing() as state:
+            state["gpus"][index]["present"] = False
+
+    def xid(self, number: int, gpu: int = 0, text: str = "") -> None:
+        """The driver logs an Xid; 79 makes it lose the GPU."""
+        with self.changing() as state:
+            hit = state["gpus"][gpu]
+            hit["last_xid"] = number
+            said = text or {79: "GPU has fallen off the bus.", 48: "DBE (double bit error)"}.get(number, "")
+            bus = hit["bus_id"].rpartition(".")[0]
+            line = f"NVRM: Xid (PCI:{bus}): {number}, pid='<unknown>', name=<unknown>, {said}"
+            state["kernel_log"].append({"time": time.time(), "text": line})
+            if number == 79:
+                hit["lost"] = True
+                hit["recovery_action"] = "Node Reboot"
+
+    def ecc(self, gpu: int = 0, *, kind: str = "dram_uncorrected", count: int = 1) -> None:
+        """The GPU's memory has errors: `dram_` or `sram_`, `corrected` or `uncorrected`."""
+        with self.changing() as state:
+            for when in ("volatile", "aggregate"):
+                state["gpus"][gpu]["ecc"][when][kind] += count
+
+    def remap(self, gpu: int = 0, **rows: Any) -> None:
+        """Rows of memory are remapped: `correctable`, `uncorrectable`, `pending`, `failure`."""
+        with self.changing() as state:
+            state["gpus"][gpu]["remapped_rows"] |= rows
+
+    def nvlink(self, gpu: int, link: int, *, active: bool) -> None:
+        """A link goes down or comes up."""
+        with self.changing() as state:
+            state["gpus"][gpu]["nvlinks"][link]["active"] = active
+
+    def pcie_width(self, gpu: int, width: int) -> None:
+        """The GPU's link is trained with fewer lanes."""
+        with self.changing() as state:
+            state["gpus"][gpu]["pcie"]["width"] = width
+
+    def throttle(self, gpu: int, *reasons: str) -> None:
+        """The GPU lowers its clocks for these reasons, named as in `clocks_event_reasons`."""
+        with self.changing() as state:
+            state["gpus"][gpu]["throttle"] = list(reasons)
+            slow = bool(set(reasons) - {"gpu_idle"})
+            most = state["gpus"][gpu]["clocks_max"]["sm"]
+            state["gpus"][gpu]["clocks"]["sm"] = most // 2 if slow else most
+
+    def port(self, index: int = 0, **values: Any) -> None:
+        """An adapter's port: `state`, `physical_state`, `speed`, `lanes`, `lid`."""
+        with self.changing() as state:
+            state["hcas"][index]["port"] |= values
+
+    def port_counters(self, index: int = 0, **counts: int) -> None:
+        """An adapter's error counters."""
+        with self.changing() as state:
+            state["hcas"][index]["port"]["counters"] |= counts
+
+    def clock_offset(self, seconds: float) -> None:
+        """What compares clocks on this host (chrony, munge, Slurm) sees a wrong one after a restart.
+
+        Needs Debian's package `libfaketime` on the host.
+        """
+        library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+        text = f"LD_PRELOAD={library}\nFAKETIME={seconds:+f}\nFAKETIME_DONT_FAKE_MONOTONIC=1\n"
+        (self.folder / "clock.env").write_text(text)
+
+    def _store(self, state: dict[str, Any]) -> None:
+        new = self.folder / ".state.new"
+        new.write_text(json.dumps(state, indent=1) + "\n")
+        new.replace(self.folder / "state.json")
+        sysfs.render(state, self.folder / "sys")

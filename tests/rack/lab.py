@@ -1,0 +1,130 @@
+"""A rack as tests use it: hosts, playbooks run against them, faults, and the way back to a clean state."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpufleet.checks import validate
+from gpufleet.onprem.inventory import build_inventory
+from gpufleet.onprem.inventory_text import render
+from gpufleet.onprem.rack import Kit, Rack, RackSite, rack_site, raise_rack, take_down
+from gpufleet.onprem.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
+from gpufleet.plan import build_plan
+from tests.rack.hardware import Hardware
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".gpufleet" / "cache" / "rack"
+FLEET = ROOT / "gpufleet" / "onprem" / "rack" / "fleet.yaml"
+VENDOR_URL = "http://packages.rack/vendor"
+KEY = "/usr/share/keyrings/rack.gpg"
+
+
+def fleet_text(*, gpu_nodes: int = 4, controllers: int = 2, login: bool = True, more: str = "") -> str:
+    """The rack's fleet file with other numbers of hosts; `more` is added to the site."""
+    text = FLEET.read_text()
+    text = text.replace("dgx[01-04]", f"dgx[01-{gpu_nodes:02d}]")
+    text = text.replace("ctl[01-02]", f"ctl[01-{controllers:02d}]" if controllers > 1 else "ctl01")
+    if not login:
+        text = text.replace("    login: login01\n", "")
+    return text.replace("    scheduler: slurm\n", f"    scheduler: slurm\n{more}")
+
+
+def plan_fleet(file: Path) -> tuple[RackSite, str]:
+    """The rack site of a fleet file, and its inventory exactly as `gpufleet inventory` writes it."""
+    validated = validate(str(file), root=ROOT)
+    spec, catalog = validated.loaded.spec, validated.catalog
+    plan = build_plan(spec, catalog)
+    return rack_site(spec, plan), render(build_inventory(plan, catalog))
+
+
+@dataclass
+class Lab:
+    """A rack that is up, with its inventory."""
+
+    rack: Rack
+    inventory: Path
+    healthy: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def up(cls, folder: Path, fleet: str | None = None) -> Lab:
+        """Raises the rack of a fleet file's text with its files in `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "fleet.yaml"
+        file.write_text(fleet or fleet_text())
+        site, inventory = plan_fleet(file)
+        rack = raise_rack(folder / "rack", site, CACHE, Kit.of(ROOT))
+        written = folder / "inventory.yml"
+        written.write_text(inventory)
+        made = cls(rack, written)
+        made.healthy = {host.name: made.hardware(host.name).state() for host in site.hosts}
+        return made
+
+    def down(self) -> None:
+        """Removes the rack."""
+        take_down(self.rack.layout.root)
+
+    def names(self, role: str) -> list[str]:
+        """The hosts of a role: controller, login or gpu."""
+        return [host.name for host in self.rack.site.hosts if host.role == role]
+
+    def sh(self, host: str, script: str, *, code: int | None = 0, timeout_s: float = 300) -> str:
+        """Runs a script as root on a host; its output. Asserts the exit code unless that is None."""
+        done = subprocess.run(
+            self.rack.ssh_command(host, "sudo", "bash", "-se"),
+            input=script,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        said = f"{host}: exit code {done.returncode}\n{script}\n{done.stdout}\n{done.stderr}"
+        assert code is None or done.returncode == code, said
+        return done.stdout
+
+    def hardware(self, host: str) -> Hardware:
+        """What is plugged into a host."""
+        return Hardware(self.rack.layout.hardware(self.rack.site.host(host).name))
+
+    def add_vendor_repository(self, *hosts: str) -> None:
+        """Hosts know the vendor's packages, as an administrator would tell them."""
+        line = f"deb [signed-by={KEY}] {VENDOR_URL} ./"
+        for host in hosts:
+            self.sh(host, f"echo '{line}' >/etc/apt/sources.list.d/vendor.list; apt-get -qq update")
+
+    def seal(self, name: str) -> None:
+        """Keeps the state of all hosts under a name."""
+        self.rack.seal(name)
+
+    def reset(self, *hosts: str, name: str = "identity") -> None:
+        """Hosts (default: all) as they were at `seal(name)`, with all their hardware in order."""
+        for host in hosts or tuple(self.healthy):
+            self.hardware(host).restore(self.healthy[host])
+        self.rack.repository(on=True)
+        self.rack.restore(*hosts, name=name)
+
+    def run(
+        self,
+        playbook: str,
+        *,
+        project: Path = ROOT / "ansible",
+        variables: Mapping[str, Any] | None = None,
+        on_task: OnTask | None = None,
+        **options: Any,
+    ) -> PlaybookResult:
+        """Runs a playbook of `ansible/` (or of `project`) on the rack; raises nothing for failed hosts."""
+        environment = self.rack.environment() | dict(options.pop("environment", {}))
+        return run_playbook(
+            PlaybookRun(
+                project=project,
+                playbook=playbook,
+                inventory=self.inventory,
+                variables=variables or {},
+                environment=environment,
+                **options,
+            ),
+            on_task,
+        )
