@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,17 @@ import pytest
 from gpufleet.policy.pack import load_rules
 
 ROOT = Path(__file__).resolve().parents[3]
-MODEL = ROOT / "policies" / "rules" / "security" / "imdsv2_required.py"
+RULE = """
+from gpufleet.policy.rule import Example, Violation, resource_rule
+
+@resource_rule(
+    "nothing-named-x", group="security", title="No x", why="No x.", fix="Name it y.", severity="low",
+    types=("aws:kms/key:Key",), passes=Example(()), fails=Example(()),
+)
+def nothing_named_x(resource, context):
+    if resource.name == "x":
+        yield Violation("it is named x", "name it y")
+"""
 
 
 @pytest.fixture
@@ -22,7 +31,7 @@ def checkout(tmp_path: Path) -> Path:
     rules.mkdir(parents=True)
     for folder in (rules, rules.parent, rules.parent.parent):
         (folder / "__init__.py").touch()
-    shutil.copy(MODEL, rules)
+    (rules / "nothing_named_x.py").write_text(RULE, encoding="utf-8")
     return tmp_path
 
 
@@ -60,7 +69,7 @@ def test_the_file_of_a_rule_bears_its_name_and_lies_in_its_groups_folder() -> No
 def test_helpers_with_an_underscore_are_no_rules(checkout: Path) -> None:
     (checkout / "policies/rules/security/_helper.py").write_text("ANYTHING = 1\n")
     done = loaded(checkout)
-    assert (done.returncode, done.stdout.strip()) == (0, "imdsv2-required"), done.stderr
+    assert (done.returncode, done.stdout.strip()) == (0, "nothing-named-x"), done.stderr
 
 
 def test_a_folder_without_rules_is_no_checkout(tmp_path: Path) -> None:
@@ -77,7 +86,7 @@ def test_a_module_without_a_rule_is_an_error_that_names_it(checkout: Path) -> No
 
 
 def test_two_rules_of_one_name_are_an_error(checkout: Path) -> None:
-    shutil.copy(MODEL, checkout / "policies/rules/security/again.py")
+    (checkout / "policies/rules/security/again.py").write_text(RULE, encoding="utf-8")
     done = loaded(checkout)
     assert done.returncode == 2
-    assert "two rules are called imdsv2-required" in done.stdout
+    assert "two rules are called nothing-named-x" in done.stdout
