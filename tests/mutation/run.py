@@ -193,7 +193,7 @@ def failed_tests(files: Sequence[str], *, broken: Iterable[str] = (), all_of_the
 def tests_of(module: str) -> list[str]:
     """The test files that are asked about a module: its mirror, or those of what is built with it."""
     folder, _, name = module.partition(".")
-    names = USED_BY.get(name, (name,)) if folder == "components" else ("program", "stack")
+    names = USED_BY.get(name, (name,)) if folder == "components" else ("wiring", "program", "stack")
     files = [ROOT / "tests" / "unit" / folder / f"test_{each}.py" for each in names]
     return [str(path) for path in files if path.exists()]
 

@@ -1,0 +1,146 @@
+"""What a plan says reaches the components: nothing is lost, and nothing falls back to a default."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.catalog import load_catalog
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+from gpufleet.spec.load import load_fleet
+from stacks.program import build_fleet
+from stacks.settings import Settings
+from tests.unit.components.recording import Recording, record
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def plan(environment: str) -> FleetPlan:
+    return build_plan(load_fleet(environment, root=ROOT).spec, load_catalog())
+
+
+def built(of: FleetPlan, *, protect: bool = True) -> Recording:
+    settings = Settings("sandbox", of.environment, protect, None, {}, {})
+    return record(lambda: build_fleet(of, settings))
+
+
+def with_site(of: FleetPlan, **changes: Any) -> FleetPlan:
+    """The plan with its first site changed, and no other site."""
+    return replace(of, cloud=[replace(of.cloud[0], **changes)])
+
+
+def test_buckets_are_versioned_exactly_where_the_plan_says() -> None:
+    dev = plan("dev")
+    (bucket,) = dev.cloud[0].buckets
+    for versioning in (True, False):
+        site = with_site(dev, buckets=[replace(bucket, versioning=versioning)])
+        assert bool(built(site).of("BucketVersioning")) is versioning
+
+
+def test_public_subnets_are_those_of_the_plan() -> None:
+    dev = plan("dev")
+    wanted = {(s.cidr, s.kind == "public") for site in dev.cloud for s in site.subnets}
+    subnets = built(dev).of("Subnet")
+    assert {(s.inputs["cidrBlock"], "-public-" in s.name) for s in subnets} == wanted
+
+
+def test_the_cluster_is_open_to_the_networks_that_the_plan_names() -> None:
+    dev = plan("dev")
+    assert dev.cloud[0].kubernetes is not None
+    kubernetes = replace(dev.cloud[0].kubernetes, public_cidrs=("203.0.113.0/24",))
+    config = built(with_site(dev, kubernetes=kubernetes)).one("aws:eks/cluster:Cluster").inputs["vpcConfig"]
+    assert config["publicAccessCidrs"] == ["203.0.113.0/24"]
+
+
+@pytest.mark.parametrize("protect", [True, False])
+def test_what_the_stack_protects_cannot_go_and_what_it_does_not_may(protect: bool) -> None:
+    made = built(plan("prod"), protect=protect)
+    assert made.one("aws:eks/cluster:Cluster").inputs["deletionProtection"] is protect
+    persistent = [s for s in made.of("LustreFileSystem") if s.inputs["deploymentType"] == "PERSISTENT_2"]
+    assert persistent
+    for system in persistent:
+        linked = any(
+            a.inputs["fileSystemId"] == f"{system.name}-id" for a in made.of("DataRepositoryAssociation")
+        )
+        # FSx takes no backup of a file system that is linked to a bucket.
+        assert system.inputs["skipFinalBackup"] is (linked or not protect)
+
+
+def test_a_file_system_joins_the_efa_group_only_with_efa() -> None:
+    for environment in ("prod", "dev"):
+        of = plan(environment)
+        wanted = {
+            f"{of.fleet}-{environment}-{s.site}-{item.name}": item.efa for s in of.cloud for item in s.lustre
+        }
+        for system in built(of).of("LustreFileSystem"):
+            assert (len(system.inputs["securityGroupIds"]) == 2) is wanted[system.name], system.name
+
+
+def test_nodes_are_in_the_group_that_reaches_their_cluster_and_get_public_addresses_only_when_asked() -> None:
+    dev = plan("dev")
+    groups = [replace(g, public_ip=True) for g in dev.cloud[0].node_groups if not g.efa][:1]
+    made = built(with_site(dev, node_groups=groups))
+    (template,) = [t for t in made.of("LaunchTemplate") if t.name.endswith(f"-{groups[0].name}")]
+    (interface,) = template.inputs["networkInterfaces"]
+    assert interface["associatePublicIpAddress"] == "true"
+    assert "sg-cluster" in interface["securityGroups"]
+
+
+def with_capacity(of: FleetPlan, name: str, *, placement_group: bool, **capacity: Any) -> FleetPlan:
+    """The plan with one node group of its first site, which is bought otherwise."""
+    (group,) = [each for each in of.cloud[0].node_groups if each.name == name]
+    changed = replace(group, placement_group=placement_group, capacity=replace(group.capacity, **capacity))
+    return with_site(of, node_groups=[changed])
+
+
+def placed(made: Recording) -> list[Any]:
+    """Where the launch templates of node groups are placed; those of system nodes are not."""
+    return [t.inputs.get("placement") for t in made.of("LaunchTemplate") if not t.name.endswith("-system")]
+
+
+def test_nodes_of_a_reservation_are_placed_where_it_is() -> None:
+    prod = plan("prod")
+    packed = built(with_capacity(prod, "serve-base", placement_group=True))
+    (group,) = packed.of("PlacementGroup")
+    assert (
+        packed.one("CapacityReservation").inputs["placementGroupArn"].endswith(f"PlacementGroup/{group.name}")
+    )
+    assert placed(packed) == [{"groupName": f"{group.name}-1234567"}]
+    loose = built(with_capacity(prod, "serve-base", placement_group=False))
+    assert loose.of("PlacementGroup") == []
+    assert placed(loose) == [None]
+
+
+def test_nodes_of_a_reservation_that_exists_are_placed_where_it_is() -> None:
+    of = with_capacity(
+        plan("prod"),
+        "serve-base",
+        placement_group=False,
+        reservation_id="cr-0123456789abcdef0",
+        reservation_placement_group="packed",
+    )
+    assert placed(built(of)) == [{"groupName": "packed"}]
+
+
+def test_nodes_bought_on_demand_are_packed_where_the_plan_says() -> None:
+    prod = plan("prod")
+    on_demand = {"kind": "on-demand"}
+    assert (
+        len(built(with_capacity(prod, "serve-base", placement_group=True, **on_demand)).of("PlacementGroup"))
+        == 1
+    )
+    assert (
+        built(with_capacity(prod, "serve-base", placement_group=False, **on_demand)).of("PlacementGroup")
+        == []
+    )
+
+
+def test_a_block_costs_no_more_than_the_stack_allows() -> None:
+    of = with_capacity(plan("prod"), "pretrain", placement_group=False)
+    settings = Settings("aws", "prod", True, "1234.50", {}, {})
+    offering = record(lambda: build_fleet(of, settings)).one("CapacityBlockOffering")
+    assert offering.inputs["max_upfront_usd"] == "1234.50"
