@@ -143,11 +143,15 @@ class Collector:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What changed, in the order in which it did; hosts by name."""
-        return tuple(
+        """What changed: tasks in the order in which they ran, and of one task by hosts."""
+        order: dict[tuple[str, str], int] = {}
+        for role, task, _ in self._changes:
+            order.setdefault((role, task), len(order))
+        found = [
             Change(role, task, tuple(sorted(hosts)), diffs)
             for (role, task, diffs), hosts in self._changes.items()
-        )
+        ]
+        return tuple(sorted(found, key=lambda item: (order[item.role, item.task], item.hosts)))
 
     def failures(self, hosts: Mapping[str, HostStats]) -> tuple[Failure, ...]:
         """Failures of hosts that count as failed: one that a role handled itself is none."""
