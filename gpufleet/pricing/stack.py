@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from gpufleet.catalog import Catalog
 from gpufleet.plan.cost.services import CONTROL_PLANE, NETWORK
 from gpufleet.plan.models import FleetPlan
-from gpufleet.policy.resource import UNKNOWN, Resource
+from gpufleet.policy.resource import Resource
 from gpufleet.policy.stack import Stack
 from gpufleet.pricing.assume import Assumptions, assume
 from gpufleet.pricing.context import Pricing
 from gpufleet.pricing.inputs import UnpricedError
 from gpufleet.pricing.models import Kind, ResourceCost, StackCost
+from gpufleet.pricing.objects import charged
 from gpufleet.pricing.racks import price_racks
-from gpufleet.pricing.table import BY_USE, FREE, FREE_MODULES, HARMLESS_PACKAGES, LAUNCHES, PRICED
+from gpufleet.pricing.table import BY_USE, FREE, FREE_MODULES, HARMLESS_PACKAGES, PRICED
 
 _TRAFFIC = "data transfer between zones, between regions and to the internet"
 _OWNERS: Mapping[Kind, str] = {"network": NETWORK, "control-plane": CONTROL_PLANE}
-_SERVICE = "kubernetes:core/v1:Service"
 
 
 def price(
@@ -85,14 +85,7 @@ def _elsewhere(resource: Resource) -> str:
     if package == "aws":
         return f"nobody has told what resources of type {kind} cost"
     if package in HARMLESS_PACKAGES:
-        for beginning, reason in LAUNCHES.items():
-            if kind.startswith(beginning):
-                return reason
-        if kind == _SERVICE:
-            wanted = resource.get("spec.type")
-            if wanted is UNKNOWN or wanted == "LoadBalancer":
-                return "a service of type LoadBalancer makes a load balancer, of which no price was read"
-        return ""
+        return charged(resource) if package == "kubernetes" else ""
     # A component has no provider, and costs nothing itself.
     return f"resources of the package {package} have no prices here" if resource.provider is not None else ""
 

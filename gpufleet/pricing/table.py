@@ -184,10 +184,5 @@ BY_USE: Mapping[str, str] = {
 """Types that are paid by use, which no program declares, in words."""
 
 HARMLESS_PACKAGES = frozenset({"pulumi", "kubernetes", "random", "tls"})
-"""Packages whose resources make nothing in a cloud that is charged by itself, but for those below."""
-
-LAUNCHES: Mapping[str, str] = {
-    "kubernetes:karpenter": "Karpenter launches as many nodes as pods ask for",
-    "kubernetes:networking.k8s.io/v1:Ingress": "it may make a load balancer, of which no price was read",
-}
-"""Beginnings of types of those packages that make something in a cloud all the same."""
+"""Packages whose resources make nothing in a cloud that is charged by itself, but for what
+`gpufleet.pricing.objects` names."""

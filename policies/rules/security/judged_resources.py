@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
+from gpufleet.policy.kubernetes import RELEASE, foreign_group, is_list
+from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.policy.types import BLOCK_OFFERING, BLOCK_SCHEDULE
 
@@ -32,6 +33,14 @@ class Packages(Settings):
     dynamic: tuple[str, ...] = Field(
         (BLOCK_OFFERING, BLOCK_SCHEDULE), description="Types of dynamic resources that were reviewed"
     )
+    charts: tuple[str, ...] = Field(
+        ("https://helm.ngc.nvidia.com/nvidia/gpu-operator",),
+        description="Helm charts that were reviewed: the repository's address, `/`, and the chart's name",
+    )
+    api_groups: tuple[str, ...] = Field(
+        ("jobset.x-k8s.io", "kubeflow.org", "kueue.x-k8s.io", "monitoring.coreos.com", "nvidia.com"),
+        description="API groups of Kubernetes custom resources whose controllers make nothing in a cloud",
+    )
 
 
 @resource_rule(
@@ -39,8 +48,9 @@ class Packages(Settings):
     group="security",
     title="Nothing is made where no rule looks",
     why="The rules read resources of the aws package. The same security group made by aws-native, by a "
-    "CloudFormation template, by a shell command or by a dynamic resource passes them all unseen.",
-    fix="Make it with a resource of the aws package.",
+    "CloudFormation template, by a shell command or by a dynamic resource passes them all unseen; so does "
+    "what a Helm chart or the controller of a custom resource makes (ACK, Crossplane, Cluster API).",
+    fix="Make it with a resource of the aws package, and charts' objects one by one (`helm.v4.Chart`).",
     severity="high",
     types=(),
     settings=Packages,
@@ -62,11 +72,32 @@ def judged_resources(resource: Resource, context: Context[Packages]) -> Iterator
             yield _violation(resource, f"no rule looks into resources of the package {kind}")
     elif resource.provider is not None and package not in context.settings.packages:
         yield _violation(resource, f"no rule looks into resources of the package {package}")
+    elif package == "kubernetes":
+        why = _unseen_in_cluster(resource, context.settings)
+        if why:
+            yield _violation(resource, why)
+
+
+def _unseen_in_cluster(resource: Resource, settings: Packages) -> str:
+    """Why what a Kubernetes object brings about is judged by no rule; empty where it is."""
+    if resource.type == RELEASE:
+        chart = "/".join(
+            str(part).rstrip("/")
+            for path in ("repositoryOpts.repo", "chart")
+            if not is_unknown(part := resource.get(path, "")) and part
+        )
+        return "" if chart in settings.charts else f"the chart {chart or 'that it names'} was not reviewed"
+    if is_list(resource.type):
+        return "the objects in a list are not looked into"
+    group = foreign_group(resource.type)
+    if group and group not in settings.api_groups:
+        return f"the controller of {group} makes what it likes of it"
+    return ""
 
 
 def _violation(resource: Resource, why: str) -> Violation:
     return Violation(
         f"type is {resource.type}: {why}, and nothing is made where no rule looks",
-        "use a resource of the aws package, or name the package in the rule's settings once it is reviewed",
+        "use what rules look into, or name it in the rule's settings once it is reviewed",
         urn=resource.urn,
     )

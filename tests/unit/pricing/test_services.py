@@ -18,6 +18,7 @@ NAT = "aws:ec2/natGateway:NatGateway"
 EIP = "aws:ec2/eip:Eip"
 ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
 KEY = "aws:kms/key:Key"
+CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 
 
 def one(kind: str, region: str = "us-east-1", **props: Any) -> dict[str, Any]:
@@ -83,6 +84,27 @@ def test_what_is_paid_by_the_month_has_its_price(described: dict[str, Any], mont
         (one("kubernetes:karpenter.sh/v1:NodePool"), "Karpenter"),
         (one("kubernetes:core/v1:Service", spec={"type": "LoadBalancer"}), "load balancer"),
         (one("kubernetes:core/v1:Service", spec=UNKNOWN), "load balancer"),
+        (one("kubernetes:core/v1:ServicePatch", spec={"type": "LoadBalancer"}), "load balancer"),
+        (one("kubernetes:networking.k8s.io/v1:Ingress"), "load balancer"),
+        (one("kubernetes:networking.k8s.io/v1beta1:IngressPatch"), "load balancer"),
+        (one("kubernetes:extensions/v1beta1:Ingress"), "load balancer"),
+        (one("kubernetes:gateway.networking.k8s.io/v1:Gateway"), "load balancer"),
+        (one("kubernetes:karpenter.sh/v1:NodePoolPatch"), "Karpenter"),
+        (one(CLAIM, spec={"resources": {"requests": {"storage": "64Ti"}}}), "a claim makes a volume"),
+        (one(CLAIM, spec=UNKNOWN), "a claim makes a volume"),
+        (one(CLAIM, spec={"storageClassName": "fast", "volumeName": UNKNOWN}), "a claim makes a volume"),
+        (one("kubernetes:apps/v1:StatefulSet", spec={"volumeClaimTemplates": [{}]}), "volumeClaimTemplate"),
+        (
+            one("kubernetes:apps/v1:StatefulSet", spec={"volumeClaimTemplates": UNKNOWN}),
+            "volumeClaimTemplate",
+        ),
+        (
+            one(
+                "kubernetes:batch/v1:CronJob",
+                spec={"jobTemplate": {"volumes": [{"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]}},
+            ),
+            "volumeClaimTemplate",
+        ),
     ],
 )
 def test_what_has_no_price_is_unknown_and_says_why(described: dict[str, Any], reason: str) -> None:
@@ -98,6 +120,10 @@ def test_what_has_no_price_is_unknown_and_says_why(described: dict[str, Any], re
         one(ENDPOINT, vpcEndpointType="Gateway"),
         one(EIP, publicIpv4Pool="ipv4pool-ec2-012345"),
         one("aws:eks/addon:Addon", addonName="coredns"),
+        one("kubernetes:core/v1:Service", spec={"type": "ClusterIP"}),
+        one("kubernetes:core/v1:ServicePatch", spec={"ports": []}),
+        one("kubernetes:apps/v1:DaemonSet", spec={"template": {"spec": {"volumes": [{"hostPath": {}}]}}}),
+        one(CLAIM, spec={"storageClassName": "", "volumeName": "shared"}),
         one("kubernetes:core/v1:Namespace"),
         one("kubernetes:core/v1:Service", spec={"type": "ClusterIP"}),
         one("gpufleet:network:Network"),

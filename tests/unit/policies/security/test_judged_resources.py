@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.policy.examples import resource, surroundings
 from gpufleet.policy.judge import Judge, Judgement
-from gpufleet.policy.resource import Provider, Resource
+from gpufleet.policy.resource import UNKNOWN, Provider, Resource
 from gpufleet.policy.settings import configure
 from gpufleet.policy.stack import Stack
 from policies.rules.security.judged_resources import judged_resources
@@ -51,6 +51,45 @@ def test_a_resource_of_another_package_is_found(kind: str) -> None:
 )
 def test_a_resource_that_makes_others_unseen_is_found(kind: str, ask: Ask) -> None:
     assert ask("judged-resources", {"type": kind})
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "kubernetes:ec2.services.k8s.aws/v1alpha1:Instance",
+        "kubernetes:ec2.aws.upbound.io/v1beta1:SecurityGroup",
+        "kubernetes:infrastructure.cluster.x-k8s.io/v1beta2:AWSMachinePool",
+        "kubernetes:karpenter.k8s.aws/v1:EC2NodeClassPatch",
+        "kubernetes:core/v1:ServiceList",
+        "kubernetes:helm.sh/v3:Release",
+    ],
+)
+def test_what_a_controller_a_list_or_a_chart_makes_unseen_is_found(kind: str) -> None:
+    assert judge(made_by(kind))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "kubernetes:core/v1:Namespace",
+        "kubernetes:apps/v1:DaemonSetPatch",
+        "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
+        "kubernetes:kueue.x-k8s.io/v1beta1:ClusterQueue",
+    ],
+)
+def test_objects_that_stay_in_the_cluster_are_let(kind: str) -> None:
+    assert judge(made_by(kind)) == []
+
+
+def test_a_chart_is_let_by_its_repository_and_name_alone() -> None:
+    def release(**props: object) -> Resource:
+        return replace(made_by("kubernetes:helm.sh/v3:Release"), props=props)
+
+    nvidia = {"repo": "https://helm.ngc.nvidia.com/nvidia"}
+    assert judge(release(chart="gpu-operator", repositoryOpts=nvidia)) == []
+    assert judge(release(chart="gpu-operator", repositoryOpts={"repo": "https://charts.example.com"}))
+    assert judge(release(chart="gpu-operator", repositoryOpts=UNKNOWN))
+    assert judge(release(chart="gpu-operator"))
 
 
 def test_components_are_no_resources_of_a_package(ask: Ask) -> None:
