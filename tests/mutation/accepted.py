@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 
 ACCEPTED: dict[str, str] = {
-    r"components\.base entry 'Action' widened to \* in encryption_key": (
-        "the policy of a key is about KMS alone: kms:* and * are the same there"
-    ),
     r"components\.base drop deletion_window_in_days of Key in encryption_key": "30 days is AWS's default too",
-    r"components\.bucket entry 'Action' widened to \* in __init__": "the statement denies, and then denies more",
+    r"components\.bucket entry 'Action' widened to \* in __init__": "it denies, and then denies more",
     r"components\.bucket entry 'Principal' widened to \* in _file_systems_may_use_key": (
         'in a policy of a resource * and {"AWS": "*"} are the same principal; the conditions narrow both'
     ),
-    r"components\.capacity_block_offering (drop delete_before_replace|delete_before_replace False -> True) .*": (
+    r"components\.capacity_block_offering .*delete_before_replace.*": (
         "an offering is an answer and no resource: deleting it, sooner or later, does nothing"
     ),
     r"components\.node_group drop on_demand_base_capacity of .*": "none is AWS's default too",
+    r"stacks\.cloud_site as if `item\.efa` were True in _lustre": (
+        "the component takes the group on with EFA alone"
+    ),
     r"stacks\.node_groups drop entry 'placement_group' in build_node_group": "an export for people to read",
 }
 """Pattern of a mutant's name without its line (`components.bucket drop ...`) -> reason."""

@@ -49,7 +49,6 @@ CURATED = (
     # who may do what
     "components.base entry 'Principal' widened to * in encryption_key",
     "components.base entry 'Principal' widened to * in assume_role_policy",
-    "components.budget entry 'Principal' widened to * in _budgets_may_publish",
     # what is recorded
     "components.cluster drop element 'audit' of CONTROL_PLANE_LOGS",
     "components.cluster drop enabled_cluster_log_types of Cluster in __init__",
