@@ -5,7 +5,7 @@ BIN := .venv/bin
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up test lint bench mutate docs lock clean
+.PHONY: help setup up rack test lint bench mutate docs lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  \1\t/' | expand -t 12
@@ -15,6 +15,10 @@ setup: ## .venv with the locked dependencies
 
 up: setup ## the sandbox environment of a hybrid fleet, on the embedded engine and an emulated AWS
 	@$(BIN)/gpufleet up sandbox --engine embedded --yes
+
+rack: ## a rack in a box: 2 controllers, a login host and 4 GPU nodes as containers (needs root)
+	@scripts/setup rack
+	@$(BIN)/gpufleet rack up
 
 test: ## set up everything the tests need, and run them all
 	@scripts/setup system
@@ -48,5 +52,5 @@ lock: setup ## requirements/*.txt anew from pyproject.toml
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/checkov.txt
 
 clean: ## forget the sandbox, its state and all caches (keeps .venv)
-	@[ ! -x $(BIN)/gpufleet ] || $(BIN)/gpufleet sandbox stop
+	@[ ! -x $(BIN)/gpufleet ] || { $(BIN)/gpufleet sandbox stop; $(BIN)/gpufleet rack down; }
 	@rm -rf .gpufleet .mypy_cache .ruff_cache .pytest_cache

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import CloudError, InputError
-from gpufleet.onprem.rack import cgroups, needs
+from gpufleet.onprem.rack import cgroups, limits, needs
 from gpufleet.onprem.rack.base import base
 from gpufleet.onprem.rack.cache import Say, locked, remove_tree
 from gpufleet.onprem.rack.container import prepare
@@ -216,6 +216,7 @@ def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, say: 
     )
     layout.root.mkdir(parents=True, mode=0o700)
     record.write(layout.record)
+    limits.raise_for(identity, len(site.hosts))
     Path(record.runtime).mkdir(mode=0o700)
     record.control_paths.mkdir(mode=0o700)
     keys = Keys(layout.root / "keys")
@@ -294,6 +295,7 @@ def _remove(layout: Layout) -> None:
         # Everything that the rack has started is in its groups, and nothing else is.
         cgroups.end(record.cgroups)
         _reap(pid)
+        limits.give_back(record.id)
         remove_tree(Path(record.runtime))
     remove_tree(layout.root)
 

@@ -1,0 +1,264 @@
+"""A rack's life: up, used, killed, two at once, and down without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpufleet.errors import CloudError, InputError
+from gpufleet.onprem.rack import Rack, raise_rack, take_down
+from gpufleet.onprem.rack.limits import INSTANCES
+from tests.rack.lab import CACHE, ROOT, Lab, fleet_text, plan_fleet
+
+SMALL = fleet_text(gpu_nodes=1, controllers=1, login=False)
+
+
+def traces() -> dict[str, object]:
+    """Everything of this machine that a rack could leave something in."""
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    marks = (b"systemd-nspawn", b"onprem.rack.supervisor", b"gpg-agent")
+    processes = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if any(mark in command for mark in marks):
+            processes.append(process.name)
+    return {
+        "mounts": sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+        "links": sorted(line.split(":")[1].strip() for line in links.splitlines()),
+        "namespaces": names("/run/netns"),
+        "groups": sorted(map(str, Path("/sys/fs/cgroup").glob("**/gpufleet-rack-*"))),
+        "processes": sorted(processes),
+        "temporary": names("/var/tmp"),
+        "run": names("/run"),
+        "inotify": INSTANCES.read_text(),
+    }
+
+
+def names(folder: str) -> list[str]:
+    return sorted(path.name for path in Path(folder).iterdir()) if Path(folder).is_dir() else []
+
+
+@pytest.fixture
+def folder(can_hold_racks: None, tmp_path: Path) -> Iterator[Path]:
+    """A place for a rack, which is down when the test is done."""
+    yield tmp_path / "rack"
+    take_down(tmp_path / "rack")
+
+
+def small_site(tmp_path: Path):
+    file = tmp_path / "fleet.yaml"
+    file.write_text(SMALL)
+    return plan_fleet(file)[0]
+
+
+def test_every_host_is_running_and_answers_to_its_own_name(rack: Lab) -> None:
+    hosts = rack.rack.status()
+
+    assert [(host.name, host.address, host.role) for host in hosts] == [
+        ("ctl01", "10.90.0.11", "controller"),
+        ("ctl02", "10.90.0.12", "controller"),
+        ("login01", "10.90.0.13", "login"),
+        *((f"dgx0{number}", f"10.90.0.{13 + number}", "gpu") for number in range(1, 5)),
+    ]
+    machine_ids, boot_ids = set(), set()
+    for host in hosts:
+        said = rack.sh(host.name, "hostname; systemctl is-system-running; cat /etc/machine-id; "
+                       "cat /proc/sys/kernel/random/boot_id").split()  # fmt: skip
+        assert said[:2] == [host.name, "running"]
+        machine_ids.add(said[2])
+        boot_ids.add(said[3])
+    assert len(machine_ids) == len(boot_ids) == len(hosts)
+
+
+def test_hosts_have_no_network_but_the_racks(rack: Lab) -> None:
+    assert "1 received" in rack.sh("dgx01", "ping -c1 -W2 ctl01.lab.example.com")
+    said = rack.sh("dgx01", "ping -c1 -W1 9.9.9.9; echo $?", code=None)
+    assert said.split()[-1] != "0"
+
+
+def test_another_host_key_than_the_racks_own_is_refused(rack: Lab) -> None:
+    config = rack.rack.record.ssh_config
+    known = config.with_name("known_hosts")
+    before = known.read_text()
+    keys = [line.split() for line in before.splitlines()]
+    known.write_text(
+        "".join(f"{line[0]} {line[1]} {keys[index - 1][2]}\n" for index, line in enumerate(keys))
+    )
+    try:
+        done = rack.rack.ssh("dgx01", "true")
+    finally:
+        known.write_text(before)
+
+    assert done.returncode == 255
+    assert "host key" in done.stderr.lower()
+    assert rack.rack.ssh("dgx01", "true").returncode == 0
+
+
+def test_a_host_that_reboots_comes_back_with_what_was_written(clean_rack: Lab) -> None:
+    boots = {host.name: host.boots for host in clean_rack.rack.status()}
+    before = clean_rack.sh("dgx01", "echo kept >/etc/kept; cat /proc/sys/kernel/random/boot_id")
+    clean_rack.sh("dgx01", "systemctl reboot", code=None)
+    deadline = time.monotonic() + 60
+    while {host.name: host.boots for host in clean_rack.rack.status()}["dgx01"] == boots["dgx01"]:
+        assert time.monotonic() < deadline, "dgx01 did not reboot"
+        time.sleep(0.1)
+
+    clean_rack.rack.start("dgx01")
+    assert clean_rack.sh("dgx01", "cat /etc/kept") == "kept\n"
+    assert clean_rack.sh("dgx01", "cat /proc/sys/kernel/random/boot_id") != before
+
+
+def test_hosts_go_back_to_what_was_sealed_and_to_their_first_boot(folder: Path, tmp_path: Path) -> None:
+    lab = Lab.up(tmp_path, SMALL)
+    lab.sh("ctl01", "echo one >/etc/mark")
+    lab.seal("configured")
+    lab.sh("ctl01", "echo two >/etc/mark; echo new >/etc/other; rm /etc/hosts")
+
+    lab.reset(name="configured")
+    assert lab.sh("ctl01", "cat /etc/mark; ls /etc/hosts; test ! -e /etc/other") == "one\n/etc/hosts\n"
+
+    lab.reset()
+    assert lab.sh("ctl01", "test ! -e /etc/mark && systemctl is-system-running") == "running\n"
+    with pytest.raises(InputError, match="no state 'configured'"):
+        lab.rack.restore(name="configured")
+
+
+def test_a_host_without_cable_is_unreachable_and_then_is_not(rack: Lab) -> None:
+    rack.rack.cable("login01", plugged=False)
+    try:
+        done = subprocess.run(
+            ["ssh", "-o", "ConnectTimeout=2", *rack.rack.ssh_command("login01", "true")[1:]],
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        rack.rack.cable("login01", plugged=True)
+    assert done.returncode == 255
+    assert rack.rack.ssh("login01", "true").returncode == 0
+
+
+def test_packages_are_signed_and_a_repository_that_is_gone_stops_an_installation(clean_rack: Lab) -> None:
+    install = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq install -y jq"
+    clean_rack.sh("dgx01", "apt-get -qq update")
+    clean_rack.rack.repository(on=False)
+    said = clean_rack.sh("dgx01", f"{install} 2>&1 || echo code $?")
+    assert "Unable to fetch" in said or "Could not connect" in said
+    assert said.split()[-1] == "100"
+
+    clean_rack.rack.repository(on=True)
+    clean_rack.sh("dgx01", f"{install} >/dev/null && jq --version")
+    clean_rack.sh("dgx01", "rm /usr/share/keyrings/rack.gpg")
+    assert "NO_PUBKEY" in clean_rack.sh("dgx01", "apt-get update 2>&1", code=None)
+
+
+def test_down_leaves_nothing_and_a_second_rack_is_not_touched(folder: Path, tmp_path: Path) -> None:
+    before = traces()
+    other = tmp_path / "other"
+    site = small_site(tmp_path)
+    first = raise_rack(folder, site, CACHE)
+    second = raise_rack(other, site, CACHE)
+    try:
+        assert first.ssh("ctl01", "echo first | sudo tee /etc/mark").returncode == 0
+        assert second.ssh("ctl01", "test ! -e /etc/mark").returncode == 0
+
+        assert take_down(folder)
+        assert not folder.exists()
+        assert Rack.find(folder) is None
+        assert second.ssh("dgx01", "ping -c1 -W2 ctl01").returncode == 0
+    finally:
+        take_down(other)
+    assert traces() == before
+    assert not other.exists()
+    assert not take_down(other)
+
+
+def test_up_again_takes_a_rack_that_is_up_and_refuses_other_hosts(folder: Path, tmp_path: Path) -> None:
+    site = small_site(tmp_path)
+    first = raise_rack(folder, site, CACHE)
+    first.stop("dgx01")
+    assert {host.name: host.state for host in first.status()} == {"ctl01": "running", "dgx01": "stopped"}
+
+    again = raise_rack(folder, site, CACHE)
+
+    assert again.pid == first.pid
+    assert {host.state for host in again.status()} == {"running"}
+    with pytest.raises(InputError, match="a rack of other hosts: ctl01, dgx01"):
+        raise_rack(folder, plan_fleet(ROOT / "gpufleet/onprem/rack/fleet.yaml")[0], CACHE)
+
+
+@pytest.mark.parametrize("after_s", [0.3, 0.8, 1.5, 3.0])
+def test_up_after_an_up_that_was_killed_ends_with_a_whole_rack(
+    folder: Path, tmp_path: Path, after_s: float
+) -> None:
+    before = traces()
+    (tmp_path / "fleet.yaml").write_text(SMALL)
+    program = (
+        "from pathlib import Path; from tests.rack.lab import *; "
+        f"raise_rack(Path({str(folder)!r}), plan_fleet(Path({str(tmp_path / 'fleet.yaml')!r}))[0], CACHE)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    time.sleep(after_s)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    rack = raise_rack(folder, small_site(tmp_path), CACHE)
+
+    assert {host.name: host.state for host in rack.status()} == {"ctl01": "running", "dgx01": "running"}
+    assert rack.ssh("dgx01", "systemctl is-system-running").stdout == "running\n"
+    take_down(folder)
+    assert traces() == before
+
+
+def test_a_supervisor_that_is_killed_takes_the_rack_with_it_and_down_cleans_up(
+    folder: Path, tmp_path: Path
+) -> None:
+    before = traces()
+    rack = raise_rack(folder, small_site(tmp_path), CACHE)
+    os.kill(rack.pid, signal.SIGKILL)
+    os.waitpid(rack.pid, 0)
+
+    assert Rack.find(folder) is None
+    with pytest.raises(CloudError, match="does not answer"):
+        rack.status()
+    assert take_down(folder)
+    assert traces() == before
+
+
+def test_the_command_lists_hosts_and_says_what_is_missing(folder: Path, checkout, tmp_path: Path) -> None:
+    assert checkout.json("rack", "status") == {"up": False, "hosts": []}
+    file = checkout.root / "small.yaml"
+    file.write_text(SMALL)
+    # The cache of this checkout: another would be made anew.
+    (checkout.root / ".gpufleet/cache").mkdir(parents=True)
+    (checkout.root / ".gpufleet/cache/rack").symlink_to(CACHE)
+
+    up = checkout.json("rack", "up", str(file))
+    try:
+        assert up["hosts"] == [
+            {"name": "ctl01", "address": "10.90.0.11", "state": "running", "role": "controller"},
+            {"name": "dgx01", "address": "10.90.0.12", "state": "running", "role": "gpu"},
+        ]
+        assert checkout.json("rack", "status")["hosts"] == up["hosts"]
+        done = checkout.run("rack", "ssh", "dgx01", "hostname", "-f")
+        assert (done.returncode, done.stdout) == (0, "dgx01.lab.example.com\n")
+        assert checkout.run("rack", "ssh", "dgx09", "true").returncode == 2
+    finally:
+        assert checkout.json("rack", "down") == {"removed": True, "hosts": []}
+    assert checkout.json("rack", "down") == {"removed": False, "hosts": []}
+
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    refused = checkout.run("rack", "up", "--json", prefix=nobody, env={"HOME": "/nonexistent"})
+    assert refused.returncode == 2, refused.stderr
+    assert "needs root" in json.loads(refused.stdout)["error"]
