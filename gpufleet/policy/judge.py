@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpufleet.policy import exemptions
 from gpufleet.policy.change import Change
 from gpufleet.policy.context import Context, Surroundings
 from gpufleet.policy.exemptions import Granted
+from gpufleet.policy.messages import Secrets, printable
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Enforcement, Rule, Scope, Violation
 from gpufleet.policy.settings import Configured
@@ -69,6 +70,7 @@ class Judge:
             if each.enforcement != "disabled":
                 self._rules[each.rule.scope].append((each, Context(each.settings, around)))
         self._by_type: dict[str, list[tuple[Configured, Context[Any]]]] = {}
+        self._secrets: tuple[Any, Secrets] | None = None
 
     def resource(self, resource: Resource) -> list[Judgement]:
         """What the rules over single resources find."""
@@ -115,10 +117,13 @@ class Judge:
         self, configured: Configured, arguments: tuple[Any, Any], urn: str, names: dict[str, str]
     ) -> Iterator[Judgement]:
         rule = configured.rule
+        broken = False
         try:
             violations = list(rule.judge(*arguments))
         except Exception as error:
-            # A rule that breaks must not let anything pass.
+            # A rule that breaks must not let anything pass, by an exemption of the stack neither: that
+            # is from what it finds.
+            broken = True
             violations = [
                 Violation(
                     f"the rule could not judge this ({type(error).__name__}: {error})",
@@ -126,7 +131,27 @@ class Judge:
                     unknown=True,
                 )
             ]
+        if not violations:
+            return
+        secrets = self._secrets_of(arguments[0])
         for violation in violations:
             about = violation.urn or urn
             granted = exemptions.find(self._granted, rule.name, about, names.get(about, ""), self._today)
-            yield Judgement(rule, violation, about, configured.enforcement, granted)
+            clean = replace(
+                violation,
+                message=printable(secrets.hidden(violation.message)),
+                remedy=printable(secrets.hidden(violation.remedy)),
+            )
+            excused = None if broken and not about else granted
+            yield Judgement(rule, clean, about, configured.enforcement, excused)
+
+    def _secrets_of(self, judged: Resource | Stack | Change) -> Secrets:
+        """The secrets of what was judged; worked out once for all rules over it."""
+        known = self._secrets
+        if known is None or known[0] is not judged:
+            if isinstance(judged, Change):
+                found = Secrets([*judged.before, *judged.after])
+            else:
+                found = Secrets([judged] if isinstance(judged, Resource) else judged)
+            known = self._secrets = (judged, found)
+        return known[1]

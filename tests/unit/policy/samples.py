@@ -28,7 +28,8 @@ class Size(Settings):
     most: int = Field(10, ge=1, description="Largest size")
 
 
-def _metadata(**more: Any) -> dict[str, Any]:
+def metadata(**more: Any) -> dict[str, Any]:
+    """What every rule says of itself."""
     return {
         "group": "security",
         "title": "Boxes are small",
@@ -44,7 +45,7 @@ def _metadata(**more: Any) -> dict[str, Any]:
 def small_boxes(**more: Any) -> Rule[Size]:
     """A resource rule with a setting: `size` of a box, at most `most`."""
 
-    @resource_rule("small-boxes", types=(BOX,), settings=Size, **_metadata(**more))
+    @resource_rule("small-boxes", types=(BOX,), settings=Size, **metadata(**more))
     def rule(resource: Resource, context: Context[Size]) -> Iterator[Violation]:
         if resource.get("size", 0) > context.settings.most:
             yield Violation(
@@ -59,7 +60,7 @@ def small_boxes(**more: Any) -> Rule[Size]:
 def few_boxes(name: str = "few-boxes") -> Rule[Settings]:
     """A stack rule: at most one box; the violation is the whole stack's."""
 
-    @stack_rule(name, types=(BOX,), **_metadata())
+    @stack_rule(name, types=(BOX,), **metadata())
     def rule(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
         del context
         count = len(stack.of_type(BOX))
@@ -72,7 +73,7 @@ def few_boxes(name: str = "few-boxes") -> Rule[Settings]:
 def broken_rule() -> Rule[Settings]:
     """A rule that raises on everything."""
 
-    @resource_rule("broken", types=(), **_metadata())
+    @resource_rule("broken", types=(), **metadata())
     def rule(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
         del context
         yield Violation(str(resource.props["no such property"]), "never")
