@@ -198,7 +198,7 @@ class _Reader:
         originals = tuple(found.values())
         versions = [version for prop in props for version in _versions(resource.get(prop))]
         unclear = unclear or next(
-            (reason for each in originals if (reason := _pinned(each, versions)) is not None), ""
+            (reason for each in originals if (reason := _from_elsewhere(each) or _pinned(each, versions))), ""
         )
         return tuple(declared(each) for each in originals), unclear
 
@@ -269,6 +269,12 @@ def _versions(value: Any) -> Iterator[Any]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _versions(item)
+
+
+def _from_elsewhere(template: Resource) -> str:
+    # Rules over single resources are asked about what the program makes. What it gets from elsewhere
+    # (`LaunchTemplate.get`) declares nothing, and comes with the stack alone.
+    return f"{template.name} is read and not made here" if template.inputs is None else ""
 
 
 def _pinned(template: Resource, versions: Sequence[Any]) -> str | None:

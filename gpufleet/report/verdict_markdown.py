@@ -76,7 +76,7 @@ def _summary(verdict: Verdict) -> list[str]:
     if verdict.base is not None:
         lines[-1] += f" Difference: {words.difference(costs)}."
     if verdict.guard.files or verdict.guard.settings:
-        names = [*verdict.guard.files, *verdict.guard.settings]
+        names = [*verdict.guard.settings, *verdict.guard.files]
         shown = ", ".join(escape(name, 100) for name in names[:5])
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         lines += ["", f"**The change touches what judges it:** {shown}{more}."]

@@ -269,7 +269,7 @@ class _Check:
     def _touched(self, spec_before: FleetSpec | None) -> Guard:
         if self._repository is None or self._base_at is None or self._fleet.around.spec is None:
             return Guard()
-        files = self._repository.changed(self._base_at, PACK)
+        files = self._repository.changed(self._base_at, *guard.files_of(self._name))
         return Guard(files, guard.loosened(spec_before, self._fleet.around.spec))
 
     def _base(self, base: Checkout | None, before: Side) -> Base | None:

@@ -6,7 +6,7 @@ what it touches of them. What the engine would refuse, and what cannot be judged
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpufleet.policy.change import Step
 from gpufleet.policy.rule import Enforcement, Severity
@@ -16,6 +16,29 @@ from gpufleet.verdict.models import Guard, Open, RuleResult, Violated
 from gpufleet.verdict.results import STACK, name_of, status_of
 
 GROUP = "gpufleet"
+SHOWN_FILES = 5
+"""Of more files below one folder, the folder is named."""
+
+_JUDGING = (
+    "policies",
+    "gpufleet",
+    ".gpufleet/catalog",
+    "requirements",
+    "scripts",
+    "pyproject.toml",
+    "Pulumi.yaml",
+    ".github",
+    ".gitlab-ci.yml",
+)
+
+
+def files_of(environment: str) -> tuple[str, ...]:
+    """Files and folders of a checkout that say how a change of the environment is judged.
+
+    They are the rules and their prices, the program that asks them and what runs it, the project file,
+    which may name other plugins, and the stack's configuration, which says where it runs, whether storage is protected and what may be paid upfront.
+    """
+    return *_JUDGING, f"stacks/Pulumi.{environment}.yaml"
 
 
 def loosened(before: FleetSpec | None, after: FleetSpec) -> tuple[str, ...]:
@@ -27,7 +50,9 @@ def loosened(before: FleetSpec | None, after: FleetSpec) -> tuple[str, ...]:
         if before.policies.get(name) != after.policies.get(name):
             fields.append(f"policies.{name}")
     fields += [
-        name for name in ("exemptions", "required_tags") if getattr(before, name) != getattr(after, name)
+        name
+        for name in ("exemptions", "required_tags", "expires")
+        if getattr(before, name) != getattr(after, name)
     ]
     fields += [
         f"budget.{name}"
@@ -39,18 +64,10 @@ def loosened(before: FleetSpec | None, after: FleetSpec) -> tuple[str, ...]:
 
 def guard_result(guard: Guard, locator: Locator) -> RuleResult:
     """Files and settings of the rules that the change touches: advice, since touching them is no fault."""
-    found = [
-        Violated(
-            STACK,
-            STACK,
-            f"the change touches {file}, which judges it",
-            "let the rules' owner review it",
-            file,
-            1,
-            "advisory",
-        )
-        for file in guard.files
-    ]
+    found: list[Violated] = []
+    for what, file in _in_short(guard.files):
+        message = f"the change touches {what}, by which it is judged"
+        found.append(Violated(STACK, STACK, message, "let the rules' owner review it", file, 1, "advisory"))
     for field in guard.settings:
         file, line = locator.at("", field)
         message = f"the change touches {field}, by which it is judged"
@@ -65,6 +82,18 @@ def guard_result(guard: Guard, locator: Locator) -> RuleResult:
         "medium",
         found,
     )
+
+
+def _in_short(files: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(in words, the first file) of each file, or of each folder with many."""
+    by_folder: dict[str, list[str]] = {}
+    for file in files:
+        by_folder.setdefault(file.partition("/")[0], []).append(file)
+    for folder, inside in by_folder.items():
+        if len(inside) > SHOWN_FILES:
+            yield f"{len(inside)} files of {folder}/", inside[0]
+        else:
+            yield from ((file, file) for file in inside)
 
 
 def protection_result(steps: Iterable[Step], locator: Locator) -> RuleResult:

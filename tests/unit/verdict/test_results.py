@@ -180,3 +180,22 @@ def test_touching_the_rules_is_advice_at_the_file_or_the_line(locator: Locator) 
         ("stacks/base.yaml", "advisory"),
     ]
     assert guard.guard_result(Guard(), locator).status == "passed"
+
+
+def test_what_judges_is_more_than_the_rules() -> None:
+    files = guard.files_of("prod")
+    assert {"policies", "gpufleet", ".gpufleet/catalog", "stacks/Pulumi.prod.yaml"} <= {*files}
+    assert "stacks/Pulumi.dev.yaml" not in files
+
+
+def test_many_files_of_one_folder_are_told_of_once(locator: Locator) -> None:
+    many = tuple(f"gpufleet/pricing/{number}.py" for number in range(9))
+    result = guard.guard_result(Guard((*many, "stacks/Pulumi.prod.yaml")), locator)
+    first, second = result.violations
+    assert "9 files of gpufleet/" in first.message
+    assert second.file == "stacks/Pulumi.prod.yaml"
+
+
+def test_a_later_end_of_an_environment_is_seen(loaded: LoadedFleet) -> None:
+    later = loaded.spec.model_copy(update={"expires": dt.date(2040, 1, 1)})
+    assert guard.loosened(loaded.spec, later) == ("expires",)

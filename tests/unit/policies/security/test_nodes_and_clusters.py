@@ -5,13 +5,18 @@ from __future__ import annotations
 import base64
 import datetime as dt
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.examples import stack, surroundings
+from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.resource import UNKNOWN
+from gpufleet.policy.settings import configure
+from gpufleet.policy.stack import Stack
 from policies.rules.security._eks_calendar import CALENDAR, offered
+from policies.rules.security.templates_known import templates_known
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]
@@ -90,6 +95,20 @@ def test_a_template_from_elsewhere_or_of_an_older_version_is_found(ask: Ask) -> 
     newest = {**pinned, "props": {"maxSize": 1, "launchTemplate": {"id": "lt-1", "version": "$Latest"}}}
     assert ask("templates-known", here, pinned)
     assert ask("templates-known", here, newest) == []
+
+
+def test_a_template_that_is_read_is_none_of_this_stack(ask: Ask) -> None:
+    declared = {"type": TEMPLATE, "name": "nodes", "props": {"id": "lt-1"}}
+    group = {
+        "type": "aws:autoscaling/group:Group",
+        "name": "g",
+        "props": {"maxSize": 1, "launchTemplate": {"id": "lt-1", "version": "$Latest"}},
+    }
+    read, launcher = stack([declared, group])
+    judge = Judge(configure([templates_known]), surroundings())
+    assert judge.stack(Stack([read, launcher])) == []
+    (found,) = judge.stack(Stack([replace(read, inputs=None), launcher]))
+    assert "is read and not made here" in found.message
 
 
 def _public(group: str) -> Described:
