@@ -27,13 +27,14 @@ def wanted() -> str:
 
 
 def repository(cache: Path, root: Path, vendor: Path | None, say: Say) -> Path:
-    """A folder to serve: `debian/`, `vendor/` and the public key `key.gpg`.
+    """A folder to serve: `debian/`, `vendor/` and the public key (`key.gpg`, `key.asc`).
 
     `root` is the hosts' root file system (what it has need not be downloaded again), `vendor` a
     folder of .deb files. Kept in `cache` by what it is made from.
     """
     pool = cached(cache, "debian", wanted() + root.parent.name, lambda new: _download(new, root, say))
-    recipe = f"{pool.name} {vendor.name if vendor else ''}"
+    # The number goes up when what is made of the same packages changes.
+    recipe = f"2 {pool.name} {vendor.name if vendor else ''}"
 
     def make(folder: Path) -> None:
         _index_debian(folder / "debian", pool)
@@ -142,7 +143,8 @@ def _sign(folder: Path, releases: list[str]) -> None:
                     path / "Release",
                 ]
                 run(command, what="signing the repository", env=home)
-            run([*gpg, "--output", folder / KEY, "--export"], what="exporting the key", env=home)
+            for name, form in ((KEY, ["--export"]), ("key.asc", ["--armor", "--export"])):
+                run([*gpg, "--output", folder / name, *form], what="exporting the key", env=home)
         finally:
             run(["gpgconf", "--kill", "all"], what="ending gpg's agent", env=home)
 
