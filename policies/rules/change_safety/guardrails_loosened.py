@@ -54,8 +54,11 @@ def guardrails_loosened(change: Change, context: Context[Settings]) -> Iterator[
     for key in before.required_tags:
         if key not in after.required_tags:
             yield _loosened("required_tags", f"{key!r} need not be there any more")
-    if before.expires is not None and (after.expires is None or after.expires > before.expires):
-        yield _loosened("expires", f"{before.expires} becomes {after.expires or 'never'}")
+    if before.expires != after.expires:
+        # Either way: what ends soon may lose its storage, and what ends later may go on costing.
+        yield _loosened("expires", f"{before.expires or 'never'} becomes {after.expires or 'never'}")
+    if before.environment != after.environment:
+        yield _loosened("environment", f"{before.environment} becomes {after.environment}")
 
 
 def _budget(before: Budget, after: Budget) -> Iterator[Violation]:

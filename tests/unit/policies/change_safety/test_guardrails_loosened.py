@@ -169,3 +169,13 @@ def test_exemptions_from_other_rules_are_left_as_they_are() -> None:
     own = spec(exemptions=[EXEMPTION])
     _, granted = guarded(configure([guardrails_loosened], spec()), spec(), own)
     assert [each.rule for each in granted] == ["storage-survives"]
+
+
+def test_an_end_that_makes_an_environment_temporary_is_found(ask: Ask) -> None:
+    (found,) = ask(RULE, fleet_before=fleet(), fleet=fleet(expires="2026-12-01"))
+    assert "never becomes 2026-12-01" in found.message
+
+
+def test_another_environment_in_the_same_file_is_found(ask: Ask) -> None:
+    (found,) = ask(RULE, fleet_before=fleet(), fleet=fleet(environment="dev"))
+    assert "prod becomes dev" in found.message
