@@ -127,6 +127,27 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
         "mounts": [{"kind": str, "source": str, "mount": str}],
         "teams": [TEAM],
         "tags": dict,
+        "rack": {
+            "link_gbps": int,
+            "rails": list,
+            "subnet_managers": list,
+            "partitions": list,
+            "slurm": {
+                "cluster": str,
+                "partitions": [
+                    {"name": str, "nodes": int, "default": bool, "max_minutes": (int, type(None))}
+                ],
+                "qos": list,
+                "accounts": [{"name": str, "gpus": int, "qos": str, "users": list}],
+                "units": int,
+                "preemption": str,
+            },
+            "users": list,
+            "local_nvme": (str, type(None)),
+            "time_servers": list,
+            "package_mirror": (str, type(None)),
+            "reboot_batch": int,
+        },
     },
 }
 

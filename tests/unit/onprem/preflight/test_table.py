@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from gpufleet.onprem.preflight import judge
 from gpufleet.onprem.hostlists import fold_hosts
+from gpufleet.onprem.preflight import judge
 from gpufleet.onprem.preflight.table import preflight_table
 
 

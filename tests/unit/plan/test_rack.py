@@ -1,0 +1,129 @@
+"""What follows from a rack site's declaration: Slurm's defaults, units of the topology, batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpufleet.plan.rack import plan_rack
+from gpufleet.plan.rack_models import SlurmPlan
+from gpufleet.spec.models import OnPremSite
+
+
+def site(**changes: Any) -> OnPremSite:
+    fields: dict[str, Any] = {
+        "site": "dc1",
+        "system": "dgx-h100",
+        "nodes": "dgx[001-064]",
+        "controllers": "ctl[01-02]",
+        "fabric": {"kind": "infiniband", "speed": "ndr"},
+    }
+    return OnPremSite.model_validate(fields | changes)
+
+
+def slurm(**changes: Any) -> SlurmPlan:
+    plan = plan_rack(site(**changes)).slurm
+    assert plan is not None
+    return plan
+
+
+def test_teams_bring_accounts_with_their_limits_and_a_qos_for_each_priority() -> None:
+    plan = slurm(
+        teams=[{"name": "a", "gpus": 8, "priority": "high"}, {"name": "b", "gpus": 4}],
+        users=[{"name": "ada", "uid": 2001, "teams": ["a"]}, {"name": "bob", "uid": 2002}],
+    )
+    assert [(item.name, item.gpus, item.qos, item.users) for item in plan.accounts] == [
+        ("a", 8, "high", ("ada",)),
+        ("b", 4, "normal", ()),
+    ]
+    assert [(item.name, item.preempts) for item in plan.qos] == [
+        ("low", ()),
+        ("normal", ("low",)),
+        ("high", ("low", "normal")),
+    ]
+    assert plan.cluster == "dc1"
+
+
+def test_without_preemption_no_qos_preempts() -> None:
+    assert all(item.preempts == () for item in slurm(slurm={"preemption": "none"}).qos)
+
+
+def test_a_declared_qos_takes_the_place_of_ours() -> None:
+    plan = slurm(slurm={"qos": [{"name": "high", "priority": 7, "max_time": "90 s"}]})
+    high = next(item for item in plan.qos if item.name == "high")
+    assert (high.priority, high.max_minutes, high.preempts) == (7, 2, ())
+
+
+def test_there_is_one_default_partition_of_all_nodes_unless_declared() -> None:
+    (only,) = slurm().partitions
+    assert (only.name, len(only.nodes), only.default, only.max_minutes) == ("gpu", 64, True, None)
+    plan = slurm(slurm={"partitions": [{"name": "a", "nodes": "dgx001"}, {"name": "b", "default": True}]})
+    assert [(item.name, item.default) for item in plan.partitions] == [("a", False), ("b", True)]
+
+
+def test_nodes_with_the_same_leaves_are_one_unit() -> None:
+    leaves = [
+        {
+            "name": f"su{unit}-leaf{rail}",
+            "rail": rail,
+            "nodes": f"dgx[{32 * unit + 1:03}-{32 * unit + 32:03}]",
+        }
+        for unit in range(2)
+        for rail in range(8)
+    ]
+    switches = slurm(fabric={"kind": "infiniband", "speed": "ndr", "switches": leaves}).switches
+    assert [(item.name, len(item.nodes)) for item in switches] == [
+        ("unit-su0-leaf0", 32),
+        ("unit-su1-leaf0", 32),
+        ("fabric", 0),
+    ]
+    assert switches[-1].switches == ("unit-su0-leaf0", "unit-su1-leaf0")
+    placed = [node for item in switches for node in item.nodes]
+    assert len(placed) == len(set(placed)) == 64
+
+
+def test_without_leaves_there_is_no_topology_and_with_one_no_top() -> None:
+    assert slurm().switches == ()
+    one = [{"name": "leaf", "nodes": "dgx[001-064]"}]
+    assert [
+        item.name for item in slurm(fabric={"kind": "infiniband", "speed": "ndr", "switches": one}).switches
+    ] == ["leaf"]
+
+
+def test_nodes_that_no_leaf_names_are_placed_too() -> None:
+    one = [{"name": "leaf", "nodes": "dgx[001-063]"}]
+    switches = slurm(fabric={"kind": "infiniband", "speed": "ndr", "switches": one}).switches
+    assert [(item.name, item.nodes) for item in switches if len(item.nodes) == 1] == [
+        ("unit-unknown", ("dgx064",))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "batch", "hosts"), [("dgx[001-064]", "25%", 16), ("dgx01", "25%", 1), ("dgx[1-3]", "100%", 3)]
+)
+def test_a_batch_is_never_nobody_and_never_more_than_there_are(nodes: str, batch: str, hosts: int) -> None:
+    assert plan_rack(site(nodes=nodes, reboot={"batch": batch})).reboot_batch == hosts
+
+
+def test_a_declared_address_takes_the_place_of_the_name() -> None:
+    from gpufleet.plan.onprem import plan_hosts
+
+    declared = site(addresses={"ctl01": "10.60.0.11"}, ssh={"domain": "dc1.example.com"})
+    addresses = {host.name: host.address for host in plan_hosts(declared)}
+    assert addresses["ctl01"] == "10.60.0.11"
+    assert addresses["ctl02"] == "ctl02.dc1.example.com"
+
+
+def test_roots_of_the_fat_tree_are_the_highest_switches_with_a_guid() -> None:
+    switches = [
+        {"name": "l", "nodes": "dgx001", "guid": "0x0000000000000001"},
+        {"name": "s", "tier": "spine", "guid": "0x0000000000000002"},
+        {"name": "c", "tier": "core"},
+    ]
+    fabric = {"kind": "infiniband", "speed": "ndr", "switches": switches}
+    assert plan_rack(site(fabric=fabric)).fabric.root_guids == ("0x0000000000000002",)
+
+
+def test_a_kubernetes_site_has_no_slurm() -> None:
+    assert plan_rack(site(scheduler="kubernetes")).slurm is None
