@@ -11,7 +11,9 @@ from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.policy.types import BUCKETS, LUSTRE, VOLUME
+from policies.rules.change_safety._expiry import sooner
 from policies.rules.change_safety._gone import forced, gone
+from policies.rules.security._buckets import LIFECYCLE
 
 KEYS = ("aws:kms/key:Key", "aws:kms/externalKey:ExternalKey", "aws:kms/replicaKey:ReplicaKey")
 DATA = (
@@ -54,11 +56,12 @@ class Surviving(Settings):
     group="change-safety",
     title="Storage survives a change",
     why="A file system that is replaced is a new, empty one, and a deleted key makes everything that it "
-    "encrypted unreadable: weeks of checkpoints are gone in a minute.",
+    "encrypted unreadable: weeks of checkpoints are gone in a minute. A bucket that expires objects sooner "
+    "deletes what is in it already, too.",
     fix="Keep the property that forces the replacement, rename with an alias, or take an exemption for the "
     "resource once its data is elsewhere.",
     severity="critical",
-    types=(*DATA, *KEYS),
+    types=(*DATA, *KEYS, *LIFECYCLE),
     settings=Surviving,
     fleet_field="cloud",
     passes=Example(
@@ -77,7 +80,15 @@ class Surviving(Settings):
     ),
 )
 def storage_survives(change: Change, context: Context[Surviving]) -> Iterator[Violation]:
-    """What holds data, and the keys that it is encrypted by."""
+    """What holds data, the keys that it is encrypted by, and the days after which buckets delete."""
+    for bucket, how in sooner(change):
+        yield Violation(
+            f"{bucket.name} keeps its data for a shorter time: {how}",
+            "keep the time, or take an exemption once nobody needs what is older (fleet file: "
+            "bucket.expire_after)",
+            urn=bucket.urn,
+            fleet_field="bucket",
+        )
     for step, fate in gone(change, (*DATA, *KEYS)):
         before = step.before
         if before is None or (fate == "delete" and before.options.retain_on_delete):

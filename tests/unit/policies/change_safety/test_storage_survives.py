@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policy.judge import Judgement
+from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.types import BUCKETS, INSTANCE, LUSTRE, VOLUME
 from policies.rules.change_safety.storage_survives import DATA
 
@@ -100,3 +101,48 @@ def test_the_key_of_a_bucket_is_named_by_a_resource_beside_it(ask: Ask) -> None:
 
 def test_a_new_environment_takes_nothing_away(ask: Ask) -> None:
     assert ask(RULE, [], [lustre(), {"type": KEY, "name": "key"}]) == []
+
+
+def bucket(**props: Any) -> Described:
+    return {"type": BUCKETS[0], "name": "models", "props": {"bucket": "atlas-models", **props}}
+
+
+def lifecycle(days: Any = None, *, former: Any = None, status: str = "Enabled") -> Described:
+    rule: dict[str, Any] = {"status": status}
+    if days is not None:
+        rule["expiration"] = {"days": days}
+    if former is not None:
+        rule["noncurrentVersionExpiration"] = {"noncurrentDays": former}
+    kind = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
+    return {"type": kind, "name": "expiry", "props": {"bucket": "atlas-models", "rules": [rule]}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "how"),
+    [
+        ([], [lifecycle(1)], "after 1 days and not never"),
+        ([lifecycle(90)], [lifecycle(30)], "after 30 days and not after 90 days"),
+        ([lifecycle(90, status="Disabled")], [lifecycle(90)], "after 90 days and not never"),
+        ([lifecycle(former=30)], [lifecycle(former=1)], "former versions"),
+        ([lifecycle(90)], [lifecycle(UNKNOWN)], "not known"),
+    ],
+)
+def test_a_bucket_does_not_delete_sooner_what_is_in_it(
+    before: list[Described], after: list[Described], how: str, ask: Ask
+) -> None:
+    (found,) = ask(RULE, [bucket(), *before], [bucket(), *after])
+    assert how in found.message
+    assert found.urn.endswith("::models")
+
+
+def test_a_bucket_that_keeps_longer_as_long_or_is_new_passes(ask: Ask) -> None:
+    assert ask(RULE, [bucket(), lifecycle(30)], [bucket(), lifecycle(90)]) == []
+    assert ask(RULE, [bucket(), lifecycle(30)], [bucket(), lifecycle(30)]) == []
+    assert ask(RULE, [bucket(), lifecycle(30)], [bucket()]) == []
+    assert ask(RULE, [], [bucket(), lifecycle(1)]) == []
+
+
+def test_rules_inside_the_bucket_count_and_so_does_a_new_name(ask: Ask) -> None:
+    inside = bucket(lifecycleRules=[{"enabled": True, "expiration": {"days": 1}}])
+    assert len(ask(RULE, [bucket()], [inside])) == 1
+    assert len(ask(RULE, [bucket()], [{**inside, "name": "m2", "options": {"aliases": ["models"]}}])) == 1

@@ -1,0 +1,67 @@
+"""When a bucket deletes objects by itself: a shorter time, on a bucket with data in it, is a deletion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gpufleet.policy.change import Change
+from gpufleet.policy.resource import Resource, is_unknown
+from gpufleet.policy.stack import Stack
+from policies.rules.security._buckets import LIFECYCLE, configured
+from policies.rules.security._properties import is_off
+
+_CURRENT = ("expiration.days", "expiration.date")
+_FORMER = ("noncurrentVersionExpiration.noncurrentDays", "noncurrentVersionExpiration.days")
+_NEVER = math.inf
+
+
+def sooner(change: Change) -> Iterator[tuple[Resource, str]]:
+    """(bucket, how) of each bucket that is there before and deletes its objects sooner afterwards."""
+    after = _times(change.after)
+    for urn, (_, was) in _times(change.before).items():
+        named = next((each for each in after if each == urn or urn in _aliases(after[each][0])), None)
+        if named is None:
+            continue
+        bucket, now = after[named]
+        for what, old, new in zip(("objects", "former versions"), was, now, strict=True):
+            if new < old:
+                yield bucket, f"{what} would be deleted {_shown(new)} and not {_shown(old)}"
+
+
+def _aliases(bucket: Resource) -> tuple[str, ...]:
+    return bucket.options.aliases
+
+
+def _times(stack: Stack) -> dict[str, tuple[Resource, tuple[float, float]]]:
+    """URN -> (bucket, days until any object goes, and any former version)."""
+    return {
+        bucket.urn: (bucket, (_least(bucket, found, _CURRENT), _least(bucket, found, _FORMER)))
+        for bucket, found in configured(stack, LIFECYCLE)
+    }
+
+
+def _least(bucket: Resource, lifecycles: list[Resource], paths: tuple[str, ...]) -> float:
+    days = [_NEVER]
+    for resource, prop in ((bucket, "lifecycleRules"), *((each, "rules") for each in lifecycles)):
+        if is_unknown(resource.get(prop)) and (resource.inputs or {}).get(prop) is not None:
+            days.append(0)
+            continue
+        for rule, _ in resource.items(prop):
+            off = resource.get(f"{rule}.status") == "Disabled" or is_off(resource.get(f"{rule}.enabled"))
+            for path in () if off else paths:
+                value = resource.get(f"{rule}.{path}")
+                if value is not None:
+                    days.append(_days(value))
+    return min(days)
+
+
+def _days(value: object) -> float:
+    # A date is a day that comes, and what is not known may be any.
+    return float(value) if isinstance(value, (int, float)) and value > 0 else 0
+
+
+def _shown(days: float) -> str:
+    if days == _NEVER:
+        return "never"
+    return f"after {days:g} days" if days else "at a day that comes or is not known"
