@@ -94,10 +94,11 @@ def refuse_unknown(
     unknown = unknown_hosts(hosts, connections, files)
     if not unknown:
         return
-    names = fold_hosts(known_name(*connections[name]) for name in unknown)
-    hosts_are = f"{len(unknown)} hosts are" if len(unknown) > 1 else "one host is"
+    example = f"{unknown[0]} is reached as {known_name(*connections[unknown[0]])}"
+    count = f"keys of {len(unknown)} hosts are" if len(unknown) > 1 else "key of a host is"
     raise InputError(
-        f"the ssh key of {hosts_are} not known ({names}): it is neither in {files[0]} nor where ssh looks",
+        f"the ssh {count} not known: {fold_hosts(unknown)}. {example}, which is neither in {files[0]} nor"
+        " where ssh looks",
         remedy=f"`gpufleet hostkeys {target}` reads them, compares them with `ssh.fingerprints` of the fleet"
         f" file and writes {files[0].name}; or put a line `@cert-authority` of your ssh CA there",
     )

@@ -23,7 +23,8 @@ def transport_environment(transport: Transport) -> dict[str, str]:
         if transport == "auto":
             return {}
         raise InputError(
-            "mitogen is not installed", remedy="install gpufleet with its dependencies, or use --transport ssh"
+            "mitogen is not installed",
+            remedy="install gpufleet with its dependencies, or use --transport ssh",
         )
     return {
         "ANSIBLE_STRATEGY": "mitogen_linear",
