@@ -141,7 +141,10 @@ class CapacityBlockRules(Fact):
 
 
 class System(Fact):
-    """An on-premises system type (`dgx-h100`). Power in kW at the supply, prices in USD a node."""
+    """An on-premises system type (`dgx-h100`). Power in kW at the supply, prices in USD a node.
+
+    `memory_gb` (10^9 bytes) and `cpu_sockets` are what every node of the type has at least.
+    """
 
     name: str
     title: str
@@ -156,6 +159,8 @@ class System(Fact):
     storage_nics: str = ""
     fabric_gbps: int | None = None
     rack_units: int | None = None
+    memory_gb: int | None = None
+    cpu_sockets: int | None = None
     price: Price
     sources: tuple[str, ...]
     unverified: tuple[str, ...] = ()

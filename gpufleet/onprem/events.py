@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -24,7 +25,8 @@ class TaskEvent:
     """One task on one host. `result` is what the module returned, empty for `started`.
 
     `message` says why, for a task that failed or a host that was not reached. `diffs` are there for a
-    change of a run with diffs, unless the task handles a secret.
+    change of a run with diffs, unless the task handles a secret. `started_s` and `ended_s` are seconds
+    since the epoch by the clock of this machine.
     """
 
     kind: EventKind
@@ -35,6 +37,8 @@ class TaskEvent:
     message: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
     play: str = ""
+    started_s: float | None = None
+    ended_s: float | None = None
     diffs: tuple[Diff, ...] = ()
 
 
@@ -68,8 +72,21 @@ def task_event(raw: Mapping[str, Any]) -> TaskEvent | None:
         message=_message(values) if kind in ("failed", "unreachable") else "",
         result=values,
         play=str(data.get("play", "")),
+        started_s=_moment(data.get("start")),
+        ended_s=_moment(data.get("end")),
         diffs=task_diffs(values) if kind == "changed" else (),
     )
+
+
+def _moment(text: Any) -> float | None:
+    """Seconds since the epoch of an ISO time; ansible-runner writes UTC, with or without saying so."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)).timestamp()
 
 
 def _message(result: Mapping[str, Any]) -> str:

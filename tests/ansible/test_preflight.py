@@ -82,5 +82,6 @@ def test_this_machine_is_no_dgx_and_the_verdict_says_so(first):
     if len(first.measurements["here"].get("gpus", ())) != 8:
         assert verdicts["gpus"].status == "fail"
     assert verdicts["cpu"].measured == str(os.sysconf("SC_NPROCESSORS_ONLN"))
+    assert first.measurements["here"]["clock"]["offset_s"] == 0.0
     synchronized = first.measurements["here"]["clock"]["synchronized"]
     assert verdicts["clock"].status == ("pass" if synchronized else "fail")

@@ -12,6 +12,10 @@ from gpufleet.onprem.preflight.expectations import SUPPORTED_SYSTEMS, Expectatio
 from gpufleet.onprem.preflight.verdict import Status
 
 GIB = 1024**3
+MOST_CLOCK_OFFSET_S = 60.0
+"""Munge's credentials live for 300 s by default (munge(1)): a clock that is further off than a fifth of
+that is wrong and not just late. The share is our own choice."""
+
 KIB_PER_GIB = 1024**2
 # The firmware and the kernel keep a part: what is left is this share of the installed memory at least.
 _MEMORY_SHARE = 0.95
@@ -45,8 +49,17 @@ def check_kernel(found: Mapping[str, Any], _expected: Expectations) -> Outcome:
 
 
 def check_cpu(found: Mapping[str, Any], expected: Expectations) -> Outcome:
-    """The number of logical processors."""
+    """The number of sockets with a processor, and of logical processors."""
     measured = f"{found['logical']}"
+    if expected.cpu_sockets is not None and found.get("sockets") not in (None, expected.cpu_sockets):
+        wanted = f"{expected.cpu_sockets} sockets"
+        return Outcome(
+            "fail",
+            f"{measured} in {found['sockets']} sockets",
+            wanted,
+            f"processors in {found['sockets']} sockets instead of {expected.cpu_sockets}",
+            "look for a failed socket (BMC log); a system of another type has another `system`",
+        )
     if expected.cpus is None:
         return Outcome("not-judged", measured)
     if found["logical"] == expected.cpus:
@@ -157,7 +170,17 @@ def check_links(found: Sequence[Mapping[str, Any]], _expected: Expectations) -> 
 
 
 def check_clock(found: Mapping[str, Any], _expected: Expectations) -> Outcome:
-    """The kernel's clock is synchronized."""
+    """The kernel's clock is synchronized, and shows the time of the machine that runs gpufleet."""
+    offset = float(found.get("offset_s") or 0.0)
+    if abs(offset) >= MOST_CLOCK_OFFSET_S:
+        return Outcome(
+            "fail",
+            f"{offset:+.0f} s",
+            "the time of this machine",
+            f"the clock is {abs(offset):.0f} s {'ahead' if offset > 0 else 'behind'}: munge refuses messages"
+            " of hosts whose clocks differ",
+            "set the clock (chronyc makestep), and see that it reaches its servers (chronyc sources)",
+        )
     if found["synchronized"]:
         return Outcome("pass", "synchronized", "synchronized")
     return Outcome(

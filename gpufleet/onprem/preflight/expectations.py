@@ -35,6 +35,7 @@ class Expectations:
     gpu_device_ids: frozenset[str] = frozenset()
     nics: int | None = None
     cpus: int | None = None
+    cpu_sockets: int | None = None
     memory_gib: float | None = None
     hugepages: int | None = None
     min_free_gib: Mapping[str, float] = field(default_factory=lambda: dict(MIN_FREE_GIB))
@@ -57,5 +58,7 @@ def expectations_for(plan: FleetPlan, catalog: Catalog) -> dict[str, Expectation
                 gpus=site.gpus_per_node,
                 gpu_device_ids=device_ids(system.gpu, "sxm"),
                 nics=system.compute_nics,
+                cpu_sockets=system.cpu_sockets,
+                memory_gib=None if system.memory_gb is None else system.memory_gb * 10**9 / 2**30,
             )
     return expected

@@ -36,11 +36,23 @@ def measure(run: PlaybookRun, on_task: OnTask | None = None) -> Measured:
 
     def collect(event: TaskEvent) -> None:
         if isinstance(event.result.get(RESULT_KEY), Mapping):
-            found[event.host] = event.result[RESULT_KEY]
+            found[event.host] = _with_clock_offset(event.result[RESULT_KEY], event)
         if on_task is not None:
             on_task(event)
 
     return Measured(found, run_playbook(run, collect))
+
+
+def _with_clock_offset(measured: Mapping[str, Any], event: TaskEvent) -> Mapping[str, Any]:
+    """The measurements with how far the host's clock is off: its time lies within the task's or it is."""
+    clock = measured.get("clock")
+    if not isinstance(clock, Mapping) or event.started_s is None or event.ended_s is None:
+        return measured
+    told = clock.get("time_s")
+    if not isinstance(told, (int, float)):
+        return measured
+    offset = min(0.0, told - event.started_s) + max(0.0, told - event.ended_s)
+    return {**measured, "clock": {**clock, "offset_s": round(offset, 3)}}
 
 
 def preflight(

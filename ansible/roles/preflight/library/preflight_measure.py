@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import time
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -184,13 +185,13 @@ def secure_boot(root):
 
 
 def clock(_root):
-    """Whether the kernel's clock is synchronized, as adjtimex(2) says, and its largest error."""
+    """Whether the kernel's clock is synchronized, as adjtimex(2) says, its largest error, and the time."""
     # struct timex on 64-bit Linux; with modes 0 the call only reads.
     buffer = ctypes.create_string_buffer(512)
     if ctypes.CDLL(None, use_errno=True).adjtimex(buffer) < 0:
         raise OSError(ctypes.get_errno(), "adjtimex: " + os.strerror(ctypes.get_errno()))
     max_error, _, status = struct.unpack_from("=qqi", buffer.raw, 24)
-    return {"synchronized": not status & STA_UNSYNC, "max_error_us": max_error}
+    return {"synchronized": not status & STA_UNSYNC, "max_error_us": max_error, "time_s": time.time()}
 
 
 def disks(root, paths):

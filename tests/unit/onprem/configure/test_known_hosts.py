@@ -81,7 +81,9 @@ def test_hosts_that_nobody_knows_are_one_finding_with_its_remedy(tmp_path, key):
     files = (tmp_path / "known_hosts", tmp_path / "other")
     connections = {f"dgx00{n}": (f"dgx00{n}.dc1", 22) for n in (1, 2, 3)}
     files[0].write_text(f"dgx002.dc1 {key}\n")
-    with pytest.raises(InputError, match=r"2 hosts are not known: dgx\[001,003\]\. dgx001 is reached as dgx001\.dc1") as refused:
+    with pytest.raises(
+        InputError, match=r"2 hosts are not known: dgx\[001,003\]\. dgx001 is reached as dgx001\.dc1"
+    ) as refused:
         refuse_unknown(["dgx001", "dgx002", "dgx003", "local"], connections, files, "prod")
     assert "gpufleet hostkeys prod" in refused.value.remedy
     refuse_unknown(["dgx002", "local"], connections, files, "prod")

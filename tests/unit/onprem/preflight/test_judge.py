@@ -198,3 +198,44 @@ def test_a_system_without_published_adapters_does_not_judge_them(make_fleet, mak
     wanted = expectations_for(make_fleet(make_rack(system="dgx-b300", gpu="B300")), catalog)
     assert wanted["dgx001"].nics is None
     assert one(judge({"dgx001": healthy()}, {"dgx001": wanted["dgx001"]}), "nics").status == "not-judged"
+
+
+@pytest.mark.parametrize(
+    ("offset", "status", "says"),
+    [(0.0, "pass", ""), (-59.0, "pass", ""), (90.0, "fail", "90 s ahead"), (-300.0, "fail", "300 s behind")],
+)
+def test_a_clock_that_shows_another_time_fails_though_it_calls_itself_synchronized(
+    healthy, expected, offset, status, says
+):
+    host = healthy(clock={"synchronized": True, "max_error_us": 400, "offset_s": offset})
+    verdict = one(judge({"a": host}, {"a": expected()}), "clock")
+    assert (verdict.status, says in verdict.message) == (status, True)
+
+
+@pytest.mark.parametrize(("sockets", "status"), [(2, "not-judged"), (1, "fail"), (None, "not-judged")])
+def test_a_socket_without_a_processor_fails(healthy, expected, sockets, status):
+    host = healthy(cpu={"logical": 224, "sockets": sockets})
+    assert one(judge({"a": host}, {"a": expected(cpu_sockets=2)}), "cpu").status == status
+
+
+def test_memory_and_sockets_of_a_system_come_from_the_catalog(make_fleet, make_rack, catalog):
+    from gpufleet.onprem.preflight import expectations_for
+
+    known = expectations_for(make_fleet(make_rack()), catalog)["dgx001"]
+    assert known.cpu_sockets == catalog.system("dgx-h100").cpu_sockets == 2
+    assert known.memory_gib == pytest.approx(1862.6, abs=0.1)
+    unknown = expectations_for(make_fleet(make_rack(system="dgx-b200")), catalog)["dgx001"]
+    assert (unknown.cpu_sockets, unknown.memory_gib) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("told", "offset"),
+    [(105.0, 0.0), (100.0, 0.0), (40.0, -60.0), (170.0, 60.0), ("late", None), (None, None)],
+)
+def test_a_hosts_time_lies_within_that_of_its_task_or_its_clock_is_off(told, offset):
+    from gpufleet.onprem.events import TaskEvent
+    from gpufleet.onprem.preflight.run import _with_clock_offset
+
+    event = TaskEvent("ok", "a", "Measure the host", "preflight", started_s=100.0, ended_s=110.0)
+    clock = _with_clock_offset({"clock": {"synchronized": True, "time_s": told}}, event)["clock"]
+    assert clock.get("offset_s") == offset
