@@ -19,7 +19,7 @@ from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import read_report
 from gpufleet.policy.server import PACK
-from gpufleet.policy.settings import configure
+from gpufleet.policy.settings import configure, read_pack_config
 from gpufleet.policy.stack import Stack
 from gpufleet.verdict.before import stack_of_state
 from gpufleet.verdict.steps import steps_of
@@ -58,9 +58,9 @@ def judged(
         return result
     fleet = open_stack(request.project_root, request.project, request.stack, request.config, preview=True)
     around = fleet.around
-    configured = configure(
-        load_rules(request.project_root), around.spec, fleet.loaded.source if fleet.loaded else None
-    )
+    source = fleet.loaded.source if fleet.loaded else None
+    given = read_pack_config(next(iter(request.policy_config.values()), None))
+    configured = configure(load_rules(request.project_root), around.spec, source, given)
     change = Change(
         steps=steps_of(events, before, after),
         before=before,

@@ -12,6 +12,7 @@ import typer
 
 from gpufleet.cli.console import emit_json, emit_text, err, out
 from gpufleet.cli.context import Cloud, Workspace
+from gpufleet.cli.policy_options import PolicyConfig
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def check(
         Path | None,
         typer.Option("--jobs", metavar="FILE", help='Running jobs by node group: {"site/group": 3}.'),
     ] = None,
+    policy_config: PolicyConfig = None,
     form: Annotated[
         str, typer.Option("--format", help=f"What goes to stdout: {', '.join(get_args(Format))}.")
     ] = "terminal",
@@ -72,7 +74,9 @@ def check(
     form = "json" if json else form
     if form not in get_args(Format):
         raise InputError(f"--format is {form[:40]!r}", remedy=f"write one of {', '.join(get_args(Format))}")
-    verdict = _verdict(environment, base, tuple(opened or ()), engine, cloud, jobs, quiet=form != "terminal")
+    verdict = _verdict(
+        environment, base, tuple(opened or ()), engine, cloud, jobs, policy_config, quiet=form != "terminal"
+    )
     files: dict[Format, Path | None] = {
         "markdown": markdown,
         "sarif": sarif,
@@ -102,6 +106,7 @@ def _verdict(
     engine: str,
     cloud: str | None,
     jobs: Path | None,
+    policy_config: Path | None,
     *,
     quiet: bool,
 ) -> Verdict:
@@ -126,6 +131,7 @@ def _verdict(
         base=base,
         opens=opened,
         jobs=_jobs(jobs) if jobs is not None else {},
+        policy_config=policy_config.resolve() if policy_config is not None else None,
     )
     try:
         return judge(request, _steps(quiet=quiet))

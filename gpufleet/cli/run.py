@@ -8,6 +8,7 @@ import typer
 
 from gpufleet.cli.console import emit_json, err, out
 from gpufleet.cli.context import Workspace
+from gpufleet.cli.policy_options import PolicyConfig, SkipPolicies
 from gpufleet.cli.stack_run import Options, StackRun, choose_engine, state_summary
 from gpufleet.errors import ExitCode
 
@@ -23,9 +24,6 @@ CloudOption = Annotated[
 ]
 Parallel = Annotated[int, typer.Option("--parallel", min=1, max=256, help="Resources worked on at once.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-SkipPolicies = Annotated[
-    bool, typer.Option("--skip-policies", help="Do not judge the run by the policy pack of the checkout.")
-]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
@@ -41,6 +39,7 @@ def preview(
     cloud: CloudOption = None,
     parallel: Parallel = 16,
     skip_policies: SkipPolicies = False,
+    policy_config: PolicyConfig = None,
     json: Json = False,
 ) -> int:
     """Show what `up` would change, site by site, and which policy rules it breaks.
@@ -48,7 +47,15 @@ def preview(
     Ends with the sites, what each costs a month, and the sum against the budget. Changes nothing;
     exit code 1 says that a mandatory rule is broken.
     """
-    options = Options(environment, engine, cloud, parallel, json=json, skip_policies=skip_policies)
+    options = Options(
+        environment,
+        engine,
+        cloud,
+        parallel,
+        json=json,
+        skip_policies=skip_policies,
+        policy_config=policy_config,
+    )
     run = StackRun("preview", options)
     _ = run.plan
     run.introduce()
@@ -63,6 +70,7 @@ def up(
     parallel: Parallel = 16,
     yes: Yes = False,
     skip_policies: SkipPolicies = False,
+    policy_config: PolicyConfig = None,
     json: Json = False,
 ) -> int:
     """Bring the cloud to what the fleet file says.
@@ -70,7 +78,7 @@ def up(
     Shows a preview and asks first, unless --yes is given. A broken mandatory rule of the policy pack
     ends it before anything is changed.
     """
-    options = Options(environment, engine, cloud, parallel, yes, json, skip_policies)
+    options = Options(environment, engine, cloud, parallel, yes, json, skip_policies, policy_config)
     run = StackRun("up", options)
     _ = run.plan
     run.introduce()

@@ -46,6 +46,7 @@ class Options:
     yes: bool = False
     json: bool = False
     skip_policies: bool = False
+    policy_config: Path | None = None
 
 
 class StackRun:
@@ -82,7 +83,12 @@ class StackRun:
     def request(self) -> StackRequest:
         """What the engine is asked; starts the emulated AWS where that is the cloud."""
         request = self.workspace.request(self.name, self.cloud, parallel=self.options.parallel)
-        return replace(request, env={**request.env, FINDINGS_SHOWN: "1"}, policy_packs=self.policy_packs)
+        return replace(
+            request,
+            env={**request.env, FINDINGS_SHOWN: "1"},
+            policy_packs=self.policy_packs,
+            policy_config=self._policy_config,
+        )
 
     @property
     def policy_packs(self) -> tuple[Path, ...]:
@@ -90,6 +96,11 @@ class StackRun:
         pack = self.workspace.root / PACK
         judged = self.verb in ("preview", "up") and not self.options.skip_policies
         return (pack,) if judged and (pack / "PulumiPolicy.yaml").is_file() else ()
+
+    @property
+    def _policy_config(self) -> dict[Path, Path]:
+        config = self.options.policy_config
+        return {pack: config.resolve() for pack in self.policy_packs} if config is not None else {}
 
     def introduce(self) -> None:
         """The first line: which engine and which cloud, before anything happens."""

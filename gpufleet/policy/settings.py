@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -28,6 +29,20 @@ class Configured:
     rule: Rule[Any]
     enforcement: Enforcement
     settings: Settings
+
+
+def read_pack_config(file: Path | None) -> dict[str, PackConfig]:
+    """What a file of Pulumi's policy configuration says (`--policy-pack-config`); nothing for None.
+
+    Raises InputError with everything that is wrong with it.
+    """
+    from gpufleet.engine.policy_config import read_policy_config
+
+    given = read_policy_config(file) if file is not None else {}
+    return {
+        name: PackConfig(cast("Enforcement", each.level) if each.level else None, each.properties)
+        for name, each in given.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from gpufleet.policy.fleet import NOW, StackOfFleet, moment, open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import Found, found_of
-from gpufleet.policy.settings import Configured, configure, guarded
+from gpufleet.policy.settings import Configured, configure, guarded, read_pack_config
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
 from gpufleet.verdict.account import ThrowawayAccount, throwaway_account
@@ -54,7 +54,8 @@ class CheckRequest:
     """What is to be judged. `jobs` are jobs that run on node groups ("site/group" -> number).
 
     With engine `pulumi` the preview is a real one in `cloud`, and before is what is deployed; `base`
-    then says only what the fleet file and the rules were.
+    then says only what the fleet file and the rules were. `policy_config` is a file as Pulumi's
+    `--policy-pack-config` takes it; it wins over the fleet file.
     """
 
     workspace: Workspace
@@ -63,6 +64,7 @@ class CheckRequest:
     base: str | None = None
     opens: tuple[str, ...] = ()
     jobs: Mapping[str, int] = field(default_factory=dict)
+    policy_config: Path | None = None
     now: dt.datetime | None = None
 
 
@@ -111,7 +113,8 @@ class _Check:
 
     def _configure(self, fleet: StackOfFleet) -> tuple[Configured, ...]:
         source = fleet.loaded.source if fleet.loaded else None
-        return configure(load_rules(self._workspace.root), fleet.around.spec, source)
+        given = read_pack_config(self._request.policy_config)
+        return configure(load_rules(self._workspace.root), fleet.around.spec, source, given)
 
     # -- the verdict
 
@@ -140,7 +143,9 @@ class _Check:
         return replace(request, env={**request.env, NOW: self._now.isoformat()})
 
     def _preview(self, engine: Engine, request: StackRequest) -> Previewed:
-        pack = self._workspace.root / PACK
+        pack, config = self._workspace.root / PACK, self._request.policy_config
+        if config is not None:
+            request = replace(request, policy_config={pack: config})
         return judged_preview(engine, request, pack, self._account.folder / "report.json")
 
     def _bring_up(self, base: Checkout, state: Path) -> Side:

@@ -36,7 +36,8 @@ def files_of(environment: str) -> tuple[str, ...]:
     """Files and folders of a checkout that say how a change of the environment is judged.
 
     They are the rules and their prices, the program that asks them and what runs it, the project file,
-    which may name other plugins, and the stack's configuration, which says where it runs, whether storage is protected and what may be paid upfront.
+    which may name other plugins, and the stack's configuration, which says where it runs, whether
+    storage is protected and what may be paid upfront.
     """
     return *_JUDGING, f"stacks/Pulumi.{environment}.yaml"
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gpufleet.policy.report import REPORT, read_report
 from gpufleet.sandbox import daemon
 from gpufleet.sandbox.inventory import list_resources
-from tests.conftest import Checkout, make_checkout
+from gpufleet.verdict.preview import preview_environment
+from tests.conftest import ROOT, Checkout, make_checkout
 
 pytestmark = pytest.mark.xdist_group("e2e")
 
@@ -82,6 +88,26 @@ def test_rules_that_are_left_out_are_left_out_aloud(small: Small) -> None:
     assert "budget-monthly" not in done.stdout
 
 
+def test_pulumis_policy_configuration_wins_over_the_fleet_file(small: Small, tmp_path: Path) -> None:
+    small.file.write_text(
+        FLEET.replace("60000 USD", "200 USD").replace(
+            "software:", "policies: { budget-monthly: { enforcement: mandatory } }\nsoftware:"
+        ),
+        encoding="utf-8",
+    )
+    config = tmp_path / "config.json"
+    levels = dict.fromkeys(("budget-monthly", "budget-at-maximum"), "advisory")
+    config.write_text(json.dumps(levels), encoding="utf-8")
+    judged = small.checkout.json("preview", *RUN, "--policy-config", str(config))
+    found = {each["policy"]: each["enforcement"] for each in judged["violations"]}
+    assert found["budget-monthly"] == found["budget-at-maximum"] == "advisory"
+    config.write_text('{"budget-monthy": "advisory"}', encoding="utf-8")
+    refused = small.checkout.run("preview", *RUN, "--policy-config", str(config))
+    assert refused.returncode == 2
+    assert "budget-monthy" in refused.stderr
+    assert "did you mean 'budget-monthly'" in refused.stderr
+
+
 def test_what_keeps_the_rules_comes_up_and_a_second_run_changes_nothing(small: Small) -> None:
     small.write()
     done = small.checkout.json("up", *RUN, "--yes")
@@ -117,3 +143,45 @@ def test_an_exemption_lets_the_deletion_pass_and_is_told(small: Small) -> None:
         each["enforcement"] == "advisory" and "exempted until 2999-12-31 by jane" in each["message"]
         for each in told
     )
+
+
+@pytest.mark.skipif(shutil.which("pulumi") is None, reason="the Pulumi CLI is not on PATH")
+def test_the_pack_finds_the_same_under_the_pulumi_cli(checkout: Checkout, tmp_path: Path) -> None:
+    fleet = checkout.root / "stacks" / "prod" / "fleet.yaml"
+    text = fleet.read_text(encoding="utf-8")
+    for good, bad in (
+        ("monthly: 2900000 USD", "monthly: 29000 USD"),
+        ("private_cidrs: [10.60.0.0/22]", "public_cidrs: [0.0.0.0/1, 128.0.0.0/1]"),
+    ):
+        assert good in text
+        text = text.replace(good, bad)
+    fleet.write_text(text, encoding="utf-8")
+    ours = preview_environment(checkout.root, "prod")
+    report = tmp_path / "report.json"
+    path = f"{ROOT}/gpufleet/sandbox/plugin:{ROOT}/.venv/bin:{os.environ['PATH']}"
+    env = os.environ | checkout.env | {"PATH": path, "PULUMI_CONFIG_PASSPHRASE": "x"}
+    env |= {
+        "PULUMI_BACKEND_URL": f"file://{tmp_path}",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        REPORT: str(report),
+    }
+    settings = ("-c", "gpufleet:cloud=sandbox", "-c", "gpufleet:protect=true")
+    for arguments in (
+        ("stack", "select", "--create", "prod"),
+        ("preview", "-s", "prod", *settings, "--policy-pack", "policies"),
+    ):
+        done = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive"],
+            cwd=checkout.root,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+    assert done.returncode != 0, "mandatory violations end the CLI's preview"
+    theirs = read_report(report)
+    found = {(each.rule, each.level, each.urn, each.message) for each in ours.found}
+    assert {(each.rule, each.level, each.urn, each.message) for each in theirs.found} == found
+    assert {"budget-monthly", "eks-endpoint-private"} <= {each.rule for each in ours.found}
+    assert {each.urn: each.type for each in theirs.stack} == {each.urn: each.type for each in ours.stack}
