@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -39,6 +40,8 @@ class Hardware:
     def restore(self, state: dict[str, Any]) -> None:
         """Plugs in again what `state()` once said."""
         (self.folder / "clock.env").unlink(missing_ok=True)
+        for written in ("disks", "remote"):
+            shutil.rmtree(self.folder / written, ignore_errors=True)
         self._store(state)
 
     def remove_gpu(self, index: int) -> None:

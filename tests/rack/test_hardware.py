@@ -187,6 +187,51 @@ def test_kernel_settings_of_a_host_are_its_own(rack: Lab) -> None:
     assert Path("/proc/sys/vm/swappiness").read_text() == machine
 
 
+def test_disks_become_an_array_that_survives_a_reboot_and_is_mounted_again(clean_rack: Lab) -> None:
+    disks = [f"/dev/nvme{index}n1" for index in range(2, 10)]
+    listed = json.loads(clean_rack.sh("dgx04", "nvme list -o json"))["Devices"]
+    assert [disk["DevicePath"] for disk in listed] == disks
+    assert clean_rack.sh("dgx04", "ls /sys/block").split() == [Path(disk).name for disk in disks]
+    members = " ".join(disks)
+    assert "No md superblock" in clean_rack.sh("dgx04", f"mdadm --examine {disks[0]} 2>&1", code=None)
+    clean_rack.sh(
+        "dgx04",
+        f"apt-get -qq update; {APT} mdadm xfsprogs >/dev/null 2>&1; "
+        f"mdadm --create /dev/md0 --level=0 --raid-devices=8 {members}; mkfs.xfs -q /dev/md0; mkdir /scratch; "
+        "echo '/dev/md0 /scratch xfs defaults,nofail 0 0' >>/etc/fstab; mount /scratch; "
+        "echo kept >/scratch/file",
+    )
+    assert clean_rack.sh("dgx04", "df -B1G --output=size /scratch").split()[-1] == "8"
+    assert "Raid Level : raid0" in clean_rack.sh("dgx04", "mdadm --detail /dev/md0")
+    assert clean_rack.sh("dgx04", "mdadm --detail --scan").startswith(
+        "ARRAY /dev/md0 metadata=1.2 name=dgx04:0"
+    )
+
+    clean_rack.rack.stop("dgx04")
+    clean_rack.rack.start("dgx04")
+    assert clean_rack.sh("dgx04", "cat /scratch/file; systemctl is-system-running") == "kept\nrunning\n"
+
+    clean_rack.rack.stop("dgx04")
+    with clean_rack.hardware("dgx04").changing() as state:
+        state["nvmes"][3]["present"] = False
+    clean_rack.rack.start("dgx04")
+    assert "test" not in clean_rack.sh("dgx04", "test ! -e /dev/md0; test ! -e /dev/nvme5n1; ls /scratch")
+
+
+def test_file_systems_of_servers_are_mounted_while_the_server_answers(clean_rack: Lab) -> None:
+    clean_rack.sh("dgx04", f"apt-get -qq update; {APT} nfs-common >/dev/null 2>&1; mkdir /home2")
+    clean_rack.sh(
+        "dgx04", "mount -t nfs nas01:/export/home /home2 -o vers=4.2; echo x >/home2/x; umount /home2"
+    )
+    assert clean_rack.sh("dgx04", "mount -t nfs4 nas01:/export/home /home2; cat /home2/x") == "x\n"
+    with clean_rack.hardware("dgx04").changing() as state:
+        state["unreachable"] = ["nas01"]
+    said = clean_rack.sh(
+        "dgx04", "umount /home2; mount -t nfs nas01:/export/home /home2 2>&1 || echo code $?"
+    )
+    assert said == "mount.nfs: Connection timed out\ncode 32\n"
+
+
 def test_a_clock_that_is_wrong_is_seen_by_munge(clean_rack: Lab) -> None:
     key = "0" * 64
     for host in ("dgx02", "dgx03"):

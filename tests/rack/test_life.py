@@ -41,6 +41,7 @@ def traces() -> dict[str, object]:
         "processes": sorted(processes),
         "temporary": names("/var/tmp"),
         "run": names("/run"),
+        "loops": names("/sys/block"),
         "inotify": INSTANCES.read_text(),
     }
 

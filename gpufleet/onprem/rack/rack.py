@@ -22,6 +22,7 @@ from gpufleet.onprem.rack.container import prepare
 from gpufleet.onprem.rack.identity import Keys, write_identity, write_ssh_files
 from gpufleet.onprem.rack.kit import Kit
 from gpufleet.onprem.rack.layout import BOOT_S, Layout, Record, kill, supervisor_pid
+from gpufleet.onprem.rack.loops import remove_loops
 from gpufleet.onprem.rack.model import RackSite
 from gpufleet.onprem.rack.packages import repository
 
@@ -296,6 +297,7 @@ def _remove(layout: Layout) -> None:
         cgroups.end(record.cgroups)
         _reap(pid)
         limits.give_back(record.id)
+        remove_loops(layout.root / "hardware")
         remove_tree(Path(record.runtime))
     remove_tree(layout.root)
 

@@ -20,10 +20,14 @@ KERNEL_TOOLS = {
     "usr/sbin/lsmod": "modules",
     "usr/bin/lsmod": "modules",
     "usr/bin/dmesg": "kernel_log",
+    # The machine's kernel need not know RAID or NFS.
+    "usr/sbin/mdadm": "mdadm",
+    "usr/sbin/mount.nfs": "remote_mount",
+    "usr/local/sbin/nvme": "mdadm",
     # Debian's sends management packets, which no adapter would answer.
     "usr/local/sbin/perfquery": "adapters",
 }
-NAMED = {"modules", "adapters"}
+NAMED = {"modules", "adapters", "mdadm"}
 
 SERVICE = """\
 [Unit]
@@ -39,6 +43,32 @@ Conflicts=shutdown.target
 Type=oneshot
 RemainAfterExit=yes
 ExecStart=/usr/bin/python3 /usr/lib/hardware/plug.py
+"""
+DISKS = """\
+[Unit]
+Description=Disks of this host
+DefaultDependencies=no
+ConditionPathExists=/srv/hardware/state.json
+After=hardware.service
+Before=local-fs-pre.target shutdown.target
+Wants=local-fs-pre.target
+Conflicts=shutdown.target
+
+[Service]
+Type=notify
+ExecStart=/usr/bin/python3 /usr/lib/hardware/disks.py
+"""
+# Debian's packages install theirs beside the stand-ins. The first entry is bookworm's own.
+DIVERSIONS = """\
+/bin/sh
+/bin/sh.distrib
+dash
+/sbin/mdadm
+/sbin/mdadm.distrib
+:
+/sbin/mount.nfs
+/sbin/mount.nfs.distrib
+:
 """
 # All hosts share the machine's clock, which none of them may set: chronyd measures and reports.
 CHRONY = """\
@@ -59,9 +89,12 @@ def main(out: Path) -> None:
         write(out / place, launcher(program), 0o755)
     units = out / "usr/lib/systemd/system"
     write(units / "hardware.service", SERVICE)
+    write(units / "disks.service", DISKS)
     wants = units / "sysinit.target.wants"
     wants.mkdir(parents=True)
-    (wants / "hardware.service").symlink_to("../hardware.service")
+    for service in ("hardware.service", "disks.service"):
+        (wants / service).symlink_to(f"../{service}")
+    write(out / "var/lib/dpkg/diversions", DIVERSIONS)
     write(units / "chrony.service.d/10-hardware.conf", CHRONY)
     for service in ("chrony", "munge", "slurmctld", "slurmd"):
         write(units / f"{service}.service.d/20-clock.conf", SKEWED)

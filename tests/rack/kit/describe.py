@@ -76,12 +76,27 @@ def describe(host, system, *, ethernet=False):
         "nvswitches": switches,
         "nvswitch_bus_ids": [f"0000:{5 + index:02x}:00.0" for index in range(switches)],
         "hcas": [hca(host["name"], index, system.fabric_gbps, ethernet) for index in adapters],
+        # The first two hold the operating system.
+        "nvmes": [nvme(host["name"], index) for index in range(2, 10)] if gpus else [],
+        "arrays": [],
         "kernel_log": [],
     }
 
 
 def _product(name: str) -> str:
     return name.replace("-", "").upper()
+
+
+def nvme(host: str, index: int) -> dict:
+    """One NVMe disk. Those of real systems are thousands of times as large."""
+    number = uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}.nvme{index}").int % 10**10
+    return {
+        "name": f"nvme{index}n1",
+        "present": True,
+        "model": "SAMSUNG MZWLO3T8HCLS-00A07",
+        "serial": f"S795NC{number:010d}",
+        "size": 2**30,
+    }
 
 
 def gpu(host: str, index: int, model: str) -> dict:

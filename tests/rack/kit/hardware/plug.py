@@ -28,7 +28,7 @@ def layer_sys(here):
             if name.startswith(part):
                 (here / "sys-top" / name).mkdir(parents=True, exist_ok=True)
         mount("-t", "overlay", "-o", f"ro,lowerdir={top}:/sys/{part}", "sys", f"/sys/{part}")
-    for name in (*FROM_HARDWARE, "class/dmi/id"):
+    for name in (*FROM_HARDWARE, "class/dmi/id", "block"):
         if (hardware.HARDWARE / "sys" / name).is_dir():
             mount("--bind", hardware.HARDWARE / "sys" / name, f"/sys/{name}")
     # A container's /sys has no modules at all. It must not stay writable: systemd would take that for

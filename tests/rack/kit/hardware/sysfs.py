@@ -24,9 +24,33 @@ def render(state, folder):
     _infiniband(folder / "class/infiniband", state)
     _write(folder / "class/infiniband_mad/abi_version", "5")
     _write(folder / "class/infiniband_verbs/abi_version", "6")
+    _blocks(folder / "block", state)
     board = folder / "class/dmi/id"
     for name, value in state["board"].items():
         _write(board / name, value)
+
+
+def _blocks(folder, state):
+    disks = {disk["name"]: disk for disk in state["nvmes"] if disk["present"]}
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if old.name not in disks:
+            shutil.rmtree(old)
+    for name, disk in disks.items():
+        values = {
+            "size": str(disk["size"] // 512),
+            "removable": "0",
+            "ro": "0",
+            "queue/rotational": "0",
+            "queue/logical_block_size": "512",
+            "queue/physical_block_size": "4096",
+            "queue/scheduler": "[none] mq-deadline",
+            "device/model": disk["model"],
+            "device/serial": disk["serial"],
+            "device/transport": "pcie",
+        }
+        for file, value in values.items():
+            _write(folder / name / file, value)
 
 
 def _devices(folder, state):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from vendor.deb import Package
+from vendor.deb import Package, launch
 
 # Release of DOCA, of its OFED, and of its tools.
 DOCA = (("3.3.0-26.01.1.0.0.0", "26.01-1.0.0.0"), ("3.4.0-26.04.0.8.6.0", "26.04-0.8.6.0"))
@@ -21,7 +21,11 @@ def packages() -> Iterator[Package]:
         module = json.dumps({"version": version.split("-")[0], "open": True, "license": "GPL"}) + "\n"
         files = {f"usr/lib/hardware-modules/{name}.json": module for name in ("lnet", "lustre")}
         yield Package("lustre-client-modules-dkms", version, files=files)
-        tools = {"usr/bin/lfs": f"#!/bin/sh\necho 'lfs {version.split('-')[0]}'\n"}
+        short = version.split("-")[0]
+        tools = {
+            "usr/bin/lfs": f"#!/bin/sh\necho 'lfs {short}'\n",
+            "usr/sbin/mount.lustre": launch("remote_mount"),
+        }
         yield Package(
             "lustre-client-utils", version, "lustre-client-modules-dkms | lustre-client-modules", tools=tools
         )
