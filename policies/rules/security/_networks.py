@@ -11,6 +11,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 WIDEST = {4: 8, 6: 16}
 """The shortest prefix by IP version that still is somebody's network: no registry hands out more."""
 
+_EMBEDDED = tuple(ipaddress.IPv6Network(each) for each in ("64:ff9b::/96", "::ffff:0:0/96"))
+"""IPv6 addresses that stand for IPv4 ones: a VPC's NAT64 reaches all of IPv4 by the first."""
+
 _OWN = tuple(
     ipaddress.ip_network(each)
     for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fe80::/10")
@@ -32,13 +35,23 @@ def world(networks: Iterable[Network]) -> Network | None:
     `0.0.0.0/1` and `128.0.0.0/1` are the world as `0.0.0.0/0` is, and so is each half of it. Private
     address space does not count.
     """
-    found = [each for each in networks if not _own(each)]
+    found = [each for each in map(_plain, networks) if not _own(each)]
     for version in (4, 6):
         same = [each for each in found if each.version == version]
         for block in ipaddress.collapse_addresses(same):  # type: ignore[type-var]
             if block.prefixlen < WIDEST[version]:
                 return block
     return None
+
+
+@lru_cache(maxsize=4096)
+def _plain(block: Network) -> Network:
+    """The IPv4 block that an IPv6 one stands for; else the block itself."""
+    for prefix in _EMBEDDED:
+        if isinstance(block, ipaddress.IPv6Network) and block.subnet_of(prefix):
+            first = int(block.network_address) & 0xFFFFFFFF
+            return ipaddress.IPv4Network((first, block.prefixlen - prefix.prefixlen))
+    return block
 
 
 @lru_cache(maxsize=4096)

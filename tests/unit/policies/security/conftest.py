@@ -47,7 +47,8 @@ def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str], list[Judge
 
     @cache
     def judge(environment: str) -> list[Judgement]:
-        opened = open_stack(ROOT, "gpufleet", environment, {}, preview=True)
+        config = {"gpufleet:cloud": "sandbox", "gpufleet:protect": "true"}  # as a verdict's preview has it
+        opened = open_stack(ROOT, "gpufleet", environment, config, preview=True)
         assert opened.loaded is not None
         configured = configure(list(RULES.values()), opened.loaded.spec, opened.loaded.source)
         ours = Judge([each for each in configured if each.rule.group == "security"], opened.around)

@@ -1,0 +1,128 @@
+"""What is assumed for a resource is said anew when the resource becomes another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpufleet.policy.change import Change, Step
+from gpufleet.policy.context import Context
+from gpufleet.policy.resource import Resource
+from gpufleet.policy.rule import Example, Settings, Violation, change_rule
+from gpufleet.policy.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, LUSTRE
+from gpufleet.pricing.assume import FIELD, Assumptions, assumed_for, assumptions_of
+from policies.rules.budget._caps import FORECASTING, example_fleet, fleet_of, no_fleet
+
+_FREE = frozenset(
+    {
+        *("tags", "tagsAll", "labels", "taints", "name", "namePrefix", "description", "policy", "metadata"),
+        *("securityGroups", "securityGroupIds", "vpcSecurityGroupIds", "kmsKeyId", "userData", "region"),
+        *("updateConfig", "deletionProtection", "forceDestroy", "skipFinalBackup", "copyTagsToBackups"),
+        *("rootSquashConfiguration", "logConfiguration", "importPath", "exportPath", "autoImportPolicy"),
+        *("weeklyMaintenanceStartTime", "dailyAutomaticBackupStartTime", "finalBackupTags", "releaseVersion"),
+    }
+)
+"""Properties that cost nothing, whatever they become."""
+
+_LAUNCHED = frozenset({"blockDeviceMappings", "instanceType", "instanceRequirements"})
+"""Of a launch template, those that its group's cost comes from."""
+
+_ASSUMED = {"atlas-prod-usw2-scratch": "300 USD"}
+
+
+def _scratch(gib: int) -> tuple[dict[str, Any], ...]:
+    props = {"deploymentType": "SCRATCH_2", "storageCapacity": gib}
+    return ({"type": LUSTRE, "name": "atlas-prod-usw2-scratch", "region": "us-west-2", "props": props},)
+
+
+_FLEET = {**example_fleet(), "policies": {"budget-unknown-cost": {"settings": {"assume": _ASSUMED}}}}
+_RENEWED = {
+    **_FLEET,
+    "policies": {"budget-unknown-cost": {"settings": {"assume": {"atlas-prod-usw2-scratch": "30000 USD"}}}},
+}
+
+
+@change_rule(
+    "budget-assumption-renewed",
+    group="budget",
+    title="An assumed cost is said anew when what it is assumed for changes",
+    why="An amount that somebody assumed for a file system of 1 TiB stands for one of 100 TiB, too, and for "
+    "whatever else gets a name that the same pattern covers: no cap would notice.",
+    fix="Look the cost up for the new size and write it into the fleet file, or read real prices with "
+    "`gpufleet catalog refresh`.",
+    severity="high",
+    framework=FORECASTING,
+    fleet_field=FIELD,
+    passes=Example(_scratch(120_000), before=_scratch(1200), fleet=_RENEWED, fleet_before=_FLEET),
+    fails=Example(_scratch(120_000), before=_scratch(1200), fleet=_FLEET, fleet_before=_FLEET),
+)
+def budget_assumption_renewed(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+    """Resources that change under an equal amount, and new ones of another type under an old pattern.
+
+    In a run that has no fleet file of before (`up`), nobody can tell what was assumed then.
+    """
+    spec, spec_before = fleet_of(context), change.spec_before
+    if spec is None:
+        yield no_fleet(context)
+        return
+    if spec_before is None or spec_before is spec:
+        return
+    given, stale = assumptions_of(spec), assumptions_of(spec_before)
+    stale = {key: amount for key, amount in stale.items() if given.get(key) == amount}
+    covered: dict[str, str] = {}
+    for line in change.cost_after.lines:
+        found = assumed_for(line, given) if line.assumed else None
+        if found is not None and found[0] in stale:
+            covered[line.urn] = found[0]
+    yield from _changed(change, covered, stale)
+    yield from _new(change, covered, stale)
+
+
+def _changed(change: Change, covered: Mapping[str, str], stale: Assumptions) -> Iterator[Violation]:
+    for step in change.steps:
+        for urn, prop in _dearer(change, step):
+            key = covered.get(urn)
+            if key is not None:
+                yield Violation(
+                    f"{prop} of {step.resource.name} changes, and {stale[key]} USD stay assumed for {key}",
+                    f"say what it costs now in {FIELD}",
+                    urn=step.urn,
+                    prop=prop,
+                    fleet_field=FIELD,
+                )
+
+
+def _new(change: Change, covered: Mapping[str, str], stale: Assumptions) -> Iterator[Violation]:
+    """New resources of a type that the pattern did not cover before."""
+    types: dict[str, set[str]] = {}
+    for line in change.cost_before.lines:
+        found = assumed_for(line, stale) if line.assumed else None
+        if found is not None:
+            types.setdefault(found[0], set()).add(line.type)
+    for step in change.steps:
+        key = covered.get(step.urn, "") if step.operation == "create" else ""
+        if key in types and step.resource.type not in types[key]:
+            yield Violation(
+                f"{step.resource.name} is a {step.resource.type}, and {key} was assumed for "
+                f"{', '.join(sorted(types[key]))}",
+                f"say what it costs in {FIELD}, under its own name",
+                urn=step.urn,
+                fleet_field=FIELD,
+            )
+
+
+def _dearer(change: Change, step: Step) -> Iterator[tuple[str, str]]:
+    """(URN, property) of what a step may make dearer: the resource, and what launches by a template."""
+    if step.operation not in ("update", "replace") or step.after is None:
+        return
+    props = [each for each in (*step.diff, *step.replace_keys) if each not in _FREE]
+    if props and step.after.type not in (LAUNCH_TEMPLATE, LAUNCH_CONFIGURATION):
+        yield step.urn, props[0]
+    for prop in props:
+        if step.after.type in (LAUNCH_TEMPLATE, LAUNCH_CONFIGURATION) and prop in _LAUNCHED:
+            yield from ((each.urn, prop) for each in change.after if _refers(each, step.after))
+            return
+
+
+def _refers(resource: Resource, template: Resource) -> bool:
+    return any(template.urn in urns for urns in resource.property_dependencies.values())

@@ -1,0 +1,96 @@
+"""budget-assumption-renewed: an assumed amount does not outlive what it was assumed for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpufleet.policy import examples
+from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.rule import Example
+from gpufleet.policy.settings import configure
+from gpufleet.policy.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, LUSTRE
+from policies.rules.budget._caps import example_fleet
+from policies.rules.budget.budget_assumption_renewed import budget_assumption_renewed
+
+NAT = "aws:ec2/natGateway:NatGateway"
+
+
+def fleet(**assume: str) -> dict[str, Any]:
+    return {**example_fleet(), "policies": {"budget-unknown-cost": {"settings": {"assume": assume}}}}
+
+
+def lustre(gib: int = 1200, **more: Any) -> dict[str, Any]:
+    props = {"deploymentType": "SCRATCH_2", "storageCapacity": gib, **more}
+    return {"type": LUSTRE, "name": "scratch", "region": "us-west-2", "props": props}
+
+
+def judged(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], was: dict[str, Any], now: dict[str, Any]
+) -> list[Judgement]:
+    example = Example(tuple(after), before=tuple(before), fleet=now, fleet_before=was)
+    return examples.judge(budget_assumption_renewed, example)
+
+
+def test_a_larger_file_system_needs_a_new_amount() -> None:
+    assumed = fleet(scratch="300 USD")
+    (found,) = judged([lustre()], [lustre(120_000)], assumed, assumed)
+    assert "storageCapacity of scratch changes, and 300 USD stay assumed" in found.message
+    assert judged([lustre()], [lustre(120_000)], assumed, fleet(scratch="30000 USD")) == []
+
+
+def test_what_costs_nothing_may_change() -> None:
+    assumed = fleet(scratch="300 USD")
+    assert judged([lustre()], [lustre(tags={"team": "x"})], assumed, assumed) == []
+    assert judged([lustre()], [lustre()], assumed, assumed) == []
+
+
+def test_what_has_a_price_needs_no_assumption() -> None:
+    here = [{**lustre(gib), "region": "us-east-1"} for gib in (1200, 2400)]
+    assumed = fleet(scratch="300 USD")
+    assert judged(here[:1], here[1:], assumed, assumed) == []
+
+
+def test_a_launch_template_that_changes_is_its_groups_change() -> None:
+    def nodes(size: int) -> list[dict[str, Any]]:
+        disk = {"ebs": {"volumeSize": size, "volumeType": "gp3"}}
+        template = {"instanceType": "g6.xlarge", "blockDeviceMappings": [{"deviceName": "/dev/xvda", **disk}]}
+        group = {"minSize": 0, "maxSize": 4, "launchTemplate": {"id": "lt-1", "version": "$Latest"}}
+        return [
+            {
+                "type": LAUNCH_TEMPLATE,
+                "name": "lt",
+                "region": "us-west-2",
+                "props": {"id": "lt-1", **template},
+            },
+            {
+                "type": AUTO_SCALING_GROUP,
+                "name": "nodes",
+                "region": "us-west-2",
+                "props": group,
+                "depends": {"launchTemplate": ["lt"]},
+            },
+        ]
+
+    assumed = fleet(**{"nodes": "50 USD", "nodes/compute": "900 USD"})
+    (found,) = judged(nodes(100), nodes(16_000), assumed, assumed)
+    assert "blockDeviceMappings of lt changes" in found.message
+
+
+def test_a_pattern_covers_no_new_resource_of_another_type() -> None:
+    gateway = {"type": NAT, "name": "nat-a", "region": "us-west-2", "props": {}}
+    another = {**gateway, "name": "nat-b"}
+    database = {"type": "aws:rds/instance:Instance", "name": "nat-db", "props": {}}
+    assumed = fleet(**{"nat-*": "50 USD"})
+    assert judged([gateway], [gateway, another], assumed, assumed) == []
+    (found,) = judged([gateway], [gateway, database], assumed, assumed)
+    assert "nat-db is a aws:rds/instance:Instance" in found.message
+
+
+def test_without_the_fleet_file_of_before_nobody_can_tell() -> None:
+    assumed = fleet(scratch="300 USD")
+    around = examples.surroundings(assumed)
+    made = examples.change(examples.stack([lustre()]), examples.stack([lustre(120_000)]), around)
+    judge = Judge(configure([budget_assumption_renewed]), around)
+    assert judge.change(made) == []
+    assert judge.change(replace(made, spec_before=around.spec)) == []

@@ -1,0 +1,73 @@
+"""provider-account: roles, credentials and endpoints that lead elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.examples import resource, surroundings
+from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.resource import UNKNOWN
+from gpufleet.policy.settings import PackConfig, configure
+from gpufleet.policy.stack import Stack
+from policies.rules.security.provider_account import provider_account
+
+ROLE = "arn:aws:iam::111122223333:role/deploy"
+
+
+def judged(
+    config: dict[str, str] | None = None, accounts: tuple[str, ...] = (), **props: Any
+) -> list[Judgement]:
+    provider = resource({"type": "pulumi:providers:aws", "name": "aws", "props": props})
+    given = {"provider-account": PackConfig(settings={"accounts": accounts})}
+    around = surroundings(config=config or {"gpufleet:cloud": "aws"})
+    return Judge(configure([provider_account], pack_config=given), around).resource(provider)
+
+
+@pytest.mark.parametrize(
+    "props",
+    [
+        {"assumeRoles": [{"roleArn": ROLE}]},
+        {"assumeRoles": json.dumps([{"roleArn": ROLE}])},
+        {"assumeRole": {"roleArn": ROLE}},
+        {"assumeRoles": [{"roleArn": UNKNOWN}]},
+        {"assumeRoles": UNKNOWN},
+        {"assumeRoleWithWebIdentity": {"roleArn": ROLE, "webIdentityToken": "x"}},
+        {"profile": "other"},
+        {"accessKey": "AKIAIOSFODNN7EXAMPLE", "secretKey": UNKNOWN},
+        {"sharedCredentialsFiles": ["/tmp/other"]},
+        {"endpoints": [{"ec2": "https://ec2.example.com"}]},
+        {"endpoints": json.dumps([{"ec2": "http://127.0.0.1.example.com"}])},
+        {"endpoints": UNKNOWN},
+    ],
+)
+def test_a_provider_that_leads_elsewhere_is_found(props: dict[str, Any]) -> None:
+    assert judged(**props)
+
+
+def test_a_provider_with_a_region_and_a_known_account_is_let() -> None:
+    assert judged(region="us-east-1", skipRegionValidation="true") == []
+    assert judged(accounts=("111122223333",), assumeRoles=[{"roleArn": ROLE}]) == []
+    assert judged(accounts=("444455556666",), assumeRoles=[{"roleArn": ROLE}])
+
+
+def test_the_emulated_aws_has_keys_and_no_roles() -> None:
+    sandbox = {"gpufleet:cloud": "sandbox"}
+    keys: dict[str, Any] = {
+        "accessKey": "x",
+        "secretKey": "y",
+        "endpoints": [{"ec2": "http://127.0.0.1:5000"}],
+    }
+    assert judged(sandbox, **keys) == []
+    assert judged(sandbox, **keys, assumeRoles=[{"roleArn": ROLE}])
+    assert judged(**keys)
+
+
+def test_our_environments_have_providers_that_it_looks_at(emitted: Callable[[str], Stack]) -> None:
+    providers = emitted("prod").of_type("pulumi:providers:aws")
+    judge = Judge(configure([provider_account]), surroundings(config={"gpufleet:cloud": "sandbox"}))
+    assert providers
+    assert [found.message for each in providers for found in judge.resource(each)] == []
