@@ -197,7 +197,8 @@ def test_disks_become_an_array_that_survives_a_reboot_and_is_mounted_again(clean
     clean_rack.sh(
         "dgx04",
         f"apt-get -qq update; {APT} mdadm xfsprogs >/dev/null 2>&1; "
-        f"mdadm --create /dev/md0 --level=0 --raid-devices=8 {members}; mkfs.xfs -q /dev/md0; mkdir /scratch; "
+        f"mdadm --create /dev/md0 --level=0 --raid-devices=8 {members}; mkfs.xfs -q /dev/md0; "
+        "mkdir /scratch; "
         "echo '/dev/md0 /scratch xfs defaults,nofail 0 0' >>/etc/fstab; mount /scratch; "
         "echo kept >/scratch/file",
     )
