@@ -87,7 +87,7 @@ def configure(
         )
         if request is None:
             return _nothing_left(setup.name, json=json)
-        if not check and not yes and not setup.has_run:
+        if request.changes_hosts and not yes and not setup.has_run:
             _confirm(setup.name, len(request.hosts))
         with HostProgress(out, len(request.hosts), quiet=json) as progress:
             try:
@@ -104,7 +104,7 @@ def configure(
     else:
         print_configure(result, out, diffs=diff)
         out.print(f"page: {result.page}", markup=False, soft_wrap=True)
-        if not check and (result.failed_hosts or result.cut_short):
+        if request.changes_hosts and (result.failed_hosts or result.cut_short):
             err.print(
                 f"  fix: correct the cause, then `gpufleet configure {environment} --resume`", markup=False
             )

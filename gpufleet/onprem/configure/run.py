@@ -27,6 +27,9 @@ from gpufleet.onprem.stragglers import end_marked
 from gpufleet.plan.models import FleetPlan
 
 SITE = "playbooks/site.yml"
+PREFLIGHT_ROLE = "preflight"
+_SET_RIGHT_BY_ROLES = frozenset({"clock"})
+"""Checks whose failure stops no run, since a role sets it right: base installs chrony."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,16 @@ class ConfigureRequest:
     secrets: Mapping[str, str] | None = None
     vault_password: str = ""
 
+    @property
+    def measures_only(self) -> bool:
+        """Whether only preflight runs."""
+        return self.only == (PREFLIGHT_ROLE,)
+
+    @property
+    def changes_hosts(self) -> bool:
+        """Whether the run changes hosts, and is remembered as the last one."""
+        return not self.check and not self.measures_only
+
 
 def configure(
     request: ConfigureRequest,
@@ -76,7 +89,7 @@ def configure(
     collector = Collector(redactor)
     journal = folder.open_journal(run, redactor)
     playbook = _playbook(request, folder, token)
-    if not request.check:
+    if request.changes_hosts:
         folder.save(LastRun(run, False, dict.fromkeys(request.hosts, "pending"), request.only, token))
 
     def told(event: TaskEvent) -> None:
@@ -96,7 +109,7 @@ def configure(
             verdicts, hosts, refused = _preflight(request, playbook, told)
         visited = tuple(name for name in request.hosts if name not in hosts)
         cut_short = ""
-        if visited and request.only != ("preflight",):
+        if visited and not request.measures_only:
             on_stage("site")
             try:
                 outcome = run_playbook(replace(playbook, limit=",".join(visited), playbook=SITE), worked)
@@ -109,7 +122,7 @@ def configure(
     finally:
         journal.close()
     ordered = {name: hosts[name] for name in request.hosts}
-    if not request.check:
+    if request.changes_hosts:
         folder.save(LastRun(run, not cut_short, _states(ordered, cut_short), request.only, token))
     return ConfigureResult(
         environment=request.plan.environment,
@@ -135,7 +148,7 @@ def _playbook(request: ConfigureRequest, folder: RunFolder, token: str) -> Playb
         playbook=PREFLIGHT,
         inventory=request.inventory,
         limit=",".join(request.hosts),
-        tags=tuple(role for role in request.only if role != "preflight"),
+        tags=tuple(role for role in request.only if role != PREFLIGHT_ROLE),
         check=request.check,
         diff=request.diff,
         forks=request.forks,
@@ -163,6 +176,8 @@ def _preflight(
     hosts: dict[str, HostStats] = {}
     refused = []
     for verdict in failed(verdicts):
+        if verdict.check in _SET_RIGHT_BY_ROLES and not request.measures_only:
+            continue
         away = verdict.host in unreachable
         if away and verdict.host in hosts:
             continue
@@ -172,7 +187,7 @@ def _preflight(
             Failure(
                 verdict.host,
                 "unreachable" if away else "failed",
-                "preflight",
+                PREFLIGHT_ROLE,
                 verdict.check,
                 message,
             )

@@ -57,7 +57,7 @@ def check_cpu(found: Mapping[str, Any], expected: Expectations) -> Outcome:
             "fail",
             f"{measured} in {found['sockets']} sockets",
             wanted,
-            f"processors in {found['sockets']} sockets instead of {expected.cpu_sockets}",
+            f"processors in {found['sockets']} of {expected.cpu_sockets} sockets",
             "look for a failed socket (BMC log); a system of another type has another `system`",
         )
     if expected.cpus is None:

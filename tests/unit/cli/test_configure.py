@@ -333,6 +333,7 @@ def test_preflight_leaves_a_host_alone_that_does_not_pass(rack: Rack) -> None:
     failures = [item for item in result["failures"] if item["host"] == "dgx01"]
     assert {"gpus", "nics"} <= {item["task"] for item in failures}
     assert not (rack.out / "out-dgx01").exists()
+    assert not any(item["task"] == "clock" for item in result["failures"])
     for name in set(HOSTS) - set(result["failed_hosts"]):
         assert (rack.out / f"out-{name}").is_file()
 
@@ -345,3 +346,30 @@ def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:
     assert "&lt;script&gt;" in page
     assert "http" not in page and "src=" not in page and "@import" not in page
     assert "prefers-color-scheme: dark" in page
+
+
+def test_preflight_alone_shows_all_hosts_in_one_table_asks_nothing_and_is_no_run_to_resume(
+    rack: Rack,
+) -> None:
+    done = subprocess.run(
+        rack.command("--only", "preflight"),
+        cwd=rack.root,
+        env=rack.env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert "dgx[01-02]: gpus: 0 GPUs on the PCI bus instead of 8" in done.stdout
+    assert "fix: power-cycle the node" in done.stdout
+    assert list(rack.out.iterdir()) == []
+    assert not (rack.kept / "last.json").exists()
+
+
+def test_the_transport_is_the_one_that_was_asked_for(rack: Rack) -> None:
+    rack.play(WRITE.replace("new\\n", "{{{{ lookup('ansible.builtin.config', 'DEFAULT_STRATEGY') }}}}\\n"))
+    rack.json()
+    assert (rack.out / "out-dgx01").read_text() == "linear\n"
+    rack.json("--transport", "mitogen")
+    assert (rack.out / "out-dgx01").read_text() == "mitogen_linear\n"
