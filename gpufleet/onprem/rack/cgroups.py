@@ -14,13 +14,14 @@ from pathlib import Path
 from gpufleet.errors import CloudError
 from gpufleet.onprem.rack.layout import kill
 
+OWN = Path("/proc/self/cgroup")
 _END_S = 30.0
 
 
 def own_groups(name: str, root: Path = Path("/sys/fs/cgroup")) -> tuple[str, ...]:
     """Where groups called `name` go: below the caller's own, in every hierarchy that is mounted."""
     found = []
-    for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+    for line in OWN.read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         names = controllers.removeprefix("name=").split(",") if controllers else ["unified", ""]
         for mounted in (root / item if item else root for item in (*names, controllers)):

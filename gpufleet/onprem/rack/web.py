@@ -26,6 +26,11 @@ class Repository:
         """Whether it answers."""
         return self._server is not None
 
+    @property
+    def port(self) -> int:
+        """Where it answers while it is on."""
+        return self._server.server_port if self._server is not None else 0
+
     def start(self) -> None:
         """Listens; answers are sent by threads of its own."""
         if self._server is None:
