@@ -102,7 +102,8 @@ Violations = frozenset[tuple[str, str, str]]
 @cache
 def judge_of(environment: str) -> Judge:
     """All rules of the checkout, as the environment's fleet file sets them."""
-    stack = open_stack(ROOT, PROJECT, environment, {"aws:region": REGION}, preview=True)
+    config = {"aws:region": REGION, "gpufleet:cloud": "sandbox", "gpufleet:protect": "true"}
+    stack = open_stack(ROOT, PROJECT, environment, config, preview=True)
     assert stack.loaded is not None
     spec = stack.loaded.spec
     return Judge(configure(load_rules(ROOT), spec, stack.loaded.source), stack.around, spec.exemptions)
