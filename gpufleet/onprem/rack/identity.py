@@ -127,7 +127,11 @@ def write_ssh_files(folder: Path, site: RackSite, keys: Keys, pid: int) -> None:
     lines = []
     for host in site.hosts:
         kind, key = keys.host(host.name).with_suffix(".pub").read_text(encoding="utf-8").split()[:2]
-        known.append(f"{','.join((*host.names, host.ip))} {kind} {key}\n")
+        names = [*host.names, host.ip]
+        if site.ssh_port != 22:
+            # What is looked up without an alias, as by whoever checks keys before ssh does.
+            names += [f"[{name}]:{site.ssh_port}" for name in names]
+        known.append(f"{','.join(names)} {kind} {key}\n")
         lines += [
             f"Host {' '.join((*host.names, host.ip))}",
             f"  HostName {host.ip}",

@@ -85,23 +85,26 @@ def rack_site(spec: FleetSpec, plan: FleetPlan, site: str | None = None) -> Rack
             f"fleet {plan.fleet!r} has no rack site {name!r}", remedy=f"name one of {', '.join(planned)}"
         )
     chosen = planned[name]
-    network = next(item.network for item in spec.onprem if item.site == name) or DEFAULT_NETWORK
+    declared = next(item for item in spec.onprem if item.site == name)
+    network = declared.network or DEFAULT_NETWORK
     hosts = sorted(chosen.hosts, key=lambda host: _ROLES.index(host.role))
-    addresses = _addresses(network, len(hosts))
+    fixed = {host.name: declared.addresses.get(host.name, "") for host in hosts}
+    addresses = _addresses(network, fixed)
     return RackSite(
         site=name,
         system=chosen.system,
         network=network,
         ssh_user=chosen.ssh_user,
         ssh_port=chosen.ssh_port,
-        hosts=tuple(
-            RackHost(host.name, host.address, address, host.role)
-            for host, address in zip(hosts, addresses, strict=True)
-        ),
+        hosts=tuple(RackHost(host.name, host.address, addresses[host.name], host.role) for host in hosts),
     )
 
 
-def _addresses(network: str, count: int) -> list[str]:
+def _addresses(network: str, fixed: dict[str, str]) -> dict[str, str]:
+    """Host name -> address: the one the fleet file gives it in this network, else the next that is free.
+
+    No two hosts have the same: the fleet file is refused before.
+    """
     try:
         parsed = ipaddress.IPv4Network(network)
     except ValueError as error:
@@ -109,10 +112,23 @@ def _addresses(network: str, count: int) -> list[str]:
             f"network {network!r}: {error}",
             remedy="a rack in a box needs an IPv4 network such as 10.90.0.0/24",
         ) from None
-    if parsed.num_addresses < _FIRST + count + 1:
+    given = {name: address for name, address in fixed.items() if _inside(parsed, address)}
+    taken = set(given.values())
+    if parsed.num_addresses < _FIRST + len(fixed) + 1:
         raise InputError(
-            f"network {network} has {parsed.num_addresses} addresses: too few for {count} hosts "
+            f"network {network} has {parsed.num_addresses} addresses: too few for {len(fixed)} hosts "
             f"that begin at {parsed.network_address + _FIRST}",
             remedy=f"give the site a network such as {DEFAULT_NETWORK}",
         )
-    return [str(parsed[_FIRST + index]) for index in range(count)]
+    free = (str(address) for address in list(parsed.hosts())[_FIRST - 1 :] if str(address) not in taken)
+    return {name: given.get(name) or next(free) for name in fixed}
+
+
+def _inside(network: ipaddress.IPv4Network, address: str) -> bool:
+    """Whether it is an address that a host of the network can have; the first is the bridge's."""
+    try:
+        parsed = ipaddress.IPv4Address(address)
+    except ValueError:
+        return False
+    edges = (network.network_address, network[1], network.broadcast_address)
+    return parsed in network and parsed not in edges

@@ -18,6 +18,11 @@ from gpufleet.onprem.rack.needs import KEYRING
 from gpufleet.onprem.rack.shell import run
 
 KEY = "key.gpg"
+# Where NVIDIA's own servers have their repositories, for roles that only replace the server's name.
+_VENDOR_PATHS = (
+    *(f"compute/cuda/repos/{name}/x86_64" for name in ("debian12", "ubuntu2204", "ubuntu2404")),
+    "libnvidia-container/stable/deb/amd64",
+)
 _WHO = "gpufleet rack <rack@invalid>"
 
 
@@ -34,7 +39,7 @@ def repository(cache: Path, root: Path, vendor: Path | None, say: Say) -> Path:
     """
     pool = cached(cache, "debian", wanted() + root.parent.name, lambda new: _download(new, root, say))
     # The number goes up when what is made of the same packages changes.
-    recipe = f"2 {pool.name} {vendor.name if vendor else ''}"
+    recipe = f"3 {pool.name} {vendor.name if vendor else ''}"
 
     def make(folder: Path) -> None:
         _index_debian(folder / "debian", pool)
@@ -43,6 +48,10 @@ def repository(cache: Path, root: Path, vendor: Path | None, say: Say) -> Path:
             _hard_link(package, folder / "vendor" / package.name)
         _index_flat(folder / "vendor")
         _sign(folder, ["debian/dists/" + SUITE, "vendor"])
+        for path in _VENDOR_PATHS:
+            link = folder / path
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(Path(*[".."] * path.count("/"), "vendor"))
 
     return cached(cache, "repository", recipe, make)
 
@@ -145,6 +154,7 @@ def _sign(folder: Path, releases: list[str]) -> None:
                 run(command, what="signing the repository", env=home)
             for name, form in ((KEY, ["--export"]), ("key.asc", ["--armor", "--export"])):
                 run([*gpg, "--output", folder / name, *form], what="exporting the key", env=home)
+                _hard_link(folder / name, folder / "vendor" / name)
         finally:
             run(["gpgconf", "--kill", "all"], what="ending gpg's agent", env=home)
 

@@ -19,7 +19,8 @@ from .conftest import FakeEngine, Gpufleet
 
 VERBS = [
     *("init", "validate", "plan", "schema", "check", "preview", "up", "refresh", "destroy", "outputs"),
-    *("inventory", "state", "rules", "comment", "catalog", "sandbox"),
+    *("inventory", "configure", "hostkeys", "secrets", "state", "rules", "comment", "catalog", "sandbox"),
+    "rack",
 ]
 
 

@@ -48,6 +48,23 @@ def test_controllers_come_first_and_every_host_is_the_inventorys(tmp_path: Path)
     assert site.gateway not in [host.ip for host in site.hosts]
 
 
+def test_an_address_of_the_fleet_file_is_kept_and_given_to_no_other(tmp_path: Path) -> None:
+    more = (
+        "addresses: { dgx01: 10.90.0.11, ctl02: 10.90.0.200, login01: 192.0.2.7 }\n    network: 10.90.0.0/24"
+    )
+    spec, plan, _ = load(tmp_path, **{"network: 10.90.0.0/24": more})
+    found = {host.name: host.ip for host in rack_site(spec, plan).hosts}
+    assert found == {
+        "ctl01": "10.90.0.12",
+        "ctl02": "10.90.0.200",
+        "login01": "10.90.0.13",
+        "dgx01": "10.90.0.11",
+        "dgx02": "10.90.0.14",
+        "dgx03": "10.90.0.15",
+        "dgx04": "10.90.0.16",
+    }
+
+
 def test_a_site_is_the_same_after_it_was_written_and_read(tmp_path: Path) -> None:
     spec, plan, _ = load(tmp_path)
     site = rack_site(spec, plan, "lab")
