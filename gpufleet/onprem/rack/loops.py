@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 _REMOVE = 0x4C81  # LOOP_CTL_REMOVE of linux/loop.h
-_BUSY_S = 10.0
+_BUSY_S = 60.0
 
 
 def remove_loops(hardware: Path) -> None:
