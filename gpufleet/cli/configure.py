@@ -23,9 +23,7 @@ Diff = Annotated[bool, typer.Option("--diff", help="Show the differences of what
 Resume = Annotated[
     bool, typer.Option("--resume", help="Only hosts that failed, were unreachable or not done last time.")
 ]
-SkipPreflight = Annotated[
-    bool, typer.Option("--skip-preflight", help="Configure hosts whatever they measure.")
-]
+SkipPreflight = Annotated[bool, typer.Option("--skip-preflight", help="Do not measure the hosts first.")]
 TransportOption = Annotated[
     str, typer.Option("--transport", help="ssh, mitogen, or auto: mitogen where it is installed.")
 ]
@@ -61,9 +59,10 @@ def configure(
 ) -> int:
     """Configure the rack hosts: drivers, fabric, Slurm, storage, health checks.
 
-    Hosts are measured first; one that fails is left alone. With --check nothing is changed, and exit
-    code 1 says that something would be. Exit code 4: hosts failed or were not reached, the others are
-    done, and --resume goes on with those. Secrets come from the environment or the vault file.
+    Hosts are measured first; one on which nothing can be installed is left alone. With --check nothing
+    is changed, and exit code 1 says that something would be. Exit code 4: hosts failed or were not
+    reached, the others are done, and --resume goes on with those. Secrets come from the environment or
+    the vault file.
     """
     from gpufleet.cli.configure_progress import HostProgress
     from gpufleet.cli.configure_setup import Setup

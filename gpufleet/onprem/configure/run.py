@@ -28,8 +28,9 @@ from gpufleet.plan.models import FleetPlan
 
 SITE = "playbooks/site.yml"
 PREFLIGHT_ROLE = "preflight"
-_SET_RIGHT_BY_ROLES = frozenset({"clock"})
-"""Checks whose failure stops no run, since a role sets it right: base installs chrony."""
+_STOPPING = frozenset({"measured", "os", "disk"})
+"""Checks without which nothing can be installed. A clock is set right by the role base, and a node with a
+fault of its hardware is set up, shown, and drained by its health check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,10 @@ def configure(
 ) -> ConfigureResult:
     """Run it; the caller holds the folder's lock. `on_stage` gets `preflight`, then `site`.
 
-    A host that fails preflight is not touched and counts as failed; so do hosts that fail later, and
-    the others go on. A run that is cut short is in the result, too, with what is known of it.
-    Raises what `run_playbook` raises for mistakes of the user, and KeyboardInterrupt.
+    A host on which nothing can be installed is not touched and counts as failed; so do hosts that fail
+    later, and the others go on. If only preflight runs, every host that fails a check counts as failed.
+    A run that is cut short is in the result, too, with what is known of it. Raises what `run_playbook`
+    raises for mistakes of the user, and KeyboardInterrupt.
     """
     last = folder.last()
     if last is not None and not last.complete and last.token:
@@ -176,7 +178,7 @@ def _preflight(
     hosts: dict[str, HostStats] = {}
     refused = []
     for verdict in failed(verdicts):
-        if verdict.check in _SET_RIGHT_BY_ROLES and not request.measures_only:
+        if verdict.check not in _STOPPING and not request.measures_only:
             continue
         away = verdict.host in unreachable
         if away and verdict.host in hosts:

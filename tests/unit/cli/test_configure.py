@@ -316,10 +316,9 @@ def test_two_runs_at_once_are_refused(rack: Rack) -> None:
     assert "another `gpufleet configure`" in done.stderr
 
 
-def test_preflight_leaves_a_host_alone_that_does_not_pass(rack: Rack) -> None:
-    """This machine has no eight H100s, so the GPU nodes fail, and the others are judged by what it has."""
-    done = subprocess.run(
-        rack.command("--yes", "--json"),
+def _with_preflight(rack: Rack, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        rack.command(*arguments),
         cwd=rack.root,
         env=rack.env,
         capture_output=True,
@@ -327,15 +326,34 @@ def test_preflight_leaves_a_host_alone_that_does_not_pass(rack: Rack) -> None:
         timeout=300,
         check=False,
     )
+
+
+def test_a_host_with_a_fault_of_its_hardware_is_shown_and_set_up_all_the_same(rack: Rack) -> None:
+    """This machine has no eight H100s."""
+    done = _with_preflight(rack, "--yes", "--json")
+    result = json.loads(done.stdout.splitlines()[-1])
+    found = {item["check"] for item in result["preflight"] if item["host"] == "dgx01"}
+    assert {"gpus", "nics"} <= found
+    assert not {"gpus", "nics", "clock"} & {item["task"] for item in result["failures"]}
+    assert {path.name for path in rack.out.iterdir()} == {
+        f"out-{name}" for name in HOSTS if name not in result["failed_hosts"]
+    }
+
+
+def test_a_host_of_a_system_that_no_role_is_written_for_is_left_alone(rack: Rack) -> None:
+    module = rack.root / "ansible" / "roles" / "preflight" / "library" / "preflight_measure.py"
+    text = module.read_text()
+    assert '"id": found["ID"]' in text
+    module.write_text(text.replace('"id": found["ID"]', '"id": "plan9"'))
+    done = _with_preflight(rack, "--yes", "--json")
     result = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == 4
-    assert {"dgx01", "dgx02"} <= set(result["failed_hosts"])
-    failures = [item for item in result["failures"] if item["host"] == "dgx01"]
-    assert {"gpus", "nics"} <= {item["task"] for item in failures}
-    assert not (rack.out / "out-dgx01").exists()
-    assert not any(item["task"] == "clock" for item in result["failures"])
-    for name in set(HOSTS) - set(result["failed_hosts"]):
-        assert (rack.out / f"out-{name}").is_file()
+    assert result["failed_hosts"] == list(HOSTS)
+    assert all(
+        "is not a supported system" in item["message"] for item in result["failures"] if item["task"] == "os"
+    )
+    assert list(rack.out.iterdir()) == []
+    assert set(rack.last["hosts"].values()) == {"failed"}
 
 
 def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:
@@ -351,15 +369,7 @@ def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:
 def test_preflight_alone_shows_all_hosts_in_one_table_asks_nothing_and_is_no_run_to_resume(
     rack: Rack,
 ) -> None:
-    done = subprocess.run(
-        rack.command("--only", "preflight"),
-        cwd=rack.root,
-        env=rack.env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = _with_preflight(rack, "--only", "preflight")
     assert done.returncode == 4
     assert "dgx[01-02]: gpus: 0 GPUs on the PCI bus instead of 8" in done.stdout
     assert "fix: power-cycle the node" in done.stdout
