@@ -1,0 +1,17 @@
+"""Tests of one group run in one worker, in order: module-wide fixtures and single racks depend on it.
+
+pytest 9.2 with pytest-xdist 3.8 scatters groups without a word (pytest-xdist issue 1386).
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.mark.xdist_group("together")
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="this run has one worker")
+def test_a_group_is_told_to_whoever_hands_out_the_tests(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("loadgroup", default=False):
+        assert request.node.nodeid.endswith("@together")
