@@ -57,7 +57,7 @@ def configure(
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Configure the rack hosts: drivers, fabric, Slurm, storage, health checks.
+    """Run the playbooks of ansible/ on the rack hosts, with the roles that are there.
 
     Hosts are measured first; one on which nothing can be installed is left alone. With --check nothing
     is changed, and exit code 1 says that something would be. Exit code 4: hosts failed or were not
@@ -75,6 +75,12 @@ def configure(
     setup = Setup(environment, site, limit, tuple(only or ()), ssh_config)
     if not json:
         print_findings(setup.findings)
+        if setup.measures_alone:
+            err.print(
+                "this checkout has no role that installs anything: hosts are measured and left as they are",
+                style="yellow",
+                markup=False,
+            )
     with setup.folder.locked():
         request = setup.request(
             check=check,
