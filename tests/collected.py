@@ -21,6 +21,7 @@ from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.policy import wire
+from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
@@ -103,7 +104,7 @@ Violations = frozenset[tuple[str, str, str]]
 def judge_of(environment: str) -> Judge:
     """All rules of the checkout, as the environment's fleet file sets them."""
     config = {"aws:region": REGION, "gpufleet:cloud": "sandbox", "gpufleet:protect": "true"}
-    stack = open_stack(ROOT, PROJECT, environment, config, preview=True)
+    stack = open_stack(ROOT, PROJECT, environment, config, preview=True, now=DAY)
     assert stack.loaded is not None
     spec = stack.loaded.spec
     return Judge(configure(load_rules(ROOT), spec, stack.loaded.source), stack.around, spec.exemptions)

@@ -23,6 +23,8 @@ from gpufleet.spec.policy import Exemption
 PROJECT = "gpufleet"
 STACK = "prod"
 REGION = "us-east-1"
+DAY = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+"""The moment at which examples are judged: whatever the calendar says, they mean the same."""
 
 
 def urn_of(kind: str, name: str) -> str:
@@ -80,7 +82,7 @@ def surroundings(fleet: Mapping[str, Any] | None = None, **more: Any) -> Surroun
             "project": PROJECT,
             "stack": STACK,
             "catalog": catalog,
-            "now": dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC),
+            "now": DAY,
             "spec": spec,
             "plan": build_plan(spec, catalog) if spec is not None else None,
             "config": {"aws:region": REGION},

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
+from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.pack import load_rules
@@ -42,7 +43,7 @@ def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str, str], list[
 
     @cache
     def judge(environment: str, name: str) -> list[Judgement]:
-        opened = open_stack(ROOT, "gpufleet", environment, {}, preview=True)
+        opened = open_stack(ROOT, "gpufleet", environment, {}, preview=True, now=DAY)
         assert opened.loaded is not None
         configured = configure(list(RULES.values()), opened.loaded.spec, opened.loaded.source)
         one = Judge([each for each in configured if each.rule.name == name], opened.around)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
+from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.launches import declared
@@ -48,7 +49,7 @@ def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str], list[Judge
     @cache
     def judge(environment: str) -> list[Judgement]:
         config = {"gpufleet:cloud": "sandbox", "gpufleet:protect": "true"}  # as a verdict's preview has it
-        opened = open_stack(ROOT, "gpufleet", environment, config, preview=True)
+        opened = open_stack(ROOT, "gpufleet", environment, config, preview=True, now=DAY)
         assert opened.loaded is not None
         configured = configure(list(RULES.values()), opened.loaded.spec, opened.loaded.source)
         ours = Judge([each for each in configured if each.rule.group == "security"], opened.around)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.launches import declared
@@ -140,7 +141,7 @@ REMOVED = [
 @pytest.fixture(scope="module")
 def broken(emitted: Callable[[str], Stack]) -> Callable[[list[Resource]], Found]:
     """The names of security rules that a stack of prod breaks."""
-    opened = open_stack(ROOT, "gpufleet", "prod", {}, preview=True)
+    opened = open_stack(ROOT, "gpufleet", "prod", {}, preview=True, now=DAY)
     assert opened.loaded is not None
     configured = configure(list(RULES), opened.loaded.spec, opened.loaded.source)
     judge = Judge([each for each in configured if each.rule.group == "security"], opened.around)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.resource import Resource
@@ -23,7 +24,7 @@ ADVICE = "cost-allocation-tags"
 
 
 def judged(environment: str, stack: Stack) -> list[Judgement]:
-    opened = open_stack(ROOT, "gpufleet", environment, {}, preview=True)
+    opened = open_stack(ROOT, "gpufleet", environment, {}, preview=True, now=DAY)
     assert opened.loaded is not None
     configured = configure(list(RULES.values()), None)
     judge = Judge(configured, opened.around)
