@@ -1,0 +1,93 @@
+#!/usr/bin/python
+"""Which of the supported systems a host runs."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: system
+short_description: Facts about the operating system that roles go by
+description:
+  - Refuses a system that the roles do not serve, before anything is changed on it.
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Learn which system it is
+  gpufleet.rack.system:
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: C(gpufleet_system), one of the supported systems; C(gpufleet_container), whether the host
+    shares a kernel with others; C(gpufleet_cgroup), the version of its control groups.
+  type: dict
+  returned: success
+"""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+SYSTEMS = {
+    ("debian", "12"): "debian_12",
+    ("ubuntu", "22.04"): "ubuntu_22_04",
+    ("ubuntu", "24.04"): "ubuntu_24_04",
+}
+# DGX OS is an Ubuntu with NVIDIA's packages; it says so in a file of its own.
+DGX = {"ubuntu_22_04": "dgx_os_6", "ubuntu_24_04": "dgx_os_7"}
+SERVED = "Ubuntu 22.04 and 24.04, DGX OS 6 and 7, and Debian 12"
+
+
+def parse_release(text: str) -> dict[str, str]:
+    """Fields of /etc/os-release."""
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return {key: value.strip().strip("\"'") for key, value in pairs}
+
+
+def identify(release: str, dgx: bool) -> str | None:
+    """The supported system of the text of /etc/os-release; None if it is none."""
+    fields = parse_release(release)
+    system = SYSTEMS.get((fields.get("ID", ""), fields.get("VERSION_ID", "")))
+    if system and dgx:
+        return DGX.get(system)
+    return system
+
+
+def facts(root: Path = Path("/")) -> dict[str, Any]:
+    """Facts of the host, or the text of a refusal as `refusal`."""
+    try:
+        release = (root / "etc/os-release").read_text()
+    except OSError:
+        release = ""
+    dgx = (root / "etc/dgx-release").exists()
+    system = identify(release, dgx)
+    if system is None:
+        name = parse_release(release).get("PRETTY_NAME", "an unknown system")
+        return {
+            "refusal": f"The host runs {name}{' with DGX OS' if dgx else ''}; the roles serve {SERVED}. "
+            "Install one of these, or take the host out of the fleet file."
+        }
+    container = subprocess.run(
+        ["systemd-detect-virt", "--container", "--quiet"], check=False, capture_output=True
+    )
+    return {
+        "gpufleet_system": system,
+        "gpufleet_container": container.returncode == 0,
+        "gpufleet_cgroup": 2 if (root / "sys/fs/cgroup/cgroup.controllers").exists() else 1,
+    }
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    found = facts()
+    if "refusal" in found:
+        module.fail_json(msg=found["refusal"])
+    module.exit_json(changed=False, ansible_facts=found)
+
+
+if __name__ == "__main__":
+    main()

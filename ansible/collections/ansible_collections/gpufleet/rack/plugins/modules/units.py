@@ -1,0 +1,296 @@
+#!/usr/bin/python
+"""systemd units, restarted when the files that they read are not those they were started with."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: units
+short_description: systemd units in the state that a role names
+description:
+  - Enables, starts, stops, masks, restarts and reloads units, all of a role in one round trip.
+  - Remembers the digest of the files with which a unit was last started, and starts it anew when they differ.
+    Unlike a handler's notification, that survives a run that was killed.
+  - In check mode a unit that is not there yet would be changed.
+options:
+  units:
+    description: The units, in the order in which they are treated.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: The unit with its suffix.
+        type: str
+        required: true
+      state:
+        description: Whether it runs.
+        type: str
+        choices: [started, stopped]
+        default: started
+      enabled:
+        description: Whether it is started at boot.
+        type: bool
+        default: true
+      masked:
+        description: Whether it cannot be started at all; it is stopped then.
+        type: bool
+        default: false
+      files:
+        description: Files and folders that it reads when it starts.
+        type: list
+        elements: str
+        default: []
+      restart:
+        description: Whether it has to be started anew in any case.
+        type: bool
+        default: false
+      reload:
+        description: Whether it reads its files anew without being stopped.
+        type: bool
+        default: false
+      when:
+        description: Whether the unit is treated at all.
+        type: bool
+        default: true
+  timeout_s:
+    description: Seconds that a unit may take to start or to stop.
+    type: int
+    default: 120
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Run munge
+  gpufleet.rack.units:
+    units:
+      - name: munge.service
+        files: [/etc/munge/munge.key]
+        restart: "{{ munge__files is changed }}"
+"""
+
+RETURN = r"""
+changed_units:
+  description: Units that were changed, with what was done.
+  type: dict
+  returned: always
+"""
+
+import hashlib
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+RECORDS = Path("/var/lib/gpufleet/units")
+FIELDS = ("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload", "Type", "Result")
+# States of a unit file that `systemctl enable` has nothing to do for.
+AS_GOOD_AS_ENABLED = {"enabled", "static", "indirect", "generated", "alias", "linked", "transient"}
+SETTLE_S = 0.4
+
+
+class RefusalError(Exception):
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+def systemctl(*words: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    """Runs systemctl; an exit code of 124 when it took too long."""
+    command = ["systemctl", "--no-pager", *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"took longer than {timeout_s:.0f} s")
+
+
+def parse_show(text: str, names: list[str]) -> dict[str, dict[str, str]]:
+    """Blocks of `systemctl show`, which are in the order in which units were named."""
+    blocks = [block for block in text.strip().split("\n\n") if block.strip()]
+    found = {}
+    for name, block in zip(names, blocks, strict=True):
+        found[name] = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+    return found
+
+
+def show(names: list[str]) -> dict[str, dict[str, str]]:
+    """What systemd knows of units."""
+    if not names:
+        return {}
+    done = systemctl("show", "--property", ",".join(FIELDS), "--", *names)
+    if done.returncode:
+        raise RefusalError(
+            f"systemd does not answer: {done.stderr.strip()}. The host needs a running systemd."
+        )
+    return parse_show(done.stdout, names)
+
+
+def digest(files: list[str]) -> str:
+    """One digest of files and of all files in folders, with what is not there counted as such."""
+    total = hashlib.sha256()
+    for name in sorted(files):
+        path = Path(name)
+        members = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for member in members:
+            total.update(f"{member}\0".encode())
+            try:
+                total.update(hashlib.sha256(member.read_bytes()).digest())
+            except OSError:
+                total.update(b"absent")
+    return total.hexdigest()
+
+
+def record_of(name: str) -> Path:
+    """Where it is kept with which files a unit was started."""
+    return RECORDS / f"{name.replace('/', '-')}.json"
+
+
+def read_record(name: str) -> str | None:
+    """The digest at the last start, or None."""
+    try:
+        return str(json.loads(record_of(name).read_text())["digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_record(name: str, value: str) -> None:
+    """Keeps the digest at this start, whole or not at all."""
+    path = record_of(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o700)  # digests of files with secrets are nobody's business
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps({"digest": value}))
+    new.replace(path)
+
+
+def decide(unit: dict[str, Any], state: dict[str, str], current: str, recorded: str | None) -> list[str]:
+    """What has to be done to a unit: words of systemctl, in order."""
+    words: list[str] = []
+    file_state = state.get("UnitFileState", "")
+    active = state.get("ActiveState", "inactive")
+    there = state.get("LoadState") not in ("not-found", None)
+    if unit["masked"]:
+        words += ["stop"] if active not in ("inactive", "failed") else []
+        return words + (["mask"] if state.get("LoadState") != "masked" else [])
+    if state.get("LoadState") == "masked":
+        words.append("unmask")
+    if unit["enabled"] and file_state not in AS_GOOD_AS_ENABLED:
+        words.append("enable")
+    if not unit["enabled"] and there and file_state in ("enabled", "enabled-runtime"):
+        words.append("disable")
+    if unit["state"] == "stopped":
+        return words + (["stop"] if active not in ("inactive", "failed") else [])
+    # One that does its work and ends is up to date when it did it with these files.
+    once = state.get("Type") == "oneshot" and active == "inactive" and state.get("Result") == "success"
+    other_files = bool(unit["files"] or once) and current != recorded
+    if active not in ("active", "reloading") and not once:
+        words.append("start")
+    elif unit["restart"] or other_files:
+        words.append("reload-or-restart" if unit["reload"] else "restart")
+    return words
+
+
+def journal(name: str) -> str:
+    """The last lines that a unit wrote."""
+    done = subprocess.run(
+        ["journalctl", "--no-pager", "-q", "-n", "8", "-o", "cat", "-u", name],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip()
+
+
+def apply(name: str, words: list[str], timeout_s: int) -> None:
+    """Does what was decided; raises if the unit does not run afterwards."""
+    for word in words:
+        done = systemctl(word, "--", name, timeout_s=timeout_s)
+        if done.returncode:
+            said = done.stderr.strip().splitlines()
+            raise RefusalError(
+                f"{name} did not {word}: {' '.join(said[:2])} It said last: {journal(name) or 'nothing'}. "
+                f"See `journalctl -u {name}` on the host, mend the cause and run again."
+            )
+    if words and words[-1] in ("start", "restart", "reload-or-restart"):
+        time.sleep(SETTLE_S)
+        state = show([name])[name]
+        if state["ActiveState"] == "failed" or state["SubState"] == "auto-restart":
+            raise RefusalError(
+                f"{name} started and ended at once ({state['Result']}). It said last: "
+                f"{journal(name) or 'nothing'}. "
+                f"See `journalctl -u {name}` on the host, mend the cause and run again."
+            )
+
+
+def work(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, list[str]]:
+    """Brings all units into their states; what was done to each, or would be."""
+    names = [unit["name"] for unit in units]
+    states = show(names)
+    if not check and any(
+        s["NeedDaemonReload"] == "yes" or s["LoadState"] == "not-found" for s in states.values()
+    ):
+        systemctl("daemon-reload")
+        states = show(names)
+    done: dict[str, list[str]] = {}
+    for unit in units:
+        name, state = unit["name"], states[unit["name"]]
+        if (
+            state["LoadState"] == "not-found"
+            and not check
+            and not (unit["masked"] or unit["state"] == "stopped")
+        ):
+            raise RefusalError(
+                f"There is no unit {name} on the host. The package that brings it is not installed or has "
+                "another name for it: see `systemctl list-unit-files`."
+            )
+        current = digest(unit["files"])
+        words = decide(unit, state, current, read_record(name))
+        if words:
+            done[name] = words
+        if check:
+            continue
+        apply(name, words, timeout_s)
+        if words and words[-1] in ("start", "restart", "reload-or-restart"):
+            write_record(name, current)
+    return done
+
+
+def main() -> None:
+    """Entry point."""
+    unit = {
+        "name": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
+        "enabled": {"type": "bool", "default": True},
+        "masked": {"type": "bool", "default": False},
+        "files": {"type": "list", "elements": "str", "default": []},
+        "restart": {"type": "bool", "default": False},
+        "reload": {"type": "bool", "default": False},
+        "when": {"type": "bool", "default": True},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "units": {"type": "list", "elements": "dict", "required": True, "options": unit},
+            "timeout_s": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    units = [unit for unit in module.params["units"] if unit["when"]]
+    try:
+        done = work(units, module.params["timeout_s"], module.check_mode)
+    except (RefusalError, OSError) as failure:
+        module.fail_json(msg=str(failure))
+    module.exit_json(
+        changed=bool(done),
+        changed_units=done,
+        diff={
+            "before_header": "units",
+            "after_header": "units",
+            "before": "",
+            "after": "".join(f"{name}: {', '.join(words)}\n" for name, words in done.items()),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
