@@ -34,8 +34,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 measurements:
-  description: For each name the exit code C(rc), C(stdout) and C(stderr); 124 for a command that hung, 127 for
-    one that is not there.
+  description: For each name the exit code C(rc), C(stdout) and C(stderr); 124 for a command that hung, 127
+    for one that is not there.
   type: dict
   returned: always
 """
