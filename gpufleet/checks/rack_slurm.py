@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.checks.rack_fabric import twice
 from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed, nearest
+from gpufleet.plan.rack_slurm import state_export
 
 _TEAM_QOS = ("low", "normal", "high")
 
@@ -101,4 +102,37 @@ def _reached(start: str, declared: dict[str, set[str]]) -> set[str]:
     return found
 
 
-CHECKS = (slurm_unused, slurm_partitions, slurm_qos)
+@check("slurm-state")
+def slurm_state(fleet: Fleet) -> Iterator[Problem]:
+    """A backup controller takes over with the state that the primary left: both have to reach it, and it
+    has to outlive each of them (slurm.conf(5), StateSaveLocation)."""
+    for path, site in fleet.onprem():
+        if site.scheduler != "slurm" or site.controllers is None:
+            continue
+        where = (*path, "slurm", "state")
+        controllers = site.controllers.hosts
+        export = state_export(site)
+        if export is None and len(controllers) > 1:
+            yield Problem(
+                where,
+                f"site {site.site!r} has {len(controllers)} controllers and no file system that all of them"
+                " reach: a backup could not take over",
+                "name an NFS export, as `slurm: {state: 'nas01:/export/slurm'}`, declare an NFS file system"
+                " under `storage`, or name one controller",
+                value=site.controllers.text,
+            )
+        if export is None:
+            continue
+        server, _, folder = export.partition(":")
+        if not server or not folder.startswith("/"):
+            yield Problem(where, f"{export!r} is no NFS export", "write it as host:/export", value=export)
+        elif server in controllers:
+            yield Problem(
+                where,
+                f"{export!r} is on a controller of site {site.site!r}, and would be gone with it",
+                "name an export of a file server",
+                value=export,
+            )
+
+
+CHECKS = (slurm_unused, slurm_partitions, slurm_qos, slurm_state)

@@ -90,9 +90,14 @@ class SlurmAccountPlan:
 
 @dataclass(frozen=True, slots=True)
 class SlurmPlan:
-    """Slurm of a rack site. Weights are TRES billing weights: of a GPU, a processor, a GiB."""
+    """Slurm of a rack site. Weights are TRES billing weights: of a GPU, a processor, a GiB.
+
+    `state` is the NFS export (`host:/export`) on which the controllers keep their state, None where a
+    single one keeps it on its own disk.
+    """
 
     cluster: str
+    state: str | None
     partitions: tuple[SlurmPartitionPlan, ...]
     qos: tuple[SlurmQosPlan, ...]
     accounts: tuple[SlurmAccountPlan, ...]

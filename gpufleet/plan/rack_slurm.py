@@ -28,6 +28,7 @@ def plan_slurm(site: OnPremSite) -> SlurmPlan | None:
     slurm = site.slurm
     return SlurmPlan(
         cluster=slurm.cluster or site.site,
+        state=state_export(site),
         partitions=_partitions(site),
         qos=_qos(site),
         accounts=tuple(
@@ -48,6 +49,16 @@ def plan_slurm(site: OnPremSite) -> SlurmPlan | None:
         reserved_cpus=slurm.reserved_cpus,
         reserved_memory_mib=slurm.reserved_memory_gib * 1024,
     )
+
+
+def state_export(site: OnPremSite) -> str | None:
+    """Where the controllers keep their state: declared, or where several have to share it, on the site's
+    first NFS file system. None where there is one controller, or nothing that several could share."""
+    if site.slurm.state is not None:
+        return site.slurm.state
+    if site.controllers is None or len(site.controllers.hosts) < 2:
+        return None
+    return next((item.source for item in site.storage if item.kind == "nfs"), None)
 
 
 def _partitions(site: OnPremSite) -> tuple[SlurmPartitionPlan, ...]:

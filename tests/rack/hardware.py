@@ -40,8 +40,7 @@ class Hardware:
     def restore(self, state: dict[str, Any]) -> None:
         """Plugs in again what `state()` once said."""
         (self.folder / "clock.env").unlink(missing_ok=True)
-        for written in ("disks", "remote"):
-            shutil.rmtree(self.folder / written, ignore_errors=True)
+        shutil.rmtree(self.folder / "disks", ignore_errors=True)
         self._store(state)
 
     def remove_gpu(self, index: int) -> None:

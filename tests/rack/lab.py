@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ def fleet_text(*, gpu_nodes: int = 4, controllers: int = 2, login: bool = True, 
     text = text.replace("ctl[01-02]", f"ctl[01-{controllers:02d}]" if controllers > 1 else "ctl01")
     if not login:
         text = text.replace("    login: login01\n", "")
+    if "    slurm:" in more:
+        text = "".join(line for line in text.splitlines(True) if not line.startswith("    slurm:"))
     return text.replace("    scheduler: slurm\n", f"    scheduler: slurm\n{more}")
 
 
@@ -104,6 +107,10 @@ class Lab:
         for host in hosts or tuple(self.healthy):
             self.hardware(host).restore(self.healthy[host])
         self.rack.repository(on=True)
+        if not hosts:
+            self.rack.stop(force=True)
+            for served in self.rack.layout.shared.iterdir():
+                shutil.rmtree(served)
         self.rack.restore(*hosts, name=name)
 
     def run(

@@ -23,6 +23,7 @@ from gpufleet.onprem.rack.shell import run
 
 BRIDGE = "rack0"
 HARDWARE = "/srv/hardware"
+SHARED = "/srv/shared"
 # systemd-nspawn --keep-unit leaves a reboot to its caller, and says so with this exit code.
 _REBOOT = 133
 _POWEROFF_S = 30.0
@@ -41,6 +42,7 @@ class Container:
         self._folder = layout.host(host.name)
         self._console = layout.console(host.name)
         self._hardware = layout.hardware(host.name)
+        self._shared = layout.shared
         # Short: the bridge's end of its cable is called `vb-` and this, in 15 characters.
         self._machine = f"h{number}"
         self._groups = tuple(f"{group}/{self._machine}" for group in record.cgroups)
@@ -168,6 +170,7 @@ class Container:
             # Read only in effect: setting a clock needs CAP_SYS_TIME, which no host has.
             "--system-call-filter=adjtimex clock_adjtime",
             *([f"--bind={self._hardware}:{HARDWARE}"] if self._hardware.is_dir() else []),
+            f"--bind={self._shared}:{SHARED}",
         )
 
     def _listen(self) -> socket.socket:
@@ -213,4 +216,5 @@ def prepare(layout: Layout, host: RackHost) -> Path:
     """The empty bottom layer of a host, for its identity."""
     layer = layout.host(host.name) / "layers" / "identity"
     layer.mkdir(parents=True)
+    layout.shared.mkdir(exist_ok=True, mode=0o755)
     return layer

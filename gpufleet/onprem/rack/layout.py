@@ -54,6 +54,11 @@ class Layout:
         """What the host sees as /srv/hardware: a kit's description of what is plugged into it."""
         return self.root / "hardware" / name
 
+    @property
+    def shared(self) -> Path:
+        """What all hosts see as /srv/shared: the disks of the rack's file servers."""
+        return self.root / "shared"
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -112,6 +112,14 @@ SLURM_VARIABLES = (
     ),
     Variable(
         "slurm_controller",
+        "state",
+        "str",
+        "site",
+        "NFS export (`host:/export`) that the controllers keep their state on.",
+        _of(lambda _, s: s.state),
+    ),
+    Variable(
+        "slurm_controller",
         "database_host",
         "str",
         "site",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.fleets import Judge
+from tests.unit.checks.fleets import GONE, Judge
 
 SLURM = "onprem.0.slurm"
 
@@ -72,3 +72,26 @@ def test_settings_of_slurm_on_a_kubernetes_site_are_refused(judge: Judge) -> Non
     said = judge({"onprem.0.scheduler": "kubernetes", SLURM: {"preemption": "cancel"}})
     assert said.only("slurm-unused").field == "onprem[0].slurm"
     assert "slurm-unused" not in judge({"onprem.0.scheduler": "kubernetes"}).rules
+
+
+def test_several_controllers_need_a_file_system_that_all_of_them_reach(judge: Judge) -> None:
+    found = judge({"onprem.0.storage": GONE}).only("slurm-state")
+
+    assert "no file system that all of them reach" in found.message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"onprem.0.controllers": "ctl01", "onprem.0.storage": GONE},
+        {"onprem.0.storage": GONE, SLURM: {"state": "nas01:/export/slurm"}},
+        {},
+    ],
+)
+def test_one_controller_or_a_shared_file_system_is_enough(judge: Judge, changes: dict[str, Any]) -> None:
+    assert judge(changes).rules == set()
+
+
+@pytest.mark.parametrize("state", ["/export/slurm", "nas01:export", "ctl01:/export/slurm"])
+def test_the_state_is_on_an_export_of_another_host(judge: Judge, state: str) -> None:
+    judge({SLURM: {"state": state}}).only("slurm-state")

@@ -48,6 +48,7 @@ EVERYTHING: dict[str, Any] = {
         ],
         "partitions": [{"name": "storage", "pkey": "0x0001", "ipoib": True}],
     },
+    "slurm": {"state": "nas01:/export/slurm"},
     "local_nvme": {"mount": "/raid", "cache": "/raid/cache", "drives": 8},
     "package_mirror": "http://mirror.example.com/rack",
     "time_servers": ["ntp1.example.com"],

@@ -127,3 +127,19 @@ def test_roots_of_the_fat_tree_are_the_highest_switches_with_a_guid() -> None:
 
 def test_a_kubernetes_site_has_no_slurm() -> None:
     assert plan_rack(site(scheduler="kubernetes")).slurm is None
+
+
+def test_several_controllers_keep_their_state_on_the_first_nfs_file_system() -> None:
+    storage = [
+        {"name": "fast", "kind": "lustre", "source": "mds01@o2ib:/s", "mount": "/shared/s"},
+        {"name": "home", "kind": "nfs", "source": "nas01:/home", "mount": "/shared/home"},
+    ]
+    assert slurm(storage=storage).state == "nas01:/home"
+    assert slurm(storage=storage, slurm={"state": "nas02:/slurm"}).state == "nas02:/slurm"
+    assert slurm().state is None
+
+
+def test_a_single_controller_keeps_its_state_on_its_own_disk_unless_declared() -> None:
+    storage = [{"name": "home", "kind": "nfs", "source": "nas01:/home", "mount": "/shared/home"}]
+    assert slurm(controllers="ctl01", storage=storage).state is None
+    assert slurm(controllers="ctl01", slurm={"state": "nas02:/slurm"}).state == "nas02:/slurm"

@@ -1,4 +1,4 @@
-"""mount.nfs and mount.lustre: a kernel that knows neither mounts a folder of this host instead.
+"""mount.nfs and mount.lustre: a kernel that knows neither mounts a folder that all hosts share instead.
 
     mount.nfs SOURCE DIRECTORY [-o OPTIONS]
 
@@ -7,8 +7,11 @@ Servers that are in /srv/hardware/state.json as `unreachable` do not answer.
 
 import subprocess
 import sys
+from pathlib import Path
 
 import state as hardware
+
+SHARED = Path("/srv/shared")
 
 
 def main(arguments):
@@ -21,7 +24,7 @@ def main(arguments):
     if server in hardware.load().get("unreachable", []):
         print("mount.nfs: Connection timed out", file=sys.stderr)
         return 32
-    folder = hardware.HARDWARE / "remote" / server.replace("/", "_") / export.strip("/").replace("/", "_")
+    folder = SHARED / server.replace("/", "_") / export.strip("/").replace("/", "_")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o1777)
     return subprocess.run(["mount", "--bind", folder, target], check=False).returncode
