@@ -18,7 +18,7 @@ options:
     elements: str
     default: []
   absent:
-    description: Packages that must not be installed.
+    description: Packages that must not be installed; C(*), C(?) and C([]) match as in a shell.
     type: list
     elements: str
     default: []
@@ -162,7 +162,7 @@ def compare(
     install = [w for w in wanted if w.name not in there or not w.suits(there[w.name].version)]
     return Change(
         install=install,
-        remove=[name for name in absent if name in there],
+        remove=[name for name in sorted(there) if any(fnmatch.fnmatchcase(name, one) for one in absent)],
         hold=[name for name in hold if name not in there or not there[name].held],
         # One that came along with another would go with it again.
         manual=[w.name for w in wanted if w.name in there and w.name in automatic],
