@@ -9,7 +9,8 @@ from vendor.deb import Package, launch
 
 NCCL = ("2.30.7-1+cuda13.0", "2.31.2-1+cuda13.0", "2.32.3-1+cuda13.0")
 DCGM = ("1:4.5.3-1", "1:4.6.0-1")
-EXPORTER = ("4.5.3-4.8.2-1", "4.6.0-4.8.3-1")
+# Packages carry the exporter's own version, images that of DCGM before it.
+EXPORTER = ("4.8.2-1", "4.8.3-1")
 GDRCOPY = ("2.5-1", "2.5.2-1", "2.6-1")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 

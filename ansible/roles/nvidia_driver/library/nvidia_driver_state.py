@@ -1,0 +1,386 @@
+#!/usr/bin/python
+"""Ansible module: from the driver that a kernel has loaded to the one that is wanted, never under jobs."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+---
+module: nvidia_driver_state
+short_description: Brings the kernel from the loaded NVIDIA driver to the wanted one
+description:
+  - C(before) looks whether the driver has to change. On a Slurm node it then drains the node, and fails as
+    long as jobs run there.
+  - C(load) loads the installed modules. It unloads older ones if no process uses a GPU; otherwise it says
+    that a reboot is needed.
+  - C(after) checks that the wanted driver is loaded, and resumes a node that C(before) drained.
+  - All decide by what they find, so that a run that was killed is finished by the next one.
+options:
+  stage:
+    description: Which of the three.
+    type: str
+    choices: [before, load, after]
+    required: true
+  version:
+    description: The driver's full version.
+    type: str
+    required: true
+  open_modules:
+    description: Whether the open kernel modules are wanted.
+    type: bool
+    required: true
+  gpus:
+    description: GPUs that the host should have; fewer are warned about, none is an error. 0 expects nothing.
+    type: int
+    default: 0
+  drain_timeout_s:
+    description: Seconds that C(before) waits for jobs to end once the node is drained.
+    type: int
+    default: 0
+  blacklisted:
+    description: Whether the run wrote the file that keeps nouveau away, for check mode.
+    type: bool
+    default: false
+  drained:
+    description: What C(before) answered, for check mode.
+    type: bool
+    default: false
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Load the driver
+  nvidia_driver_state:
+    stage: load
+    version: 580.159.03
+    open_modules: true
+"""
+
+RETURN = r"""
+settled:
+  description: Whether the wanted driver is loaded and installed, and nothing is left to do.
+  type: bool
+  returned: stage is before
+drained:
+  description: Whether the node is drained for the driver, or would be.
+  type: bool
+  returned: stage is before
+loaded:
+  description: The version that the kernel has loaded, empty without one.
+  type: str
+  returned: always
+reboot_required:
+  description: Whether only a reboot gets the wanted driver loaded.
+  type: bool
+  returned: stage is load
+reason:
+  description: Why.
+  type: str
+  returned: stage is load
+"""
+
+REASON = "gpufleet: driver"
+BLACKLIST = "/etc/modprobe.d/gpufleet-nouveau.conf"
+# Dependents first: the order in which they can be unloaded.
+MODULES = ("nvidia_fs", "gdrdrv", "nvidia_peermem", "nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia")
+# What holds the driver without being anybody's work. Stopped to unload it; `units` tasks start them again.
+SERVICES = ("nvidia-dcgm-exporter", "nvidia-dcgm", "nvidia-fabricmanager", "nvidia-persistenced")
+# Their processes, as the kernel cuts names.
+DAEMONS = {"dcgm-exporter", "nv-hostengine", "nv-fabricmanager"[:15], "nvidia-persistenced"[:15]}
+GPU_CLASSES = ("0x0300", "0x0302")
+
+
+class Failure(Exception):
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+class Host:
+    """The host as this module sees and changes it."""
+
+    def __init__(self, root="/"):
+        self.root = Path(root)
+
+    def run(self, *command):
+        """Runs a program; its exit code and output. 127 where there is no such program."""
+        if shutil.which(command[0]) is None:
+            return 127, f"{command[0]} is not installed"
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+        return done.returncode, (done.stdout + done.stderr).strip()
+
+    def text(self, path):
+        """The text of a small file, empty where there is none."""
+        try:
+            return (self.root / path).read_text(errors="replace").strip()
+        except OSError:
+            return ""
+
+    def loaded(self, module="nvidia"):
+        """Whether the kernel has a module, and its version where it has one."""
+        folder = self.root / "sys/module" / module
+        return folder.is_dir(), self.text(folder / "version")
+
+    def loaded_driver(self):
+        """Version and kind (open or not) of the loaded driver; empty and None without one."""
+        there, version = self.loaded()
+        if not there:
+            return "", None
+        return version, "Open Kernel Module" in self.text("proc/driver/nvidia/version")
+
+    def installed_driver(self):
+        """Version and kind of the module that the kernel would load; empty and None without one."""
+        code, version = self.run("modinfo", "-F", "version", "nvidia")
+        if code:
+            return "", None
+        return version, "MIT" in self.run("modinfo", "-F", "license", "nvidia")[1]
+
+    def gpus(self):
+        """How many GPUs are on the PCI bus."""
+        found = 0
+        for device in glob.glob(str(self.root / "sys/bus/pci/devices/*")):
+            if self.text(device + "/vendor") == "0x10de" and self.text(device + "/class")[:6] in GPU_CLASSES:
+                found += not os.path.exists(device + "/physfn")
+        return found
+
+    def holders(self):
+        """Processes that have a GPU open and are not the driver's own daemons, as `name (pid)`."""
+        found = []
+        for folder in glob.glob(str(self.root / "proc/[0-9]*")):
+            name = self.text(folder + "/comm")
+            if name in DAEMONS or not self.opens_gpu(folder):
+                continue
+            # A stand-in or wrapper is known by its unit.
+            if any(f"{service}.service" in self.text(folder + "/cgroup") for service in SERVICES):
+                continue
+            found.append(f"{name} ({os.path.basename(folder)})")
+        return sorted(found)
+
+    @staticmethod
+    def opens_gpu(folder):
+        """Whether a process has a device file of the driver open."""
+        try:
+            return any(os.readlink(fd).startswith("/dev/nvidia") for fd in glob.glob(folder + "/fd/*"))
+        except OSError:  # it ended meanwhile
+            return False
+
+    def initramfs(self):
+        """The image that the running kernel boots from."""
+        return self.root / f"boot/initrd.img-{os.uname().release}"
+
+    def initramfs_old(self):
+        """Whether that image is older than the blacklist, and may load nouveau."""
+        blacklist = self.root / BLACKLIST.lstrip("/")
+        try:
+            return self.initramfs().stat().st_mtime < blacklist.stat().st_mtime
+        except OSError:
+            return False
+
+
+class Slurm:
+    """The host as a node of Slurm, if it is one."""
+
+    def __init__(self, host, name):
+        self.host = host
+        self.name = name
+        code, said = host.run("scontrol", "-o", "show", "node", name)
+        # 127: not installed. Otherwise no controller answers, or it does not know the node.
+        self.known = code == 0 and f"NodeName={name} " in said
+        self.said = said
+        self.installed = code != 127
+
+    def field(self, name):
+        """A field of the node, up to the next one."""
+        _, found, rest = self.said.partition(f" {name}=")
+        return rest.split(" ", 1)[0] if found and name != "Reason" else rest if found else ""
+
+    def drained_by_us(self):
+        """Whether the node is drained with our reason."""
+        return self.known and "DRAIN" in self.field("State") and self.field("Reason").startswith(REASON)
+
+    def drained(self):
+        """Whether nothing new starts on the node."""
+        return "DRAIN" in self.field("State")
+
+    def jobs(self):
+        """What runs here: job numbers, or steps that the host itself shows."""
+        if self.known:
+            code, said = self.host.run("squeue", "-h", "-w", self.name, "-t", "R,CG,S,CF,ST", "-o", "%A")
+            if code:
+                raise Failure(
+                    f"squeue does not say which jobs run on {self.name}: {said}. Run again when it does."
+                )
+            return sorted(set(said.split()))
+        steps = glob.glob(str(self.host.root / "proc/[0-9]*/comm"))
+        return [os.path.basename(os.path.dirname(p)) for p in steps if self.host.text(p) == "slurmstepd"]
+
+    def update(self, *words):
+        """Changes the node's state."""
+        code, said = self.host.run("scontrol", "update", f"NodeName={self.name}", *words)
+        if code:
+            raise Failure(f"scontrol did not change the node {self.name} ({' '.join(words)}): {said}.")
+
+
+def short_name():
+    """The host's name as Slurm knows it."""
+    return socket.gethostname().split(".")[0]
+
+
+def before(host, wanted, drain_timeout_s, check, node=None):
+    """Whether the driver has to change; if so no job runs here any more when this ends."""
+    loaded, installed = host.loaded_driver(), host.installed_driver()
+    there = loaded[0] or installed[0]
+    right = loaded == wanted == installed and host.loaded("nvidia_uvm")[0]
+    slurm = Slurm(host, node or short_name())
+    ours = slurm.drained_by_us()
+    result = {
+        "changed": False,
+        "loaded": loaded[0],
+        "settled": right and not ours and not host.initramfs_old(),
+        "drained": ours,
+    }
+    if right or not slurm.installed or not there:
+        return result
+    if slurm.known and not slurm.drained():
+        result |= {"changed": True, "drained": True}
+        if not check:
+            slurm.update("State=DRAIN", f"Reason={REASON} {wanted[0]}")
+    deadline = time.monotonic() + (0 if check else drain_timeout_s)
+    while jobs := slurm.jobs():
+        if time.monotonic() >= deadline:
+            raise Failure(
+                f"{len(jobs)} jobs run on {slurm.name} ({', '.join(jobs[:5])}), and the driver has to change from "
+                f"{there} to {wanted[0]}: not under running jobs. The node {'would be' if check else 'is'} drained; "
+                "run again with --resume when they have ended."
+            )
+        time.sleep(5)
+    return result
+
+
+def load(host, wanted, expected_gpus, blacklisted, check, warn):
+    """Loads the wanted driver, or says that it takes a reboot."""
+    gpus = host.gpus()
+    if not gpus:
+        raise Failure(
+            "No NVIDIA GPU is on the PCI bus of this host: no driver can be loaded. See `lspci -d 10de:`; check the "
+            "power and seating of the GPUs, or take the host out of the GPU nodes of the fleet file."
+        )
+    if gpus < expected_gpus:
+        warn(
+            f"{gpus} of {expected_gpus} GPUs are on the PCI bus; the others are a matter of the health check"
+        )
+    loaded, installed = host.loaded_driver(), host.installed_driver()
+    if not check and installed != wanted:
+        raise Failure(
+            f"The kernel {os.uname().release} has the NVIDIA module {installed[0] or 'not at all'}"
+            f"{'' if installed[1] is None else ' (open)' if installed[1] else ' (closed)'} and not "
+            f"{wanted[0]}{' (open)' if wanted[1] else ' (closed)'}: DKMS did not build it. See `dkms status` and "
+            f"/var/lib/dkms/nvidia/{wanted[0]}/build/make.log on the host."
+        )
+    answer = {"changed": False, "loaded": loaded[0], "reboot_required": False, "reason": ""}
+    old_image = host.initramfs_old() or (check and blacklisted and host.initramfs().exists())
+    if old_image and not check:
+        code, said = host.run("update-initramfs", "-u", "-k", os.uname().release)
+        if code:
+            raise Failure(f"update-initramfs failed: {said[-300:]}. Mend it and run again.")
+    if loaded == wanted and host.loaded("nvidia_uvm")[0]:
+        return answer | {"changed": old_image}
+    answer["changed"] = True
+    if host.loaded("nouveau")[0]:
+        return answer | {
+            "reboot_required": True,
+            "reason": "the kernel has loaded nouveau, which holds the GPUs",
+        }
+    if loaded[0] and loaded != wanted:
+        holders = host.holders()
+        if holders:
+            why = f"the driver {loaded[0]} is loaded and in use by {', '.join(holders[:5])}"
+            return answer | {"reboot_required": True, "reason": why}
+        if not check:
+            why = unload(host)
+            if why:
+                return answer | {"reboot_required": True, "reason": why}
+    if not check:
+        insert(host)
+    return answer
+
+
+def unload(host):
+    """Takes the driver out of the kernel; why not, where that fails."""
+    for service in SERVICES:
+        host.run("systemctl", "stop", f"{service}.service")
+    for module in MODULES:
+        if host.loaded(module)[0]:
+            code, said = host.run("modprobe", "-r", module)
+            if code and host.loaded(module)[0]:
+                return f"{module} cannot be unloaded: {said}"
+    return ""
+
+
+def insert(host):
+    """Loads the driver."""
+    for module in ("nvidia", "nvidia_uvm"):
+        code, said = host.run("modprobe", module)
+        if code:
+            hint = (
+                "Secure Boot refuses modules that nobody signed: enrol DKMS' key (mokutil --import "
+                "/var/lib/dkms/mok.pub) or turn Secure Boot off."
+                if "rejected" in said
+                else "See `dmesg | grep -e NVRM -e nvidia` on the host."
+            )
+            raise Failure(f"The kernel did not load {module}: {said}. {hint}")
+
+
+def after(host, wanted, drained, check, node=None):
+    """Checks the outcome and gives the node back to Slurm if it was taken for this."""
+    loaded = host.loaded_driver()
+    if not check and loaded != wanted:
+        raise Failure(
+            f"The driver {loaded[0] or 'none'} is loaded and {wanted[0]} is wanted, after all that this role can do. "
+            "See `dmesg | grep -e NVRM -e nvidia` on the host."
+        )
+    slurm = Slurm(host, node or short_name())
+    ours = slurm.drained_by_us()
+    if ours and not check:
+        slurm.update("State=RESUME")
+    return {"changed": ours or (check and drained), "loaded": loaded[0]}
+
+
+def main():
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "stage": {"type": "str", "choices": ["before", "load", "after"], "required": True},
+            "version": {"type": "str", "required": True},
+            "open_modules": {"type": "bool", "required": True},
+            "gpus": {"type": "int", "default": 0},
+            "drain_timeout_s": {"type": "int", "default": 0},
+            "blacklisted": {"type": "bool", "default": False},
+            "drained": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    given, check, host = module.params, module.check_mode, Host()
+    wanted = (given["version"], given["open_modules"])
+    try:
+        if given["stage"] == "before":
+            result = before(host, wanted, given["drain_timeout_s"], check)
+        elif given["stage"] == "load":
+            result = load(host, wanted, given["gpus"], given["blacklisted"], check, module.warn)
+        else:
+            result = after(host, wanted, given["drained"], check)
+    except (Failure, OSError, subprocess.SubprocessError) as failure:
+        module.fail_json(msg=str(failure))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
