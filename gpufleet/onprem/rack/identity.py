@@ -69,6 +69,8 @@ def write_identity(
     if site.ssh_port != 22:
         _write(upper / "etc/ssh/sshd_config.d/20-port.conf", f"Port {site.ssh_port}\n")
     _copy(repository / KEY, upper / "usr/share/keyrings/rack.gpg", 0o644)
+    # The vendors' half of a site's mirror is signed by a key that apt trusts for all repositories.
+    _copy(repository / KEY, upper / "etc/apt/trusted.gpg.d/rack.gpg", 0o644)
     _write(upper / "etc/apt/sources.list", _sources())
     _login_user(upper, root, site.ssh_user, keys)
 

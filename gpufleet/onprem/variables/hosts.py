@@ -61,6 +61,14 @@ HOST_VARIABLES = (
     ),
     Variable(
         "base",
+        "doca_version",
+        "str",
+        "fleet",
+        "Version of DOCA-OFED, which is part of its repository's address.",
+        lambda c: c.lock.doca_ofed,
+    ),
+    Variable(
+        "base",
         "host_addresses",
         "list",
         "site",

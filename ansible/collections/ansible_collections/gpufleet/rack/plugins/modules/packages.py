@@ -23,7 +23,7 @@ options:
     elements: str
     default: []
   hold:
-    description: Packages that C(apt upgrade) must not move.
+    description: Packages that C(apt upgrade) must not move; patterns match among those that are installed.
     type: list
     elements: str
     default: []
@@ -155,6 +155,15 @@ class Change(NamedTuple):
         return bool(self.install or self.remove or self.hold or self.manual or self.repair)
 
 
+def expand(patterns: list[str], there: dict[str, Installed]) -> list[str]:
+    """Names as they are, and in place of each pattern the installed packages that it matches."""
+    names: list[str] = []
+    for one in patterns:
+        plain = not set(one) & set("*?[")
+        names += [one] if plain else sorted(name for name in there if fnmatch.fnmatchcase(name, one))
+    return list(dict.fromkeys(names))
+
+
 def compare(
     wanted: list[Wanted], absent: list[str], hold: list[str], there: dict[str, Installed], automatic: set[str]
 ) -> Change:
@@ -163,7 +172,7 @@ def compare(
     return Change(
         install=install,
         remove=[name for name in sorted(there) if any(fnmatch.fnmatchcase(name, one) for one in absent)],
-        hold=[name for name in hold if name not in there or not there[name].held],
+        hold=[name for name in expand(hold, there) if name not in there or not there[name].held],
         # One that came along with another would go with it again.
         manual=[w.name for w in wanted if w.name in there and w.name in automatic],
         repair=not all(package.whole for package in there.values()),

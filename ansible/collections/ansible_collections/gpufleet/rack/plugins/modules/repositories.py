@@ -1,0 +1,382 @@
+#!/usr/bin/python
+"""Package repositories of vendors, each trusted with one key whose fingerprint was written down before."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: repositories
+short_description: Package repositories with keys that are checked
+description:
+  - Adds apt sources as C(/etc/apt/sources.list.d/gpufleet-*.list) and removes those that are no longer named.
+  - Downloads a repository's key once, keeps the one with the given fingerprint alone, and refuses any other.
+  - A repository that another file of apt's names already is left to that file.
+  - In check mode nothing is downloaded.
+options:
+  repositories:
+    description: All vendor repositories that the host shall have.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Short name, of which file names are made.
+        type: str
+        required: true
+      url:
+        description: Its web folder.
+        type: str
+        required: true
+      suite:
+        description: What stands after the URL; C(./) is a flat repository.
+        type: str
+        default: ./
+      key_url:
+        description: Where its key is downloaded.
+        type: str
+        default: ""
+      fingerprint:
+        description: Fingerprint of the primary key, 40 hexadecimal digits.
+        type: str
+        default: ""
+      keyring:
+        description: A keyring that the host has, in place of C(key_url); empty for the keys that apt trusts.
+        type: str
+        default: ""
+      hosts:
+        description: For the caller; not used here.
+        type: str
+        default: ""
+      priority:
+        description: Priority of its packages for apt; 0 leaves apt's own.
+        type: int
+        default: 0
+  timeout_s:
+    description: Seconds that a download may take.
+    type: int
+    default: 30
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Trust the vendors
+  gpufleet.rack.repositories:
+    repositories:
+      - name: cuda
+        url: https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64
+        key_url: https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64/3bf863cc.pub
+        fingerprint: EB693B3035CD5710E231E123A4B469963BF863CC
+"""
+
+RETURN = r"""
+changed_files:
+  description: Files that were written or removed.
+  type: list
+  returned: always
+elsewhere:
+  description: Repositories that another file of apt's names, with that file.
+  type: dict
+  returned: always
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlsplit
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import open_url
+
+SOURCES = Path("/etc/apt/sources.list.d")
+KEYS = Path("/etc/apt/keyrings")
+PREFERENCES = Path("/etc/apt/preferences.d")
+PREFIX = "gpufleet-"
+HEADER = "# Written by gpufleet, which overwrites it.\n"
+# Tags of OpenPGP packets (RFC 4880): a public key, and what follows it until the next one is its own.
+PUBLIC_KEY = 6
+ATTEMPTS = 3
+
+
+class RefusalError(Exception):
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+def dearmor(data: bytes) -> bytes:
+    """The packets of a key, armored or not."""
+    if b"-----BEGIN PGP PUBLIC KEY BLOCK-----" not in data:
+        return data
+    packets = b""
+    pattern = rb"-----BEGIN PGP PUBLIC KEY BLOCK-----(.*?)-----END PGP PUBLIC KEY BLOCK-----"
+    for block in re.findall(pattern, data, re.S):
+        _, _, body = block.replace(b"\r", b"").partition(b"\n\n")
+        lines = [line.strip() for line in body.split(b"\n") if line.strip() and line[:1] != b"="]
+        packets += base64.b64decode(b"".join(lines), validate=True)
+    return packets
+
+
+def split_packets(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Tag, body and the whole of each packet. Raises ValueError for what is no series of packets."""
+    at = 0
+    while at < len(data):
+        first = data[at]
+        if not first & 0x80:
+            raise ValueError("not a series of OpenPGP packets")
+        start = at
+        if first & 0x40:
+            tag, at = first & 0x3F, at + 1
+            length, at = _new_length(data, at)
+        else:
+            tag, size = (first >> 2) & 0x0F, first & 0x03
+            if size == 3:
+                raise ValueError("a packet of no known length")
+            width = 1 << size
+            length = int.from_bytes(data[at + 1 : at + 1 + width], "big")
+            at += 1 + width
+        if at + length > len(data):
+            raise ValueError("cut off in the middle of a packet")
+        yield tag, data[at : at + length], data[start : at + length]
+        at += length
+
+
+def _new_length(data: bytes, at: int) -> tuple[int, int]:
+    one = data[at] if at < len(data) else 255
+    if one < 192:
+        return one, at + 1
+    if one < 224 and at + 1 < len(data):
+        return ((one - 192) << 8) + data[at + 1] + 192, at + 2
+    if one == 255 and at + 5 <= len(data):
+        return int.from_bytes(data[at + 1 : at + 5], "big"), at + 5
+    raise ValueError("a packet of no known length")
+
+
+def fingerprint_of(body: bytes) -> str:
+    """The fingerprint of a version 4 public key packet, in capitals."""
+    if body[:1] != b"\x04":
+        return f"(version {body[0] if body else '?'} key)"
+    # What a fingerprint is by definition (RFC 4880, 12.2).
+    material = b"\x99" + len(body).to_bytes(2, "big") + body
+    return hashlib.sha1(material, usedforsecurity=False).hexdigest().upper()
+
+
+def keys_in(data: bytes) -> dict[str, bytes]:
+    """Primary keys of a keyring by fingerprint, each with all packets that belong to it."""
+    found: dict[str, bytes] = {}
+    current = ""
+    for tag, body, whole in split_packets(dearmor(data)):
+        if tag == PUBLIC_KEY:
+            current = fingerprint_of(body)
+            found[current] = b""
+        if current:
+            found[current] += whole
+    return found
+
+
+def bare(url: str) -> str:
+    """A URL as two files of apt may write it differently."""
+    return re.sub(r"^https?://", "", url.strip()).rstrip("/").lower()
+
+
+def urls_in(text: str) -> Iterator[str]:
+    """URLs of all sources in a file of apt's, of either format, that are not commented out."""
+    for line in text.splitlines():
+        words = line.split("#", 1)[0].split()
+        if words[:1] in (["deb"], ["URIs:"]):
+            yield from (bare(word) for word in words if "://" in word)
+
+
+def elsewhere(wanted: list[dict[str, Any]], ours: set[Path]) -> dict[str, str]:
+    """Repositories that a file names which is not ours, with that file."""
+    found = {}
+    files = [
+        SOURCES.parent / "sources.list",
+        *sorted(SOURCES.glob("*.list")),
+        *sorted(SOURCES.glob("*.sources")),
+    ]
+    for path in files:
+        if path in ours or path.name.startswith(PREFIX) or not path.is_file():
+            continue
+        named = set(urls_in(path.read_text(errors="replace")))
+        found.update({item["name"]: str(path) for item in wanted if bare(item["url"]) in named})
+    return found
+
+
+def fetch_key(item: dict[str, Any], timeout_s: int) -> bytes:
+    """The packets of the key with the fingerprint that was given, and of no other."""
+    want = item["fingerprint"].replace(" ", "").upper()
+    data = download(item["key_url"], timeout_s)
+    try:
+        keys = keys_in(data)
+    except (ValueError, binascii.Error, IndexError) as error:
+        raise RefusalError(
+            f"{item['key_url']} is not an OpenPGP key ({error}). The key of repository "
+            f"{item['name']} has to come from there, unchanged by any proxy; nothing was added."
+        ) from None
+    if want not in keys:
+        raise RefusalError(
+            f"{item['key_url']} has the key {', '.join(sorted(keys)) or '(none)'}, and {item['name']} is "
+            f"trusted with {want} alone. Do not go on before the vendor has confirmed another key; "
+            "nothing was added."
+        )
+    return keys[want]
+
+
+def download(url: str, timeout_s: int) -> bytes:
+    """What is at a URL; tried several times."""
+    for attempt in range(ATTEMPTS):
+        try:
+            with open_url(url, timeout=timeout_s) as answer:
+                return bytes(answer.read(1 << 20))
+        except (OSError, URLError) as error:
+            problem = str(error)
+            time.sleep(attempt)
+    raise RefusalError(
+        f"{url} could not be downloaded: {problem}. Hosts need it once to trust the repository: let them "
+        "reach it, directly or through a proxy, or set package_mirror of the site."
+    )
+
+
+def key_fits(path: Path, fingerprint: str) -> bool:
+    """Whether a keyring holds the one key and nothing else."""
+    try:
+        return set(keys_in(path.read_bytes())) == {fingerprint.replace(" ", "").upper()}
+    except (OSError, ValueError, binascii.Error, IndexError):
+        return False
+
+
+def source_line(item: dict[str, Any], keyring: str) -> str:
+    """The text of a source's file."""
+    options = f" [signed-by={keyring}]" if keyring else ""
+    return f"{HEADER}deb{options} {item['url'].rstrip('/')} {item['suite']}\n"
+
+
+def preference(item: dict[str, Any]) -> str:
+    """The text of a repository's file of preferences."""
+    host = urlsplit(item["url"]).hostname
+    return f'{HEADER}Package: *\nPin: origin "{host}"\nPin-Priority: {item["priority"]}\n'
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replaces a file whole."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+    Path(name).chmod(0o644)
+    Path(name).replace(path)
+
+
+def check_item(item: dict[str, Any]) -> None:
+    """Refuses an entry that would trust what nobody checked."""
+    if not re.fullmatch(r"[a-z0-9-]+", item["name"]):
+        raise RefusalError(
+            f"{item['name']!r} is no name of a repository; use small letters, digits and hyphens."
+        )
+    if not item["key_url"]:
+        return
+    if not re.fullmatch(r"[0-9A-F]{40}", item["fingerprint"].replace(" ", "").upper()):
+        raise RefusalError(
+            f"Repository {item['name']} ({item['url']}) has the fingerprint {item['fingerprint']!r}; a key "
+            "is trusted by the 40 hexadecimal digits of its fingerprint only. Ask the vendor for it "
+            f"(`gpg --show-keys` says it of {item['key_url']}), or set package_mirror of the site."
+        )
+    if item["keyring"]:
+        raise RefusalError(f"Repository {item['name']} has both a key_url and a keyring; give one of them.")
+
+
+def work(wanted: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, Any]:
+    """Brings the files into the state that is wanted."""
+    for item in wanted:
+        check_item(item)
+    there = elsewhere(wanted, set())
+    mine = [item for item in wanted if item["name"] not in there]
+    texts: dict[Path, bytes] = {}
+    keys: dict[Path, dict[str, Any]] = {}
+    for item in mine:
+        keyring = item["keyring"]
+        if item["key_url"]:
+            path = KEYS / f"{PREFIX}{item['name']}.gpg"
+            keys[path], keyring = item, str(path)
+        elif keyring and not Path(keyring).is_file():
+            raise RefusalError(
+                f"The keyring {keyring} of repository {item['name']} is not on the host. Put the mirror's "
+                "key there, or leave base_package_mirror_keyring empty for one that apt trusts already."
+            )
+        texts[SOURCES / f"{PREFIX}{item['name']}.list"] = source_line(item, keyring).encode()
+        if item["priority"]:
+            texts[PREFERENCES / f"{PREFIX}{item['name']}"] = preference(item).encode()
+    obsolete = sorted(
+        path
+        for folder in (SOURCES, KEYS, PREFERENCES)
+        for path in folder.glob(f"{PREFIX}*")
+        if path not in texts and path not in keys
+    )
+    lacking = [path for path, item in keys.items() if not key_fits(path, item["fingerprint"])]
+    differing = [path for path, text in texts.items() if not path.is_file() or path.read_bytes() != text]
+    if not check:
+        # Keys first: a source without its key would break apt for everybody.
+        for path in lacking:
+            write(path, fetch_key(keys[path], timeout_s))
+        for path in differing:
+            write(path, texts[path])
+        for path in obsolete:
+            path.unlink()
+    changed = [str(path) for path in (*lacking, *differing, *obsolete)]
+    return {
+        "changed": bool(changed),
+        "changed_files": changed,
+        "elsewhere": there,
+        "diff": [
+            *(
+                {"after_header": str(p), "before": "", "after": f"key {keys[p]['fingerprint']}\n"}
+                for p in lacking
+            ),
+            *({"after_header": str(p), "before": "", "after": texts[p].decode()} for p in differing),
+            *({"after_header": str(p), "before": "present\n", "after": ""} for p in obsolete),
+        ],
+    }
+
+
+def main() -> None:
+    """Entry point."""
+    # Addresses of public keys are no secrets, whatever Ansible takes them for by their names.
+    text = {"type": "str", "default": "", "no_log": False}
+    item = {
+        "name": {"type": "str", "required": True},
+        "url": {"type": "str", "required": True},
+        "suite": {"type": "str", "default": "./"},
+        "key_url": text,
+        "fingerprint": text,
+        "keyring": text,
+        "hosts": text,
+        "priority": {"type": "int", "default": 0},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "repositories": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": item,
+                "no_log": False,
+            },
+            "timeout_s": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = work(module.params["repositories"], module.params["timeout_s"], module.check_mode)
+    except (RefusalError, OSError) as failure:
+        module.fail_json(msg=str(failure))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
