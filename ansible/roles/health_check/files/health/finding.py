@@ -1,0 +1,75 @@
+"""What a check finds, and what is done about it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+DRAIN, ADVISE, OFF = "drain", "advise", "off"
+
+ACTIONS = {
+    "gpu_count": DRAIN,
+    "driver": DRAIN,
+    "ecc": DRAIN,
+    "memory_repair_failed": DRAIN,
+    # Work may go on until the GPU is next reset (NVIDIA, GPU memory error management).
+    "memory_repair_pending": ADVISE,
+    "recovery_action": DRAIN,
+    "xid": DRAIN,
+    "xid_monitor": ADVISE,
+    "nvlink": DRAIN,
+    "nvlink_errors": ADVISE,
+    "fabric_manager": DRAIN,
+    "pcie_width": DRAIN,
+    "pcie_generation": ADVISE,
+    "throttle": DRAIN,
+    "throttle_software": ADVISE,
+    "port": DRAIN,
+    "port_flaps": DRAIN,
+    "port_errors": ADVISE,
+    "disk": DRAIN,
+    "read_only": DRAIN,
+    "clock": DRAIN,
+    # Without its servers a clock still runs, and a fleet whose time server is away must not stand still.
+    "clock_source": ADVISE,
+    "memory": DRAIN,
+    "memory_errors": DRAIN,
+}
+"""Check -> what a finding of it does, unless the configuration says otherwise."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong. `subject` is what it is about: a GPU, a port, a path.
+
+    `confirmed` is False for a state that comes and goes by itself: it drains when the next periodic run
+    sees it again.
+    """
+
+    check: str
+    subject: str
+    message: str
+    remedy: str = ""
+    confirmed: bool = True
+    action: str = ""
+
+    @property
+    def key(self) -> str:
+        """The same for the same fault in the next run."""
+        return f"{self.check} {self.subject}"
+
+    @property
+    def short(self) -> str:
+        """For the reason of a drained node."""
+        return f"{self.subject} {self.message}".strip()
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def with_actions(findings: list[Finding], wanted: dict[str, str]) -> list[Finding]:
+    """The findings with what each of them does; those that are switched off are left out."""
+    actions = {**ACTIONS, **wanted}
+    found = [replace(item, action=item.action or actions[item.check]) for item in findings]
+    return [item for item in found if actions[item.check] != OFF]

@@ -1,0 +1,220 @@
+"""GPUs: how many, which driver, their memory, PCIe links, clocks, and what the driver says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from health.config import Config
+from health.finding import Finding
+from health.readings import ROW_FIELDS, Readings
+
+RESET = "drain the node and reset the GPU (nvidia-smi --gpu-reset), or reboot"
+REPLACE = "run the vendor's field diagnostics; such a GPU is exchanged"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as nvidia-smi shows it. `bus` is domain:bus:device in lower case, as in the kernel's log."""
+
+    index: int
+    bus: str
+    values: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What findings call it."""
+        return f"GPU {self.index}"
+
+    def number(self, name: str) -> int | None:
+        """A field as a number; None for one that this GPU or driver does not have."""
+        text = self.values.get(name, "")
+        return int(float(text)) if text.replace(".", "", 1).isdigit() else None
+
+    def says(self, name: str, *words: str) -> bool:
+        """Whether a field is one of `words`."""
+        return self.values.get(name, "").lower() in words
+
+    @property
+    def mig(self) -> bool:
+        """Whether it is divided into MIG instances."""
+        return self.says("mig.mode.current", "enabled")
+
+
+def short_bus(text: str) -> str:
+    """`00000000:1B:00.0` and `0000:1b:00` as `0000:1b:00`."""
+    domain, _, rest = text.strip().lower().partition(":")
+    return f"{domain[-4:].zfill(4)}:{rest.partition('.')[0]}"
+
+
+def parse(text: str, names: tuple[str, ...]) -> list[Gpu]:
+    """The GPUs of `nvidia-smi --query-gpu`. Lines with another number of fields are not GPUs."""
+    found = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == len(names):
+            values = dict(zip(names, cells, strict=True))
+            found.append(Gpu(int(values["index"]), short_bus(values["pci.bus_id"]), values))
+    return found
+
+
+def buses(config: Config) -> list[str]:
+    """Where the kernel finds GPUs: NVIDIA's PCI functions of the classes VGA and 3D controller, in order."""
+    return sorted(
+        short_bus(device.name)
+        for device in config.path("/sys/bus/pci/devices").glob("*")
+        if _text(device / "vendor") == "0x10de"
+        and _text(device / "class")[:6] in ("0x0300", "0x0302")
+        and not (device / "physfn").exists()
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def check_count(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
+    """All GPUs are on the bus, and the driver has all of them."""
+    bus = len(buses(config))
+    if bus != config.gpus:
+        return [
+            Finding(
+                "gpu_count",
+                "",
+                f"{bus} of {config.gpus} GPUs on the PCI bus",
+                "power-cycle the node; reseat or replace a GPU that stays away",
+            )
+        ]
+    if not readings.ok("gpus"):
+        said = readings.done["gpus"].said
+        return [
+            Finding("gpu_count", "", f"nvidia-smi: {said}", "see the kernel's log for what the driver says")
+        ]
+    if len(gpus) != config.gpus:
+        return [
+            Finding("gpu_count", "", f"{len(gpus)} of {config.gpus} GPUs in nvidia-smi", "reboot the node")
+        ]
+    return []
+
+
+def check_driver(config: Config, _readings: Readings, _gpus: list[Gpu]) -> list[Finding]:
+    """The driver that the kernel runs is the one that was agreed on."""
+    loaded = _text(config.path("/sys/module/nvidia/version"))
+    if not loaded:
+        return [
+            Finding("driver", "", "the driver is not loaded", "modprobe nvidia, and see the kernel's log")
+        ]
+    if config.driver_version and loaded != config.driver_version:
+        return [
+            Finding(
+                "driver",
+                "",
+                f"driver {loaded} is loaded instead of {config.driver_version}",
+                "install the version of the fleet file, and reboot",
+            )
+        ]
+    return []
+
+
+def check_ecc(config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:
+    """No uncorrectable errors since the driver was loaded. A GPU without ECC has nothing to count."""
+    found = []
+    for gpu in gpus:
+        if gpu.says("ecc.mode.current", "disabled"):
+            found.append(Finding("ecc", gpu.label, "ECC is off", "nvidia-smi -e 1, and reboot"))
+            continue
+        count = gpu.number("ecc.errors.uncorrected.volatile.total")
+        if count is not None and count > config.ecc_uncorrectable:
+            found.append(Finding("ecc", gpu.label, f"{count} uncorrectable ECC errors", RESET))
+    return found
+
+
+def check_repairs(_config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
+    """Rows that could not be remapped, and repairs that wait for a reset. Older GPUs retire pages."""
+    found = []
+    labels = {gpu.bus: gpu.label for gpu in gpus}
+    for gpu in gpus:
+        if gpu.says("retired_pages.pending", "yes"):
+            found.append(Finding("memory_repair_pending", gpu.label, "a page waits to be retired", RESET))
+    if not readings.ok("rows"):
+        # Without GPUs there is nothing to ask, and another check says so.
+        return (
+            [*found, *_unread("memory_repair_failed", "remapped rows", readings, "rows")] if gpus else found
+        )
+    for line in readings.done["rows"].out.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) != len(ROW_FIELDS):
+            continue
+        label = labels.get(short_bus(cells[0]), cells[0])
+        if cells[2].lower() in ("yes", "1"):
+            found.append(Finding("memory_repair_failed", label, "a row could not be remapped", REPLACE))
+        if cells[1].lower() in ("yes", "1"):
+            found.append(Finding("memory_repair_pending", label, "a row waits to be remapped", RESET))
+    return found
+
+
+def _unread(check: str, what: str, readings: Readings, name: str) -> list[Finding]:
+    return [Finding(check, "", f"{what} were not measured: {readings.done[name].said}", "run it by hand")]
+
+
+def check_recovery(_config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:
+    """The driver itself asks for a reset or a reboot."""
+    return [
+        Finding("recovery_action", gpu.label, f"the driver asks for: {wanted}", RESET)
+        for gpu in gpus
+        if (wanted := gpu.values.get("gpu_recovery_action", "None")) not in ("None", "[N/A]", "N/A", "")
+    ]
+
+
+def check_pcie(_config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:
+    """Full width always; full speed while the GPU works, since an idle link may be slow to save power."""
+    found = []
+    for gpu in gpus:
+        width, most = gpu.number("pcie.link.width.current"), gpu.number("pcie.link.width.max")
+        if width is not None and most is not None and width < most:
+            message = f"PCIe link x{width} of x{most}"
+            found.append(Finding("pcie_width", gpu.label, message, "reseat the GPU; replace it or its riser"))
+        now, fastest = gpu.number("pcie.link.gen.current"), gpu.number("pcie.link.gen.max")
+        busy = (gpu.number("utilization.gpu") or 0) > 0
+        if busy and now is not None and fastest is not None and now < fastest:
+            message = f"PCIe generation {now} of {fastest} under load"
+            found.append(Finding("pcie_generation", gpu.label, message, "see the link's errors (lspci -vv)"))
+    return found
+
+
+HARDWARE_REASONS = {
+    "hw_thermal_slowdown": "its temperature",
+    "hw_power_brake_slowdown": "the power supply (power brake)",
+    "hw_slowdown": "the hardware",
+}
+
+
+def check_throttle(_config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:
+    """Clocks that hardware lowers, in two runs in a row; those that the driver lowers are told only."""
+    found = []
+    for gpu in gpus:
+        for name, why in HARDWARE_REASONS.items():
+            if gpu.says(f"clocks_event_reasons.{name}", "active"):
+                message = f"is slowed down by {why}"
+                remedy = "see fans, inlet temperature and power supplies (BMC)"
+                found.append(Finding("throttle", gpu.label, message, remedy, confirmed=False))
+                break
+        if gpu.says("clocks_event_reasons.sw_thermal_slowdown", "active"):
+            degrees = gpu.values.get("temperature.gpu", "?")
+            message = f"the driver lowers its clocks at {degrees} C"
+            found.append(Finding("throttle_software", gpu.label, message, "see fans and inlet temperature"))
+    return found
+
+
+CHECKS = (
+    check_count,
+    check_driver,
+    check_ecc,
+    check_repairs,
+    check_recovery,
+    check_pcie,
+    check_throttle,
+)

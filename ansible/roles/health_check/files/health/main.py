@@ -1,0 +1,239 @@
+"""One run: measure, judge, tell Slurm, write it down."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import syslog
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from health import config as configuration
+from health import gpus as gpu_checks
+from health import memory as remembering
+from health import nvlink, ports, readings, report, slurm, system, xid
+from health.config import Config
+from health.finding import DRAIN, Finding, with_actions
+from health.gpus import Gpu
+from health.memory import Memory
+from health.readings import Readings
+from health.report import Report
+
+MODES = ("periodic", "prolog", "epilog", "show")
+USAGE = """\
+health-check [periodic]       check the node, drain or undrain it, write what was found
+health-check prolog|epilog    the same before or after a job; never undrains
+health-check show             check and print as JSON; changes nothing. Exit code 1: unfit for jobs
+health-check forget [GPU|all|memory]
+                              forget Xids of a GPU (by its index), of all (default), or the memory size
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Run one mode; the exit code."""
+    mode = arguments[0] if arguments else "periodic"
+    if mode == "forget":
+        return forget(arguments[1] if len(arguments) > 1 else "all")
+    if mode not in MODES or len(arguments) > 1:
+        sys.stderr.write(USAGE)
+        return 2
+    try:
+        config = configuration.load()
+    except (OSError, ValueError, TypeError) as error:
+        # Not to know what is right is no reason to call the node healthy.
+        report.say(f"the configuration is unusable: {error}", syslog.LOG_ERR)
+        sys.stderr.write(f"health-check: the configuration is unusable: {error}\n")
+        return 1
+    limit_s = config.prolog_timeout_s if mode in ("prolog", "epilog") else config.timeout_s
+    # Should a file of the kernel's hang: the prolog fails then, which drains the node as well.
+    signal.alarm(int(3 * limit_s) + 5)
+    state = config.path(config.state_directory)
+    with remembering.locked(state) as mine:
+        return run(mode, config, limit_s, keeps=mine and mode != "show")
+
+
+def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
+    """One run with the memory held; without it (another run has it) nothing is written."""
+    started = time.monotonic()
+    state = config.path(config.state_directory)
+    memory = remembering.load(state)
+    taken = readings.take(config, memory, limit_s, slurm=config.slurm)
+    node = slurm.parse(taken.done["node"].out) if config.slurm else None
+    findings, events = examine(config, taken, memory, node, periodic=mode == "periodic")
+    result = Report(mode, config.node, taken.now, 0.0, findings)
+    result.rates = {name: values.get("rates", {}) for name, values in memory.ports.items()}
+    if mode == "periodic":
+        memory.good_runs = 0 if result.drains else memory.good_runs + 1
+    elif result.drains:
+        memory.good_runs = 0
+    result.slurm, told = talk(mode, config, memory, node, result, events, limit_s) if keeps else ("", True)
+    if config.slurm and node is None:
+        result.slurm = f"slurmctld did not answer: {taken.done['node'].said}"
+    result.drained = bool(memory.reason)
+    result.duration_s = time.monotonic() - started
+    result.xids = xid.as_json(events)
+    if keeps:
+        memory.xids = result.xids
+        memory.boot_id = boot_id(config)
+        report.publish(result, state, config.path(config.textfile_directory), config.actions)
+        report.tell(result, memory)
+        try:
+            remembering.save(state, memory)
+        except OSError as error:
+            report.say(f"cannot write {state}: {error.strerror}", syslog.LOG_WARNING)
+    return exit_code(mode, result, drained=told)
+
+
+def examine(
+    config: Config, taken: Readings, memory: Memory, node: slurm.Node | None, *, periodic: bool
+) -> tuple[list[Finding], list[xid.Event]]:
+    """All findings with what each of them does, and the Xids that count."""
+    gpus = gpu_checks.parse(taken.done["gpus"].out, taken.gpu_fields) if taken.ok("gpus") else []
+    events = xid.update(
+        memory,
+        xid.parse(taken.done["kernel"].out),
+        config,
+        gpus,
+        boot_id=boot_id(config),
+        now=taken.now,
+        uvm_used=uvm_used(config),
+    )
+    if node is not None and not node.drained:
+        xid.accept(events)
+    found_ports = ports.read(config)
+    findings: list[Finding] = []
+    checks: list[Callable[[], list[Finding]]] = [
+        *[lambda check=check: check(config, taken, gpus) for check in gpu_checks.CHECKS],
+        lambda: xid.check(events, labels(config, gpus), config, taken.now),
+        lambda: unread_log(taken),
+        lambda: nvlink.check_links(config, taken, gpus),
+        lambda: nvlink.check_fabric_manager(config, taken, gpus),
+        lambda: ports.check_ports(config, found_ports),
+        lambda: ports.check_links(config, found_ports),
+        lambda: system.check_disks(config),
+        lambda: system.check_read_only(config),
+        lambda: system.check_clock(config, taken),
+        lambda: system.check_memory(config, memory),
+        lambda: system.check_memory_errors(config),
+    ]
+    if periodic:
+        checks += [
+            lambda: ports.check_counters(config, found_ports, memory, taken.now),
+            lambda: nvlink.check_errors(config, taken, memory),
+        ]
+    for check in checks:
+        findings += check()
+    return confirm(with_actions(findings, config.actions), memory, periodic=periodic), events
+
+
+def unread_log(taken: Readings) -> list[Finding]:
+    """Without the kernel's log nobody knows of Xids."""
+    if taken.ok("kernel"):
+        return []
+    return [Finding("xid", "", f"the kernel's log was not read: {taken.done['kernel'].said}", "run dmesg")]
+
+
+def confirm(findings: list[Finding], memory: Memory, *, periodic: bool) -> list[Finding]:
+    """What comes and goes by itself drains when two periodic runs in a row have seen it."""
+    unsure = {item.key for item in findings if not item.confirmed}
+    if periodic:
+        memory.seen = {key: memory.seen.get(key, 0) + 1 for key in unsure}
+    return [
+        item
+        if item.confirmed or item.action != DRAIN or memory.seen.get(item.key, 0) > 1
+        else replace(item, action="advise")
+        for item in findings
+    ]
+
+
+def talk(
+    mode: str,
+    config: Config,
+    memory: Memory,
+    node: slurm.Node | None,
+    result: Report,
+    events: list[xid.Event],
+    limit_s: float,
+) -> tuple[str, bool]:
+    """Tell Slurm; what was told, and whether a node with faults is now drained."""
+    if not config.slurm:
+        return "", True
+    if node is None:
+        return "", False
+    if not slurm.is_ours(node, config, memory.reason):
+        memory.reason = ""
+    order = slurm.decide(node, result.drains, config, memory.reason, memory.good_runs)
+    if order.do == "undrain" and mode != "periodic":
+        order = slurm.Order()
+    if not order.do:
+        drained = node.drained
+        said = f"left as it is ({node.state})" if result.drains else ""
+    else:
+        done = slurm.carry_out(order, config, limit_s)
+        drained = node.drained or (order.do == "drain" and done.code == 0)
+        if done.code:
+            said = f"{order.do} failed: {done.said}"
+            report.say(said, syslog.LOG_ERR)
+        else:
+            memory.reason = order.reason
+            said = order.do if order.do == "undrain" else f"drain: {order.reason}"
+            report.say(said)
+    if drained and result.drains:
+        for event in events:
+            event.acted = event.acted or event.drains
+    return said, drained
+
+
+def exit_code(mode: str, result: Report, *, drained: bool) -> int:
+    """A prolog that fails gives the job back; an epilog fails only where Slurm has to do the draining."""
+    if mode == "show":
+        sys.stdout.write(json.dumps(result.as_json(), indent=1) + "\n")
+    if mode in ("prolog", "show"):
+        return 1 if result.drains else 0
+    return 1 if mode == "epilog" and result.drains and not drained else 0
+
+
+def forget(what: str) -> int:
+    """Drop what is remembered of Xids or of the size of the memory."""
+    config = configuration.load()
+    state = config.path(config.state_directory)
+    with remembering.locked(state) as mine:
+        if not mine:
+            sys.stderr.write("health-check: another run is at work, try again\n")
+            return 1
+        memory = remembering.load(state)
+        if what == "memory":
+            memory.memory_kib = 0
+        elif what == "all":
+            sys.stdout.write(f"forgot {xid.forget(memory)} Xids\n")
+        else:
+            buses = {name.partition(" ")[2]: bus for bus, name in labels(config, []).items()}
+            if what not in buses:
+                sys.stderr.write(f"health-check: there is no GPU {what!r} on the PCI bus\n")
+                return 2
+            sys.stdout.write(f"forgot {xid.forget(memory, buses[what])} Xids of GPU {what}\n")
+        remembering.save(state, memory)
+    return 0
+
+
+def labels(config: Config, gpus: list[Gpu]) -> dict[str, str]:
+    """Bus -> the GPU's name. The driver counts GPUs in the order of their buses, as this does without it."""
+    if gpus:
+        return {gpu.bus: gpu.label for gpu in gpus}
+    return {bus: f"GPU {index}" for index, bus in enumerate(gpu_checks.buses(config))}
+
+
+def boot_id(config: Config) -> str:
+    """Another one after every boot."""
+    return config.path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+
+
+def uvm_used(config: Config) -> bool:
+    """Whether something uses unified memory now; taken as used when the kernel does not say."""
+    try:
+        text = config.path("/sys/module/nvidia_uvm/refcnt").read_text(encoding="utf-8").strip()
+    except OSError:
+        return True
+    return text != "0"

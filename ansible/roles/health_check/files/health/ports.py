@@ -1,0 +1,174 @@
+"""The fabric's ports, from /sys: state, rate, PCIe link, and how fast their error counters grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from health.config import UNKNOWN, Config
+from health.finding import Finding
+from health.memory import Memory
+
+LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
+HOUR, DAY = 3600.0, 86400.0
+CABLE = "see the cable and both its ends; exchange it if the port stays so"
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of an adapter. Widths are lanes of PCI Express, 0 where the kernel does not say."""
+
+    device: str
+    layer: str
+    state: str
+    physical: str
+    gbps: float
+    rate: str
+    width: int = 0
+    width_most: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+def read(config: Config) -> list[Port]:
+    """All ports of all RDMA devices, in the order of their numbers."""
+    folder = config.path("/sys/class/infiniband")
+    found = [
+        _port(device, port)
+        for device in folder.glob("*")
+        for port in sorted((device / "ports").glob("[0-9]*"))
+    ]
+    return sorted(found, key=lambda port: (len(port.device), port.device))
+
+
+def _port(device: Path, port: Path) -> Port:
+    rate = _text(port / "rate")
+    number = rate.split(" ")[0]
+    counters = {}
+    for item in (port / "counters").glob("*"):
+        text = _text(item)
+        if text.isdigit():
+            counters[item.name] = int(text)
+    return Port(
+        device=device.name,
+        layer=_text(port / "link_layer"),
+        state=_text(port / "state").partition(": ")[2],
+        physical=_text(port / "phys_state").partition(": ")[2],
+        gbps=float(number) if number.replace(".", "", 1).isdigit() else 0.0,
+        rate=rate,
+        width=_number(device / "device/current_link_width"),
+        width_most=_number(device / "device/max_link_width"),
+        counters=counters,
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int:
+    text = _text(path)
+    return int(text) if text.isdigit() else 0
+
+
+def fault(port: Port, config: Config) -> str:
+    """What is wrong with a port of the compute fabric; empty when nothing is."""
+    layer = LAYERS[config.fabric_kind]
+    if port.layer != layer:
+        return f"is {port.layer} instead of {layer}"
+    if port.state != "ACTIVE":
+        return f"is {port.state or 'not readable'} ({port.physical})"
+    if port.gbps < config.link_gbps:
+        return f"at {port.gbps:g} Gb/s instead of {config.link_gbps}"
+    return ""
+
+
+def check_ports(config: Config, ports: list[Port]) -> list[Finding]:
+    """Every named port is up at its rate; where none is named, as many as the node has adapters.
+
+    Adapters for storage are of the same make and may be slower: without names, a port that is not good
+    counts only when good ones are missing.
+    """
+    if config.devices:
+        found = []
+        for name in config.devices:
+            mine = [port for port in ports if port.device == name]
+            if not mine:
+                found.append(Finding("port", name, "is not there", "reseat or replace the adapter"))
+            for port in mine:
+                if said := fault(port, config):
+                    found.append(Finding("port", name, said, CABLE))
+        return found
+    faults = {port.device: said for port in ports if (said := fault(port, config))}
+    good = len(ports) - len(faults)
+    if config.adapters == UNKNOWN:
+        return [Finding("port", name, said, CABLE) for name, said in faults.items()]
+    if good >= config.adapters:
+        return []
+    if len(ports) < config.adapters:
+        message = f"{len(ports)} of {config.adapters} ports are there"
+        return [
+            Finding("port", "", message, "reseat or replace the missing adapter"),
+            *(Finding("port", name, said, CABLE) for name, said in faults.items()),
+        ]
+    return [Finding("port", name, said, CABLE) for name, said in faults.items()]
+
+
+def check_links(config: Config, ports: list[Port]) -> list[Finding]:
+    """The adapters' PCIe links are as wide as both ends can do."""
+    return [
+        Finding(
+            "pcie_width", port.device, f"PCIe link x{port.width} of x{port.width_most}", "reseat the adapter"
+        )
+        for port in ports
+        if port.width
+        and port.width < port.width_most
+        and (not config.devices or port.device in config.devices)
+    ]
+
+
+def check_counters(config: Config, ports: list[Port], memory: Memory, now: float) -> list[Finding]:
+    """Links that went down and came back over the last day, and other errors by the hour.
+
+    Counts since the last periodic run; a counter that is smaller than before was reset.
+    """
+    found = []
+    chosen = [port for port in ports if not config.devices or port.device in config.devices]
+    for port in chosen:
+        before = memory.ports.get(port.device, {})
+        since = now - before.get("time", now)
+        grown = _grown(before.get("counters", {}), port.counters)
+        flaps = [[at, count] for at, count in before.get("flaps", []) if now - at < DAY]
+        if grown.get("link_downed"):
+            flaps.append([now, grown["link_downed"]])
+        rates = {name: count * HOUR / since for name, count in grown.items()} if since > 0 else {}
+        memory.ports[port.device] = {
+            "time": now,
+            "counters": port.counters,
+            "flaps": flaps,
+            "rates": {name: round(rate, 3) for name, rate in rates.items() if _is_error(name)},
+        }
+        down = sum(count for _, count in flaps)
+        if config.port_flaps_per_day and down >= config.port_flaps_per_day:
+            found.append(Finding("port_flaps", port.device, f"went down {down} times in 24 h", CABLE))
+        for name, limit in config.port_errors_per_hour.items():
+            if rates.get(name, 0.0) > limit:
+                message = f"{name}: {rates[name]:.0f} an hour, limit {limit:g}"
+                found.append(Finding("port_errors", port.device, message, CABLE))
+    for gone in set(memory.ports) - {port.device for port in chosen}:
+        del memory.ports[gone]
+    return found
+
+
+def _grown(before: dict[str, int], now: dict[str, int]) -> dict[str, int]:
+    return {
+        name: count - before[name] if count >= before[name] else count
+        for name, count in now.items()
+        if name in before
+    }
+
+
+def _is_error(name: str) -> bool:
+    return not name.endswith(("_data", "_packets", "_wait")) and not name.startswith(("unicast", "multicast"))

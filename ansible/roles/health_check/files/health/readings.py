@@ -1,0 +1,87 @@
+"""What is measured in one run: the programs that are asked, all at once, and what they answered."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from health.commands import TIMED_OUT, Done, alive, run, run_all
+from health.config import Config
+from health.memory import Memory
+
+GPU_FIELDS = (
+    *("index", "uuid", "pci.bus_id", "name", "driver_version", "mig.mode.current", "utilization.gpu"),
+    *("ecc.mode.current", "ecc.errors.uncorrected.volatile.total"),
+    *("retired_pages.pending", "pcie.link.width.current", "pcie.link.width.max"),
+    *("pcie.link.gen.current", "pcie.link.gen.max"),
+    *("clocks_event_reasons.hw_slowdown", "clocks_event_reasons.hw_thermal_slowdown"),
+    *("clocks_event_reasons.hw_power_brake_slowdown", "clocks_event_reasons.sw_thermal_slowdown"),
+    *("temperature.gpu", "fabric.state", "fabric.status", "gpu_recovery_action"),
+)
+# Drivers before these came refuse the whole query.
+OPTIONAL = ("gpu_recovery_action", "fabric.status", "fabric.state")
+ROW_FIELDS = ("gpu_bus_id", "remapped_rows.pending", "remapped_rows.failure")
+UNKNOWN_FIELD = "is not a valid field to query"
+SMI = "nvidia-smi"
+
+
+@dataclass
+class Readings:
+    """Answers by name, and when they were given."""
+
+    now: float
+    done: dict[str, Done] = field(default_factory=dict)
+    gpu_fields: tuple[str, ...] = GPU_FIELDS
+
+    def ok(self, name: str) -> bool:
+        """Whether the program ran and ended well."""
+        return name in self.done and self.done[name].code == 0
+
+
+def take(config: Config, memory: Memory, limit_s: float, *, slurm: bool) -> Readings:
+    """Ask all programs. A program that hung in an earlier run and still does is not started again."""
+    readings = Readings(time.time())
+    readings.gpu_fields = tuple(name for name in GPU_FIELDS if name not in memory.unsupported)
+    commands = _commands(config, readings.gpu_fields, slurm=slurm)
+    pid = memory.hung.get(SMI, 0)
+    if pid and alive(pid):
+        stuck = Done(TIMED_OUT, err=f"{SMI} hangs in the kernel since an earlier run (process {pid})")
+        for name in [name for name, words in commands.items() if words[0] == SMI]:
+            del commands[name]
+            readings.done[name] = stuck
+    else:
+        memory.hung.pop(SMI, None)
+    started = time.monotonic()
+    readings.done.update(run_all(commands, limit_s))
+    for name, words in commands.items():
+        if words[0] == SMI and readings.done[name].left:
+            memory.hung[SMI] = readings.done[name].left
+    _without_unknown_fields(readings, memory, max(1.0, limit_s - (time.monotonic() - started)))
+    return readings
+
+
+def _commands(config: Config, gpu_fields: tuple[str, ...], *, slurm: bool) -> dict[str, list[str]]:
+    commands = {
+        "gpus": [SMI, f"--query-gpu={','.join(gpu_fields)}", "--format=csv,noheader,nounits"],
+        "rows": [SMI, f"--query-remapped-rows={','.join(ROW_FIELDS)}", "--format=csv,noheader,nounits"],
+        "nvlinks": [SMI, "nvlink", "--status"],
+        "nvlink_errors": [SMI, "nvlink", "--errorcounters"],
+        "kernel": ["dmesg", "--color=never"],
+        "clock": ["chronyc", "-c", "tracking"],
+    }
+    if config.nvswitches:
+        commands["fabric_manager"] = ["systemctl", "is-active", "nvidia-fabricmanager.service"]
+    if slurm:
+        commands["node"] = ["scontrol", "--oneliner", "show", "node", config.node]
+    return commands
+
+
+def _without_unknown_fields(readings: Readings, memory: Memory, limit_s: float) -> None:
+    """Ask again without what this driver does not know, and remember that."""
+    answer = readings.done["gpus"]
+    if UNKNOWN_FIELD not in answer.out + answer.err:
+        return
+    memory.unsupported = sorted({*memory.unsupported, *OPTIONAL})
+    readings.gpu_fields = tuple(name for name in GPU_FIELDS if name not in OPTIONAL)
+    command = [SMI, f"--query-gpu={','.join(readings.gpu_fields)}", "--format=csv,noheader,nounits"]
+    readings.done["gpus"] = replace(run(command, limit_s))

@@ -1,0 +1,209 @@
+"""Xids: what the driver logged of its GPUs, the action that each asks for, and until when it counts.
+
+An Xid that asks for a reboot counts until the next boot, one that asks for a reset until the GPU was
+reset (the driver says so) or the next boot, one that isolates until somebody says `forget`. What was
+drained for once and resumed by a person is told and does not drain again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from health.config import Config
+from health.finding import Finding
+from health.gpus import Gpu, short_bus
+from health.memory import Memory
+
+ISOLATE, REBOOT, RESET, MONITOR, UNKNOWN = "ISOLATE", "REBOOT", "RESET", "MONITOR", "UNKNOWN"
+DRAINING = (ISOLATE, REBOOT, RESET)
+LINE = re.compile(r"\[\s*(\d+\.\d+)\].*?NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)(?:, (.*))?$")
+# 154 says which action the driver has come to: "... changed from 0x0 (None) to 0x1 (GPU Reset Required)".
+DERIVED, CONTAINED, UVM = 154, 95, 159
+CHANGED = re.compile(r"changed from .* to 0x[0-9a-fA-F]+ \(([^)]*)\)")
+# Stamps of one line may differ a little from one reading to the next.
+SAME_S = 1.0
+HOUR = 3600.0
+REMEDY = {
+    ISOLATE: "take the node out; then `health-check forget`",
+    REBOOT: "reboot the node",
+    RESET: "reset the GPU (nvidia-smi --gpu-reset) or reboot the node",
+}
+
+
+@dataclass
+class Line:
+    """One Xid in the kernel's log; `at` is in seconds since boot."""
+
+    at: float
+    bus: str
+    xid: int
+    text: str
+
+
+@dataclass
+class Event:
+    """One Xid of one GPU: `last` in seconds since boot, `noticed` since the epoch.
+
+    `acted`: the node was drained for it. `accepted`: a person resumed the node all the same.
+    """
+
+    bus: str
+    xid: int
+    action: str
+    text: str
+    last: float
+    noticed: float
+    count: int = 1
+    acted: bool = False
+    accepted: bool = False
+
+    @property
+    def drains(self) -> bool:
+        """Whether it keeps jobs away."""
+        return self.action in DRAINING and not self.accepted
+
+
+def parse(log: str) -> list[Line]:
+    """The Xids of a kernel log with stamps in seconds, oldest first."""
+    found = [LINE.search(line) for line in log.splitlines()]
+    lines = [
+        Line(float(hit[1]), short_bus(hit[2]), int(hit[3]), (hit[4] or "").strip()) for hit in found if hit
+    ]
+    return sorted(lines, key=lambda line: line.at)
+
+
+def action_of(line: Line, config: Config, *, mig: bool, uvm_used: bool) -> str:
+    """The action that the configured map has for an Xid of this node's GPU."""
+    if line.xid == DERIVED:
+        return derived_action(line.text)
+    if line.xid == UVM:
+        return RESET if uvm_used else MONITOR
+    # Of an A100 in MIG mode the error stays within one instance.
+    if not (line.xid == CONTAINED and mig):
+        for action, numbers in config.xid_overrides.get(config.gpu, {}).items():
+            if line.xid in numbers:
+                return action
+    for action, numbers in config.xid_actions.items():
+        if line.xid in numbers:
+            return action
+    return UNKNOWN
+
+
+def derived_action(text: str) -> str:
+    """What Xid 154 says: the action that is wanted from now on; MONITOR for none."""
+    hit = CHANGED.search(text)
+    wanted = hit[1].lower() if hit else ""
+    if "reboot" in wanted:
+        return REBOOT
+    return RESET if "reset" in wanted or "drain" in wanted else MONITOR
+
+
+def remembered(memory: Memory) -> list[Event]:
+    """The events of earlier runs."""
+    return [Event(**values) for values in memory.xids]
+
+
+def update(
+    memory: Memory,
+    lines: Iterable[Line],
+    config: Config,
+    gpus: list[Gpu],
+    *,
+    boot_id: str,
+    now: float,
+    uvm_used: bool,
+) -> list[Event]:
+    """Take the lines of the log into the memory; what counts now."""
+    events = remembered(memory)
+    if memory.boot_id != boot_id:
+        events = [event for event in events if event.action == ISOLATE]
+        for event in events:
+            event.last = 0.0
+        memory.xid_horizon, memory.recovery = {}, {}
+    divided = {gpu.bus for gpu in gpus if gpu.mig}
+    for line in lines:
+        if line.at <= memory.xid_horizon.get(line.bus, -1.0):
+            continue
+        if line.xid == DERIVED and derived_action(line.text) == MONITOR and "(None)" in line.text:
+            events = _was_reset(memory, events, line.bus, line.at)
+            continue
+        action = action_of(line, config, mig=line.bus in divided, uvm_used=uvm_used)
+        _note(events, Event(line.bus, line.xid, action, line.text, line.at, now))
+    for gpu in gpus:
+        events = _recovered(memory, events, gpu)
+    memory.xids = [asdict(event) for event in events]
+    return events
+
+
+def _note(events: list[Event], new: Event) -> None:
+    for event in events:
+        if (event.bus, event.xid) == (new.bus, new.xid):
+            if new.last > event.last + SAME_S:
+                event.count += 1
+                event.last, event.noticed, event.text = new.last, new.noticed, new.text
+                event.action, event.acted, event.accepted = new.action, False, False
+            return
+    events.append(new)
+
+
+def _was_reset(memory: Memory, events: list[Event], bus: str, at: float) -> list[Event]:
+    """What a reset of the GPU repairs is forgotten."""
+    memory.xid_horizon[bus] = at
+    return [event for event in events if event.bus != bus or event.action in (ISOLATE, REBOOT)]
+
+
+def _recovered(memory: Memory, events: list[Event], gpu: Gpu) -> list[Event]:
+    """A driver that asked for an action and no longer does has had it."""
+    wanted = gpu.values.get("gpu_recovery_action", "")
+    if not wanted or "N/A" in wanted:
+        return events
+    before = memory.recovery.get(gpu.bus, "None")
+    memory.recovery[gpu.bus] = wanted
+    if wanted != "None" or before == "None":
+        return events
+    return _was_reset(memory, events, gpu.bus, _latest(events, gpu.bus) + SAME_S)
+
+
+def _latest(events: list[Event], bus: str) -> float:
+    return max((event.last for event in events if event.bus == bus), default=0.0)
+
+
+def accept(events: list[Event]) -> None:
+    """A person resumed the node after it was drained for these."""
+    for event in events:
+        if event.acted and event.drains:
+            event.accepted = True
+
+
+def forget(memory: Memory, bus: str = "") -> int:
+    """Drop the events of a GPU, or of all; the number dropped. What is logged from now on counts again."""
+    gone = [event for event in remembered(memory) if not bus or event.bus == bus]
+    for event in gone:
+        memory.xid_horizon[event.bus] = max(memory.xid_horizon.get(event.bus, 0.0), event.last + SAME_S)
+    memory.xids = [asdict(event) for event in remembered(memory) if event not in gone]
+    return len(gone)
+
+
+def check(events: list[Event], labels: dict[str, str], config: Config, now: float) -> list[Finding]:
+    """The events that drain, and for a day those that are only told."""
+    found = []
+    for event in events:
+        label = labels.get(event.bus, f"PCI {event.bus}")
+        # Of text that programs can reach into, only the words of the driver are repeated.
+        said = event.text.rpartition(", ")[2][:60].rstrip(". ")
+        times = f", {event.count} times" if event.count > 1 else ""
+        name = f"Xid {event.xid}{f' ({said})' if said else ''}{times}"
+        if event.drains:
+            found.append(Finding("xid", label, f"{name}: {event.action}", REMEDY[event.action]))
+        elif now - event.noticed < config.xid_monitor_hours * HOUR or event.accepted:
+            why = "accepted by a person" if event.accepted else event.action
+            found.append(Finding("xid_monitor", label, f"{name}: {why}"))
+    return found
+
+
+def as_json(events: list[Event]) -> list[dict[str, Any]]:
+    """Plain values."""
+    return [asdict(event) for event in events]
