@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_node import SlurmError, SlurmNode, run
 
 DOCUMENTATION = r"""
 ---
@@ -100,7 +98,7 @@ DAEMONS = {"dcgm-exporter", "nv-hostengine", "nv-fabricmanager"[:15], "nvidia-pe
 GPU_CLASSES = ("0x0300", "0x0302")
 
 
-class Failure(Exception):
+class DriverError(Exception):
     """What is wrong, the rule and the remedy, in one text."""
 
 
@@ -109,13 +107,6 @@ class Host:
 
     def __init__(self, root="/"):
         self.root = Path(root)
-
-    def run(self, *command):
-        """Runs a program; its exit code and output. 127 where there is no such program."""
-        if shutil.which(command[0]) is None:
-            return 127, f"{command[0]} is not installed"
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
-        return done.returncode, (done.stdout + done.stderr).strip()
 
     def text(self, path):
         """The text of a small file, empty where there is none."""
@@ -138,37 +129,37 @@ class Host:
 
     def installed_driver(self):
         """Version and kind of the module that the kernel would load; empty and None without one."""
-        code, version = self.run("modinfo", "-F", "version", "nvidia")
+        code, version = run("modinfo", "-F", "version", "nvidia")
         if code:
             return "", None
-        return version, "MIT" in self.run("modinfo", "-F", "license", "nvidia")[1]
+        return version, "MIT" in run("modinfo", "-F", "license", "nvidia")[1]
 
     def gpus(self):
         """How many GPUs are on the PCI bus."""
         found = 0
-        for device in glob.glob(str(self.root / "sys/bus/pci/devices/*")):
-            if self.text(device + "/vendor") == "0x10de" and self.text(device + "/class")[:6] in GPU_CLASSES:
-                found += not os.path.exists(device + "/physfn")
+        for device in self.root.glob("sys/bus/pci/devices/*"):
+            if self.text(device / "vendor") == "0x10de" and self.text(device / "class")[:6] in GPU_CLASSES:
+                found += not (device / "physfn").exists()
         return found
 
     def holders(self):
         """Processes that have a GPU open and are not the driver's own daemons, as `name (pid)`."""
         found = []
-        for folder in glob.glob(str(self.root / "proc/[0-9]*")):
-            name = self.text(folder + "/comm")
+        for folder in self.root.glob("proc/[0-9]*"):
+            name = self.text(folder / "comm")
             if name in DAEMONS or not self.opens_gpu(folder):
                 continue
             # A stand-in or wrapper is known by its unit.
-            if any(f"{service}.service" in self.text(folder + "/cgroup") for service in SERVICES):
+            if any(f"{service}.service" in self.text(folder / "cgroup") for service in SERVICES):
                 continue
-            found.append(f"{name} ({os.path.basename(folder)})")
+            found.append(f"{name} ({folder.name})")
         return sorted(found)
 
     @staticmethod
     def opens_gpu(folder):
         """Whether a process has a device file of the driver open."""
         try:
-            return any(os.readlink(fd).startswith("/dev/nvidia") for fd in glob.glob(folder + "/fd/*"))
+            return any(str(fd.readlink()).startswith("/dev/nvidia") for fd in folder.glob("fd/*"))
         except OSError:  # it ended meanwhile
             return False
 
@@ -185,93 +176,49 @@ class Host:
             return False
 
 
-class Slurm:
-    """The host as a node of Slurm, if it is one."""
-
-    def __init__(self, host, name):
-        self.host = host
-        self.name = name
-        code, said = host.run("scontrol", "-o", "show", "node", name)
-        # 127: not installed. Otherwise no controller answers, or it does not know the node.
-        self.known = code == 0 and f"NodeName={name} " in said
-        self.said = said
-        self.installed = code != 127
-
-    def field(self, name):
-        """A field of the node, up to the next one."""
-        _, found, rest = self.said.partition(f" {name}=")
-        return rest.split(" ", 1)[0] if found and name != "Reason" else rest if found else ""
-
-    def drained_by_us(self):
-        """Whether the node is drained with our reason."""
-        return self.known and "DRAIN" in self.field("State") and self.field("Reason").startswith(REASON)
-
-    def drained(self):
-        """Whether nothing new starts on the node."""
-        return "DRAIN" in self.field("State")
-
-    def jobs(self):
-        """What runs here: job numbers, or steps that the host itself shows."""
-        if self.known:
-            code, said = self.host.run("squeue", "-h", "-w", self.name, "-t", "R,CG,S,CF,ST", "-o", "%A")
-            if code:
-                raise Failure(
-                    f"squeue does not say which jobs run on {self.name}: {said}. Run again when it does."
-                )
-            return sorted(set(said.split()))
-        steps = glob.glob(str(self.host.root / "proc/[0-9]*/comm"))
-        return [os.path.basename(os.path.dirname(p)) for p in steps if self.host.text(p) == "slurmstepd"]
-
-    def update(self, *words):
-        """Changes the node's state."""
-        code, said = self.host.run("scontrol", "update", f"NodeName={self.name}", *words)
-        if code:
-            raise Failure(f"scontrol did not change the node {self.name} ({' '.join(words)}): {said}.")
-
-
-def short_name():
-    """The host's name as Slurm knows it."""
-    return socket.gethostname().split(".")[0]
-
-
-def before(host, wanted, drain_timeout_s, check, node=None):
+def before(host, wanted, drain_timeout_s, check, node):
     """Whether the driver has to change; if so no job runs here any more when this ends."""
     loaded, installed = host.loaded_driver(), host.installed_driver()
     there = loaded[0] or installed[0]
     right = loaded == wanted == installed and host.loaded("nvidia_uvm")[0]
-    slurm = Slurm(host, node or short_name())
-    ours = slurm.drained_by_us()
+    ours = node.drained_by_us()
     result = {
         "changed": False,
         "loaded": loaded[0],
         "settled": right and not ours and not host.initramfs_old(),
         "drained": ours,
     }
-    if right or not slurm.installed or not there:
+    if right or not node.installed or not there:
         return result
-    if slurm.known and not slurm.drained():
+    if node.known and not node.drained():
         result |= {"changed": True, "drained": True}
         if not check:
-            slurm.update("State=DRAIN", f"Reason={REASON} {wanted[0]}")
+            node.drain(wanted[0])
     deadline = time.monotonic() + (0 if check else drain_timeout_s)
-    while jobs := slurm.jobs():
+    while jobs := node.jobs():
         if time.monotonic() >= deadline:
-            raise Failure(
-                f"{len(jobs)} jobs run on {slurm.name} ({', '.join(jobs[:5])}), and the driver has to change from "
-                f"{there} to {wanted[0]}: not under running jobs. The node {'would be' if check else 'is'} drained; "
-                "run again with --resume when they have ended."
+            raise DriverError(
+                f"{len(jobs)} jobs run on {node.name} ({', '.join(jobs[:5])}), and the driver has to change "
+                f"from {there} to {wanted[0]}: not under running jobs. The node "
+                f"{'would be' if check else 'is'} drained; run again with --resume when they have ended."
             )
         time.sleep(5)
     return result
+
+
+def named(driver):
+    """A driver as people say it."""
+    version, is_open = driver
+    return f"{version} ({'open' if is_open else 'closed'})" if version else "none"
 
 
 def load(host, wanted, expected_gpus, blacklisted, check, warn):
     """Loads the wanted driver, or says that it takes a reboot."""
     gpus = host.gpus()
     if not gpus:
-        raise Failure(
-            "No NVIDIA GPU is on the PCI bus of this host: no driver can be loaded. See `lspci -d 10de:`; check the "
-            "power and seating of the GPUs, or take the host out of the GPU nodes of the fleet file."
+        raise DriverError(
+            "No NVIDIA GPU is on the PCI bus of this host: no driver can be loaded. See `lspci -d 10de:`; "
+            "check the power and seating of the GPUs, or take the host out of the fleet file's GPU nodes."
         )
     if gpus < expected_gpus:
         warn(
@@ -279,18 +226,18 @@ def load(host, wanted, expected_gpus, blacklisted, check, warn):
         )
     loaded, installed = host.loaded_driver(), host.installed_driver()
     if not check and installed != wanted:
-        raise Failure(
-            f"The kernel {os.uname().release} has the NVIDIA module {installed[0] or 'not at all'}"
-            f"{'' if installed[1] is None else ' (open)' if installed[1] else ' (closed)'} and not "
-            f"{wanted[0]}{' (open)' if wanted[1] else ' (closed)'}: DKMS did not build it. See `dkms status` and "
+        raise DriverError(
+            f"The kernel {os.uname().release} would load the NVIDIA module {named(installed)} and not "
+            f"{named(wanted)}: DKMS did not build it. See `dkms status` and "
             f"/var/lib/dkms/nvidia/{wanted[0]}/build/make.log on the host."
         )
     answer = {"changed": False, "loaded": loaded[0], "reboot_required": False, "reason": ""}
+    answer["diff"] = {"before": f"{named(loaded)}\n", "after": f"{named(wanted)}\n"}
     old_image = host.initramfs_old() or (check and blacklisted and host.initramfs().exists())
     if old_image and not check:
-        code, said = host.run("update-initramfs", "-u", "-k", os.uname().release)
+        code, said = run("update-initramfs", "-u", "-k", os.uname().release)
         if code:
-            raise Failure(f"update-initramfs failed: {said[-300:]}. Mend it and run again.")
+            raise DriverError(f"update-initramfs failed: {said[-300:]}. Mend it and run again.")
     if loaded == wanted and host.loaded("nvidia_uvm")[0]:
         return answer | {"changed": old_image}
     answer["changed"] = True
@@ -316,10 +263,10 @@ def load(host, wanted, expected_gpus, blacklisted, check, warn):
 def unload(host):
     """Takes the driver out of the kernel; why not, where that fails."""
     for service in SERVICES:
-        host.run("systemctl", "stop", f"{service}.service")
+        run("systemctl", "stop", f"{service}.service")
     for module in MODULES:
         if host.loaded(module)[0]:
-            code, said = host.run("modprobe", "-r", module)
+            code, said = run("modprobe", "-r", module)
             if code and host.loaded(module)[0]:
                 return f"{module} cannot be unloaded: {said}"
     return ""
@@ -328,7 +275,7 @@ def unload(host):
 def insert(host):
     """Loads the driver."""
     for module in ("nvidia", "nvidia_uvm"):
-        code, said = host.run("modprobe", module)
+        code, said = run("modprobe", module)
         if code:
             hint = (
                 "Secure Boot refuses modules that nobody signed: enrol DKMS' key (mokutil --import "
@@ -336,21 +283,20 @@ def insert(host):
                 if "rejected" in said
                 else "See `dmesg | grep -e NVRM -e nvidia` on the host."
             )
-            raise Failure(f"The kernel did not load {module}: {said}. {hint}")
+            raise DriverError(f"The kernel did not load {module}: {said}. {hint}")
 
 
-def after(host, wanted, drained, check, node=None):
+def after(host, wanted, drained, check, node):
     """Checks the outcome and gives the node back to Slurm if it was taken for this."""
     loaded = host.loaded_driver()
     if not check and loaded != wanted:
-        raise Failure(
-            f"The driver {loaded[0] or 'none'} is loaded and {wanted[0]} is wanted, after all that this role can do. "
+        raise DriverError(
+            f"The driver {named(loaded)} is loaded and {named(wanted)} is wanted, after all was done. "
             "See `dmesg | grep -e NVRM -e nvidia` on the host."
         )
-    slurm = Slurm(host, node or short_name())
-    ours = slurm.drained_by_us()
+    ours = node.drained_by_us()
     if ours and not check:
-        slurm.update("State=RESUME")
+        node.resume()
     return {"changed": ours or (check and drained), "loaded": loaded[0]}
 
 
@@ -372,13 +318,15 @@ def main():
     wanted = (given["version"], given["open_modules"])
     try:
         if given["stage"] == "before":
-            result = before(host, wanted, given["drain_timeout_s"], check)
+            result = before(host, wanted, given["drain_timeout_s"], check, SlurmNode(REASON))
         elif given["stage"] == "load":
             result = load(host, wanted, given["gpus"], given["blacklisted"], check, module.warn)
         else:
-            result = after(host, wanted, given["drained"], check)
-    except (Failure, OSError, subprocess.SubprocessError) as failure:
-        module.fail_json(msg=str(failure))
+            result = after(host, wanted, given["drained"], check, SlurmNode(REASON))
+    except (DriverError, SlurmError, OSError, subprocess.SubprocessError) as error:
+        module.fail_json(msg=str(error))
+    if result.get("reason"):
+        result["diff"]["after"] += f"after a reboot: {result['reason']}\n"
     module.exit_json(**result)
 
 

@@ -83,7 +83,8 @@ def _scripts(package: Package) -> dict[str, str]:
         start = "if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi\n"
         if package.enabled:
             start += f"systemctl enable {names} >/dev/null 2>&1 || true\n"
-            start += f"if [ -d /run/systemd/system ]; then deb-systemd-invoke restart {names} >/dev/null || true; fi\n"
+            restart = f"deb-systemd-invoke restart {names} >/dev/null || true"
+            start += f"if [ -d /run/systemd/system ]; then {restart}; fi\n"
         gone = '[ "$1" = remove ] && [ -d /run/systemd/system ]'
         scripts["prerm"] = f"{head}if {gone}; then systemctl stop {names} || true; fi\n"
         scripts["postrm"] = f"{head}if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi\n"

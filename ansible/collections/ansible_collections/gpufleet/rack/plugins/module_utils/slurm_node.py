@@ -1,0 +1,82 @@
+"""This host as a node of Slurm: what runs on it, and taking it out for maintenance and back."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+
+class SlurmError(Exception):
+    """Slurm did not do or say what it was asked, with the remedy."""
+
+
+def run(*command: str) -> tuple[int, str]:
+    """Runs a program; its exit code and output. 127 where there is no such program."""
+    if shutil.which(command[0]) is None:
+        return 127, f"{command[0]} is not installed"
+    done = subprocess.run(  # noqa: S603 - Slurm's own programs, by name
+        command, capture_output=True, text=True, check=False, timeout=180
+    )
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+class SlurmNode:
+    """The node. `installed`: there is a Slurm here; `known`: a controller answers and knows the node.
+
+    `reason` starts the reasons of nodes that the caller has drained; no other node is ever resumed.
+    """
+
+    def __init__(self, reason: str, name: str = "", root: str = "/") -> None:
+        self.reason = reason
+        self.root = Path(root)
+        self.name = name or socket.gethostname().split(".")[0]
+        code, self.said = run("scontrol", "-o", "show", "node", self.name)
+        self.installed = code != 127
+        self.known = code == 0 and f"NodeName={self.name} " in self.said
+
+    def field(self, name: str) -> str:
+        """A field of the node. The reason is the last one that may have spaces."""
+        _, _, rest = self.said.partition(f" {name}=")
+        return rest if name == "Reason" else rest.partition(" ")[0]
+
+    def drained(self) -> bool:
+        """Whether nothing new starts on the node."""
+        return self.known and "DRAIN" in self.field("State")
+
+    def drained_by_us(self) -> bool:
+        """Whether it is drained with the caller's reason."""
+        return self.drained() and self.field("Reason").startswith(self.reason)
+
+    def jobs(self) -> list[str]:
+        """What runs here: jobs, or processes of job steps where no controller answers."""
+        if self.known:
+            code, said = run("squeue", "-h", "-w", self.name, "-t", "R,CG,S,CF,ST", "-o", "%A")
+            if code:
+                raise SlurmError(
+                    f"squeue does not say which jobs run on {self.name}: {said}. Run again later."
+                )
+            return sorted(set(said.split()))
+        names = self.root.glob("proc/[0-9]*/comm")
+        return sorted(path.parent.name for path in names if _text(path) == "slurmstepd")
+
+    def drain(self, why: str) -> None:
+        """Lets nothing new start on the node."""
+        self._update("State=DRAIN", f"Reason={self.reason} {why}")
+
+    def resume(self) -> None:
+        """Gives the node back to its jobs."""
+        self._update("State=RESUME")
+
+    def _update(self, *words: str) -> None:
+        code, said = run("scontrol", "update", f"NodeName={self.name}", *words)
+        if code:
+            raise SlurmError(f"scontrol did not change the node {self.name} ({' '.join(words)}): {said}.")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:  # the process ended meanwhile
+        return ""
