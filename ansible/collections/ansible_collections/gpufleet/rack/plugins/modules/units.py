@@ -48,6 +48,10 @@ options:
         description: Whether it reads its files anew without being stopped.
         type: bool
         default: false
+      adopt:
+        description: Whether it belongs to the system. It is only reloaded or restarted, and only if it runs.
+        type: bool
+        default: false
       when:
         description: Whether the unit is treated at all.
         type: bool
@@ -170,6 +174,9 @@ def decide(unit: dict[str, Any], state: dict[str, str], current: str, recorded: 
     file_state = state.get("UnitFileState", "")
     active = state.get("ActiveState", "inactive")
     there = state.get("LoadState") not in ("not-found", None)
+    if unit["adopt"]:
+        anew = active in ("active", "reloading") and (unit["restart"] or current != recorded)
+        return ["reload-or-restart" if unit["reload"] else "restart"] if anew else []
     if unit["masked"]:
         words += ["stop"] if active not in ("inactive", "failed") else []
         return words + (["mask"] if state.get("LoadState") != "masked" else [])
@@ -238,7 +245,7 @@ def work(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, 
         if (
             state["LoadState"] == "not-found"
             and not check
-            and not (unit["masked"] or unit["state"] == "stopped")
+            and not (unit["adopt"] or unit["masked"] or unit["state"] == "stopped")
         ):
             raise RefusalError(
                 f"There is no unit {name} on the host. The package that brings it is not installed or has "
@@ -251,7 +258,9 @@ def work(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, 
         if check:
             continue
         apply(name, words, timeout_s)
-        if words and words[-1] in ("start", "restart", "reload-or-restart"):
+        started = words and words[-1] in ("start", "restart", "reload-or-restart")
+        # Of a unit that is named here without its files, the record of another task's stays.
+        if started and (unit["files"] or read_record(name) is None):
             write_record(name, current)
     return done
 
@@ -266,6 +275,7 @@ def main() -> None:
         "files": {"type": "list", "elements": "str", "default": []},
         "restart": {"type": "bool", "default": False},
         "reload": {"type": "bool", "default": False},
+        "adopt": {"type": "bool", "default": False},
         "when": {"type": "bool", "default": True},
     }
     module = AnsibleModule(

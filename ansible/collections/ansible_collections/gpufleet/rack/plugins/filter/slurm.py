@@ -1,0 +1,100 @@
+"""Node lines of slurm.conf, from what Ansible knows of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+MIB_OF_SLACK = 512
+"""What the kernel may take more after an update before a node has less memory than slurm.conf says."""
+
+
+@dataclass(frozen=True, order=True)
+class Hardware:
+    """Processors and memory (MiB) of a node. Without a topology (0 sockets) only processors are known."""
+
+    cpus: int
+    sockets: int
+    cores: int
+    threads: int
+    memory_mib: int
+
+    @property
+    def topology(self) -> str:
+        """As slurm.conf writes it."""
+        if not self.sockets:
+            return f"CPUs={self.cpus}"
+        sockets = f"CPUs={self.cpus} Sockets={self.sockets}"
+        return f"{sockets} CoresPerSocket={self.cores} ThreadsPerCore={self.threads}"
+
+
+def hardware(facts: Mapping[str, Any]) -> Hardware | None:
+    """The hardware in the facts of a node, None where they were never gathered."""
+    if "processor_nproc" not in facts or "memtotal_mb" not in facts:
+        return None
+    cpus = int(facts["processor_nproc"])
+    sockets, cores, threads = (
+        int(facts.get(f"processor_{name}", 0) or 0) for name in ("count", "cores", "threads_per_core")
+    )
+    memory = max(int(facts["memtotal_mb"]) - MIB_OF_SLACK, 1024) // 1024 * 1024
+    if sockets * cores * threads != cpus:
+        # A virtual machine, or processors taken away: Slurm then counts processors alone.
+        return Hardware(cpus, 0, 0, 0, memory)
+    return Hardware(cpus, sockets, cores, threads, memory)
+
+
+def slurm_nodes(
+    nodes: Sequence[Mapping[str, str]],
+    facts: Sequence[Mapping[str, Any]],
+    *,
+    reserved_cpus: int = 0,
+    reserved_memory_mib: int = 0,
+    confined: bool = True,
+) -> list[dict[str, Any]]:
+    """`{hardware, nodes, cpus, memory_mib}` of nodes that are alike, for lines of slurm.conf.
+
+    `facts` are those of `nodes`, in their order. Nodes of a site are of one system: one that has not
+    been reached yet is taken for the smallest that has, and Slurm drains it if it has less. `cpus` and
+    `memory_mib` are what jobs may use. Without `confined` (no cgroups) Slurm cannot keep jobs off what
+    is reserved, and less memory is offered instead.
+    """
+    found = [hardware(item or {}) for item in facts]
+    known = [item for item in found if item is not None]
+    if nodes and not known:
+        raise AnsibleFilterError(
+            f"Processors and memory of {len(nodes)} nodes ({nodes[0]['name']}...) are unknown: Slurm needs "
+            "those of one at least. Run `gpufleet configure` without a limit, or with a node in it."
+        )
+    groups: dict[Hardware, list[Mapping[str, str]]] = {}
+    for node, item in zip(nodes, found, strict=True):
+        groups.setdefault(item or min(known), []).append(node)
+    lines = []
+    for item, members in groups.items():
+        words = [item.topology]
+        cpus, memory = item.cpus, max(item.memory_mib - reserved_memory_mib, 1024)
+        if confined:
+            words.append(f"RealMemory={item.memory_mib}")
+            words += [f"MemSpecLimit={reserved_memory_mib}"] if reserved_memory_mib else []
+            cores = -(-reserved_cpus // (item.threads or 1))
+            words += [f"CoreSpecCount={cores}"] if cores else []
+            cpus -= cores * (item.threads or 1)
+        else:
+            words.append(f"RealMemory={memory}")
+        if cpus < 1:
+            raise AnsibleFilterError(
+                f"{members[0]['name']} has {item.cpus} processors and {reserved_cpus} are reserved for the "
+                "system: none is left for jobs. Reserve fewer (`slurm.reserved_cpus` of the site)."
+            )
+        lines.append({"hardware": " ".join(words), "nodes": members, "cpus": cpus, "memory_mib": memory})
+    return lines
+
+
+class FilterModule:
+    """The filters of this file."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """By name."""
+        return {"slurm_nodes": slurm_nodes}

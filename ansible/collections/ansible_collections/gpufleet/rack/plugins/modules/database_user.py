@@ -1,0 +1,175 @@
+#!/usr/bin/python
+"""A database of the local MariaDB, and the one user who may use it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: database_user
+short_description: A MariaDB database and its user
+description:
+  - Makes the database and the user, sets the user's password and grants that database and no other.
+  - Talks to MariaDB over its socket as root. The password goes there as its hash, on standard input, so that
+    it is in no argument and in no log of the server.
+  - In check mode a MariaDB that is not there or does not run yet counts as a difference.
+options:
+  database:
+    description: The database, in letters, digits and underscores.
+    type: str
+    required: true
+  user:
+    description: The user, who may log in from this host alone.
+    type: str
+    required: true
+  password:
+    description: The user's password.
+    type: str
+    required: true
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Let slurmdbd use its database
+  gpufleet.rack.database_user:
+    database: slurm_acct_db
+    user: slurm
+    password: "{{ slurm_database_password }}"
+  no_log: true
+"""
+
+RETURN = r"""
+statements:
+  description: What was done, or would be, without the password.
+  type: list
+  returned: success
+"""
+
+import hashlib
+import re
+import shutil
+import subprocess
+
+from ansible.module_utils.basic import AnsibleModule
+
+HOST = "localhost"
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
+PLUGIN = "mysql_native_password"
+USERS = "SELECT user, host, plugin, authentication_string FROM mysql.user;"
+
+
+class RefusalError(Exception):
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+class Server:
+    """The MariaDB of this host, as root sees it over its socket."""
+
+    def __init__(self, client: str) -> None:
+        self._client = client
+
+    def ask(self, statement: str) -> list[list[str]]:
+        """The rows that a statement brings."""
+        done = subprocess.run(
+            [self._client, "--batch", "--skip-column-names", "--protocol=socket", "--user=root"],
+            input=statement,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        if done.returncode:
+            raise RefusalError(
+                f"MariaDB refused: {done.stderr.strip()}. root has to be able to log in over the socket, as "
+                "the distribution's package sets it up (plugin unix_socket)."
+            )
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def answers(self) -> bool:
+        """Whether it runs."""
+        try:
+            return self.ask("SELECT 1;") == [["1"]]
+        except (RefusalError, OSError, subprocess.TimeoutExpired):
+            return False
+
+
+def hashed(password: str) -> str:
+    """What MariaDB keeps of a password with mysql_native_password."""
+    first = hashlib.sha1(password.encode(), usedforsecurity=False).digest()
+    return "*" + hashlib.sha1(first, usedforsecurity=False).hexdigest().upper()
+
+
+def missing(server: Server, database: str, user: str, secret: str) -> list[tuple[str, str]]:
+    """Statements that are still needed, each with words for people that hold no secret."""
+    who = f"'{user}'@'{HOST}'"
+    needed = []
+    schemata = server.ask("SELECT schema_name FROM information_schema.schemata;")
+    if [database] not in schemata:
+        needed.append((f"CREATE DATABASE `{database}`;", f"create database {database}"))
+    users = {(row[0], row[1]): row[2:] for row in server.ask(USERS)}
+    found = users.get((user, HOST))
+    login = f"{who} IDENTIFIED VIA {PLUGIN} USING '{secret}';"
+    if found is None:
+        needed.append((f"CREATE USER {login}", f"create user {who}"))
+    elif found != [PLUGIN, secret]:
+        needed.append((f"ALTER USER {login}", f"set the password of {who}"))
+    granted = [row[0] for row in server.ask(f"SHOW GRANTS FOR {who};")] if found else []
+    # MariaDB shows `_` of a database's name as it was granted, with or without a backslash.
+    right = re.compile(rf"GRANT ALL PRIVILEGES ON `{database}`\.\* TO ", re.IGNORECASE)
+    if not any(right.match(line.replace("\\", "")) for line in granted):
+        name = database.replace("_", r"\_")
+        needed.append((f"GRANT ALL PRIVILEGES ON `{name}`.* TO {who};", f"grant {database} to {who}"))
+    return needed
+
+
+def work(module: AnsibleModule) -> list[str]:
+    """Does what is missing; what it was."""
+    database, user = module.params["database"], module.params["user"]
+    for name in (database, user):
+        if not NAME.fullmatch(name):
+            raise RefusalError(
+                f"{name!r} is no name for a database or its user: letters, digits and underscores, up to 32."
+            )
+    client = shutil.which("mariadb") or shutil.which("mysql")
+    server = Server(client) if client else None
+    if server is None or not server.answers():
+        if module.check_mode:
+            return [f"create database {database}", f"create user '{user}'@'{HOST}'"]
+        raise RefusalError(
+            "MariaDB does not answer on its socket. See `journalctl -u mariadb` on the host, mend the cause "
+            "and run again."
+        )
+    needed = missing(server, database, user, hashed(module.params["password"]))
+    if not module.check_mode:
+        for statement, _ in needed:
+            server.ask(statement)
+    return [words for _, words in needed]
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "database": {"type": "str", "required": True},
+            "user": {"type": "str", "required": True},
+            "password": {"type": "str", "required": True, "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        done = work(module)
+    except (RefusalError, OSError, subprocess.TimeoutExpired) as failure:
+        module.fail_json(msg=str(failure), invocation={})
+    module.exit_json(
+        changed=bool(done),
+        statements=done,
+        diff={
+            "before_header": "database",
+            "after_header": "database",
+            "before": "",
+            "after": "".join(f"{line}\n" for line in done),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

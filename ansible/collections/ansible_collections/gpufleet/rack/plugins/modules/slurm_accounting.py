@@ -1,0 +1,375 @@
+#!/usr/bin/python
+"""Accounts, users, QOS and GPU limits of a Slurm cluster, as its fleet file names them."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_accounting
+short_description: QOS, accounts, users and GPU limits in Slurm's accounting
+description:
+  - Compares what C(sacctmgr) shows with what is wanted, and changes what differs.
+  - Removes what it made itself and what is wanted no more; it keeps a record of that on the host. Accounts,
+    users and QOS that people made are left alone.
+  - In check mode accounting that does not answer yet counts as a difference.
+options:
+  cluster:
+    description: The cluster's name.
+    type: str
+    required: true
+  qos:
+    description: QOS with C(name), C(priority), C(preempts), C(max_gpus_per_user) (-1 is no limit) and
+      C(max_minutes) (0 is no limit).
+    type: list
+    elements: dict
+    default: []
+  accounts:
+    description: Accounts with C(name), C(gpus) that they may hold at once, C(qos) that their jobs get, and
+      C(users). Their jobs may use that QOS, the team levels (low, normal, high) below it, and all other QOS.
+    type: list
+    elements: dict
+    default: []
+  timeout_s:
+    description: Seconds to wait for the cluster to be known to accounting.
+    type: int
+    default: 90
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Set up accounts
+  gpufleet.rack.slurm_accounting:
+    cluster: dc1
+    qos:
+      - {name: low, priority: 0, preempts: [], max_gpus_per_user: -1, max_minutes: 0}
+      - {name: high, priority: 1000, preempts: [low], max_gpus_per_user: 16, max_minutes: 0}
+    accounts:
+      - {name: research, gpus: 64, qos: high, users: [ada]}
+"""
+
+RETURN = r"""
+commands:
+  description: What sacctmgr was asked to do, or would be.
+  type: list
+  returned: success
+"""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+RECORD = Path("/var/lib/gpufleet/slurm-accounting.json")
+MADE_BY = "gpufleet"
+LEVELS = ("low", "normal", "high")
+GPU = "gres/gpu"
+State = dict[str, Any]
+Command = list[str]
+
+
+class RefusalError(Exception):
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+class SilentError(Exception):
+    """Accounting does not answer, or does not know the cluster yet."""
+
+
+def sacctmgr(*words: str) -> str:
+    """What sacctmgr prints."""
+    try:
+        done = subprocess.run(
+            ["sacctmgr", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SilentError(str(error)) from error
+    if done.returncode:
+        said = (done.stderr.strip() + "\n" + done.stdout.strip()).strip()
+        raise SilentError(f"sacctmgr {' '.join(words)}: {said[-600:]}")
+    return done.stdout
+
+
+def table(what: str, fields: str, *conditions: str) -> list[dict[str, str]]:
+    """Rows of `sacctmgr show`."""
+    names = fields.split(",")
+    text = sacctmgr("-n", "-P", "show", what, *conditions, f"format={fields}")
+    return [dict(zip(names, line.split("|"), strict=True)) for line in text.splitlines() if line]
+
+
+def gpus_of(tres: str) -> int:
+    """GPUs in a list of TRES limits; -1 if none is limited."""
+    limits = dict(item.split("=", 1) for item in tres.split(",") if "=" in item)
+    return int(limits.get(GPU, -1))
+
+
+def minutes_of(text: str) -> int:
+    """Minutes of `[days-]hours:minutes:seconds`; 0 for no limit."""
+    if not text:
+        return 0
+    days, _, clock = text.rpartition("-")
+    hours, minutes, _seconds = (int(part) for part in clock.split(":"))
+    return (int(days or 0) * 24 + hours) * 60 + minutes
+
+
+def words_of(text: str) -> list[str]:
+    """A list as sacctmgr shows it, sorted."""
+    return sorted(part for part in text.split(",") if part)
+
+
+def read(cluster: str) -> State:
+    """What accounting has: QOS by name, accounts by name, and (account, user) pairs."""
+    if [cluster] not in [list(row.values()) for row in table("cluster", "Cluster")]:
+        raise SilentError(f"cluster {cluster} is not known to accounting yet")
+    if not any(row == {"Type": "gres", "Name": "gpu"} for row in table("tres", "Type,Name")):
+        raise SilentError(f"accounting knows no {GPU} yet: slurmctld has not registered with it")
+    qos = {
+        row["Name"]: {
+            "priority": int(row["Priority"] or 0),
+            "preempts": words_of(row["Preempt"]),
+            "max_gpus_per_user": gpus_of(row["MaxTRESPU"]),
+            "max_minutes": minutes_of(row["MaxWall"]),
+        }
+        for row in table("qos", "Name,Priority,Preempt,MaxTRESPU,MaxWall")
+    }
+    accounts, users = {}, set()
+    for row in table("assoc", "Account,User,GrpTRES,DefaultQOS,QOS", f"cluster={cluster}"):
+        if row["User"]:
+            users.add((row["Account"], row["User"]))
+        else:
+            accounts[row["Account"]] = {
+                "gpus": gpus_of(row["GrpTRES"]),
+                "default": row["DefaultQOS"],
+                "qos": words_of(row["QOS"]),
+            }
+    return {"qos": qos, "accounts": accounts, "users": users}
+
+
+def wanted(qos: list[dict[str, Any]], accounts: list[dict[str, Any]]) -> State:
+    """What accounting should have, in the same shape."""
+    level = {item["name"]: item["priority"] for item in qos}
+    state: State = {"qos": {}, "accounts": {}, "users": set()}
+    for item in qos:
+        state["qos"][item["name"]] = {
+            "priority": item["priority"],
+            "preempts": sorted(item["preempts"]),
+            "max_gpus_per_user": item["max_gpus_per_user"],
+            "max_minutes": item["max_minutes"],
+        }
+    for item in accounts:
+        own = level.get(item["qos"], 0)
+        state["accounts"][item["name"]] = {
+            "gpus": item["gpus"],
+            "default": item["qos"],
+            "qos": sorted(
+                name
+                for name, priority in level.items()
+                if name not in LEVELS or name == item["qos"] or priority < own
+            ),
+        }
+        state["users"] |= {(item["name"], user) for user in item["users"]}
+    return state
+
+
+def qos_commands(has: State, wants: State) -> list[Command]:
+    """All QOS first, since they name each other."""
+    commands = [
+        ["add", "qos", name, f"Description={MADE_BY}"] for name in wants["qos"] if name not in has["qos"]
+    ]
+    blank = {"priority": 0, "preempts": [], "max_gpus_per_user": -1, "max_minutes": 0}
+    for name, item in wants["qos"].items():
+        old = has["qos"].get(name, blank)
+        settings = []
+        if item["priority"] != old["priority"]:
+            settings.append(f"Priority={item['priority']}")
+        if item["preempts"] != old["preempts"]:
+            settings.append(f"Preempt={','.join(item['preempts'])}")
+        if item["max_gpus_per_user"] != old["max_gpus_per_user"]:
+            settings.append(f"MaxTRESPerUser={GPU}={item['max_gpus_per_user']}")
+        if item["max_minutes"] != old["max_minutes"]:
+            settings.append(f"MaxWall={item['max_minutes'] or -1}")
+        if settings:
+            commands.append(["modify", "qos", "where", f"name={name}", "set", *settings])
+    return commands
+
+
+def account_commands(cluster: str, has: State, wants: State) -> list[Command]:
+    """Accounts with their limits, then the users in them."""
+    commands = []
+    for name, item in wants["accounts"].items():
+        old = has["accounts"].get(name)
+        where = ["where", f"name={name}", f"cluster={cluster}"]
+        if old is None:
+            commands.append(
+                [
+                    *("add", "account", name, f"cluster={cluster}"),
+                    *(f"Description={MADE_BY}", f"Organization={MADE_BY}"),
+                ]
+            )
+            old = {"gpus": -1, "default": "", "qos": []}
+        # The default has to be among those that are allowed.
+        if (item["qos"], item["default"]) != (old["qos"], old["default"]):
+            commands.append(
+                [
+                    *("modify", "account", *where, "set"),
+                    *(f"QOS={','.join(item['qos'])}", f"DefaultQOS={item['default']}"),
+                ]
+            )
+        if item["gpus"] != old["gpus"]:
+            commands.append(["modify", "account", *where, "set", f"GrpTRES={GPU}={item['gpus']}"])
+    commands += [
+        ["add", "user", user, f"account={account}", f"cluster={cluster}"]
+        for account, user in sorted(wants["users"] - has["users"])
+    ]
+    return commands
+
+
+def removals(cluster: str, has: State, wants: State, made: State) -> list[Command]:
+    """What we made once and nobody wants any more. An account in which others are stays."""
+    commands = [
+        ["delete", "user", "where", f"name={user}", f"account={account}", f"cluster={cluster}"]
+        for account, user in sorted((made["users"] - wants["users"]) & has["users"])
+    ]
+    left = has["users"] - (made["users"] - wants["users"])
+    for name in sorted((made["accounts"] - wants["accounts"].keys()) & has["accounts"].keys()):
+        if not any(account == name for account, _ in left):
+            commands.append(["delete", "account", "where", f"name={name}", f"cluster={cluster}"])
+    commands += [
+        ["delete", "qos", "where", f"name={name}"]
+        for name in sorted((made["qos"] - wants["qos"].keys()) & has["qos"].keys())
+    ]
+    return commands
+
+
+def recorded(path: Path) -> State:
+    """What earlier runs made; nothing if there is no record."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        data = {}
+    return {
+        "qos": set(data.get("qos", [])),
+        "accounts": set(data.get("accounts", [])),
+        "users": {(account, user) for account, user in data.get("users", [])},
+    }
+
+
+def remember(path: Path, made: State) -> None:
+    """Keeps what we made, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(
+        json.dumps(
+            {
+                "qos": sorted(made["qos"]),
+                "accounts": sorted(made["accounts"]),
+                "users": sorted(map(list, made["users"])),
+            }
+        )
+    )
+    new.chmod(0o600)
+    new.replace(path)
+
+
+def newly_made(made: State, has: State, wants: State) -> State:
+    """What is ours after this run: what was ours and is still wanted, and what was not there before."""
+    return {
+        kind: (made[kind] & set(wants[kind])) | (set(wants[kind]) - set(has[kind]))
+        for kind in ("qos", "accounts", "users")
+    }
+
+
+def change(command: Command) -> None:
+    """Runs one command; raises with what sacctmgr says."""
+    try:
+        sacctmgr("-i", *command)
+    except SilentError as failure:
+        remedy = "Mend the cause and run again; what is done stays done."
+        if "Job(s) active" in str(failure):
+            remedy = "Jobs of it still run: wait for them or cancel them with scancel, and run again."
+        raise RefusalError(f"Accounting refused: {failure}. {remedy}") from failure
+
+
+def read_when_ready(cluster: str, timeout_s: int) -> State:
+    """Waits for slurmdbd, and for slurmctld to register with it."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return read(cluster)
+        except SilentError as failure:
+            if time.monotonic() > deadline:
+                raise RefusalError(
+                    f"{failure}. slurmdbd and slurmctld have to run: see `journalctl -u slurmdbd -u "
+                    "slurmctld` on the controllers, mend the cause and run again."
+                ) from failure
+        time.sleep(0.5)
+
+
+def work(module: AnsibleModule) -> list[Command]:
+    """Brings accounting into the state that is wanted; the commands that it took."""
+    cluster = module.params["cluster"]
+    wants = wanted(module.params["qos"], module.params["accounts"])
+    made = recorded(RECORD)
+    try:
+        has = read(cluster) if module.check_mode else read_when_ready(cluster, module.params["timeout_s"])
+    except SilentError:
+        has = {"qos": {}, "accounts": {}, "users": set()}
+    commands = [
+        *qos_commands(has, wants),
+        *account_commands(cluster, has, wants),
+        *removals(cluster, has, wants, made),
+    ]
+    if commands and not module.check_mode:
+        # Before anything is made: a run that is killed must not forget that it was us. The union, since
+        # removals may fail.
+        ours = newly_made(made, has, wants)
+        remember(RECORD, {kind: made[kind] | ours[kind] for kind in ours})
+        for command in commands:
+            change(command)
+        remember(RECORD, ours | {"accounts": ours["accounts"] | kept_accounts(made, wants, commands)})
+    return commands
+
+
+def kept_accounts(made: State, wants: State, commands: list[Command]) -> set[str]:
+    """Accounts of ours that are wanted no more and could not go, since others are in them."""
+    gone = {words[3].removeprefix("name=") for words in commands if words[:2] == ["delete", "account"]}
+    kept: set[str] = set(made["accounts"]) - wants["accounts"].keys() - gone
+    return kept
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "cluster": {"type": "str", "required": True},
+            "qos": {"type": "list", "elements": "dict", "default": []},
+            "accounts": {"type": "list", "elements": "dict", "default": []},
+            "timeout_s": {"type": "int", "default": 90},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        commands = [" ".join(command) for command in work(module)]
+    except (RefusalError, OSError) as failure:
+        module.fail_json(msg=str(failure))
+    module.exit_json(
+        changed=bool(commands),
+        commands=commands,
+        diff={
+            "before_header": "accounting",
+            "after_header": "accounting",
+            "before": "",
+            "after": "".join(f"{line}\n" for line in commands),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
