@@ -2,7 +2,7 @@
 
 Peers: a bare YAML parse for validation; the SDK's own floor (the same program under
 `pulumi.runtime.set_mocks`) for previews; the Pulumi CLI with the same providers where it is on PATH;
-the policy SDK's own server and checkov for rules.
+the policy SDK's own server and checkov for rules; plain ansible-core for the racks' roles.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import engines, policies, validation
+from gpufleet.onprem.rack import missing
+from tests.bench import engines, many, policies, racks, validation
 from tests.bench.measure import Row
 
 
@@ -26,8 +27,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.bench")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each measurement; the median is shown")
     parser.add_argument("--groups", type=int, nargs="*", default=[10, 50], help="node groups of the fleets")
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        default=[],
+        choices=["engine", "rules", "racks"],
+        help="these alone; default: all",
+    )
     options = parser.parse_args()
+    parts = options.only or ["engine", "rules", "racks"]
     console = Console(width=120)
+    if "engine" in parts:
+        console.print(engine_table(options))
+        if shutil.which("pulumi") is None:
+            console.print("The Pulumi CLI is not on PATH: its rows are left out.")
+    if "rules" in parts:
+        console.print(policies.table(options.rounds))
+    if "racks" in parts:
+        console.print(
+            racks.table(options.rounds)
+            or f"Without a rack in a box, which needs {missing()}: its rows are left out."
+        )
+        console.print(many.table())
+    return 0
+
+
+def engine_table(options: argparse.Namespace) -> Table:
+    """Fleet files and engines beside their peers."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
         rows: list[Row] = []
         rows += validation.measure(Path(folder), options.rounds)
@@ -42,11 +68,7 @@ def main() -> int:
             f"{statistics.median(row.peers):.3f}",
             f"{statistics.median(row.ours) / statistics.median(row.peers):.2f}",
         )
-    console.print(table)
-    console.print(policies.table(options.rounds))
-    if shutil.which("pulumi") is None:
-        console.print("The Pulumi CLI is not on PATH: its rows are left out.")
-    return 0
+    return table
 
 
 if __name__ == "__main__":

@@ -1,0 +1,131 @@
+"""A run of `site.yml` that changes nothing, on the hosts of a rack in a box: ours beside plain ansible-core.
+
+Ours is what `gpufleet configure` starts: the checkout's settings and mitogen. The peer is ansible-core with
+its defaults (5 forks, no pipelining) over the same playbook, roles and hosts; it only keeps the fact cache,
+without which controllers do not know nodes that a run with a limit leaves out. Both run in turn.
+
+Numbers of hosts are reached with limits on one rack. A task-host is a task that ran on a host, skipped ones
+not counted.
+"""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.table import Table
+
+from gpufleet.onprem.configure.transport import transport_environment
+from gpufleet.onprem.rack import missing
+from gpufleet.onprem.runner import PlaybookResult
+from tests.rack.lab import ROOT, Lab, fleet_text
+
+SIZES = (2, 4, 8, 16)
+SITE = "playbooks/site.yml"
+
+
+@dataclass
+class Size:
+    """Runs over one number of hosts: seconds of each, and how many task-hosts a run has."""
+
+    hosts: int
+    ours: list[float] = field(default_factory=list)
+    plain: list[float] = field(default_factory=list)
+    ssh: list[float] = field(default_factory=list)
+    task_hosts: int = 0
+
+
+def table(rounds: int, sizes: tuple[int, ...] = SIZES) -> Table | None:
+    """The figures side by side, medians; None where this machine cannot hold racks."""
+    if missing():
+        return None
+    made = Table(
+        *("hosts", "task-hosts", "ours, s", "task-hosts / s"),
+        *("ours by ssh, s", "plain, s", "task-hosts / s", "plain / ours"),
+        title="site.yml when nothing changes",
+    )
+    for size in measure(rounds, sizes):
+        ours, ssh, plain = map(statistics.median, (size.ours, size.ssh, size.plain))
+        made.add_row(
+            str(size.hosts),
+            str(size.task_hosts),
+            f"{ours:.1f}",
+            f"{size.task_hosts / ours:.1f}",
+            f"{ssh:.1f}",
+            f"{plain:.1f}",
+            f"{size.task_hosts / plain:.1f}",
+            f"{plain / ours:.2f}",
+        )
+    return made
+
+
+def measure(rounds: int, sizes: tuple[int, ...]) -> list[Size]:
+    """Every size in turn, each with both transports of ours and the peer."""
+    secret = dict(site_secrets())
+    with (
+        tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder,
+        site_of(Path(folder), max(sizes), secret) as lab,
+    ):
+        hosts = [*lab.names("controller"), *lab.names("gpu")]
+        plain = plain_settings(Path(folder), lab)
+        kinds: Mapping[str, Mapping[str, str]] = {
+            "ours": transport_environment("mitogen"),
+            "ssh": transport_environment("ssh"),
+            "plain": plain,
+        }
+        found = [Size(number) for number in sizes]
+        for size in found:
+            for _ in range(rounds):
+                for kind, environment in kinds.items():
+                    result = quiet(lab, hosts[: size.hosts], environment, secret)
+                    getattr(size, kind).append(result.duration_s)
+                    size.task_hosts = sum(stats.ok for stats in result.hosts.values())
+    return found
+
+
+@contextmanager
+def site_of(folder: Path, hosts: int, secret: Mapping[str, str]) -> Iterator[Lab]:
+    """A rack with one controller, on which the whole site was set up."""
+    lab = Lab.up(folder, fleet_text(gpu_nodes=hosts - 1, controllers=1, login=False))
+    try:
+        done = lab.run(SITE, environment=transport_environment("mitogen"), secrets=secret)
+        if done.failures:
+            first = done.failures[0]
+            raise RuntimeError(f"{first.host}: {first.task}: {first.message}")
+        yield lab
+    finally:
+        lab.down()
+
+
+def site_secrets() -> Iterator[tuple[str, str]]:
+    """Secrets of the rack's site, new each time."""
+    yield "GPUFLEET_SECRET_MUNGE_KEY_LAB", secrets.token_hex(64)
+    yield "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB", secrets.token_hex(16)
+
+
+def quiet(
+    lab: Lab, hosts: list[str], environment: Mapping[str, str], secret: Mapping[str, str]
+) -> PlaybookResult:
+    """A run that has to change nothing."""
+    result = lab.run(SITE, environment=environment, limit=",".join(hosts), secrets=secret)
+    if result.failures or result.changed:
+        raise RuntimeError(f"the run changed {result.changed} and failed on {result.failed_hosts}")
+    return result
+
+
+def plain_settings(folder: Path, lab: Lab) -> dict[str, str]:
+    """Settings of ansible-core with its defaults, but for where things are."""
+    settings = folder / "plain.cfg"
+    settings.write_text(
+        "[defaults]\n"
+        f"roles_path = {ROOT / 'ansible' / 'roles'}\n"
+        f"collections_path = {ROOT / 'ansible' / 'collections'}\n"
+        "fact_caching = jsonfile\n"
+        f"fact_caching_connection = {folder / 'facts'}\n"
+    )
+    return {"ANSIBLE_CONFIG": str(settings)}
