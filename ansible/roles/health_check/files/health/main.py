@@ -55,7 +55,10 @@ def main(arguments: list[str]) -> int:
 
 
 def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
-    """One run with the memory held; without it (another run has it) nothing is written."""
+    """One run with the memory held; without it (another run has it) nothing is written.
+
+    Jobs that start together find each other at work: each says what it found to Slurm all the same.
+    """
     started = time.monotonic()
     state = config.path(config.state_directory)
     memory = remembering.load(state)
@@ -68,9 +71,12 @@ def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
         memory.good_runs = 0 if result.drains else memory.good_runs + 1
     elif result.drains:
         memory.good_runs = 0
-    result.slurm, told = talk(mode, config, memory, node, result, events, limit_s) if keeps else ("", True)
+    told = True
     if config.slurm and node is None:
+        told = False
         result.slurm = f"slurmctld did not answer: {taken.done['node'].said}"
+    elif node is not None and mode != "show":
+        result.slurm, told = talk(mode, config, memory, node, result, events, limit_s)
     result.drained = bool(memory.reason)
     result.duration_s = time.monotonic() - started
     result.xids = xid.as_json(events)
@@ -152,34 +158,31 @@ def talk(
     mode: str,
     config: Config,
     memory: Memory,
-    node: slurm.Node | None,
+    node: slurm.Node,
     result: Report,
     events: list[xid.Event],
     limit_s: float,
 ) -> tuple[str, bool]:
     """Tell Slurm; what was told, and whether a node with faults is now drained."""
-    if not config.slurm:
-        return "", True
-    if node is None:
-        return "", False
-    if not slurm.is_ours(node, config, memory.reason):
-        memory.reason = ""
-    order = slurm.decide(node, result.drains, config, memory.reason, memory.good_runs)
-    if order.do == "undrain" and mode != "periodic":
-        order = slurm.Order()
-    if not order.do:
-        drained = node.drained
-        said = f"left as it is ({node.state})" if result.drains else ""
+    remembered = memory.reason if memory.boot_id else None
+    if slurm.is_ours(node, config, remembered):
+        memory.reason = node.reason
     else:
+        memory.reason = ""
+    order = slurm.decide(node, result.drains, config, remembered, memory.good_runs)
+    drained = node.drained
+    said = f"left as it is ({node.state})" if result.drains else ""
+    if order.do == "drain" or (order.do and mode == "periodic"):
         done = slurm.carry_out(order, config, limit_s)
-        drained = node.drained or (order.do == "drain" and done.code == 0)
+        # A drain is noted in any case: an answer that comes too late does not undo what slurmctld did.
+        if order.do == "drain" or done.code == 0:
+            memory.reason = order.reason
+        said = f"{order.do}: {order.reason}" if order.reason else order.do
         if done.code:
             said = f"{order.do} failed: {done.said}"
-            report.say(said, syslog.LOG_ERR)
-        else:
-            memory.reason = order.reason
-            said = order.do if order.do == "undrain" else f"drain: {order.reason}"
-            report.say(said)
+        elif order.do == "drain":
+            drained = True
+        report.say(said, syslog.LOG_ERR if done.code else syslog.LOG_NOTICE)
     if drained and result.drains:
         for event in events:
             event.acted = event.acted or event.drains

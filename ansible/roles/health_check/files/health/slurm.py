@@ -51,15 +51,19 @@ def reason_of(findings: list[Finding], mark: str) -> str:
     return text if len(text) <= MOST else text[: MOST - 3] + "..."
 
 
-def is_ours(node: Node, config: Config, remembered: str) -> bool:
-    """Whether this program drained it. A reason that a person has added to is the person's."""
-    mark = config.mark.strip()
-    if not node.drained or not node.reason.startswith(mark):
+def is_ours(node: Node, config: Config, remembered: str | None) -> bool:
+    """Whether this program drained it. A reason that a person has added to is the person's.
+
+    `remembered` is the reason that was set last; None if that is lost, and the mark alone has to tell.
+    """
+    if not node.drained or not node.reason.startswith(config.mark.strip()):
         return False
-    return not remembered or node.reason == remembered
+    return remembered is None or node.reason == remembered
 
 
-def decide(node: Node, drains: list[Finding], config: Config, remembered: str, good_runs: int) -> Order:
+def decide(
+    node: Node, drains: list[Finding], config: Config, remembered: str | None, good_runs: int
+) -> Order:
     """What to do with the node. A drain that is not ours is left as it is."""
     ours = is_ours(node, config, remembered)
     if drains:
