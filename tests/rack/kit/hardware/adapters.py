@@ -162,10 +162,19 @@ def mlnx_qos(arguments):
         for name in names:
             if name in options:
                 qos = qos | {key: options[name]}
+    if "--dscp2prio" in options:
+        _verb, dscp, priority = options["--dscp2prio"].split(",")
+        qos["dscp2prio"] = qos.get("dscp2prio", {}) | {dscp: priority}
     hardware.change_setting(f"qos_{interface}", qos)
     enabled = "   ".join(qos["pfc"].split(","))
     print("DCBX mode: OS controlled")
     print(f"Priority trust state: {qos['trust']}")
+    if qos["trust"] == "dscp":
+        print("dscp2prio mapping:")
+        told = {int(dscp): int(priority) for dscp, priority in qos.get("dscp2prio", {}).items()}
+        for priority in range(8):
+            mapped = [dscp for dscp in range(63, -1, -1) if told.get(dscp, dscp >> 3) == priority]
+            print(f"\tprio:{priority} dscp:" + "".join(f"{dscp:02d}," for dscp in mapped))
     print(f"default priority:\nCable len: {qos['cable']}\nPFC configuration:")
     print("\tpriority    0   1   2   3   4   5   6   7")
     print(f"\tenabled     {enabled}")

@@ -53,6 +53,14 @@ def layer_proc(here):
     mount("--bind", here / "proc-driver", "/proc/driver")
 
 
+def add_interfaces(found):
+    """Network interfaces of Ethernet adapters; bridges without ports have what interfaces have."""
+    for hca in found["hcas"]:
+        if hca["present"] and hca["link_layer"] == "Ethernet":
+            subprocess.run(["ip", "link", "add", hca["netdev"], "type", "bridge"], check=False)
+            subprocess.run(["ip", "link", "set", hca["netdev"], "up"], check=False)
+
+
 def apply_firmware(found):
     """What was set in an adapter's firmware takes effect with a reboot."""
     for hca in found["hcas"]:
@@ -72,6 +80,7 @@ def main():
         sysfs.render(found, hardware.HARDWARE / "sys")
     layer_sys(here)
     layer_proc(here)
+    add_interfaces(found)
     hardware.load_driver(found)
     if any(hca["present"] for hca in found["hcas"]):
         for name in ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs"):

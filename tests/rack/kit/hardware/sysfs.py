@@ -78,7 +78,10 @@ def _gpu(gpu):
 
 def _hca(hca):
     kind = "0x020700" if hca["link_layer"] == "InfiniBand" else "0x020000"
-    return _function("0x15b3", f"0x{hca['device_id']}", kind, 5, 5) | {"numa_node": str(hca["numa_node"])}
+    files = _function("0x15b3", f"0x{hca['device_id']}", kind, 5, 5) | {"numa_node": str(hca["numa_node"])}
+    if hca["link_layer"] == "Ethernet":
+        files[f"net/{hca['netdev']}/dev_port"] = "0"
+    return files
 
 
 def _function(vendor, device, kind, gen, gen_max):

@@ -1,0 +1,356 @@
+#!/usr/bin/python
+"""RDMA adapters: kernel modules, the kind of port that the firmware starts, and names that stay."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rdma_adapters
+short_description: Brings RDMA adapters into the state that a fabric needs
+description:
+  - Loads kernel modules that are not loaded.
+  - Sets LINK_TYPE in the firmware of adapters whose ports would start as the other kind. It takes effect
+    with the next reboot, which this module never does; it says that one is needed, by the state of the host
+    and not by what this run changed.
+  - Writes udev rules that tie the names of devices to their places on the bus. While a device is missing they
+    stay as they are, so that the others keep their names.
+  - Only adapters that were named are set; without names, all, if they are as many as the fabric has. Others
+    may be the host's own network.
+options:
+  link_layer:
+    description: What the ports have to be.
+    type: str
+    choices: [InfiniBand, Ethernet]
+    required: true
+  devices:
+    description: RDMA devices of the fabric by rail, as C(mlx5_0); empty if nobody named them.
+    type: list
+    elements: str
+    default: []
+  count:
+    description: How many adapters of the fabric the host has; 0 if that is not known.
+    type: int
+    default: 0
+  load:
+    description: Kernel modules that have to be loaded.
+    type: list
+    elements: str
+    default: []
+  rules:
+    description: The file of udev rules.
+    type: path
+    default: /etc/udev/rules.d/60-rdma-persistent-naming.rules
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Set up the adapters
+  gpufleet.rack.rdma_adapters:
+    link_layer: InfiniBand
+    devices: [mlx5_0, mlx5_1]
+    load: [ib_umad]
+"""
+
+RETURN = r"""
+ports:
+  description: For each adapter its device, place on the bus, kind of port now and after a reboot, and
+    whether it belongs to the fabric.
+  type: list
+  returned: always
+reboot_reasons:
+  description: Why a reboot is needed; empty if it is not.
+  type: list
+  returned: always
+notes:
+  description: What was left as it is, and why.
+  type: list
+  returned: always
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+
+MELLANOX = "0x15b3"
+INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
+KIND_OF_CLASS = {"0x0207": INFINIBAND, "0x0200": ETHERNET}
+# What LINK_TYPE_P1 and LINK_TYPE_P2 mean; 3 (VPI) finds out what is at the other end.
+NUMBERS = {INFINIBAND: "1", ETHERNET: "2"}
+PLACES = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/opt/mellanox/mft/bin"
+
+
+class RefusalError(Exception):
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+class Adapter(NamedTuple):
+    """A PCI function with one port. `device` is empty while no driver has it."""
+
+    bus: str
+    device: str
+    kind: str
+
+    @property
+    def parameter(self) -> str:
+        """The firmware's name for the kind of its port: function 0 is port 1."""
+        return f"LINK_TYPE_P{int(self.bus.rpartition('.')[2], 16) + 1}"
+
+    def __str__(self) -> str:
+        return f"{self.device or 'adapter'} ({self.bus})"
+
+
+def text_of(path: Path) -> str:
+    """A file's text without its end of line, empty if there is none."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def read_adapters(root: Path) -> list[Adapter]:
+    """All network functions of the vendor, by their place on the bus; virtual ones are left out."""
+    devices = {
+        (folder / "device").resolve().name: folder for folder in (root / "sys/class/infiniband").glob("*")
+    }
+    found = []
+    for function in sorted((root / "sys/bus/pci/devices").glob("*")):
+        kind = KIND_OF_CLASS.get(text_of(function / "class")[:6])
+        if text_of(function / "vendor") != MELLANOX or kind is None or (function / "physfn").exists():
+            continue
+        device = devices.get(function.name)
+        if device is not None:
+            kind = text_of(device / "ports/1/link_layer") or kind
+        found.append(Adapter(function.name, device.name if device else "", kind))
+    return found
+
+
+def ours(adapters: list[Adapter], devices: list[str], count: int) -> list[Adapter]:
+    """Those that belong to the fabric."""
+    if devices:
+        return [adapter for adapter in adapters if adapter.device in devices]
+    return adapters if count and len(adapters) == count else []
+
+
+def notes_of(
+    adapters: list[Adapter], fabric: list[Adapter], devices: list[str], kind: str, count: int
+) -> list[str]:
+    """What a person should know about adapters that are not there or were left alone."""
+    notes = [
+        f"{name} is not there" for name in devices if name not in [adapter.device for adapter in adapters]
+    ]
+    others = [str(adapter) for adapter in adapters if adapter.kind != kind]
+    if not devices and not fabric and others:
+        notes.append(
+            f"{', '.join(others)}: not {kind}, and left as they are, since {len(adapters)} adapters are "
+            f"there and {count or 'an unknown number'} belong to the fabric; name its devices "
+            "(`rails`) to have them set"
+        )
+    elif not devices and count > len(adapters):
+        notes.append(f"{len(adapters)} adapters are there, and the fabric has {count}")
+    return notes
+
+
+def firmware_tool() -> str | None:
+    """The program that reads and sets the firmware: NVIDIA's or the open one."""
+    return shutil.which("mlxconfig", path=PLACES) or shutil.which("mstconfig", path=PLACES)
+
+
+def parse_next(text: str, parameter: str) -> str | None:
+    """What a parameter is from the next boot on, as its number, from the output of a query."""
+    for line in text.splitlines():
+        words = line.replace("*", " ").split()
+        if words[:1] == [parameter]:
+            found = re.search(r"\((\d)\)$", words[-1])
+            return found[1] if found else None
+    return None
+
+
+def query_next(tool: str, adapter: Adapter) -> str | None:
+    """The number of the kind that the port will be; None for an adapter that has no choice."""
+    done = run(tool, "-d", adapter.bus, "query", adapter.parameter)
+    return parse_next(done.stdout, adapter.parameter) if done.returncode == 0 else None
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program that may take a while: the firmware answers slowly."""
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"LC_ALL": "C.UTF-8", "PATH": PLACES},
+    )
+
+
+def set_kind(tool: str, adapter: Adapter, kind: str) -> None:
+    """Writes the firmware; raises with what the program says."""
+    done = run(tool, "-y", "-d", adapter.bus, "set", f"{adapter.parameter}={NUMBERS[kind]}")
+    if done.returncode:
+        raise RefusalError(
+            f"{adapter} is {adapter.kind}, the fabric is {kind}, and its firmware did not take "
+            f"{adapter.parameter}={NUMBERS[kind]}: {(done.stderr or done.stdout).strip()[-300:]} Adapters "
+            "of one kind only have to be replaced; for others see `mlxconfig -d` with this place on the bus."
+        )
+
+
+def treat_kinds(fabric: list[Adapter], kind: str, check: bool) -> tuple[list[str], dict[str, str]]:
+    """Sets ports that would start as the other kind: lines of a diff, and the kinds after a reboot."""
+    tool = firmware_tool()
+    if tool is None:
+        # Before the stack is installed, the kind of now is the best that is known.
+        if not check and any(adapter.kind != kind for adapter in fabric):
+            raise RefusalError(
+                f"{', '.join(str(a) for a in fabric if a.kind != kind)} should be {kind}, and neither "
+                "mlxconfig nor mstconfig is installed. Install the package mft or mstflint."
+            )
+        return [f"{a}: {kind} from the next boot" for a in fabric if a.kind != kind], {}
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(lambda adapter: query_next(tool, adapter), fabric))
+    lines, after = [], {}
+    for adapter, number in zip(fabric, numbers, strict=True):
+        if number == NUMBERS[kind] or (number is None and adapter.kind == kind):
+            after[adapter.bus] = kind
+            continue
+        lines.append(f"{adapter}: {kind} from the next boot")
+        if not check:
+            set_kind(tool, adapter, kind)
+        after[adapter.bus] = kind
+    return lines, after
+
+
+def render_rules(adapters: list[Adapter], devices: list[str]) -> str:
+    """Rules of udev, in place of the packaged ones that rename all devices after their place on the bus."""
+    lines = ["# Written by Ansible, role rdma: these devices keep their names whatever else is plugged in."]
+    for adapter in sorted(adapters):
+        if adapter.device in devices:
+            lines.append(
+                f'ACTION=="add", SUBSYSTEM=="infiniband", KERNELS=="{adapter.bus}", '
+                f'PROGRAM="/usr/lib/gpufleet/rdma-name {adapter.bus} {adapter.device}"'
+            )
+    return "\n".join(lines) + "\n"
+
+
+def treat_rules(
+    path: Path, adapters: list[Adapter], devices: list[str], check: bool
+) -> tuple[str, str] | None:
+    """Writes the rules if they differ; old and new text then."""
+    if not devices or any(name not in [adapter.device for adapter in adapters] for name in devices):
+        return None
+    new = render_rules(adapters, devices)
+    old = path.read_text() if path.exists() else ""
+    if old == new:
+        return None
+    if not check:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".gpufleet")
+        temporary.write_text(new)
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    return old, new
+
+
+def not_loaded(names: list[str], root: Path, release: str) -> list[str]:
+    """Modules that the kernel neither has loaded nor built in."""
+    built_in = text_of(root / "lib/modules" / release / "modules.builtin")
+    inside = {Path(line).name.removesuffix(".ko").replace("-", "_") for line in built_in.splitlines()}
+    return [
+        name
+        for name in names
+        if not (root / "sys/module" / name.replace("-", "_")).is_dir()
+        and name.replace("-", "_") not in inside
+    ]
+
+
+def load(names: list[str]) -> None:
+    """Loads modules; raises with what modprobe says."""
+    for name in names:
+        done = run("modprobe", name)
+        if done.returncode:
+            raise RefusalError(
+                f"The kernel did not load {name}: {done.stderr.strip()} It comes with the kernel "
+                "(linux-modules-extra) or with DOCA-OFED, which has to be built for the "
+                "running kernel (see `dkms status`)."
+            )
+
+
+def driver_reason(root: Path) -> str | None:
+    """Why the running driver is not the installed one; None if it is."""
+    if not (root / "sys/module/mlx5_core").is_dir():
+        return None
+    loaded = text_of(root / "sys/module/mlx5_core/version")
+    done = run("modinfo", "-F", "version", "mlx5_core")
+    installed = done.stdout.strip()
+    if done.returncode or installed == loaded:
+        return None
+    return (
+        f"mlx5_core {loaded or 'of the kernel'} is loaded, {installed or 'that of the kernel'} is installed"
+    )
+
+
+def work(parameters: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[str, Any]:
+    """Reads, compares, changes; the result for Ansible."""
+    kind, devices, count = parameters["link_layer"], parameters["devices"], parameters["count"]
+    adapters = read_adapters(root)
+    fabric = ours(adapters, devices, count)
+    missing = not_loaded(parameters["load"], root, os.uname().release)
+    if not check:
+        load(missing)
+    lines, after = treat_kinds(fabric, kind, check)
+    rules = treat_rules(Path(parameters["rules"]), adapters, devices, check)
+    reasons = [f"{a} is {a.kind} and {kind} after a reboot" for a in fabric if a.kind != kind]
+    driver = driver_reason(root)
+    lines = [f"{name}: loaded" for name in missing] + lines
+    diffs = [describe("adapters", "", "".join(f"{line}\n" for line in lines))] if lines else []
+    diffs += [describe(parameters["rules"], *rules)] if rules else []
+    return {
+        "changed": bool(diffs),
+        "ports": [
+            {
+                "device": adapter.device,
+                "bus": adapter.bus,
+                "link_layer": adapter.kind,
+                "after_reboot": after.get(adapter.bus, adapter.kind),
+                "fabric": adapter in fabric,
+            }
+            for adapter in adapters
+        ],
+        "reboot_reasons": reasons + ([driver] if driver else []),
+        "notes": notes_of(adapters, fabric, devices, kind, count),
+        "diff": diffs,
+    }
+
+
+def describe(name: str, before: str, after: str) -> dict[str, str]:
+    """One entry of Ansible's diff."""
+    return {"before_header": name, "after_header": name, "before": before, "after": after}
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "link_layer": {"type": "str", "choices": [INFINIBAND, ETHERNET], "required": True},
+            "devices": {"type": "list", "elements": "str", "default": []},
+            "count": {"type": "int", "default": 0},
+            "load": {"type": "list", "elements": "str", "default": []},
+            "rules": {"type": "path", "default": "/etc/udev/rules.d/60-rdma-persistent-naming.rules"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = work(module.params, module.check_mode)
+    except (RefusalError, OSError, subprocess.TimeoutExpired) as failure:
+        module.fail_json(msg=str(failure))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
