@@ -54,12 +54,12 @@ def slurm_nodes(
     reserved_memory_mib: int = 0,
     confined: bool = True,
 ) -> list[dict[str, Any]]:
-    """`{hardware, nodes, cpus, memory_mib}` of nodes that are alike, for lines of slurm.conf.
+    """`{hardware, nodes, cpus, memory_mib_per_cpu}` of nodes that are alike, for lines of slurm.conf.
 
     `facts` are those of `nodes`, in their order. Nodes of a site are of one system: one that has not
-    been reached yet is taken for the smallest that has, and Slurm drains it if it has less. `cpus` and
-    `memory_mib` are what jobs may use. Without `confined` (no cgroups) Slurm cannot keep jobs off what
-    is reserved, and less memory is offered instead.
+    been reached yet is taken for the smallest that has, and Slurm drains it if it has less. `cpus` are
+    those that jobs may use, and the memory is what each of them comes with. Without `confined` (no
+    cgroups) Slurm cannot keep jobs off what is reserved, and less memory is offered instead.
     """
     found = [hardware(item or {}) for item in facts]
     known = [item for item in found if item is not None]
@@ -88,7 +88,14 @@ def slurm_nodes(
                 f"{members[0]['name']} has {item.cpus} processors and {reserved_cpus} are reserved for the "
                 "system: none is left for jobs. Reserve fewer (`slurm.reserved_cpus` of the site)."
             )
-        lines.append({"hardware": " ".join(words), "nodes": members, "cpus": cpus, "memory_mib": memory})
+        lines.append(
+            {
+                "hardware": " ".join(words),
+                "nodes": members,
+                "cpus": cpus,
+                "memory_mib_per_cpu": memory // cpus,
+            }
+        )
     return lines
 
 
