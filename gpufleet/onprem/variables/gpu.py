@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from gpufleet.onprem.variables.variable import Context, Variable
 
+# DGX and HGX B200 and B300: NVIDIA's Fabric Manager user guide, systems using fourth generation NVSwitches.
+_FOURTH_GENERATION_NVSWITCH = frozenset({"B200", "B300"})
+
 
 def _open_modules(context: Context) -> bool:
     """Whether the GPU is in NVIDIA's list of devices that the open kernel modules support."""
@@ -83,6 +86,14 @@ GPU_VARIABLES = (
         "NVSwitches of a node; left out where nobody published it.",
         lambda c: c.system.nvswitches,
     ),
+    Variable(
+        "fabric_manager",
+        "nvlink_subnet_manager",
+        "bool",
+        "site",
+        "Whether NVLink needs NVLSM beside it: NVSwitches of the fourth generation.",
+        lambda c: c.system.gpu in _FOURTH_GENERATION_NVSWITCH,
+    ),
     Variable("nccl", "version", "str", "fleet", "The library's version.", lambda c: c.lock.nccl),
     Variable("nccl", "tests_version", "str", "fleet", "Version of nccl-tests.", lambda c: c.lock.nccl_tests),
     Variable("nccl", "cuda_version", "str", "fleet", "The CUDA that it is built for.", lambda c: c.lock.cuda),
@@ -114,6 +125,14 @@ GPU_VARIABLES = (
         "site",
         "Whether the driver's open modules are in use: DMA-BUF needs them.",
         _open_modules,
+    ),
+    Variable(
+        "gpudirect",
+        "cuda_version",
+        "str",
+        "fleet",
+        "The CUDA whose GPUDirect Storage is installed.",
+        lambda c: c.lock.cuda,
     ),
     Variable(
         "container_toolkit",

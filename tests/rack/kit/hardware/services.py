@@ -1,5 +1,6 @@
 """The vendor's daemons: nv-fabricmanager, nvidia-persistenced, nv-hostengine and the DCGM exporter."""
 
+import argparse
 import http.server
 import signal
 import sys
@@ -73,35 +74,54 @@ def host_engine(version):
     return 0
 
 
-METRICS = {
-    "DCGM_FI_DEV_SM_CLOCK": ("gauge", "SM clock frequency (in MHz).", lambda gpu: gpu["clocks"]["sm"]),
-    "DCGM_FI_DEV_GPU_TEMP": ("gauge", "GPU temperature (in C).", lambda gpu: gpu["temperature"]),
-    "DCGM_FI_DEV_POWER_USAGE": ("gauge", "Power draw (in W).", lambda gpu: gpu["power"]["draw"]),
-    "DCGM_FI_DEV_GPU_UTIL": ("gauge", "GPU utilization (in %).", lambda gpu: gpu["utilization"]),
-    "DCGM_FI_DEV_FB_USED": ("gauge", "Framebuffer memory used (in MiB).", lambda gpu: gpu["memory_used_mib"]),
-    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": (
-        "counter",
-        "Number of remapped rows for uncorrectable errors",
-        lambda gpu: gpu["remapped_rows"]["uncorrectable"],
-    ),
-    "DCGM_FI_DEV_XID_ERRORS": (
-        "gauge",
-        "Value of the last XID error encountered.",
-        lambda gpu: gpu["last_xid"],
-    ),
+# Fields of DCGM: what a healthy or faulty GPU has there. Those that nothing here tells are 0.
+VALUES = {
+    "DCGM_FI_DEV_SM_CLOCK": lambda gpu: gpu["clocks"]["sm"],
+    "DCGM_FI_DEV_MEM_CLOCK": lambda gpu: gpu["clocks"]["memory"],
+    "DCGM_FI_DEV_GPU_TEMP": lambda gpu: gpu["temperature"],
+    "DCGM_FI_DEV_MEMORY_TEMP": lambda gpu: gpu["memory_temperature"],
+    "DCGM_FI_DEV_POWER_USAGE": lambda gpu: gpu["power"]["draw"],
+    "DCGM_FI_DEV_GPU_UTIL": lambda gpu: gpu["utilization"],
+    "DCGM_FI_DEV_FB_USED": lambda gpu: gpu["memory_used_mib"],
+    "DCGM_FI_DEV_FB_FREE": lambda gpu: gpu["memory_mib"] - gpu["memory_used_mib"],
+    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": lambda gpu: gpu["pcie"]["replays"],
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": lambda gpu: gpu["remapped_rows"]["uncorrectable"],
+    "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": lambda gpu: gpu["remapped_rows"]["correctable"],
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": lambda gpu: int(gpu["remapped_rows"]["failure"]),
+    "DCGM_FI_DEV_RETIRED_SBE": lambda gpu: gpu["retired_pages"]["single_bit"],
+    "DCGM_FI_DEV_RETIRED_DBE": lambda gpu: gpu["retired_pages"]["double_bit"],
+    "DCGM_FI_DEV_XID_ERRORS": lambda gpu: gpu["last_xid"],
 }
 
 
+def read_counters(path):
+    """(field, type, help) of the exporter's counters file; raises ValueError as the exporter ends."""
+    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        parts = [part.strip() for part in line.split(",", 2)]
+        if not line.strip() or line.startswith("#"):
+            continue
+        if len(parts) != 3 or not parts[0].startswith("DCGM_FI_") or parts[1] not in TYPES:
+            raise ValueError(f"{path}:{number}: malformed record: {line}")
+        yield parts
+
+
+TYPES = ("gauge", "counter", "histogram", "summary", "label")
+
+
 class Exporter(http.server.BaseHTTPRequestHandler):
+    counters = ()
+
     def do_GET(self):
         state = hardware.load()
         lines = []
-        for name, (kind, text, value) in METRICS.items():
+        for name, kind, text in self.counters:
+            if kind == "label":
+                continue
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
             for index, gpu in enumerate(hardware.gpus(state)):
                 labels = f'gpu="{index}",UUID="{gpu["uuid"]}",device="nvidia{gpu["minor"]}"'
                 labels += f',modelName="{gpu["name"]}",Hostname="{Path("/etc/hostname").read_text().strip()}"'
-                lines.append(f"{name}{{{labels}}} {value(gpu)}")
+                lines.append(f"{name}{{{labels}}} {VALUES.get(name, lambda _: 0)(gpu)}")
         body = ("\n".join(lines) + "\n").encode()
         self.send_response(200 if self.path == "/metrics" else 404)
         self.send_header("Content-Type", "text/plain; version=0.0.4")
@@ -114,13 +134,25 @@ class Exporter(http.server.BaseHTTPRequestHandler):
 
 
 def exporter(_version):
-    address = "0.0.0.0"
-    port = 9400
-    for word in sys.argv[3:]:
-        if word.rpartition(":")[2].isdigit():
-            host, _, number = word.rpartition("=")[2].rpartition(":")
-            address, port = host or "0.0.0.0", int(number)
-    http.server.ThreadingHTTPServer((address, port), Exporter).serve_forever()
+    """Serves the fields of its counters file; with `-r` it needs a host engine."""
+    options = argparse.ArgumentParser("dcgm-exporter")
+    options.add_argument("-f", "--collectors", default="/etc/dcgm-exporter/default-counters.csv")
+    options.add_argument("-a", "--address", default=":9400")
+    options.add_argument("-r", "--remote-hostengine-info")
+    options.add_argument("-c", "--collect-interval", type=int, default=30000)
+    given = options.parse_args(sys.argv[3:])
+    try:
+        Exporter.counters = tuple(read_counters(given.collectors))
+    except (OSError, ValueError) as error:
+        print(f'level=fatal msg="{error}"', flush=True)
+        return 1
+    if given.remote_hostengine_info and not hardware.setting("dcgm"):
+        print(
+            'level=fatal msg="error connecting to nv-hostengine: Host engine connection invalid"', flush=True
+        )
+        return 1
+    host, _, port = given.address.rpartition(":")
+    http.server.ThreadingHTTPServer((host or "0.0.0.0", int(port)), Exporter).serve_forever()
     return 0
 
 

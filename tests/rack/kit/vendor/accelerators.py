@@ -76,7 +76,8 @@ def _dcgm() -> Iterator[Package]:
             services={"nvidia-dcgm.service": HOST_ENGINE},
             enabled=False,
         )
-        for name in ("cuda12", "cuda13", "cuda-all", "proprietary", "dev"):
+        parts = ("cuda12", "cuda13", "cuda-all", "proprietary", "dev")
+        for name in (*parts, "proprietary-cuda12", "proprietary-cuda13"):
             yield Package(f"datacenter-gpu-manager-4-{name}", version, f"{core} (= {version})")
         yield Package("datacenter-gpu-manager-4", version, f"{core} (= {version})")
     for version in EXPORTER:

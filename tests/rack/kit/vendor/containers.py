@@ -30,6 +30,30 @@ case "$1 $2" in
 esac
 exit 0
 """
+# From 1.18 on the toolkit keeps the CDI specification current itself.
+CDI_SERVICE = """\
+[Unit]
+Description=Refresh NVIDIA CDI specification file
+After=multi-user.target
+
+[Service]
+Type=oneshot
+ExecStartPre=/bin/mkdir -p /var/run/cdi
+ExecStart=/usr/bin/nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml
+
+[Install]
+WantedBy=multi-user.target
+"""
+CDI_PATH = """\
+[Unit]
+Description=Trigger CDI refresh on NVIDIA driver install / uninstall
+
+[Path]
+PathChanged=/usr/bin/nvidia-ctk
+
+[Install]
+WantedBy=multi-user.target
+"""
 CLI = """\
 #!/bin/sh
 case "$*" in
@@ -62,6 +86,7 @@ def packages() -> Iterator[Package]:
             version,
             files={"etc/nvidia-container-runtime/config.toml": "[nvidia-container-cli]\n"},
             tools={"usr/bin/nvidia-ctk": CTK.format(version=short)},
+            services={"nvidia-cdi-refresh.service": CDI_SERVICE, "nvidia-cdi-refresh.path": CDI_PATH},
         )
         depends = f"nvidia-container-toolkit-base {same}, libnvidia-container-tools {same}"
         yield Package("nvidia-container-toolkit", version, depends)

@@ -136,6 +136,7 @@ def _fabric(version: str) -> Iterator[Package]:
         f"nvidia-imex-{branch}",
         "libnvidia-nscq",
         f"libnvidia-nscq-{branch}",
+        "libnvsdm",
         "nvlsm",
     ):
         yield Package(name, full)

@@ -1,0 +1,152 @@
+#!/usr/bin/python
+"""Ansible module: container runtimes of the host use the CDI specification of its GPUs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+---
+module: container_toolkit_runtimes
+short_description: Switches CDI on in Docker and containerd
+description:
+  - Where a runtime is installed and has CDI off, C(nvidia-ctk runtime configure) switches it on and keeps
+    the rest of the configuration. A runtime that was started before that was written is restarted.
+options:
+  runtimes:
+    description: Runtimes that are looked at.
+    type: list
+    elements: str
+    required: true
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Let Docker use CDI
+  container_toolkit_runtimes:
+    runtimes: [docker]
+"""
+
+RETURN = r"""
+installed:
+  description: Which of them the host has.
+  type: list
+  returned: always
+actions:
+  description: What was done to each, or would be.
+  type: dict
+  returned: always
+"""
+
+PROGRAMS = {"docker": "dockerd", "containerd": "containerd"}
+CONFIGURATIONS = {
+    "docker": ["etc/docker/daemon.json"],
+    "containerd": ["etc/containerd/config.toml", "etc/containerd/conf.d/99-nvidia.toml"],
+}
+
+
+class RuntimeRefusalError(Exception):
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+class Host:
+    """The host as this module sees and changes it."""
+
+    def __init__(self, root="/"):
+        self.root = Path(root)
+
+    def run(self, *command):
+        """Runs a program; its exit code and output."""
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        return done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr
+
+    def has(self, program):
+        """Whether a program is installed."""
+        return shutil.which(program) is not None
+
+    def uses_cdi(self, runtime):
+        """Whether the runtime's configuration has CDI on."""
+        if runtime == "containerd":
+            # Defaults included: containerd 2 has it on.
+            code, text = self.run("containerd", "config", "dump")
+            return code == 0 and re.search(r"enable_cdi\s*=\s*true", text) is not None
+        path = self.root / CONFIGURATIONS["docker"][0]
+        try:
+            return bool(json.loads(path.read_text()).get("features", {}).get("cdi"))
+        except FileNotFoundError:
+            return False
+        except (ValueError, AttributeError) as error:
+            raise RuntimeRefusalError(
+                f"{path} is no JSON object ({error}). Docker does not start with it either: correct it."
+            ) from None
+
+    def written(self, runtime):
+        """When the configuration was last written, in seconds; 0 without one."""
+        paths = [self.root / name for name in CONFIGURATIONS[runtime]]
+        return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
+
+    def started(self, runtime):
+        """When the service was started, in seconds; None while it does not run."""
+        words = ("--property", "ActiveState,ActiveEnterTimestamp", "--timestamp=unix")
+        code, text = self.run("systemctl", "show", *words, f"{runtime}.service")
+        fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        if code or fields.get("ActiveState") != "active":
+            return None
+        return float(fields["ActiveEnterTimestamp"].lstrip("@") or 0)
+
+
+def bring(host, runtime, check):
+    """Switches CDI on; what was done."""
+    actions = []
+    if not host.uses_cdi(runtime):
+        actions.append("configure")
+        if not check:
+            code, said = host.run(
+                "nvidia-ctk", "runtime", "configure", f"--runtime={runtime}", "--cdi.enabled"
+            )
+            if code or not host.uses_cdi(runtime):
+                raise RuntimeRefusalError(
+                    f"nvidia-ctk did not switch CDI on in {runtime}: {said.strip()[-300:]}. See "
+                    f"/{CONFIGURATIONS[runtime][0]} on the host."
+                )
+    started = host.started(runtime)
+    # A whole second: that is what systemd tells.
+    if started is not None and (actions or int(host.written(runtime)) > started):
+        actions.append("restart")
+        if not check:
+            code, said = host.run("systemctl", "restart", f"{runtime}.service")
+            if code:
+                raise RuntimeRefusalError(f"{runtime} did not restart: {said.strip()[-300:]}.")
+    return actions
+
+
+def main():
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={"runtimes": {"type": "list", "elements": "str", "required": True}},
+        supports_check_mode=True,
+    )
+    host = Host()
+    installed = [name for name in module.params["runtimes"] if host.has(PROGRAMS[name])]
+    try:
+        actions = {name: bring(host, name, module.check_mode) for name in installed}
+    except (RuntimeRefusalError, OSError, subprocess.SubprocessError) as error:
+        module.fail_json(msg=str(error))
+    lines = [f"{name}: {', '.join(done)}\n" for name, done in actions.items() if done]
+    module.exit_json(
+        changed=bool(lines),
+        installed=installed,
+        actions=actions,
+        diff={"before": "", "after": "".join(lines)},
+    )
+
+
+if __name__ == "__main__":
+    main()

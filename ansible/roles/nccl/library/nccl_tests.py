@@ -1,0 +1,163 @@
+#!/usr/bin/python
+"""Ansible module: NVIDIA's nccl-tests, built from their source on the host."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import urllib.request
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+---
+module: nccl_tests
+short_description: Builds nccl-tests
+description:
+  - Builds the tests from their source archive into C(/opt/nccl-tests/<version>), to which
+    C(/opt/nccl-tests/current) leads.
+  - Built again when the archive or the NCCL that they were built against is another one. A build that was
+    cut short leaves nothing.
+options:
+  version:
+    description: Version of nccl-tests.
+    type: str
+    required: true
+  archive:
+    description: Source archive (tar.gz), a path on the host or an http(s) address.
+    type: str
+    required: true
+  sha256:
+    description: SHA-256 of the archive.
+    type: str
+    required: true
+  cuda_home:
+    description: CUDA toolkit on the host.
+    type: path
+    required: true
+  nccl:
+    description: Version of NCCL that they are built against.
+    type: str
+    required: true
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Build nccl-tests
+  nccl_tests:
+    version: 2.18.3
+    archive: https://packages.example.com/nccl-tests-2.18.3.tar.gz
+    sha256: "{{ nccl_tests_sha256 }}"
+    cuda_home: /usr/local/cuda
+    nccl: 2.31.2
+"""
+
+RETURN = r"""
+programs:
+  description: The tests that are there.
+  type: list
+  returned: success
+"""
+
+TARGET = Path("/opt/nccl-tests")
+STAMP = ".built"
+
+
+class BuildError(Exception):
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+def built(target, version, stamp):
+    """Whether these very tests are there and are the current ones."""
+    try:
+        same = (target / version / STAMP).read_text() == stamp
+        return same and (target / "current").readlink() == Path(version)
+    except OSError:
+        return False
+
+
+def fetch(archive, sha256, into):
+    """The archive as a file whose SHA-256 is right."""
+    path = into / "source.tar.gz"
+    if archive.startswith(("http://", "https://")):
+        with urllib.request.urlopen(archive, timeout=60) as answer, path.open("wb") as file:  # noqa: S310
+            shutil.copyfileobj(answer, file)
+    else:
+        shutil.copyfile(archive, path)
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != sha256:
+        raise BuildError(
+            f"The archive {archive} has the SHA-256 {found} and should have {sha256}. Do not use it before "
+            "you know why: correct nccl_tests_archive or nccl_tests_sha256."
+        )
+    return path
+
+
+def make(target, version, archive, sha256, cuda_home, stamp):
+    """Builds the tests beside their place and moves them there."""
+    for program in ("make", "g++"):
+        if shutil.which(program) is None:
+            raise BuildError(
+                f"nccl-tests are built with {program}, which the host does not have: install it."
+            )
+    if not os.access(f"{cuda_home}/bin/nvcc", os.X_OK):
+        raise BuildError(
+            f"There is no {cuda_home}/bin/nvcc: nccl-tests are built with a CUDA toolkit. Install "
+            "cuda-toolkit or set nccl_tests_cuda_home."
+        )
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as name:
+        folder = Path(name)
+        with tarfile.open(fetch(archive, sha256, folder)) as tar:
+            tar.extractall(folder / "source", filter="data")
+        (source,) = [path for path in (folder / "source").iterdir() if path.is_dir()]
+        done = subprocess.run(
+            ["make", f"-j{os.cpu_count()}", "MPI=0", f"CUDA_HOME={cuda_home}"],
+            cwd=source,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise BuildError(
+                f"nccl-tests {version} do not build: {(done.stdout + done.stderr).strip()[-500:]}"
+            )
+        place = source / "build"
+        (place / STAMP).write_text(stamp)
+        shutil.rmtree(target / version, ignore_errors=True)
+        place.replace(target / version)
+        link = folder / "current"
+        link.symlink_to(version)
+        link.replace(target / "current")
+
+
+def main():
+    """Entry point of the module."""
+    names = ("version", "archive", "sha256", "nccl")
+    module = AnsibleModule(
+        argument_spec={
+            **{name: {"type": "str", "required": True} for name in names},
+            "cuda_home": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    stamp = f"{given['sha256']} nccl {given['nccl']}\n"
+    changed = not built(TARGET, given["version"], stamp)
+    try:
+        if changed and not module.check_mode:
+            make(TARGET, given["version"], given["archive"], given["sha256"], given["cuda_home"], stamp)
+    except (BuildError, OSError, ValueError, tarfile.TarError) as error:
+        module.fail_json(msg=str(error))
+    programs = sorted(path.name for path in (TARGET / "current").glob("*_perf"))
+    module.exit_json(changed=changed, programs=programs)
+
+
+if __name__ == "__main__":
+    main()
