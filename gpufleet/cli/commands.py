@@ -24,6 +24,7 @@ _MODULES = {
     "outputs": "run",
     "inventory": "inventory",
     "configure": "configure",
+    "verify": "verify",
     "hostkeys": "hostkeys",
     "secrets": "secrets",
     "state": "state",

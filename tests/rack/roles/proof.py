@@ -75,7 +75,7 @@ def play(
     play_vars: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Played:
-    """One run of a playbook of `ansible/`, or of roles with the facts that base.yml gathers.
+    """One run of a playbook of `ansible/`, or of roles with the facts that facts.yml gathers.
 
     Roles are names, or entries as in a play's `roles`. `hosts` is a pattern: the hosts of the play for
     roles, the limit for a playbook. With `tasks_from` the roles' other task file runs, as `verify`.
@@ -126,7 +126,7 @@ def prove(
 def _plays(
     what: Sequence[str | Mapping[str, Any]], hosts: str, play_vars: dict[str, Any], tasks_from: str
 ) -> list[dict[str, Any]]:
-    facts = yaml.safe_load((ANSIBLE / "playbooks" / "base.yml").read_text())[0]
+    facts = yaml.safe_load((ANSIBLE / "playbooks" / "facts.yml").read_text())[0]
     roles = [{"role": item} if isinstance(item, str) else dict(item) for item in what]
     of_roles: dict[str, Any] = {
         "name": "Roles under test",

@@ -19,7 +19,18 @@ from .conftest import FakeEngine, Gpufleet
 
 VERBS = [
     *("init", "validate", "plan", "schema", "check", "preview", "up", "refresh", "destroy", "outputs"),
-    *("inventory", "configure", "hostkeys", "secrets", "state", "rules", "comment", "catalog", "sandbox"),
+    *(
+        "inventory",
+        "configure",
+        "verify",
+        "hostkeys",
+        "secrets",
+        "state",
+        "rules",
+        "comment",
+        "catalog",
+        "sandbox",
+    ),
     "rack",
 ]
 

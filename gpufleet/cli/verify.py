@@ -1,0 +1,103 @@
+"""`gpufleet verify`: are the hosts of the racks what the fleet file says?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import typer
+
+from gpufleet.cli.configure import Environment, Forks, Json, Limit, Site, SshConfig, TransportOption
+from gpufleet.cli.console import emit_json, out, print_findings
+from gpufleet.errors import CloudError, ExitCode, InputError
+
+Output = Annotated[Path | None, typer.Option("--output", help="Write the JSON object to a file as well.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to `app`."""
+    app.command()(verify)
+
+
+def verify(
+    environment: Environment,
+    site: Site = "",
+    limit: Limit = "",
+    transport: TransportOption = "auto",
+    ssh_config: SshConfig = None,
+    forks: Forks = None,
+    output: Output = None,
+    json: Json = False,
+) -> int:
+    """Measure the rack hosts with ansible/playbooks/verify.yml and judge them. Changes nothing.
+
+    Exit code 1: something is not as the fleet file says. Exit code 4: hosts were not reached, or
+    measuring itself failed on them. What is missing counts as wrong.
+    """
+    from json import dumps
+
+    from gpufleet.cli.configure_progress import HostProgress
+    from gpufleet.cli.configure_setup import Setup
+    from gpufleet.files import write_atomically
+    from gpufleet.onprem.configure.targets import (
+        known_hosts_files,
+        refuse_unknown,
+        select_hosts,
+        ssh_connections,
+    )
+    from gpufleet.onprem.configure.transport import Transport
+    from gpufleet.onprem.inventory_text import render
+    from gpufleet.onprem.verify.run import VerifyRequest
+    from gpufleet.onprem.verify.run import verify as run_verify
+    from gpufleet.onprem.verify.table import verify_table
+
+    if transport not in get_args(Transport):
+        raise InputError(
+            f"transport {transport!r} is none of {', '.join(get_args(Transport))}",
+            remedy="leave --transport out",
+        )
+    ssh_config = None if ssh_config is None else ssh_config.resolve()
+    setup = Setup(environment, site, limit, (), ssh_config)
+    if not json:
+        print_findings(setup.findings)
+    # A file of its own: a configure at work reads another.
+    inventory = setup.folder.path / "verify-inventory.yaml"
+    write_atomically(inventory, render(setup.inventory), mode=0o600)
+    hosts = select_hosts(setup.plan, inventory, site=site, limit=limit)
+    known_hosts = known_hosts_files(setup.fleet_folder, ssh_config)
+    refuse_unknown(hosts, ssh_connections(setup.inventory), known_hosts, environment)
+    request = VerifyRequest(
+        plan=setup.plan,
+        catalog=setup.validated.catalog,
+        project=setup.workspace.root / "ansible",
+        inventory=inventory,
+        groups=setup.inventory,
+        hosts=hosts,
+        facts=setup.folder.path / "facts",
+        known_hosts=known_hosts,
+        ssh_config=ssh_config,
+        transport=cast(Transport, transport),
+        forks=forks,
+    )
+    with HostProgress(out, len(hosts), quiet=json) as progress:
+        try:
+            result = run_verify(request, progress.on_task)
+        except KeyboardInterrupt:
+            raise CloudError(
+                "interrupted; nothing was changed", remedy=f"`gpufleet verify {environment}` measures anew"
+            ) from None
+    if output is not None:
+        write_atomically(output, dumps(result.to_json(), indent=2) + "\n")
+    if json:
+        emit_json(result.to_json())
+    else:
+        out.print(verify_table(result.results))
+        passed = len(result.results) - len(result.failures) - len(result.warnings)
+        out.print(
+            f"{len(hosts)} hosts, {passed} checks passed, {len(result.failures)} failed, "
+            f"{len(result.warnings)} warnings, {result.duration_s:.0f} s",
+            markup=False,
+        )
+    if result.lost:
+        return int(ExitCode.CLOUD_FAILURE)
+    return int(ExitCode.REFUSED if result.failures else ExitCode.DONE)

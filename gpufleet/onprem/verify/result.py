@@ -1,0 +1,26 @@
+"""What verification says: one check of one role on one host."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Status = Literal["pass", "warn", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`measured` and `expected` are short texts with units; `message` and `remedy` are empty for a pass."""
+
+    host: str
+    role: str
+    check: str
+    status: Status
+    measured: str
+    expected: str = ""
+    message: str = ""
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
