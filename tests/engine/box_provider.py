@@ -120,15 +120,23 @@ class Box(Provider):
         if request.preview:
             return UpdateResponse(outputs)
         started = time.time()
-        await fault("update", request.name)
-        save(request.resource_id, request.urn, request.type, request.news)
+
+        def made() -> None:
+            save(request.resource_id, request.urn, request.type, request.news)
+
+        await fault("update", request.name, made)
+        made()
         record("update", request.name, started, timeout=request.timeout)
         return UpdateResponse(outputs)
 
     async def delete(self, request: DeleteRequest) -> None:
         started = time.time()
-        await fault("delete", request.name)
-        file_of(request.resource_id).unlink(missing_ok=True)
+
+        def made() -> None:
+            file_of(request.resource_id).unlink(missing_ok=True)
+
+        await fault("delete", request.name, made)
+        made()
         record("delete", request.name, started, id=request.resource_id, region=self.region)
 
     async def read(self, request: ReadRequest) -> ReadResponse:
@@ -146,6 +154,12 @@ class Box(Provider):
         await fault("invoke", request.tok)
         if request.tok == "box:index:fail":
             raise ValueError("the function does not feel like it")
+        if request.tok == "box:index:find":
+            # A cloud's search: the ids of what carries the tag `urn`.
+            things = (json.loads(file.read_text()) for file in CLOUD.glob("things/*.json"))
+            urn = _plain(request.args["urn"])
+            found = [PropertyValue(thing["id"]) for thing in things if thing["urn"] == urn]
+            return InvokeResponse({"ids": PropertyValue(found)})
         return InvokeResponse({**request.args, "region": PropertyValue(self.region)})
 
 

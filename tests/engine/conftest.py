@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import pytest
 
 from gpufleet.engine.api import DiagnosticEvent, Engine, Event, ResourceEvent, RunResult, StackRequest
 from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.recovery.search import Answer, Ask, Candidates, Finder
+from gpufleet.engine.embedded.resource import ResourceState
 
 HERE = Path(__file__).parent
 PROVIDER = (sys.executable, str(HERE / "box_provider.py"))
@@ -23,12 +25,28 @@ PREAMBLE = (
 )
 
 
+class BoxFinder:
+    """Boxes carry their URN as a tag, by which the box cloud finds them."""
+
+    def settle_s(self, env: Mapping[str, str]) -> float:
+        return 0.0
+
+    def find(self, wanted: ResourceState, ask: Ask) -> Answer:
+        return Candidates(tuple(ask("box:index:find", {"urn": wanted.urn})["ids"]))
+
+    def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
+        return True
+
+
+FINDERS: dict[str, Finder] = {"box": BoxFinder()}
+
+
 class Lab:
     """One project in a folder of its own. `run` runs a verb and keeps its events."""
 
     def __init__(self, folder: Path, engine: Engine | None = None, stack: str = "dev") -> None:
         self.folder = folder
-        self.engine: Engine = engine or EmbeddedEngine()
+        self.engine: Engine = engine or EmbeddedEngine(FINDERS)
         self.cloud = folder / "cloud"
         self.events: list[Event] = []
         program = folder / "program"

@@ -246,14 +246,34 @@ def test_a_journal_line_that_was_never_finished_does_not_count(lab: Lab) -> None
     assert not journal.exists()
 
 
-def test_a_journal_of_another_checkpoint_is_not_folded_in(lab: Lab) -> None:
-    lab.up('Box("a")\n')
+def foreign_journal(lab: Lab, digest: str) -> Path:
+    """A journal beside the state that continues another checkpoint and would drop everything."""
     journal = lab.request.state_file.with_name("dev.json.journal")
-    journal.write_text(
-        json.dumps({"kind": "base", "digest": "of-another"}) + "\n"
-        + json.dumps({"kind": "step", "drop": [0, 1, 2]}) + "\n"
-    )  # fmt: skip
-    assert lab.up().changes == Changes(same=2)
+    base, drop = {"kind": "base", "digest": digest}, {"kind": "step", "drop": [0, 1, 2]}
+    journal.write_text(f"{json.dumps(base)}\n{json.dumps(drop)}\n")
+    return journal
+
+
+def test_a_journal_that_was_folded_before_the_run_died_is_not_folded_again(lab: Lab) -> None:
+    from gpufleet.engine.embedded.checkpoint import backup_of, load
+
+    lab.up('Box("a")\n')
+    lab.up('Box("a")\nBox("b")\n')
+    foreign_journal(lab, load(backup_of(lab.request.state_file))[1])
+    assert lab.up().changes == Changes(same=3)
+
+
+def test_a_journal_of_another_checkpoint_is_refused_and_kept(lab: Lab) -> None:
+    lab.up('Box("a")\n')
+    before = lab.request.state_file.read_text()
+    journal = foreign_journal(lab, "of-another")
+    said = journal.read_text()
+    for verb in ("preview", "up", "refresh", "destroy"):
+        with pytest.raises(StateError, match="continues another checkpoint") as refused:
+            lab.run(verb)
+        assert "gpufleet state repair" in refused.value.remedy
+    assert journal.read_text() == said
+    assert lab.request.state_file.read_text() == before
 
 
 def test_a_full_disk_stops_the_run_and_the_recorded_steps_are_kept(

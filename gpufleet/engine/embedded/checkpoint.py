@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import os
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from gpufleet import __version__
+from gpufleet.engine.embedded.files import (
+    backup_of,
+    backups_of,
+    replace_durably,
+    state_error,
+    write_durably,
+)
+from gpufleet.engine.embedded.integrity import Resource, in_order
 from gpufleet.engine.embedded.resource import timestamp
-from gpufleet.engine.embedded.urns import split_reference
 from gpufleet.engine.errors import StateError
 
-Resource = dict[str, Any]
+__all__ = ["backup_of", "deployment_json", "empty_deployment", "in_order", "load", "parse", "salt_of", "save"]
 
 
 def empty_deployment() -> dict[str, Any]:
@@ -33,51 +39,67 @@ def load(path: Path) -> tuple[dict[str, Any], str]:
     except FileNotFoundError:
         return empty_deployment(), ""
     except OSError as error:
-        raise StateError(f"{path}: the state cannot be read: {error.strerror}") from error
+        raise state_error(path, "the state cannot be read", error) from error
+    try:
+        deployment = parse(content)
+    except ValueError as error:
+        whole = next((backup for backup in backups_of(path) if _is_whole(backup)), None)
+        raise StateError(
+            f"{path}: this is not a complete checkpoint: {error}",
+            remedy=(f"{whole} is whole: " if whole else "no whole backup of it is left: ")
+            + "`gpufleet state repair` says what each copy holds and puts one back. Nothing was changed",
+        ) from error
+    return deployment, digest_of(content)
+
+
+def parse(content: bytes) -> dict[str, Any]:
+    """The deployment in a checkpoint; a ValueError says what is wrong with one that is none."""
     try:
         data = json.loads(content)
         if data["version"] != 3:
             raise ValueError(f"it has version {data['version']}, this engine reads version 3")
-        deployment = data["deployment"]
+        deployment: dict[str, Any] = data["deployment"]
         deployment["resources"] = deployment.get("resources") or []
         for resource in deployment["resources"]:
             _ = resource["urn"], resource["type"], resource["custom"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        backup = backup_of(path)
-        hint = f"the state before the last run is in {backup}; " if backup.exists() else ""
-        raise StateError(
-            f"{path}: this is not a complete checkpoint: {error}",
-            remedy=f"{hint}copy a good one over {path}. Nothing was changed",
-        ) from error
-    return deployment, hashlib.sha256(content).hexdigest()
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{type(error).__name__} {error}") from error
+    return deployment
 
 
-def save(path: Path, resources: Sequence[Resource], pending: Sequence[Resource], salt: str) -> None:
-    """Write the checkpoint: a temporary file, fsync, rename; the one before stays as `<state>.bak`."""
+def _is_whole(path: Path) -> bool:
+    try:
+        parse(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def digest_of(content: bytes) -> str:
+    """What a journal names the checkpoint by that it continues."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def save(path: Path, resources: Sequence[Resource], pending: Sequence[Resource], salt: str) -> str:
+    """Write the checkpoint (a temporary file, fsync, rename) and return its digest.
+
+    The last ones stay beside it as `<state>.bak`, `<state>.bak.2` and so on.
+    """
     content = json.dumps(
         {"version": 3, "deployment": deployment_json(resources, pending, salt)},
         indent=1,
         ensure_ascii=False,
     ).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        if path.exists():
-            backup = backup_of(path)
-            backup.unlink(missing_ok=True)
-            os.link(path, backup)
-        temporary.replace(path)
-        sync_folder(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(temporary, content)
+        replace_durably(temporary, path)
     except OSError as error:
-        raise StateError(
-            f"{path}: the state cannot be written: {error.strerror}",
-            remedy="make room or correct the permissions and run again: the journal beside it has every step",
-        ) from error
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise state_error(path, "the state cannot be written", error) from error
+    return digest_of(content)
 
 
 def deployment_json(resources: Sequence[Resource], pending: Sequence[Resource], salt: str) -> dict[str, Any]:
@@ -109,63 +131,3 @@ def salt_of(deployment: dict[str, Any]) -> str:
             remedy="the embedded engine knows the passphrase provider only; use --engine pulumi",
         )
     return str((providers.get("state") or {}).get("salt", ""))
-
-
-def backup_of(path: Path) -> Path:
-    """Where the checkpoint before the last run is kept."""
-    return path.with_name(path.name + ".bak")
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def in_order(resources: Sequence[Resource]) -> list[Resource]:
-    """The resources with everything they need before them, otherwise in the order given.
-
-    Pulumi refuses a checkpoint in which a resource stands before its parent, provider or dependency.
-    Resources that wait to be deleted share their URN with their replacement: of two with one URN a
-    resource waits for the one that stands before it, else for the first.
-    """
-    places: dict[str, list[int]] = {}
-    for index, resource in enumerate(resources):
-        places.setdefault(resource["urn"], []).append(index)
-    waits = [0] * len(resources)
-    waiting: list[list[int]] = [[] for _ in resources]
-    for index, resource in enumerate(resources):
-        for urn in _needs(resource):
-            standing = places.get(urn, ())
-            before = [place for place in standing if place < index] or [p for p in standing if p != index][:1]
-            for place in before:
-                waits[index] += 1
-                waiting[place].append(index)
-    if all(place < index for place, followers in enumerate(waiting) for index in followers):
-        return list(resources)
-    ready = deque(index for index, count in enumerate(waits) if count == 0)
-    ordered: list[Resource] = []
-    while ready:
-        index = ready.popleft()
-        ordered.append(resources[index])
-        for follower in waiting[index]:
-            waits[follower] -= 1
-            if waits[follower] == 0:
-                ready.append(follower)
-    if len(ordered) != len(resources):
-        raise StateError("the resources in the state depend on each other in a circle")
-    return ordered
-
-
-def _needs(resource: Resource) -> set[str]:
-    urns = set(resource.get("dependencies") or ())
-    for listed in (resource.get("propertyDependencies") or {}).values():
-        urns.update(listed or ())
-    urns.update((resource.get("parent", ""), resource.get("deletedWith", "")))
-    if resource.get("provider"):
-        urns.add(split_reference(resource["provider"])[0])
-    urns -= {"", resource["urn"]}
-    return urns

@@ -39,7 +39,8 @@ class Deployment:
     """The shared memory of all registrations of a run. Safe to use from several threads.
 
     `replaced` holds the URNs that this run replaces, `deleted` those whose old resource was
-    deleted ahead because something it depends on is replaced by deleting it first, with the reason.
+    deleted ahead because something it depends on is replaced by deleting it first, with the reason,
+    `blocked` those that an earlier run may or may not have created, with what is not known.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -52,6 +53,7 @@ class Deployment:
         self.removal = Removal(context, self.operations_of)
         self.replaced: set[str] = set()
         self.deleted: dict[str, Diff] = {}
+        self.blocked: dict[str, str] = {}
         self.refusal: Exception | None = None
         self.on_refusal: Callable[[], None] = lambda: None
         self.deletion_lock = threading.Lock()

@@ -8,14 +8,17 @@ from typing import Any, Literal
 
 from gpufleet.engine.api import OnEvent, Op, RunResult, StackRequest, Verb
 from gpufleet.engine.embedded.checkpoint import deployment_json
+from gpufleet.engine.embedded.folded import load_folded
 from gpufleet.engine.embedded.policy_project import load_packs
 from gpufleet.engine.embedded.program import run_program
+from gpufleet.engine.embedded.recovery import FINDERS
+from gpufleet.engine.embedded.recovery.search import Finder
 from gpufleet.engine.embedded.refresh import refresh_all
 from gpufleet.engine.embedded.removal import Condemned
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.resource import from_json
 from gpufleet.engine.embedded.run import Run
-from gpufleet.engine.embedded.store import StateStore, load_folded
+from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE, matches
 from gpufleet.engine.embedded.values import present
 from gpufleet.engine.previewed import up_after_preview
@@ -26,6 +29,10 @@ class EmbeddedEngine:
     """An `Engine` that runs the program, the providers and the state itself."""
 
     name: Literal["embedded", "pulumi"] = "embedded"
+
+    def __init__(self, finders: Mapping[str, Finder] = FINDERS) -> None:
+        """`finders` look for resources of interrupted creations, by package."""
+        self._finders = finders
 
     def preview(self, request: StackRequest, on_event: OnEvent) -> RunResult:
         """Say what `up` would do; takes no lock and writes nothing."""
@@ -39,7 +46,7 @@ class EmbeddedEngine:
         return self._run("up", request, on_event, self._program_run)
 
     def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """Bring the state to what the cloud is; pending operations of a dead run are forgotten."""
+        """Bring the state to what the cloud is."""
         return self._run("refresh", request, on_event, _refresh)
 
     def destroy(self, request: StackRequest, on_event: OnEvent) -> RunResult:
@@ -48,8 +55,7 @@ class EmbeddedEngine:
 
     def outputs(self, request: StackRequest) -> Mapping[str, Any]:
         """The stack's outputs as the state has them; secrets need the passphrase only when shown."""
-        folded, _, _ = load_folded(request.state_file)
-        for data in folded.resources:
+        for data in load_folded(request.state_file).folded.resources:
             if data["type"] == ROOT_STACK_TYPE:
                 if not request.show_secrets:
                     return dict(present(from_json(data, _Masked()).outputs))
@@ -61,9 +67,10 @@ class EmbeddedEngine:
 
     def export(self, request: StackRequest) -> dict[str, Any] | None:
         """The state as `pulumi stack export` prints it; None when there was never a run."""
-        folded, digest, interrupted = load_folded(request.state_file)
-        if not digest and not interrupted:
+        state = load_folded(request.state_file)
+        if not state.exists:
             return None
+        folded = state.folded
         return {"version": 3, "deployment": deployment_json(folded.resources, folded.pending, folded.salt)}
 
     # -- one run
@@ -83,7 +90,7 @@ class EmbeddedEngine:
         with StateStore(request.state_file, verb, dry_run=dry_run, env=request.env) as store:
             run = Run(verb, request, reporter, store, packs)
             with run:
-                run.report_pending()
+                run.recover(self._finders)
                 action(run)
         if store.manager.notice:
             reporter.say("warning", store.manager.notice)
@@ -131,8 +138,7 @@ class EmbeddedEngine:
 
 
 def _refresh(run: Run) -> None:
-    run.ok = refresh_all(run.deployment)
-    run.context.store.forget_pending = run.ok
+    run.ok = refresh_all(run.deployment) and not run.deployment.blocked
     run.outputs = _stack_outputs(run)
 
 
@@ -147,7 +153,7 @@ def _destroy(run: Run) -> None:
         if state.pending_replacement and _is_destroyed(run, state.urn):
             run.context.store.drop_old(state)
     _require_dependents(run, condemned)
-    run.ok = deployment.removal.delete_all(condemned)
+    run.ok = deployment.removal.delete_all(condemned) and not deployment.blocked
 
 
 def _is_destroyed(run: Run, urn: str) -> bool:

@@ -19,11 +19,12 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpufleet.engine.embedded.files import state_error
 from gpufleet.engine.errors import StateError
 
 Record = dict[str, Any]
@@ -88,32 +89,50 @@ def journal_of(state_file: Path) -> Path:
     return state_file.with_name(state_file.name + ".journal")
 
 
-def read(path: Path, digest: str) -> list[Record]:
+def read(path: Path, digest: str, former: str = "") -> list[Record]:
     """The records that continue the checkpoint with this digest; none where there is no such journal.
 
-    A last line without its end was being written when the run died and never counted. Any other
-    line that is not JSON means damage: a `StateError`, and nothing is touched.
+    `former` is the digest of the checkpoint before: a journal that continues that one was folded
+    already, and the run died before it could remove it. A last line without its end was being
+    written when the run died and never counted. Any other line that is not JSON, and a journal of
+    yet another checkpoint, mean that files were damaged or moved: a `StateError`, and nothing is touched.
     """
+    records, damage = salvage(path)
+    if damage:
+        raise StateError(f"{path}:{damage}: the journal of an interrupted run is damaged", remedy=_REPAIR)
+    if not records:
+        return []
+    if records[0].get("kind") == "base" and records[0].get("digest") == digest:
+        return records[1:]
+    if records[0].get("kind") == "base" and records[0].get("digest") == former:
+        return []
+    raise StateError(
+        f"{path}: this journal of an interrupted run continues another checkpoint than the one beside it",
+        remedy=_REPAIR,
+    )
+
+
+_REPAIR = "`gpufleet state repair` says what it holds and brings it into the state. Nothing was changed"
+
+
+def salvage(path: Path) -> tuple[list[Record], int]:
+    """The records of a journal up to the first damaged line, and that line's number (0: none is)."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return []
-    records = list(_parse(path, content))
-    if not records or records[0].get("kind") != "base" or records[0].get("digest") != digest:
-        return []
-    return records[1:]
-
-
-def _parse(path: Path, content: bytes) -> Iterator[Record]:
-    lines = content.split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):
+        return [], 0
+    except OSError as error:
+        raise state_error(path, "the journal cannot be read", error) from error
+    records: list[Record] = []
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            yield json.loads(line)
-        except ValueError as error:
-            raise StateError(
-                f"{path}:{number}: the journal of an interrupted run is damaged",
-                remedy=f"copy {path} for inspection, then remove it: the checkpoint beside it is whole",
-            ) from error
+            record = json.loads(line)
+        except ValueError:
+            return records, number
+        if not isinstance(record, dict):
+            return records, number
+        records.append(record)
+    return records, 0
 
 
 class Journal:
@@ -126,9 +145,12 @@ class Journal:
     def __init__(self, path: Path, digest: str) -> None:
         self.path = path
         self.records: list[Record] = []
-        path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o600)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise state_error(path, "the journal cannot be written", error) from error
         self._condition = threading.Condition()
         self._queue: list[bytes] = []
         self._appended = 0
@@ -150,7 +172,7 @@ class Journal:
                 return
             while self._durable < mine:
                 if self._failure is not None:
-                    raise self._error(self._failure)
+                    raise state_error(self.path, "the journal cannot be written", self._failure)
                 if self._writing:
                     self._condition.wait()
                 else:
@@ -176,12 +198,6 @@ class Journal:
             else:
                 self._failure = failure
             self._condition.notify_all()
-
-    def _error(self, failure: OSError) -> StateError:
-        return StateError(
-            f"{self.path}: the journal cannot be written: {failure.strerror}",
-            remedy="make room on the disk and run again: the steps recorded so far are kept",
-        )
 
     def close(self, *, remove: bool) -> None:
         """Close the file; `remove` it once the checkpoint has everything."""

@@ -6,6 +6,7 @@ says only tells people whom they are waiting for.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
+from gpufleet.engine.embedded.files import state_error
 from gpufleet.engine.errors import StateLockedError
 
 
@@ -26,8 +28,11 @@ class StateLock:
         self._descriptor = -1
 
     def __enter__(self) -> StateLock:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise state_error(self.path, "the state cannot be locked", error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -35,11 +40,13 @@ class StateLock:
             os.close(descriptor)
             raise StateLockedError(
                 f"the state is locked by {holder}",
-                remedy="wait until that run ends; a run that died holds no lock",
+                remedy="wait until that run ends, or end it there; a run that died holds no lock",
             ) from error
         self._descriptor = descriptor
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(self._identity()).encode(), 0)
+        with contextlib.suppress(OSError):
+            # A full disk must not keep anybody from holding the lock: it only cannot be told who does.
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(self._identity()).encode(), 0)
         return self
 
     def __exit__(

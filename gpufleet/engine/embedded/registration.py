@@ -21,6 +21,7 @@ from gpufleet.engine.embedded.diffs import (
 )
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
+from gpufleet.engine.embedded.recovery.pending import what_to_do
 from gpufleet.engine.embedded.replacement import dependents_to_replace
 from gpufleet.engine.embedded.reporter import Step
 from gpufleet.engine.embedded.resource import ResourceState
@@ -112,6 +113,10 @@ class Registration:
         deployment, new, old = self._deployment, self._new, self._old
         if not deployment.is_target(new):
             return self._leave_alone()
+        if new.urn in deployment.blocked:
+            raise StepFailedError(
+                f"an earlier run may have created it: {deployment.blocked[new.urn]}; {what_to_do(new.urn)}"
+            )
         missing = new.needs() & deployment.left_out
         if missing:
             raise StepFailedError(

@@ -17,6 +17,8 @@ from gpufleet.engine.embedded.monitor import Monitor
 from gpufleet.engine.embedded.policy_packs import PolicyPacks
 from gpufleet.engine.embedded.policy_project import PackProject
 from gpufleet.engine.embedded.program import Services
+from gpufleet.engine.embedded.recovery import Recovery
+from gpufleet.engine.embedded.recovery.search import Finder
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.plugins import ProcessGroup
@@ -98,18 +100,11 @@ class Run:
         self.deployment.providers.cancel()
         self.deployment.policies.cancel()
 
-    def report_pending(self) -> None:
-        """Tell what a dead run was doing when it died."""
-        store, reporter = self.context.store, self.context.reporter
-        for operation in store.pending:
-            resource = operation["resource"]
-            reporter.say(
-                "warning",
-                f"an earlier run died while {operation['type']} {resource['urn']}"
-                + (f" (id {resource['id']})" if resource.get("id") else "")
-                + ": look whether that took place; `refresh` forgets this note",
-                resource["urn"],
-            )
+    def recover(self, finders: Mapping[str, Finder]) -> None:
+        """Settle what a dead run was doing when it died, and say so."""
+        recovery = Recovery(self.context, self.deployment.operations_of, finders)
+        recovery.run()
+        self.deployment.blocked = recovery.blocked
 
 
 @contextlib.contextmanager

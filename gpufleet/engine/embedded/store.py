@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -12,23 +12,14 @@ from typing import Any, Literal
 
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.crypter import SecretsManager
-from gpufleet.engine.embedded.journal import Folded, Journal, Record, fold, journal_of, read
+from gpufleet.engine.embedded.folded import load_folded
+from gpufleet.engine.embedded.integrity import in_order, without_gaps
+from gpufleet.engine.embedded.journal import Journal, Record, fold, journal_of
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.resource import ResourceState, from_json, to_json
 from gpufleet.engine.errors import StateError
 
 Operation = Literal["creating", "updating", "deleting", "reading", "importing"]
-
-
-def load_folded(state_file: Path) -> tuple[Folded, str, bool]:
-    """The state on disk with a dead run's journal folded in, its digest, and whether there was one."""
-    deployment, digest = checkpoint.load(state_file)
-    records = read(journal_of(state_file), digest)
-    # A journal counts resources in dependency order, whatever the order in the file.
-    resources = checkpoint.in_order(deployment["resources"])
-    folded = fold(resources, records, salt=checkpoint.salt_of(deployment))
-    folded.pending = [*(deployment.get("pending_operations") or ()), *folded.pending]
-    return folded, digest, bool(records)
 
 
 class StateStore:
@@ -39,6 +30,7 @@ class StateStore:
     `olds` is the state before the run, `news` (by URN) what the run has settled. All methods may be
     called from several threads; one that records a finished cloud operation returns once the record
     is on the disk. Leaving the context folds everything into the checkpoint, also after a failure.
+    `last_written` is when a run last wrote the state (seconds since the epoch; 0 without a state).
     """
 
     def __init__(
@@ -52,9 +44,8 @@ class StateStore:
         self._journal: Journal | None = None
         self._next = 0
         self._salt_written = ""
-        self.interrupted = False
         self.pending: list[Record] = []
-        self.forget_pending = False
+        self.last_written = 0.0
 
     def __enter__(self) -> StateStore:
         self._guard.__enter__()
@@ -66,14 +57,20 @@ class StateStore:
         return self
 
     def _open(self) -> None:
-        folded, digest, self.interrupted = load_folded(self._file)
-        self.manager = SecretsManager(self._file, folded.salt, self._env)
-        if self.interrupted and not self._dry_run:
-            checkpoint.save(self._file, folded.resources, folded.pending, folded.salt)
-            digest = checkpoint.load(self._file)[1]
-        self._base = checkpoint.in_order(folded.resources)
-        self._salt_written = folded.salt
-        self.pending = folded.pending
+        state = load_folded(self._file)
+        self.last_written = state.last_written
+        self.manager = SecretsManager(self._file, state.folded.salt, self._env)
+        digest = state.digest
+        if state.interrupted and not self._dry_run:
+            folded = state.folded
+            digest = checkpoint.save(self._file, folded.resources, folded.pending, folded.salt)
+        self._begin(state.folded.resources, state.folded.pending, digest)
+
+    def _begin(self, resources: Sequence[Record], pending: list[Record], digest: str) -> None:
+        self._base = in_order(resources)
+        self._base_pending = list(pending)
+        self._salt_written = self.manager.salt
+        self.pending = pending
         self.olds = [from_json(data, self.manager) for data in self._base]
         self._index = {id(state): index for index, state in enumerate(self.olds)}
         self.by_urn = {state.urn: state for state in self.olds if not state.delete}
@@ -81,6 +78,19 @@ class StateStore:
         self._keys: dict[str, int] = {}
         if not self._dry_run:
             self._journal = Journal(journal_of(self._file), digest)
+
+    def restart(self, states: Sequence[ResourceState], pending: list[Record]) -> None:
+        """Begin the run from this state instead, durably: what a look at the cloud has shown.
+
+        Only before the first step. A preview begins from it too, and writes nothing.
+        """
+        records = without_gaps(in_order([to_json(state, self.manager) for state in states]))
+        digest = ""
+        if self._journal is not None:
+            journal, self._journal = self._journal, None
+            digest = checkpoint.save(self._file, records, pending, self.manager.salt)
+            journal.close(remove=False)
+        self._begin(records, pending, digest)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -93,9 +103,11 @@ class StateStore:
 
     def _compact(self, journal: Journal) -> None:
         folded = fold(self._base, journal.records, salt=self._salt_written)
-        carried = [] if self.forget_pending else self.pending
+        resources = without_gaps(in_order(folded.resources))
+        pending = [*(item for item in self.pending if _is_open(item, resources)), *folded.pending]
         try:
-            checkpoint.save(self._file, folded.resources, [*carried, *folded.pending], folded.salt)
+            if resources != self._base or pending != self._base_pending or not self._file.exists():
+                checkpoint.save(self._file, resources, pending, folded.salt)
         except StateError:
             journal.close(remove=False)
             raise
@@ -196,3 +208,11 @@ class StateStore:
     def find(self, urn: str) -> ResourceState | None:
         """A resource by URN: as this run has settled it, else as it was."""
         return self.news.get(urn) or self.by_urn.get(urn)
+
+
+def _is_open(operation: Record, resources: Sequence[Record]) -> bool:
+    """Whether a pending operation of an earlier run still matters: what is gone needs no look any more."""
+    if operation["type"] in ("creating", "importing", "reading"):
+        return True
+    identity = operation["resource"]["urn"], operation["resource"].get("id")
+    return any((resource["urn"], resource.get("id")) == identity for resource in resources)

@@ -1,0 +1,87 @@
+"""The state on disk as it counts: the checkpoint with the journal of a dead run folded in."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.engine.embedded import checkpoint
+from gpufleet.engine.embedded.files import backup_of
+from gpufleet.engine.embedded.integrity import in_order, without_gaps
+from gpufleet.engine.embedded.journal import Folded, Record, fold, journal_of, read
+from gpufleet.engine.embedded.values import SECRET_SIG, SIG_KEY
+from gpufleet.engine.errors import StateError
+
+
+@dataclass(frozen=True, slots=True)
+class StateOnDisk:
+    """What `load_folded` found. `digest` is the checkpoint's ('' without one)."""
+
+    folded: Folded
+    digest: str
+    interrupted: bool
+    last_written: float
+
+    @property
+    def exists(self) -> bool:
+        """Whether there was ever a run."""
+        return bool(self.digest) or self.interrupted
+
+
+def load_folded(state_file: Path) -> StateOnDisk:
+    """Read a state; a damaged one is a `StateError`, and nothing is touched.
+
+    A state that holds no secret has no salt either: whoever writes the first one may choose another
+    passphrase than the one that secrets long gone were encrypted with.
+    """
+    deployment, digest, records = _read(state_file)
+    # A journal counts resources in dependency order, whatever the order in the file.
+    resources = in_order(deployment["resources"])
+    folded = fold(resources, records, salt=checkpoint.salt_of(deployment))
+    folded.pending = [*(deployment.get("pending_operations") or ()), *folded.pending]
+    if records:
+        # What a dead refresh or destroy had dropped may leave references behind.
+        folded.resources = without_gaps(in_order(folded.resources))
+    if not holds_secrets(folded.resources) and not holds_secrets(folded.pending):
+        folded.salt = ""
+    return StateOnDisk(
+        folded, digest, bool(records), max(_written(state_file), _written(journal_of(state_file)))
+    )
+
+
+def _read(state_file: Path) -> tuple[dict[str, Any], str, list[Record]]:
+    """The checkpoint, its digest and the journal that continues it.
+
+    Who only looks takes no lock: where another run writes the two meanwhile, they are read again.
+    """
+    while True:
+        deployment, digest = checkpoint.load(state_file)
+        try:
+            records = read(journal_of(state_file), digest, _digest_of(backup_of(state_file)))
+        except StateError:
+            if checkpoint.load(state_file)[1] == digest:
+                raise
+            continue
+        return deployment, digest, records
+
+
+def holds_secrets(value: Any) -> bool:
+    """Whether a secret is anywhere in a part of a state."""
+    if isinstance(value, dict):
+        return value.get(SIG_KEY) == SECRET_SIG or any(holds_secrets(item) for item in value.values())
+    return isinstance(value, list) and any(holds_secrets(item) for item in value)
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        return checkpoint.digest_of(path.read_bytes())
+    except OSError:
+        return ""
+
+
+def _written(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0

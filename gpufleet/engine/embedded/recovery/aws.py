@@ -1,0 +1,114 @@
+"""Finding AWS resources: by the name that they were given, else by their tags.
+
+Everything that gpufleet creates carries the tags of its fleet, environment and site and a `Name` that
+no other of its type has, so that type and tags together are one resource. AWS's tagging API finds them
+(the function `aws:resourcegroupstaggingapi/getResources` of the provider, in the resource's account
+and region); a resource counts only if reading it shows the tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any
+from urllib.parse import urlparse
+
+from gpufleet.engine.embedded.recovery.aws_ids import ASSOCIATION, DERIVED, NAMED, REPEATABLE, TAGGED
+from gpufleet.engine.embedded.recovery.search import Answer, Ask, Candidates, Repeatable, Undecided
+from gpufleet.engine.embedded.resource import ResourceState
+from gpufleet.engine.embedded.values import reveal
+from gpufleet.engine.errors import ProviderError
+
+_SETTLE_S = 20.0
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_MANY_FILTERS = 50
+
+
+class AwsFinder:
+    """The finder of the package `aws`."""
+
+    def settle_s(self, env: Mapping[str, str]) -> float:
+        """AWS's own APIs lag a few seconds behind a creation; an emulator on this machine does not."""
+        endpoint = urlparse(env.get("AWS_ENDPOINT_URL") or "").hostname
+        return 0.0 if endpoint in _LOOPBACK else _SETTLE_S
+
+    def find(self, wanted: ResourceState, ask: Ask) -> Answer:
+        """The ids under which the resource may be, if it was made."""
+        inputs: dict[str, Any] = reveal(wanted.inputs)
+        if wanted.type in REPEATABLE:
+            return Repeatable()
+        if wanted.type in NAMED:
+            return _by_name(NAMED[wanted.type], inputs, ask)
+        if wanted.type in DERIVED:
+            identifier = DERIVED[wanted.type](inputs)
+            return Candidates((identifier,)) if identifier else Undecided("its inputs do not name it")
+        if wanted.type == ASSOCIATION:
+            return _by_subnet(inputs, ask)
+        if wanted.type in TAGGED:
+            return _by_tags(TAGGED[wanted.type], inputs, ask)
+        return Undecided(f"there is no rule by which to look for a {wanted.type}")
+
+    def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
+        """Whether it carries the tags that were asked for: a name alone may be somebody else's."""
+        asked = reveal(wanted.inputs.get("tags")) or {}
+        have = reveal(outputs.get("tags")) or {}
+        return all(have.get(key) == value for key, value in asked.items())
+
+
+def _by_name(template: str, inputs: Mapping[str, Any], ask: Ask) -> Answer:
+    fields = {name for _, name, _, _ in Formatter().parse(template) if name}
+    values: dict[str, Any] = {"path": "/", **{key: value for key, value in inputs.items() if value}}
+    where = {"region": inputs["region"]} if inputs.get("region") else {}
+    if "account" in fields:
+        values["account"] = ask("aws:index/getCallerIdentity:getCallerIdentity", {})["accountId"]
+    if "partition" in fields:
+        values["partition"] = ask("aws:index/getPartition:getPartition", {})["partition"]
+    if "region" in fields:
+        values["region"] = ask("aws:index/getRegion:getRegion", where)["region"]
+    missing = sorted(fields - values.keys())
+    if missing:
+        return Undecided(f"its inputs do not have {', '.join(missing)}, by which it is named")
+    return Candidates((template.format_map(values),))
+
+
+def _by_subnet(inputs: Mapping[str, Any], ask: Ask) -> Answer:
+    subnet = inputs.get("subnetId")
+    if not subnet:
+        return Undecided("it is not the association of a subnet")
+    try:
+        table = ask("aws:ec2/getRouteTable:getRouteTable", _in_region({"subnetId": subnet}, inputs))
+    except ProviderError:
+        # AWS has no table for a subnet that goes by the main one: nothing was associated.
+        return Candidates()
+    found = [
+        str(item["routeTableAssociationId"])
+        for item in table.get("associations") or ()
+        if item.get("subnetId") == subnet and item.get("routeTableAssociationId")
+    ]
+    return Candidates(tuple(found) if table.get("routeTableId") == inputs.get("routeTableId") else ())
+
+
+def _by_tags(kind: str, inputs: Mapping[str, Any], ask: Ask) -> Answer:
+    tags: dict[str, str] = inputs.get("tags") or {}
+    if not tags:
+        return Undecided("it has no tags to look for")
+    filters = [{"key": key, "values": [str(value)]} for key, value in sorted(tags.items())]
+    result = ask(
+        "aws:resourcegroupstaggingapi/getResources:getResources",
+        _in_region({"tagFilters": filters[:_MANY_FILTERS]}, inputs),
+    )
+    arns = [str(item["resourceArn"]) for item in result.get("resourceTagMappingLists") or ()]
+    return Candidates(tuple(_id_in(arn) for arn in arns if _kind_of(arn) == kind))
+
+
+def _in_region(args: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {**args, "region": inputs["region"]} if inputs.get("region") else args
+
+
+def _kind_of(arn: str) -> str:
+    """`subnet` of `arn:aws:ec2:us-east-1:123456789012:subnet/subnet-1`."""
+    return arn.split(":", 5)[-1].split("/", 1)[0]
+
+
+def _id_in(arn: str) -> str:
+    return arn.rsplit("/", 1)[-1]

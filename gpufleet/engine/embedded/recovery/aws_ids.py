@@ -1,0 +1,90 @@
+"""Under which id an AWS resource lies, by type: from its inputs, from its ARN, or it does not matter.
+
+Ids are those of pulumi_aws (the `Import` section of each resource's documentation, and the provider's
+sources for routes). The kinds in ARNs are AWS's (Service Authorization Reference, "Resource types").
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Inputs = Mapping[str, Any]
+
+NAMED: dict[str, str] = {
+    "aws:autoscaling/group:Group": "{name}",
+    "aws:budgets/budget:Budget": "{account}:{name}",
+    "aws:cloudwatch/logGroup:LogGroup": "{name}",
+    "aws:ec2/placementGroup:PlacementGroup": "{name}",
+    "aws:eks/accessEntry:AccessEntry": "{clusterName}:{principalArn}",
+    "aws:eks/addon:Addon": "{clusterName}:{addonName}",
+    "aws:eks/cluster:Cluster": "{name}",
+    "aws:eks/nodeGroup:NodeGroup": "{clusterName}:{nodeGroupName}",
+    "aws:iam/instanceProfile:InstanceProfile": "{name}",
+    "aws:iam/policy:Policy": "arn:{partition}:iam::{account}:policy{path}{name}",
+    "aws:iam/role:Role": "{name}",
+    "aws:kms/alias:Alias": "{name}",
+    "aws:s3/bucket:Bucket": "{bucket}",
+    "aws:sns/topic:Topic": "arn:{partition}:sns:{region}:{account}:{name}",
+}
+"""Type -> its id, with inputs of the resource in braces (AWS refuses a second one of that name)."""
+
+TAGGED: dict[str, str] = {
+    "aws:ec2/capacityBlockReservation:CapacityBlockReservation": "capacity-reservation",
+    "aws:ec2/capacityReservation:CapacityReservation": "capacity-reservation",
+    "aws:ec2/eip:Eip": "elastic-ip",
+    "aws:ec2/flowLog:FlowLog": "vpc-flow-log",
+    "aws:ec2/instance:Instance": "instance",
+    "aws:ec2/internetGateway:InternetGateway": "internet-gateway",
+    "aws:ec2/launchTemplate:LaunchTemplate": "launch-template",
+    "aws:ec2/natGateway:NatGateway": "natgateway",
+    "aws:ec2/routeTable:RouteTable": "route-table",
+    "aws:ec2/securityGroup:SecurityGroup": "security-group",
+    "aws:ec2/subnet:Subnet": "subnet",
+    "aws:ec2/vpc:Vpc": "vpc",
+    "aws:ec2/vpcEndpoint:VpcEndpoint": "vpc-endpoint",
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": "podidentityassociation",
+    "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation": "association",
+    "aws:fsx/lustreFileSystem:LustreFileSystem": "file-system",
+    "aws:kms/key:Key": "key",
+    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "security-group-rule",
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "security-group-rule",
+}
+"""Type -> its kind in ARNs, whose last part is the id. AWS chooses the id, so tags have to find it."""
+
+REPEATABLE = frozenset(
+    {
+        "aws:cloudwatch/eventRule:EventRule",
+        "aws:cloudwatch/eventTarget:EventTarget",
+        "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
+        "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
+        "aws:iam/rolePolicy:RolePolicy",
+        "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+        "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration",
+        "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
+        "aws:s3/bucketPolicy:BucketPolicy",
+        "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
+        "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
+        "aws:s3/bucketVersioning:BucketVersioning",
+        "aws:sns/topicPolicy:TopicPolicy",
+        "aws:sns/topicSubscription:TopicSubscription",
+        "aws:sqs/queue:Queue",
+        "aws:sqs/queuePolicy:QueuePolicy",
+    }
+)
+"""Types whose creation puts a setting, or answers with what is there under that name already."""
+
+
+def _route(inputs: Inputs) -> str:
+    """A route's id: its table and the CRC-32 of its destination."""
+    keys = ("destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId")
+    destination = next((str(inputs[key]) for key in keys if inputs.get(key)), "")
+    return f"r-{inputs['routeTableId']}{zlib.crc32(destination.encode())}" if destination else ""
+
+
+DERIVED: dict[str, Callable[[Inputs], str]] = {"aws:ec2/route:Route": _route}
+"""Type -> its id from its inputs, where a template does not do."""
+
+ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
+"""Has no tags, and an id of AWS's choosing; the route table of its subnet names it."""

@@ -1,0 +1,280 @@
+"""After a death: the next run says what was pending, looks it up in the cloud, and makes nothing twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpufleet.engine.api import Changes
+from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.recovery.search import Answer, Ask, Candidates, Repeatable, Undecided
+from gpufleet.engine.embedded.resource import ResourceState
+
+from .conftest import Lab
+
+A = "urn:pulumi:dev::lab::box:index:Box::a"
+
+
+class Finder:
+    """Answers as a test says; `ours` are the ids that are what was wanted."""
+
+    def __init__(self, answer: Answer, ours: tuple[str, ...] | None = None, settle: float = 0.0) -> None:
+        self.answer = answer
+        self.ours = ours
+        self.settle = settle
+        self.asked = 0
+
+    def settle_s(self, env: Mapping[str, str]) -> float:
+        return self.settle
+
+    def find(self, wanted: ResourceState, ask: Ask) -> Answer:
+        self.asked += 1
+        return self.answer
+
+    def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
+        return self.ours is None or str(outputs["arn"]).removeprefix("arn:") in self.ours
+
+
+def orphan(lab: Lab, text: str = 'Box("a", {"size": 1})\n', name: str = "a") -> str:
+    """Let the provider die after it made a box, before anybody heard of it; the orphan's id."""
+    before = set(lab.things())
+    lab.fault("create", name, made=True, die=True)
+    lab.program(text)
+    assert not lab.run("up").ok
+    lab.no_faults()
+    (identifier,) = set(lab.things()) - before
+    return identifier
+
+
+def test_an_orphan_is_found_again_and_nothing_is_made_twice(lab: Lab) -> None:
+    identifier = orphan(lab, 'a = Box("a", {"size": 1})\nBox("b", {"of": a.arn})\n')
+    lab.forget_calls()
+    result = lab.up()
+    assert result.changes == Changes(create=1, same=2)
+    assert f"died while creating {A}: it was made, and is taken over (id {identifier})" in lab.messages(
+        "warning"
+    )
+    assert lab.resources()["a"]["id"] == identifier
+    assert [call["name"] for call in lab.calls("create")] == ["b"]
+    assert "pending_operations" not in lab.export()
+    assert lab.up().changes == Changes(same=3)
+    assert "died" not in lab.messages("warning")
+
+
+def test_a_preview_looks_too_and_writes_nothing(lab: Lab) -> None:
+    identifier = orphan(lab)
+    before = {file: file.read_bytes() for file in lab.request.state_file.parent.iterdir()}
+    result = lab.run("preview")
+    assert result.ok
+    assert result.changes == Changes(same=2)
+    assert f"is taken over (id {identifier})" in lab.messages("warning")
+    assert {file: file.read_bytes() for file in lab.request.state_file.parent.iterdir()} == before
+
+
+def test_a_destroy_finds_the_orphan_and_deletes_it(lab: Lab) -> None:
+    orphan(lab)
+    assert lab.run("destroy").ok
+    assert lab.things() == {}
+    assert "pending_operations" not in lab.export()
+
+
+def test_a_refresh_takes_the_orphan_in(lab: Lab) -> None:
+    identifier = orphan(lab)
+    assert lab.run("refresh").ok
+    assert lab.resources()["a"]["id"] == identifier
+
+
+def test_the_orphan_of_a_replacement_takes_the_place_of_the_old_one(lab: Lab) -> None:
+    lab.up('Box("a", {"zone": "x"})\n')
+    old = lab.resources()["a"]["id"]
+    new = orphan(lab, 'Box("a", {"zone": "y"})\n')
+    lab.forget_calls()
+    assert lab.up().ok
+    assert (lab.resources()["a"]["id"], set(lab.things())) == (new, {new})
+    assert [(call["op"], call.get("id")) for call in lab.calls("create", "delete")] == [("delete", old)]
+
+
+def test_the_orphan_of_a_replacement_that_deleted_first_is_taken_over(lab: Lab) -> None:
+    text = 'a = Box("a", {{"slot": {0}}})\nBox("b", {{"of": a.arn}})\n'
+    lab.up(text.format(1))
+    new = orphan(lab, text.format(2))
+    lab.forget_calls()
+    assert lab.up().ok
+    assert lab.resources()["a"]["id"] == new
+    assert lab.calls("create", "delete") == []
+    assert lab.names() == ["a", "b"]
+
+
+def test_an_orphan_that_no_longer_fits_the_program_is_brought_up_to_it(lab: Lab) -> None:
+    identifier = orphan(lab)
+    assert lab.up('Box("a", {"size": 2})\n').changes == Changes(update=1, same=1)
+    assert lab.things()[identifier]["inputs"]["size"] == 2
+
+
+def test_an_orphan_that_the_program_no_longer_names_is_deleted(lab: Lab) -> None:
+    orphan(lab)
+    assert lab.up("").changes.delete == 1
+    assert lab.things() == {}
+
+
+def test_a_deletion_that_took_place_is_not_repeated(lab: Lab) -> None:
+    lab.up('Box("a")\nBox("b")\n')
+    lab.fault("delete", "a", made=True, die=True)
+    lab.program('Box("b")\n')
+    assert not lab.run("up").ok
+    assert lab.names() == ["b"]
+    lab.no_faults()
+    lab.forget_calls()
+    assert lab.up().changes == Changes(same=2)
+    assert f"died while deleting {A}" in lab.messages("warning")
+    assert "it was deleted" in lab.messages("warning")
+    assert lab.calls("delete") == []
+
+
+def test_an_update_that_took_place_is_seen(lab: Lab) -> None:
+    lab.up('Box("a", {"size": 1})\n')
+    lab.fault("update", "a", made=True, die=True)
+    lab.program('Box("a", {"size": 2})\n')
+    assert not lab.run("up").ok
+    lab.no_faults()
+    # Back to what the state had before: without a look at the cloud there would be nothing to do.
+    lab.forget_calls()
+    assert lab.up('Box("a", {"size": 1})\n').changes == Changes(update=1, same=1)
+    (thing,) = lab.things().values()
+    assert thing["inputs"]["size"] == 1
+
+
+def test_what_cannot_be_told_is_not_made_again_until_somebody_has_looked(lab: Lab) -> None:
+    identifier = orphan(lab, 'a = Box("a")\nBox("b", {"of": a.arn})\n')
+    lab.engine = EmbeddedEngine({})
+    for _ in range(2):
+        assert not lab.run("up").ok
+        assert "there is no way to look for a box:index:Box" in lab.errors()["a"]
+        assert f"gpufleet state repair <environment> --adopt '{A}=<its id>'" in lab.errors()["a"]
+        assert lab.errors()["b"].startswith("not tried")
+        assert [operation["type"] for operation in lab.export()["pending_operations"]] == ["creating"]
+    assert [name for name in lab.names() if name == "a"] == ["a"]
+    assert not lab.run("preview").ok
+    assert not lab.run("refresh").ok
+    assert not lab.run("destroy").ok
+    assert set(lab.things()) == {identifier}
+    assert "there is no way to look" in lab.messages("warning")
+
+
+def test_two_that_look_alike_are_left_for_somebody_to_judge(lab: Lab) -> None:
+    first = orphan(lab)
+    thing = json.loads((lab.cloud / "things" / f"{first}.json").read_text())
+    (lab.cloud / "things" / "a-second.json").write_text(json.dumps({**thing, "id": "a-second"}))
+    assert not lab.run("up").ok
+    assert "both look like it" in lab.errors()["a"]
+    assert "a-second" in lab.errors()["a"]
+    assert len(lab.things()) == 2
+
+
+def test_somebody_elses_of_the_same_name_is_not_taken_over(lab: Lab) -> None:
+    orphan(lab)
+    lab.engine = EmbeddedEngine({"box": Finder(Candidates(tuple(lab.things())), ours=())})
+    assert not lab.run("up").ok
+    assert "is there, but does not carry its tags or labels" in lab.errors()["a"]
+    assert len(lab.things()) == 1
+
+
+def test_what_the_state_knows_already_is_no_orphan(lab: Lab) -> None:
+    lab.up('Box("old")\n')
+    known = lab.resources()["old"]["id"]
+    lab.fault("create", "a", die=True)
+    lab.program('Box("old")\nBox("a")\n')
+    assert not lab.run("up").ok
+    lab.engine = EmbeddedEngine({"box": Finder(Candidates((known,)))})
+    assert lab.up().changes == Changes(create=1, same=2)
+    assert len(lab.things()) == 2
+
+
+def test_what_may_be_created_again_is(lab: Lab) -> None:
+    lab.fault("create", "a", die=True)
+    lab.program('Box("a")\n')
+    assert not lab.run("up").ok
+    lab.engine = EmbeddedEngine({"box": Finder(Repeatable())})
+    assert lab.up().changes == Changes(create=1, same=1)
+
+
+def test_a_cloud_that_lags_is_asked_again_before_it_is_believed(lab: Lab) -> None:
+    lab.fault("create", "a", die=True)
+    lab.program('Box("a")\n')
+    assert not lab.run("up").ok
+    finder = Finder(Candidates(), settle=4.0)
+    lab.engine = EmbeddedEngine({"box": finder})
+    assert lab.up().ok
+    assert finder.asked >= 2
+
+
+def test_a_cloud_that_cannot_be_asked_keeps_the_note(lab: Lab) -> None:
+    orphan(lab)
+    lab.fault("invoke", "box:index:find", message="throttled")
+    assert not lab.run("up").ok
+    assert "cannot be looked up: throttled" in lab.errors()["a"]
+    assert lab.up().changes == Changes(same=2)
+
+
+def test_an_unanswered_question_about_an_update_does_not_stop_the_run(lab: Lab) -> None:
+    lab.up('Box("a", {"size": 1})\n')
+    lab.fault("update", "a", die=True)
+    lab.program('Box("a", {"size": 2})\n')
+    assert not lab.run("up").ok
+    lab.fault("read", "a", message="not now")
+    assert lab.up().changes.update == 1
+    assert "that cannot be looked up: not now" in lab.messages("warning")
+
+
+@pytest.mark.parametrize("reason", ["no rule", "no tags"])
+def test_the_reason_why_it_cannot_be_told_is_said(lab: Lab, reason: str) -> None:
+    orphan(lab)
+    lab.engine = EmbeddedEngine({"box": Finder(Undecided(reason))})
+    assert not lab.run("preview").ok
+    assert reason in lab.errors()["a"]
+
+
+def test_what_was_deleted_behind_our_back_leaves_no_gap_in_the_state(lab: Lab) -> None:
+    lab.up("""
+        a = Box("a")
+        b = Box("b", {"of": a.arn}, Opts(parent=a))
+        Box("c", {}, Opts(deleted_with=a, depends_on=[a, b]))
+    """)
+    (lab.cloud / "things" / f"{lab.resources()['a']['id']}.json").unlink()
+    result = lab.run("refresh")
+    assert result.ok
+    assert result.changes.delete == 1
+    resources = lab.resources()
+    assert "a" not in resources
+    assert "a" not in json.dumps([resources["b"].get("dependencies"), resources["c"].get("deletedWith")])
+    assert "parent" not in resources["b"]
+    assert lab.up().ok
+    assert lab.names() == ["a", "b", "c"]
+
+
+def test_the_last_checkpoints_are_kept_and_runs_without_a_change_push_none_out(lab: Lab) -> None:
+    for size in range(8):
+        lab.up(f'Box("a", {{"size": {size}}})\n')
+    lab.up()
+    lab.run("refresh")
+    folder = lab.request.state_file.parent
+    kept = sorted(file.name for file in folder.glob("dev.json.bak*"))
+    assert kept == ["dev.json.bak", *(f"dev.json.bak.{number}" for number in range(2, 6))]
+    sizes = []
+    for name in kept:
+        deployment = json.loads((folder / name).read_text())["deployment"]
+        sizes += [r["inputs"]["size"] for r in deployment["resources"] if r["urn"] == A]
+    assert sizes == [6, 5, 4, 3, 2]
+
+
+def test_an_emptied_state_takes_another_passphrase(lab: Lab) -> None:
+    secret = 'Box("a", {"password": pulumi.Output.secret("s3cret")})\n'
+    lab.up(secret)
+    assert lab.run("destroy").ok
+    lab.request = replace(lab.request, env={**lab.request.env, "PULUMI_CONFIG_PASSPHRASE": "another"})
+    assert lab.up(secret).changes.create == 2
+    assert lab.up().changes == Changes(same=2)
