@@ -129,7 +129,7 @@ def planned_create(handler: Handler, config: ProviderConfig, inputs: Props) -> P
     """The outputs of a previewed creation: the inputs, and unknowns for what only AWS can say."""
     state = {key: value for key, value in inputs.items() if not key.startswith("__")}
     for key in handler.schema.computed_only | frozenset(handler.computed):
-        state.setdefault(key, UNKNOWN)
+        _leave_open(state, key)
     return _with_known(handler, config, inputs, state)
 
 
@@ -141,14 +141,42 @@ def planned_update(
     for key in old_inputs:
         if key not in inputs:
             state.pop(key, None)
-    state |= {key: value for key, value in inputs.items() if not key.startswith("__")}
+    state |= {
+        key: _with_filled_in(value, old_inputs.get(key), old.get(key)) if _is_block(handler, key) else value
+        for key, value in inputs.items()
+        if not key.startswith("__")
+    }
     for key in handler.computed:
-        if key not in inputs:
-            state[key] = old.get(key, UNKNOWN)
+        if key not in inputs and key in old:
+            state[key] = old[key]
+        _leave_open(state, key)
     changed = frozenset(diff(handler, old_inputs, inputs, []).diffs)
     for key in handler.unsettled(inputs, changed):
         state[key] = UNKNOWN
     return _with_known(handler, config, inputs, state)
+
+
+def _leave_open(state: Props, path: str) -> None:
+    """Make a value that only AWS can say unknown, unless it is there; also one inside of a block."""
+    key, _, inner = path.partition(".")
+    if not inner:
+        state.setdefault(key, UNKNOWN)
+    elif isinstance(state.get(key), Mapping):
+        state[key] = {inner: UNKNOWN, **state[key]}
+
+
+def _is_block(handler: Handler, key: str) -> bool:
+    """Whether an input is a nested block: fixed properties, and not a free map."""
+    kind = handler.schema.inputs.properties.get(key)
+    return isinstance(kind, dict) and "ref" in kind
+
+
+def _with_filled_in(new: Any, declared: Any, old: Any) -> Any:
+    """A block as declared now, with what AWS had filled in beside what was declared before."""
+    if not isinstance(new, Mapping) or not isinstance(old, Mapping):
+        return new
+    named = {*new, *(declared if isinstance(declared, Mapping) else ())}
+    return {**{key: value for key, value in old.items() if key not in named}, **new}
 
 
 def _with_known(handler: Handler, config: ProviderConfig, inputs: Props, state: Props) -> Props:

@@ -66,6 +66,7 @@ class Cluster(Handler):
         "kubeApiServerConfig", "kubeControllerManagerConfig", "kubeSchedulerConfig",
         "controlPlaneScalingConfig",
         "storageConfig", "computeConfig", "zonalShiftConfig", "vpcConfig.publicAccessCidrs",
+        "vpcConfig.clusterSecurityGroupId", "vpcConfig.vpcId",
     })  # fmt: skip
     defaults: ClassVar[Defaults] = {"bootstrapSelfManagedAddons": True}
     auto_name = AutoName(max_length=100)

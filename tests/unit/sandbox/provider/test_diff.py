@@ -8,7 +8,9 @@ import pytest
 from pulumi.provider.experimental.provider import DiffResponse, PropertyDiffKind
 
 from gpufleet.sandbox.provider import planning
+from gpufleet.sandbox.provider.config import ProviderConfig
 from gpufleet.sandbox.provider.registry import handler_for
+from gpufleet.sandbox.provider.wire import UNKNOWN
 
 NODES = "aws:eks/nodeGroup:NodeGroup"
 LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
@@ -110,3 +112,25 @@ def test_encryption_of_secrets_goes_on_in_place_and_off_by_replacement() -> None
     encryption = {"encryptionConfig": {"provider": {"keyArn": "k"}, "resources": ["secrets"]}}
     assert diff("aws:eks/cluster:Cluster", {}, encryption).replaces == []
     assert diff("aws:eks/cluster:Cluster", encryption, {}).replaces == ["encryptionConfig"]
+
+
+CLUSTER = "aws:eks/cluster:Cluster"
+VPC = {"subnetIds": ["subnet-1", "subnet-2"]}
+
+
+def test_a_previewed_cluster_does_not_know_its_security_group_yet() -> None:
+    planned = planning.planned_create(handler_for(CLUSTER), ProviderConfig(), {"vpcConfig": VPC})
+    assert planned["vpcConfig"]["clusterSecurityGroupId"] == UNKNOWN
+    assert planned["vpcConfig"]["subnetIds"] == VPC["subnetIds"]
+    assert not [key for key in planned if "." in key]
+
+
+def test_a_previewed_change_of_a_cluster_keeps_the_security_group_that_it_has() -> None:
+    old = {"vpcConfig": {**VPC, "clusterSecurityGroupId": "sg-1", "endpointPublicAccess": True}}
+    declared = {"vpcConfig": {**VPC, "endpointPublicAccess": True}, "tags": {"a": "b"}}
+    planned = planning.planned_update(
+        handler_for(CLUSTER), ProviderConfig(), {"vpcConfig": VPC, "tags": {"a": "c"}}, declared, old
+    )
+    assert planned["vpcConfig"]["clusterSecurityGroupId"] == "sg-1"
+    assert "endpointPublicAccess" not in planned["vpcConfig"]
+    assert not [key for key in planned if "." in key]
