@@ -1,0 +1,136 @@
+"""Files: written whole, only when they differ, judged before they replace anything, and silent on secrets."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import Programs, load
+
+Run = Callable[..., dict[str, Any]]
+ME = {"owner": str(os.getuid()), "group": str(os.getgid())}
+
+
+@pytest.fixture
+def files() -> ModuleType:
+    return load("files")
+
+
+def mode(path: Path) -> str:
+    return f"{stat.S_IMODE(path.lstat().st_mode):04o}"
+
+
+def test_a_file_is_written_once_with_its_parents_and_its_mode(
+    files: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "a/b/c.conf"
+    item = ME | {"path": str(path), "content": "x\n", "mode": "0600"}
+    predicted = run(files, check=True, files=[item])
+    assert predicted["changed_files"] == [str(path)] and not path.exists()
+    assert run(files, files=[item])["changed_files"] == [str(path)]
+    assert path.read_text() == "x\n" and mode(path) == "0600"
+    assert run(files, files=[item])["changed"] is False
+
+
+def test_text_mode_and_owner_each_count_as_a_difference(files: ModuleType, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    item = ME | {"path": str(path), "content": "x\n"}
+    run(files, files=[item])
+    assert mode(path) == "0644"
+    path.chmod(0o666)
+    again = run(files, files=[item], diff=True)
+    assert again["changed"] and "mode 0666 -> 0644" in again["diff"][0]["after"]
+    path.write_text("y\n")
+    assert run(files, files=[item])["changed"] and path.read_text() == "x\n"
+
+
+def test_an_owner_that_a_package_brings_is_fine_in_check_mode_and_refused_without_it(
+    files: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    item = {"path": str(tmp_path / "key"), "content": "x", "owner": "nobody-here"}
+    assert run(files, check=True, files=[item])["changed"] is True
+    answer = run(files, files=[item])
+    assert answer["failed"] and "nobody-here" in answer["msg"]
+    assert not (tmp_path / "key").exists()
+
+
+def test_a_secret_is_in_no_diff(files: ModuleType, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "munge.key"
+    for text in ("first-secret", "second-secret"):
+        item = ME | {"path": str(path), "content": text, "secret": True, "mode": "0400"}
+        answer = run(files, files=[item], diff=True)
+        assert answer["changed"] and "secret" in answer["diff"][0]["after"]
+        assert "first-secret" not in str(answer["diff"]) and "second-secret" not in str(answer["diff"])
+    assert path.read_text() == "second-secret" and mode(path) == "0400"
+
+
+def test_a_text_that_is_refused_leaves_the_old_file_and_says_why(
+    files: ModuleType, run: Run, programs: Programs, tmp_path: Path
+) -> None:
+    path = tmp_path / "sudoers"
+    path.write_text("old\n")
+    programs.add("judge", 'grep -q good "$2" || { echo "$2: bad line" >&2; exit 1; }')
+    item = ME | {"path": str(path), "content": "evil\n", "validate": f"{programs.folder}/judge -f %s"}
+    answer = run(files, files=[item])
+    assert answer["failed"] and f"{path}: bad line" in answer["msg"]
+    assert path.read_text() == "old\n"
+    assert run(files, files=[item | {"content": "good\n"}])["changed"]
+    assert path.read_text() == "good\n"
+
+
+def test_a_judge_that_is_not_installed_yet_is_left_out_of_a_check_run_only(
+    files: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    item = ME | {"path": str(tmp_path / "x"), "content": "x", "validate": "no-such-judge %s"}
+    assert run(files, check=True, files=[item])["changed"] is True
+    answer = run(files, files=[item])
+    assert answer["failed"] and "no-such-judge" in answer["msg"]
+
+
+def test_links_folders_and_what_must_not_be_there(files: ModuleType, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/file").touch()
+    (tmp_path / "link").write_text("a file first")
+    items: list[dict[str, Any]] = [
+        ME | {"path": str(tmp_path / "folder"), "directory": True, "mode": "0750"},
+        {"path": str(tmp_path / "link"), "link": "folder"},
+        {"path": str(tmp_path / "old"), "absent": True},
+    ]
+    predicted = run(files, check=True, files=items)
+    answer = run(files, files=items)
+    assert predicted["changed_files"] == answer["changed_files"]
+    assert mode(tmp_path / "folder") == "0750"
+    assert (tmp_path / "link").readlink() == Path("folder")
+    assert not (tmp_path / "old").exists()
+    assert run(files, files=items)["changed"] is False
+
+
+def test_a_folder_where_a_file_should_be_is_not_removed(files: ModuleType, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    for item in ({"content": "x"}, {"link": "y"}):
+        answer = run(files, files=[ME | {"path": str(tmp_path / "x"), **item}])
+        assert answer["failed"] and "Move it away" in answer["msg"]
+    assert (tmp_path / "x").is_dir()
+
+
+def test_a_mode_that_is_no_octal_number_is_refused(files: ModuleType, run: Run, tmp_path: Path) -> None:
+    answer = run(files, files=[ME | {"path": str(tmp_path / "x"), "content": "", "mode": "rw"}])
+    assert answer["failed"] and "octal" in answer["msg"]
+
+
+def test_a_full_disk_is_told_with_what_to_do_and_without_the_texts(
+    files: ModuleType, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write", full)
+    answer = run(files, files=[ME | {"path": str(tmp_path / "x"), "content": "hidden"}])
+    assert answer["failed"] and "disk is full" in answer["msg"].lower()
+    assert "hidden" not in str(answer)

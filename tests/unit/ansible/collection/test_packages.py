@@ -1,0 +1,180 @@
+"""Packages: what is compared with dpkg, what apt is asked for, and what is said when it cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import Programs, load
+
+Run = Callable[..., dict[str, Any]]
+HELD, WHOLE = "hi \tnvidia-open\t580.159.03-1\n", "ii \tmunge\t0.5.15-2\n"
+MADISON = """\
+nvidia-open | 595.91.07-1 | http://packages.rack/vendor ./ Packages
+nvidia-open | 580.159.03-1 | http://packages.rack/vendor ./ Packages
+munge | 0.5.15-2 | http://packages.rack/debian bookworm/main amd64 Packages
+munge | 0.5.15-2 | http://packages.rack/debian bookworm/main Sources
+"""
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = load("packages")
+    monkeypatch.setattr(module, "STAMP", tmp_path / "apt.json")
+    monkeypatch.setattr(module, "POLICY", tmp_path / "policy-rc.d")
+    monkeypatch.setattr(module, "read_automatic", lambda _text: set())
+    return module
+
+
+@pytest.fixture
+def host(programs: Programs, tmp_path: Path) -> Programs:
+    """A host whose dpkg answers from a file, which its apt-get appends to."""
+    (tmp_path / "dpkg").write_text(WHOLE)
+    programs.add("dpkg-query", f"cat {tmp_path}/dpkg")
+    programs.add("apt-cache", f"cat <<'END'\n{MADISON}END")
+    programs.add(
+        "apt-get",
+        f"""[ "$1" = update ] && exit 0
+        test -x {tmp_path}/policy-rc.d && {tmp_path}/policy-rc.d; [ $? = 101 ] || exit 3
+        for word in "$@"; do case "$word" in
+          *=*.*) case "$word" in *::*) ;; *)
+            printf 'ii \\t%s\\t%s\\n' "${{word%%=*}}" "${{word#*=}}" >>{tmp_path}/dpkg;; esac;;
+        esac; done""",
+    )
+    programs.add("apt-mark", f'[ "$1" = hold ] && sed -i "s/^ii \\t$2/hi \\t$2/" {tmp_path}/dpkg')
+    return programs
+
+
+def test_what_dpkg_has_is_left_alone_and_apt_is_never_asked(
+    packages: ModuleType, host: Programs, run: Run
+) -> None:
+    answer = run(packages, names=["munge", "munge=0.5.*"])
+    assert answer["changed"] is False
+    assert host.called("apt") == []
+
+
+def test_the_newest_version_that_suits_is_installed_with_its_number_and_held(
+    packages: ModuleType, host: Programs, run: Run
+) -> None:
+    predicted = run(packages, check=True, names=["nvidia-open=580.159.03-*"], hold=["nvidia-open"])
+    assert host.called("apt-get") == []
+    answer = run(packages, names=["nvidia-open=580.159.03-*"], hold=["nvidia-open"])
+    assert predicted["changed"] is answer["changed"] is True
+    assert host.called("apt-get install")[0].endswith(" nvidia-open=580.159.03-1")
+    assert host.called("apt-mark") == ["apt-mark hold nvidia-open"]
+    assert answer["after"][0] == "nvidia-open 580.159.03-1 held"
+    assert run(packages, names=["nvidia-open=580.159.03-*"], hold=["nvidia-open"])["changed"] is False
+
+
+def test_services_do_not_start_while_packages_are_installed_and_may_afterwards(
+    packages: ModuleType, host: Programs, run: Run, tmp_path: Path
+) -> None:
+    # The apt-get of this host fails unless policy-rc.d forbids it.
+    assert run(packages, names=["nvidia-open=595.*"])["changed"] is True
+    assert not (tmp_path / "policy-rc.d").exists()
+
+
+def test_a_policy_that_was_there_before_stays(
+    packages: ModuleType, host: Programs, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
+    (tmp_path / "policy-rc.d").chmod(0o755)
+    run(packages, names=["nvidia-open=595.*"])
+    assert (tmp_path / "policy-rc.d").read_text() == "#!/bin/sh\nexit 101\n"
+
+
+def test_a_version_that_nobody_has_is_refused_with_those_that_there_are(
+    packages: ModuleType, host: Programs, run: Run
+) -> None:
+    answer = run(packages, names=["nvidia-open=570.1-*"])
+    assert answer["failed"]
+    assert "nvidia-open in version 570.1-*" in answer["msg"] and "595.91.07-1" in answer["msg"]
+    assert "nothing was installed" in answer["msg"]
+    assert host.called("apt-get install") == []
+
+
+def test_a_repository_that_is_gone_is_named_and_not_taken_for_a_missing_package(
+    packages: ModuleType, host: Programs, run: Run
+) -> None:
+    host.add("apt-get", "echo 'W: Failed to fetch http://packages.rack/vendor/Packages' >&2; exit 0")
+    host.add("apt-cache", "exit 0")
+    answer = run(packages, names=["nvidia-open=580.159.03-*"])
+    assert answer["failed"]
+    assert "http://packages.rack/vendor" in answer["msg"] and "reachable" in answer["msg"]
+
+
+def test_a_lock_that_is_not_given_back_in_time_is_told(
+    packages: ModuleType, host: Programs, run: Run
+) -> None:
+    host.add(
+        "apt-get", "echo 'E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by 17' >&2; exit 100"
+    )
+    answer = run(packages, names=["nvidia-open=580.159.03-*"], lock_timeout_s=0)
+    assert answer["failed"]
+    assert "lock-frontend" in answer["msg"] and "run again" in answer["msg"]
+
+
+def test_what_a_broken_run_left_is_configured_first(
+    packages: ModuleType, host: Programs, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "dpkg").write_text("iU \tmunge\t0.5.15-2\n")
+    host.add("dpkg", f"sed -i s/iU/ii/ {tmp_path}/dpkg")
+    assert run(packages, check=True, names=["munge"])["changed"] is True
+    assert host.called("dpkg --configure") == []
+    answer = run(packages, names=["munge"])
+    assert answer["changed"] is True
+    assert len(host.called("dpkg --configure -a")) == 1
+    assert host.called("apt-get install") == []
+    assert run(packages, names=["munge"])["changed"] is False
+
+
+def test_versions_are_matched_as_whole_words_with_stars(packages: ModuleType) -> None:
+    wanted = packages.Wanted.of("doca-ofed=3.4.0-*")
+    assert wanted.name == "doca-ofed"
+    assert wanted.suits("3.4.0-26.04.0.8.6.0")
+    assert not wanted.suits("3.4.01-1") and not wanted.suits("13.4.0-1")
+    assert packages.Wanted.of("munge").suits("anything")
+
+
+def test_states_of_dpkg_are_read_by_their_letters(packages: ModuleType) -> None:
+    text = HELD + WHOLE + "un \tgone\t\nrc \told\t1\niU \tbroken\t2\niHR\tworse\t3\n"
+    found = packages.parse_dpkg(text)
+    assert set(found) == {"nvidia-open", "munge", "broken", "worse"}
+    assert found["nvidia-open"].held and not found["munge"].held
+    assert [found[name].whole for name in ("munge", "broken", "worse")] == [True, False, False]
+
+
+def test_lists_are_read_anew_when_repositories_change(
+    packages: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert packages.stale()
+    packages.write_stamp()
+    assert not packages.stale()
+    monkeypatch.setattr(packages, "source_digest", lambda: "other")
+    assert packages.stale()
+    packages.write_stamp()
+    now = packages.time.time()
+    monkeypatch.setattr(packages.time, "time", lambda: now + packages.LISTS_AGE_S + 1)
+    assert packages.stale()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("E: You don't have enough free space in /var/cache/apt/archives/.", "disk is full"),
+        ("E: Failed to fetch http://x/y.deb  Connection refused", "does not answer"),
+        ("E: Unable to correct problems, you have held broken packages.", "apt could not do it"),
+    ],
+)
+def test_what_apt_says_is_explained(packages: ModuleType, said: str, words: str) -> None:
+    assert words in packages.explain(said)
+    assert "run again" in packages.explain(said)
+
+
+def test_packages_that_came_along_with_another_are_told_by_apts_own_list(tmp_path: Path) -> None:
+    text = "Package: a\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: b\nAuto-Installed: 0\n"
+    assert load("packages").read_automatic(text) == {"a"}

@@ -1,0 +1,73 @@
+"""The system of a host: five that the roles serve, and all others refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import Programs, load
+
+Run = Callable[..., dict[str, Any]]
+RELEASES = {
+    ("debian", "12", False): "debian_12",
+    ("ubuntu", "22.04", False): "ubuntu_22_04",
+    ("ubuntu", "24.04", False): "ubuntu_24_04",
+    ("ubuntu", "22.04", True): "dgx_os_6",
+    ("ubuntu", "24.04", True): "dgx_os_7",
+}
+
+
+def host(root: Path, name: str, version: str, dgx: bool = False) -> Path:
+    (root / "etc").mkdir()
+    text = f'PRETTY_NAME="{name.title()} {version}"\nID={name}\nVERSION_ID="{version}"\n# ID=other\n'
+    (root / "etc/os-release").write_text(text)
+    if dgx:
+        (root / "etc/dgx-release").write_text('DGX_NAME="DGX Server"\n')
+    return root
+
+
+@pytest.mark.parametrize(("release", "system"), RELEASES.items())
+def test_a_supported_system_has_a_name(
+    release: tuple[str, str, bool], system: str, tmp_path: Path, programs: Programs
+) -> None:
+    programs.add("systemd-detect-virt", "exit 1")
+    found = load("system").facts(host(tmp_path, *release))
+    assert found == {"gpufleet_system": system, "gpufleet_container": False, "gpufleet_cgroup": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "dgx"),
+    [("debian", "13", False), ("debian", "11", False), ("ubuntu", "20.04", True), ("rocky", "9.4", False)],
+)
+def test_another_system_is_refused_with_those_that_are_served(
+    name: str, version: str, dgx: bool, tmp_path: Path
+) -> None:
+    said = load("system").facts(host(tmp_path, name, version, dgx))["refusal"]
+    assert f"{name.title()} {version}" in said
+    assert ("DGX OS 6 and 7" in said) and ("with DGX OS;" in said) is dgx
+
+
+def test_a_host_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -> None:
+    assert "an unknown system" in load("system").facts(tmp_path)["refusal"]
+
+
+def test_containers_and_the_version_of_control_groups_are_facts(tmp_path: Path, programs: Programs) -> None:
+    programs.add("systemd-detect-virt", "exit 0")
+    root = host(tmp_path, "debian", "12")
+    (root / "sys/fs/cgroup").mkdir(parents=True)
+    (root / "sys/fs/cgroup/cgroup.controllers").touch()
+    found = load("system").facts(root)
+    assert found["gpufleet_container"] is True and found["gpufleet_cgroup"] == 2
+
+
+def test_a_refusal_fails_the_host_before_anything_is_changed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load("system")
+    monkeypatch.setattr(module, "facts", lambda: {"refusal": "not served"})
+    answer = run(module)
+    assert answer["failed"] and answer["msg"] == "not served"
+    assert "ansible_facts" not in answer

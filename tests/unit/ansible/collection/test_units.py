@@ -1,0 +1,212 @@
+"""Units: started, restarted by the files they were started with, and the same words in check mode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import Programs, load
+
+Run = Callable[..., dict[str, Any]]
+# systemd's view of each unit is a file of words in the folder; the verbs change it as systemd does.
+SYSTEMCTL = """\
+verb=; for word in "$@"; do case "$word" in
+  --no-pager|--property|--|*,*) ;;
+  *) if [ -z "$verb" ]; then verb=$word; else units="$units $word"; fi;;
+esac; done
+first=1
+for unit in $units; do
+  state={folder}/$unit
+  case "$verb" in
+    show)
+      [ -n "$first" ] || echo; first=
+      if [ -e $state ]; then . $state; else load=not-found active=inactive file= type= sub=dead; fi
+      printf 'Id=%s\\nLoadState=%s\\nActiveState=%s\\nSubState=%s\\nUnitFileState=%s\\n' \\
+        $unit $load $active "$sub" "$file"
+      printf 'NeedDaemonReload=no\\nType=%s\\nResult=success\\n' "$type";;
+    start|restart|reload-or-restart)
+      if grep -q broken $state; then sed -i s/active=.*/active=failed/ $state
+      else sed -i s/active=.*/active=active/ $state; fi;;
+    stop) sed -i s/active=.*/active=inactive/ $state;;
+    enable) sed -i s/file=.*/file=enabled/ $state;;
+    disable) sed -i s/file=.*/file=disabled/ $state;;
+    mask) echo 'load=masked active=inactive file=masked type= sub=dead' | tr ' ' '\\n' >$state;;
+    unmask) sed -i -e s/load=masked/load=loaded/ -e s/file=masked/file=disabled/ $state;;
+  esac
+done
+"""
+
+
+class Host:
+    """A host whose systemd is a folder of files."""
+
+    def __init__(self, folder: Path, programs: Programs) -> None:
+        self.folder, self.programs = folder, programs
+        folder.mkdir()
+        programs.add("systemctl", SYSTEMCTL.replace("{folder}", str(folder)))
+        programs.add("journalctl", "echo 'address already in use'")
+
+    def unit(
+        self, name: str, *, active: str = "inactive", file: str = "disabled", type: str = "simple"
+    ) -> None:
+        words = f"load=loaded active={active} file={file} type={type} sub=dead"
+        (self.folder / name).write_text(words.replace(" ", "\n") + "\n")
+
+    def did(self) -> list[str]:
+        """Verbs that change something, in order, since the last time."""
+        calls = self.programs.called("systemctl")
+        self.programs.log.unlink(missing_ok=True)
+        words = [line.split() for line in calls if " show " not in line and "daemon-reload" not in line]
+        return [f"{line[2]} {line[-1]}" for line in words]
+
+
+@pytest.fixture
+def host(programs: Programs, tmp_path: Path) -> Host:
+    return Host(tmp_path / "systemd", programs)
+
+
+@pytest.fixture
+def units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = load("units")
+    monkeypatch.setattr(module, "RECORDS", tmp_path / "records")
+    monkeypatch.setattr(module, "SETTLE_S", 0)
+    return module
+
+
+def test_a_unit_is_enabled_and_started_once(units: ModuleType, host: Host, run: Run) -> None:
+    host.unit("munge.service")
+    predicted = run(units, check=True, units=[{"name": "munge.service"}])
+    assert host.did() == []
+    answer = run(units, units=[{"name": "munge.service"}])
+    assert predicted["changed_units"] == answer["changed_units"] == {"munge.service": ["enable", "start"]}
+    assert host.did() == ["enable munge.service", "start munge.service"]
+    assert run(units, units=[{"name": "munge.service"}])["changed"] is False
+    assert host.did() == []
+
+
+def test_other_files_restart_it_also_when_the_run_that_wrote_them_was_killed(
+    units: ModuleType, host: Host, run: Run, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    key.write_text("1")
+    host.unit("munge.service")
+    unit = {"name": "munge.service", "files": [str(key)]}
+    run(units, units=[unit])
+    host.did()
+    key.write_text("2")  # and the run ended here
+    assert run(units, check=True, units=[unit])["changed"] is True
+    assert run(units, units=[unit])["changed_units"] == {"munge.service": ["restart"]}
+    assert host.did() == ["restart munge.service"]
+    assert run(units, units=[unit])["changed"] is False
+
+
+def test_a_restart_that_failed_is_tried_again_by_the_next_run(
+    units: ModuleType, host: Host, run: Run, tmp_path: Path
+) -> None:
+    conf = tmp_path / "conf"
+    conf.write_text("1")
+    host.unit("x.service")
+    unit = {"name": "x.service", "files": [str(conf)]}
+    run(units, units=[unit])
+    conf.write_text("2")
+    (host.folder / "x.service").write_text((host.folder / "x.service").read_text() + "# broken\n")
+    answer = run(units, units=[unit])
+    assert answer["failed"] and "address already in use" in answer["msg"] and "x.service" in answer["msg"]
+    host.unit("x.service", active="failed", file="enabled")
+    assert run(units, units=[unit])["changed_units"] == {"x.service": ["start"]}
+
+
+def test_what_a_role_knows_of_coming_changes_makes_a_check_run_say_restart(
+    units: ModuleType, host: Host, run: Run
+) -> None:
+    host.unit("x.service", active="active", file="enabled")
+    unit = {"name": "x.service", "restart": True}
+    assert run(units, check=True, units=[unit])["changed_units"] == {"x.service": ["restart"]}
+    assert host.did() == []
+    assert run(units, units=[unit | {"reload": True}])["changed_units"] == {
+        "x.service": ["reload-or-restart"]
+    }
+
+
+def test_a_unit_that_a_package_will_bring_is_a_change_in_check_mode_and_an_error_otherwise(
+    units: ModuleType, host: Host, run: Run
+) -> None:
+    unit = {"name": "coming.service"}
+    assert run(units, check=True, units=[unit])["changed"] is True
+    answer = run(units, units=[unit])
+    assert answer["failed"] and "There is no unit coming.service" in answer["msg"]
+
+
+def test_what_must_not_run_is_stopped_and_masked_also_where_it_never_was(
+    units: ModuleType, host: Host, run: Run
+) -> None:
+    host.unit("opensm.service", active="active", file="enabled")
+    both = [{"name": "opensm.service", "masked": True}, {"name": "opensmd.service", "masked": True}]
+    predicted = run(units, check=True, units=both)
+    answer = run(units, units=both)
+    assert predicted["changed_units"] == answer["changed_units"]
+    assert host.did() == ["stop opensm.service", "mask opensm.service", "mask opensmd.service"]
+    assert run(units, units=both)["changed"] is False
+    assert run(units, units=[{"name": "opensm.service"}])["changed_units"]["opensm.service"][0] == "unmask"
+
+
+def test_a_stopped_unit_can_stay_enabled_or_not(units: ModuleType, host: Host, run: Run) -> None:
+    host.unit("a.service", active="active", file="enabled")
+    host.unit("b.service", active="active", file="enabled")
+    wanted = [
+        {"name": "a.service", "state": "stopped"},
+        {"name": "b.service", "state": "stopped", "enabled": False},
+    ]
+    assert run(units, units=wanted)["changed_units"] == {
+        "a.service": ["stop"],
+        "b.service": ["disable", "stop"],
+    }
+    absent = [{"name": "none.service", "state": "stopped", "enabled": False}]
+    assert run(units, units=absent)["changed"] is False
+
+
+def test_one_that_does_its_work_and_ends_is_run_again_only_for_other_files(
+    units: ModuleType, host: Host, run: Run, tmp_path: Path
+) -> None:
+    conf = tmp_path / "90.conf"
+    conf.write_text("a")
+    host.unit("systemd-sysctl.service", file="static", type="oneshot")
+    unit = {"name": "systemd-sysctl.service", "files": [str(conf)]}
+    assert run(units, units=[unit])["changed"] is True
+    host.unit("systemd-sysctl.service", file="static", type="oneshot")
+    assert run(units, units=[unit])["changed"] is False
+    conf.write_text("b")
+    assert run(units, units=[unit])["changed"] is True
+
+
+def test_units_whose_condition_is_false_are_left_alone(units: ModuleType, host: Host, run: Run) -> None:
+    assert run(units, units=[{"name": "none.service", "when": False}])["changed"] is False
+    assert host.did() == []
+
+
+def test_a_digest_sees_every_file_of_a_folder_and_what_is_missing(units: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "conf.d"
+    empty = units.digest([str(folder)])
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub/a").write_text("1")
+    one = units.digest([str(folder)])
+    (folder / "sub/a").write_text("2")
+    two = units.digest([str(folder)])
+    (folder / "sub/a").rename(folder / "sub/b")
+    assert len({empty, one, two, units.digest([str(folder)])}) == 4
+    assert units.digest(["/b", "/a"]) == units.digest(["/a", "/b"])
+
+
+def test_records_are_nobodys_business_and_a_damaged_one_counts_as_none(units: ModuleType) -> None:
+    units.write_record("x.service", "abc")
+    assert units.read_record("x.service") == "abc"
+    assert units.RECORDS.stat().st_mode & 0o077 == 0
+    units.record_of("x.service").write_text("{")
+    assert units.read_record("x.service") is None
+    units.record_of("x.service").write_text(json.dumps([1]))
+    assert units.read_record("x.service") is None
