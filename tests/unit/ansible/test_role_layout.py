@@ -1,0 +1,335 @@
+"""What every role has and none does: files, systems, task names, secrets, and variables that exist."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+from jinja2 import nodes
+
+ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
+COLLECTION = ANSIBLE / "collections" / "ansible_collections" / "gpufleet" / "rack" / "plugins"
+ROLES = sorted(path.name for path in (ANSIBLE / "roles").iterdir() if path.is_dir())
+SYSTEMS = {"debian_12", "ubuntu_22_04", "ubuntu_24_04", "dgx_os_6", "dgx_os_7"}
+SECRETS = {"munge_key", "slurm_database_password"}
+NOT_MODULES = {
+    *("name", "when", "register", "no_log", "changed_when", "failed_when", "check_mode", "diff", "vars"),
+    *("loop", "loop_control", "throttle", "run_once", "delegate_to", "until", "retries", "delay", "tags"),
+    *("block", "rescue", "always", "become", "become_user", "environment", "any_errors_fatal"),
+}
+# Keys whose text is an expression without braces.
+EXPRESSIONS = {"when", "that", "changed_when", "failed_when", "until"}
+# Ansible's own names, and those that the inventory gives to every host.
+MAGIC = {
+    *("ansible_facts", "ansible_check_mode", "ansible_diff_mode", "inventory_hostname", "hostvars", "groups"),
+    *("group_names", "omit", "item", "lookup", "query", "range", "dict", "namespace", "loop", "role_path"),
+    *("ansible_play_hosts", "ansible_play_hosts_all", "ansible_managed", "playbook_dir", "now", "q"),
+    *("gpufleet_site", "gpufleet_role", "ansible_loop", "ansible_play_batch"),
+}
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def tasks_of(role: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """All tasks of a role with their files, those of blocks too."""
+
+    def walk(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        for task in found:
+            yield task
+            for part in ("block", "rescue", "always"):
+                yield from walk(task.get(part, []))
+
+    for path in sorted((ANSIBLE / "roles" / role / "tasks").glob("*.yml")):
+        for task in walk(load(path) or []):
+            yield path, task
+
+
+def module_of(task: dict[str, Any]) -> str:
+    found = [key for key in task if key not in NOT_MODULES]
+    assert len(found) <= 1, f"{task.get('name')}: {found}"
+    return found[0] if found else "block"
+
+
+def options(role: str) -> dict[str, Any]:
+    specs = load(ANSIBLE / "roles" / role / "meta" / "argument_specs.yml")
+    return dict(specs["argument_specs"]["main"].get("options", {}))
+
+
+def strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """(key, text) of every text in nested YAML."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from strings(inner, str(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings(inner, key)
+
+
+def parse(text: str, *, expression: bool = False) -> nodes.Template:
+    """The syntax tree of a template, or of an expression without braces."""
+    environment = jinja2.Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])
+    with warnings.catch_warnings():
+        # Regular expressions are not written as Python's texts are.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        bare = expression and "{{" not in text and "{%" not in text
+        return environment.parse("{{ (" + text + ") }}" if bare else text)
+
+
+def names_in(tree: nodes.Template) -> tuple[set[str], set[str]]:
+    """Names that are read, and those of them of which it is asked first whether they are there."""
+    stored = {name.name for name in tree.find_all(nodes.Name) if name.ctx in ("store", "param")}
+    stored |= {macro.name for macro in tree.find_all(nodes.Macro)}
+    read = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "load"} - stored
+    asked = {
+        node.node.name
+        for node in tree.find_all((nodes.Filter, nodes.Test))
+        if node.name in ("default", "d", "defined", "undefined") and isinstance(node.node, nodes.Name)
+    }
+    return read, read & asked
+
+
+def texts(role: str) -> Iterator[tuple[Path, str, bool]]:
+    """All of a role's text that is templated: path, text, whether it is a bare expression."""
+    folder = ANSIBLE / "roles" / role
+    for path in [*sorted((folder / "tasks").glob("*.yml")), folder / "vars" / "main.yml"]:
+        for key, text in strings(load(path)):
+            yield path, text, key in EXPRESSIONS
+    for path in sorted((folder / "templates").rglob("*.j2")):
+        yield path, path.read_text(encoding="utf-8"), False
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_has_what_a_role_has_and_no_handlers(role: str) -> None:
+    folder = ANSIBLE / "roles" / role
+    parts = ("defaults/main.yml", "meta/argument_specs.yml", "meta/main.yml", "tasks/main.yml", "README.md")
+    for name in parts:
+        assert (folder / name).is_file(), name
+    assert not (folder / "handlers").exists()
+    meta = load(folder / "meta" / "main.yml")
+    assert meta["dependencies"] == [] and meta["galaxy_info"]["license"] == "Apache-2.0"
+    platforms = {item["name"]: set(item["versions"]) for item in meta["galaxy_info"]["platforms"]}
+    assert platforms == {"Ubuntu": {"jammy", "noble"}, "Debian": {"bookworm"}}
+    first = (folder / "README.md").read_text(encoding="utf-8").splitlines()[0]
+    assert first == f"# {role}"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_required_variable_has_no_default_anywhere(role: str) -> None:
+    defaults = load(ANSIBLE / "roles" / role / "defaults" / "main.yml") or {}
+    for name, option in options(role).items():
+        if option.get("required"):
+            assert "default" not in option and name not in defaults
+        assert option["type"] in ("str", "int", "float", "bool", "list", "dict", "path", "raw")
+    assert not SECRETS & defaults.keys()
+
+
+def shape(value: Any) -> str:
+    """The kind of a value; a template may become any."""
+    return "template" if isinstance(value, str) and "{{" in value else type(value).__name__
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_differences_between_systems_are_complete(role: str) -> None:
+    variables = load(ANSIBLE / "roles" / role / "vars" / "main.yml") or {}
+    assert all(name.startswith(f"{role}__") for name in variables), "internals have two underscores"
+    systems = variables.get(f"{role}__systems")
+    if systems is None:
+        return
+    assert set(systems) == SYSTEMS
+    shapes = {name: {key: shape(value) for key, value in system.items()} for name, system in systems.items()}
+    for key in shapes["debian_12"]:
+        kinds = {found[key] for found in shapes.values()} - {"template"}
+        assert len(kinds) <= 1, f"{key}: {kinds}"
+    assert all(found.keys() == shapes["debian_12"].keys() for found in shapes.values()), shapes
+    assert variables[f"{role}__system"] == f"{{{{ {role}__systems[ansible_facts.gpufleet_system] }}}}"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_tasks_have_names_full_module_names_and_ignore_nothing(role: str) -> None:
+    own = {path.stem for path in (ANSIBLE / "roles" / role / "library").glob("*.py")}
+    ours = {f"gpufleet.rack.{path.stem}" for path in (COLLECTION / "modules").glob("*.py")}
+    for path, task in tasks_of(role):
+        where = f"{path.name}: {task.get('name')}"
+        assert re.match(r"[A-Z]", task.get("name", "")), where
+        module = module_of(task)
+        assert module == "block" or module in own | ours or module.startswith("ansible.builtin."), where
+        assert not {"ignore_errors", "notify", "ignore_unreachable"} & task.keys(), where
+        assert task.get("failed_when") is not False, where
+        assert module.rpartition(".")[2] not in ("shell", "command", "raw"), where
+        if module.startswith(("ansible.builtin.import_tasks", "ansible.builtin.include_tasks")):
+            named = task[module] if isinstance(task[module], str) else task[module]["file"]
+            assert "{{" in named or (path.parent / named).is_file(), where
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_registered_results_are_internals_of_the_role(role: str) -> None:
+    for path, task in tasks_of(role):
+        if "register" in task:
+            assert task["register"].startswith(f"{role}__"), f"{path.name}: {task['name']}"
+        for name in task.get("vars", {}):
+            assert name.startswith(f"{role}__"), f"{path.name}: {task['name']}"
+        for name in task.get("ansible.builtin.set_fact", {}):
+            assert name.startswith(f"{role}__") or name == "cacheable", f"{path.name}: {task['name']}"
+
+
+def known(role: str) -> set[str]:
+    """Names that a role may use."""
+    found = set(options(role)) | set(load(ANSIBLE / "roles" / role / "vars" / "main.yml") or {}) | MAGIC
+    for _, task in tasks_of(role):
+        found |= {task["register"]} if "register" in task else set()
+        found |= set(task.get("vars", {})) | set(task.get("ansible.builtin.set_fact", {}))
+        if "loop_control" in task:
+            found |= {task["loop_control"].get("loop_var", "item")}
+    return found
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_variable_that_is_used_is_one_that_there_is(role: str) -> None:
+    have = known(role)
+    unknown = {}
+    for path, text, expression in texts(role):
+        used, guarded = names_in(parse(text, expression=expression))
+        foreign = {name for name in guarded if name.startswith(tuple(f"{other}_" for other in ROLES))}
+        missing = used - have - foreign
+        if missing:
+            unknown[path.name] = missing
+    assert not unknown
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_an_internal_variable_that_nobody_uses_is_not_there(role: str) -> None:
+    used: set[str] = set()
+    for _, text, expression in texts(role):
+        used |= names_in(parse(text, expression=expression))[0]
+    path = ANSIBLE / "roles" / role / "vars" / "main.yml"
+    there = set(load(path) or {})
+    # One that is there to be repeated by YAML (`&name`) is used where the file says `*name`.
+    blocks = re.split(r"^(?=\w)", path.read_text(encoding="utf-8") if there else "", flags=re.M)
+    repeated = {block.split(":")[0] for block in blocks if re.search(r": &\w", block)}
+    assert there - repeated <= used
+
+
+def carriers(role: str) -> set[str]:
+    """Variables that have a secret in them: the secrets, and internals that are made of these."""
+    variables = load(ANSIBLE / "roles" / role / "vars" / "main.yml") or {}
+    found = set(SECRETS)
+    while True:
+        more = {
+            name
+            for name, value in variables.items()
+            for _, text in strings(value)
+            if names_in(parse(text))[0] & found
+        }
+        if more <= found:
+            return found
+        found |= more
+
+
+def says_lengths_only(task: dict[str, Any], secret: set[str]) -> bool:
+    """Whether all that an assertion's message says about secrets is how long they are.
+
+    Of what was asserted Ansible shows the expression and no value.
+    """
+    for key, text in strings(task["ansible.builtin.assert"]):
+        if key == "that":
+            continue
+        tree = parse(text)
+        measured = {
+            id(node.node)
+            for node in tree.find_all(nodes.Filter)
+            if node.name in ("length", "count") and isinstance(node.node, nodes.Name)
+        }
+        if any(name.name in secret and id(name) not in measured for name in tree.find_all(nodes.Name)):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_tasks_with_secrets_say_nothing(role: str) -> None:
+    secret = carriers(role)
+    for path, task in tasks_of(role):
+        used: set[str] = set()
+        for key, text in strings(task):
+            used |= names_in(parse(text, expression=key in EXPRESSIONS))[0]
+        for template in re.findall(r"[\w.-]+\.j2", str(task)):
+            found = ANSIBLE / "roles" / role / "templates" / template
+            used |= names_in(parse(found.read_text(encoding="utf-8")))[0]
+        if used & secret and task.get("no_log") is not True:
+            assert module_of(task) == "ansible.builtin.assert", f"{path.name}: {task['name']}"
+            assert says_lengths_only(task, secret), f"{path.name}: {task['name']}"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_files_with_secrets_are_for_their_owner_and_in_no_diff(role: str) -> None:
+    secret = carriers(role)
+    variables = load(ANSIBLE / "roles" / role / "vars" / "main.yml") or {}
+    written = [task["gpufleet.rack.files"] for _, task in tasks_of(role) if "gpufleet.rack.files" in task]
+    items = [item for one in written for item in one["files"]]
+    items += [value for value in variables.values() if isinstance(value, dict) and "path" in value]
+    for item in (item for item in items if isinstance(item, dict)):
+        texts_of = [text for _, text in strings(item)]
+        if "template" in item:
+            template = ANSIBLE / "roles" / role / "templates" / item["template"]
+            texts_of.append(template.read_text(encoding="utf-8"))
+        if any(names_in(parse(text))[0] & secret for text in texts_of):
+            assert item["secret"] is True, item["path"]
+            assert item["mode"] in ("0400", "0600"), item["path"]
+
+
+def playbooks() -> dict[str, list[dict[str, Any]]]:
+    return {path.name: load(path) for path in sorted((ANSIBLE / "playbooks").glob("*.yml"))}
+
+
+def test_every_role_is_in_a_playbook_under_its_own_tag() -> None:
+    placed = set()
+    for name, plays in playbooks().items():
+        for play in plays:
+            for item in play.get("roles", []):
+                assert item["role"] in ROLES, name
+                assert item["role"] in item.get("tags", [item["role"]]), f"{name}: {item['role']}"
+                placed.add(item["role"])
+    assert set(ROLES) <= placed
+
+
+def test_plays_gather_nothing_themselves_and_say_who_they_are_for() -> None:
+    groups = set(re.findall(r"^\| `(rack_\w+)`", reference(), re.M))
+    assert "rack_gpu_nodes" in groups
+    for name, plays in playbooks().items():
+        for play in plays:
+            if "ansible.builtin.import_playbook" in play:
+                continue
+            assert play["gather_facts"] is False, f"{name}: {play['name']}"
+            for group in re.findall(r"[\w.-]+", play["hosts"]):
+                assert group in groups | {"all", "onprem"}, f"{name}: {group}"
+
+
+def reference() -> str:
+    return (ANSIBLE.parent / "docs" / "reference" / "rack_variables.md").read_text(encoding="utf-8")
+
+
+def test_the_whole_site_is_all_of_its_parts_in_order() -> None:
+    parts = [play["ansible.builtin.import_playbook"] for play in load(ANSIBLE / "playbooks" / "site.yml")]
+    assert parts == ["base.yml", "gpu.yml", "fabric.yml", "slurm.yml", "storage.yml"]
+
+
+@pytest.mark.parametrize("role", [role for role in ROLES if role != "preflight"])
+def test_every_role_measures_under_its_own_name_and_changes_nothing_there(role: str) -> None:
+    tasks = load(ANSIBLE / "roles" / role / "tasks" / "verify.yml")
+    assert tasks
+    for task in tasks:
+        if module_of(task) != "gpufleet.rack.measure":
+            assert module_of(task).startswith("ansible.builtin.import_tasks"), task["name"]
+            continue
+        for part in ("commands", "read"):
+            named = task["gpufleet.rack.measure"].get(part, {})
+            assert isinstance(named, str) or all(name.startswith(f"{role}_") for name in named), task["name"]
