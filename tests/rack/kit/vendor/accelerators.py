@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from vendor.deb import Package, launch
+from vendor.elf import library
 
 NCCL = ("2.30.7-1+cuda13.0", "2.31.2-1+cuda13.0", "2.32.3-1+cuda13.0")
 DCGM = ("1:4.5.3-1", "1:4.6.0-1")
@@ -51,7 +52,13 @@ def packages() -> Iterator[Package]:
 def _nccl() -> Iterator[Package]:
     for version in NCCL:
         short = version.split("-")[0]
-        yield Package("libnccl2", version, files={f"{LIBRARIES}/libnccl.so.{short}": ""})
+        name = f"libnccl.so.{short.split('+')[0]}"
+        yield Package(
+            "libnccl2",
+            version,
+            libraries={f"{LIBRARIES}/{name}": library("libnccl.so.2")},
+            links={f"{LIBRARIES}/libnccl.so.2": name},
+        )
         header = "#define NCCL_MAJOR {}\n#define NCCL_MINOR {}\n#define NCCL_PATCH {}\n".format(
             *short.split(".")
         )

@@ -12,7 +12,7 @@ LAUNCH = '#!/bin/sh\nexec /usr/bin/python3 /usr/lib/hardware/{program}.py {words
 
 @dataclass(frozen=True)
 class Package:
-    """A package. `files` maps paths to text, or to None for an empty directory; `tools` are programs."""
+    """A package. `files` are text, `libraries` bytes, `links` targets, `tools` programs, each by path."""
 
     name: str
     version: str
@@ -20,6 +20,8 @@ class Package:
     conflicts: str = ""
     provides: str = ""
     files: dict[str, str] = field(default_factory=dict)
+    libraries: dict[str, bytes] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     services: dict[str, str] = field(default_factory=dict)
     enabled: bool = True
@@ -35,6 +37,13 @@ def build(package: Package, out: Path) -> Path:
         control.mkdir(mode=0o755)
         for path, text in package.files.items():
             _write(root / path, text, 0o644)
+        for path, content in package.libraries.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(content)
+            (root / path).chmod(0o644)
+        for path, target in package.links.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).symlink_to(target)
         for path, text in package.tools.items():
             _write(root / path, text, 0o755)
         for service, text in package.services.items():
