@@ -93,7 +93,8 @@ def gpudirect(found: Measured) -> Iterator[Result]:
 
 def container_toolkit(found: Measured) -> Iterator[Result]:
     """The toolkit of the software channel, with all GPUs in its CDI specification."""
-    version = str(found.value("version"))
+    # The lock names the package, with its revision.
+    version = str(found.value("version")).partition("-")[0]
 
     def of(text: str) -> str:
         words = text.splitlines()[0].split()
