@@ -1,27 +1,31 @@
-"""`gpufleet state`: what the embedded engine remembers of a stack."""
+"""`gpufleet state`: what an engine remembers of a stack: looked at, moved, unlocked, repaired."""
 
 from __future__ import annotations
 
+import difflib
 import json as json_module
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from gpufleet.cli import state_repair
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, emit_text, err, is_terminal, out
 from gpufleet.cli.context import Workspace
+from gpufleet.cli.state_repair import CloudOption, Environment, Json, Yes, confirm, state_of
 from gpufleet.errors import InputError
 
-app = new_app(help="Look at the state of an environment's stack.", no_args_is_help=True)
-Environment = Annotated[str, typer.Argument(help="An environment or the path of a fleet file.")]
-CloudOption = Annotated[str | None, typer.Option("--cloud", help="sandbox or aws; default: the stack's own.")]
+app = new_app(
+    help="The state of an environment's stack: look at it, move it, repair it.", no_args_is_help=True
+)
 EngineOption = Annotated[str, typer.Option("--engine", help="embedded or pulumi.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
-def _export(environment: str, cloud: str | None, engine: str) -> dict[str, object]:
+def _export(environment: str, cloud: str | None, engine: str) -> dict[str, Any]:
     from gpufleet.engine.select import select_engine
 
     workspace = Workspace.open(environment)
@@ -36,6 +40,14 @@ def _export(environment: str, cloud: str | None, engine: str) -> dict[str, objec
     return exported
 
 
+def _resources(environment: str, cloud: str | None, engine: str) -> list[dict[str, Any]]:
+    return list(_export(environment, cloud, engine)["deployment"].get("resources") or ())
+
+
+def _name(resource: dict[str, Any]) -> str:
+    return str(resource["urn"].split("::", 3)[-1])
+
+
 @app.command("list")
 def list_resources(
     environment: Environment, cloud: CloudOption = None, engine: EngineOption = "embedded", json: Json = False
@@ -44,16 +56,9 @@ def list_resources(
 
     In a pipe these are separated by tabs and never cut.
     """
-    deployment = _export(environment, cloud, engine)["deployment"]
-    resources = deployment.get("resources", []) if isinstance(deployment, dict) else []
     rows = [
-        {
-            "type": item["type"],
-            "name": item["urn"].rsplit("::", 1)[-1],
-            "id": item.get("id", ""),
-            "urn": item["urn"],
-        }
-        for item in resources
+        {"type": item["type"], "name": _name(item), "id": item.get("id", ""), "urn": item["urn"]}
+        for item in _resources(environment, cloud, engine)
     ]
     if json:
         emit_json({"resources": rows})
@@ -71,6 +76,52 @@ def list_resources(
 
 
 @app.command()
+def show(
+    environment: Environment,
+    resource: Annotated[str, typer.Argument(help="A resource's URN, or its name where that is enough.")],
+    cloud: CloudOption = None,
+    engine: EngineOption = "embedded",
+    json: Json = False,
+) -> None:
+    """Show all that the state holds of one resource.
+
+    Secrets are masked.
+    """
+    resources = _resources(environment, cloud, engine)
+    found = [item for item in resources if resource in (item["urn"], _name(item))]
+    urns = list(dict.fromkeys(item["urn"] for item in found))
+    if not found:
+        names = [*(_name(item) for item in resources), *(item["urn"] for item in resources)]
+        near = difflib.get_close_matches(resource, names, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(
+            f"the state has no resource {resource!r}",
+            remedy=f"{hint}`gpufleet state list {environment}` lists them",
+        )
+    if len(urns) > 1:
+        raise InputError(
+            f"{len(urns)} resources are called {resource!r}", remedy=f"name one: {', '.join(urns)}"
+        )
+    # A replaced one that waits to be deleted has the same URN: it is shown after the present one.
+    shown = [_masked(item) for item in found]
+    if json:
+        emit_json({"resources": shown})
+    else:
+        emit_text("".join(json_module.dumps(item, indent=2) + "\n" for item in shown))
+
+
+def _masked(value: Any) -> Any:
+    from gpufleet.engine.api import SECRET
+    from gpufleet.engine.embedded.values import SECRET_SIG, SIG_KEY
+
+    if isinstance(value, dict):
+        if value.get(SIG_KEY) == SECRET_SIG:
+            return SECRET
+        return {key: _masked(item) for key, item in value.items()}
+    return [_masked(item) for item in value] if isinstance(value, list) else value
+
+
+@app.command()
 def export(
     environment: Environment, cloud: CloudOption = None, engine: EngineOption = "embedded", json: Json = False
 ) -> None:
@@ -83,3 +134,74 @@ def export(
         emit_json(exported)
     else:
         emit_text(json_module.dumps(exported, indent=2) + "\n")
+
+
+@app.command("import")
+def import_(
+    environment: Environment,
+    file: Annotated[
+        str, typer.Argument(help="What `state export` or `pulumi stack export` wrote; - is stdin.")
+    ],
+    cloud: CloudOption = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Make an export the state of the embedded engine.
+
+    What was there is kept as its first backup. Secrets have to open with the passphrase at hand.
+    """
+    from gpufleet.cli.context import PROJECT
+    from gpufleet.engine.embedded.admin import check_import, import_state
+    from gpufleet.engine.embedded.folded import load_folded
+
+    name, state_file = state_of(environment, cloud)
+    content = sys.stdin.buffer.read() if file == "-" else _content(Path(file))
+    after = len(check_import(content, PROJECT, name)["resources"])
+    before = len(load_folded(state_file).folded.resources)
+    if before:
+        confirm(f"Replace the {before} resources in the state of {name} by {after}?", yes=yes, json=json)
+    done = import_state(state_file, content, PROJECT, name)
+    if json:
+        emit_json(
+            {"file": str(state_file), "before": done.before, "after": done.after, "pending": done.pending}
+        )
+        return
+    out.print(f"{state_file}: {done.after} resources, {done.before} before", soft_wrap=True, markup=False)
+    if done.pending:
+        out.print(f"{done.pending} operations are pending in it: the next run looks them up")
+    out.print(f"next: `gpufleet preview {environment}` shows what differs", soft_wrap=True, markup=False)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path}: {error.strerror}", remedy="name a readable file, or - for stdin"
+        ) from error
+
+
+@app.command()
+def unlock(environment: Environment, cloud: CloudOption = None, json: Json = False) -> None:
+    """Say who holds the state's lock.
+
+    The lock ends with the process that holds it, however it ends, so a dead run never needs unlocking;
+    a run that lives is not robbed of it.
+    """
+    from gpufleet.engine.embedded.lock import holder_of
+    from gpufleet.engine.errors import StateLockedError
+
+    name, state_file = state_of(environment, cloud)
+    holder = holder_of(state_file)
+    if holder:
+        raise StateLockedError(
+            f"the state of {name} is locked by {holder}",
+            remedy="wait until it ends, or interrupt it there (`kill -INT <pid>`): it then ends its steps",
+        )
+    if json:
+        emit_json({"environment": name, "locked": False})
+    else:
+        out.print(f"the state of {name} is not locked", markup=False)
+
+
+app.command()(state_repair.repair)

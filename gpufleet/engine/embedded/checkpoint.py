@@ -37,6 +37,12 @@ def load(path: Path) -> tuple[dict[str, Any], str]:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
+        if backups_of(path):
+            # An empty state would have everything made a second time.
+            raise StateError(
+                f"{path}: the state is gone, and its backups are there",
+                remedy=f"`gpufleet state repair` puts one back; remove {path.name}.bak* to begin anew",
+            ) from None
         return empty_deployment(), ""
     except OSError as error:
         raise state_error(path, "the state cannot be read", error) from error
@@ -85,11 +91,7 @@ def save(path: Path, resources: Sequence[Resource], pending: Sequence[Resource],
 
     The last ones stay beside it as `<state>.bak`, `<state>.bak.2` and so on.
     """
-    content = json.dumps(
-        {"version": 3, "deployment": deployment_json(resources, pending, salt)},
-        indent=1,
-        ensure_ascii=False,
-    ).encode()
+    content = content_of(resources, pending, salt)
     temporary = path.with_name(path.name + ".tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,6 +102,12 @@ def save(path: Path, resources: Sequence[Resource], pending: Sequence[Resource],
             temporary.unlink()
         raise state_error(path, "the state cannot be written", error) from error
     return digest_of(content)
+
+
+def content_of(resources: Sequence[Resource], pending: Sequence[Resource], salt: str) -> bytes:
+    """What a checkpoint file holds."""
+    data = {"version": 3, "deployment": deployment_json(resources, pending, salt)}
+    return json.dumps(data, indent=1, ensure_ascii=False).encode()
 
 
 def deployment_json(resources: Sequence[Resource], pending: Sequence[Resource], salt: str) -> dict[str, Any]:

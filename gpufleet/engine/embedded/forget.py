@@ -14,12 +14,18 @@ def forget_states(folder: Path) -> list[str]:
     Passphrases stay: they open exports that somebody may have kept. Raises `StateLockedError`
     while a run works on any of the stacks, and then removes nothing.
     """
-    states = sorted(path for path in folder.glob("*.json") if path.is_file())
+    # Also where the checkpoint itself is gone and only its backups are left.
+    names = {path.name.partition(".json")[0] for path in folder.glob("*.json*") if _is_state(path)}
+    states = [folder / f"{name}.json" for name in sorted(names)]
     with ExitStack() as locks:
         for state in states:
             locks.enter_context(StateLock(state, "reset"))
         for state in states:
             for path in folder.glob(f"{state.name}*"):
-                if path.suffix not in {".lock", ".passphrase"}:
+                if _is_state(path):
                     path.unlink()
     return [state.stem for state in states]
+
+
+def _is_state(path: Path) -> bool:
+    return path.is_file() and path.suffix not in {".lock", ".passphrase"}

@@ -66,6 +66,24 @@ class StateLock:
         }
 
 
+def holder_of(state_file: Path) -> str:
+    """Who holds the lock of a state, in words; empty when nobody does."""
+    path = state_file.with_name(state_file.name + ".lock")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise state_error(path, "the lock cannot be read", error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _describe(os.read(descriptor, 4096))
+    finally:
+        os.close(descriptor)
+    return ""
+
+
 def _describe(content: bytes) -> str:
     try:
         data = json.loads(content)

@@ -104,6 +104,11 @@ class Recovery:
         return f"it was made, and is taken over (id {result.found.id})", True
 
     def _look_for(self, wanted: ResourceState) -> _Creation:
+        if wanted.id:
+            # Somebody has looked, and said where it is.
+            read = self._read(wanted, wanted.id)
+            absent = f"{wanted.id}, which it was said to be, is not there"
+            return _Creation(read) if read.id else _Creation(undecided=absent)
         finder = self._finders.get(package_of(wanted.type))
         if finder is None:
             return _Creation(undecided=f"there is no way to look for a {wanted.type}")

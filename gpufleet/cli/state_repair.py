@@ -1,0 +1,167 @@
+"""`gpufleet state repair`: bring back a damaged state, and settle what an interrupted run left open."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpufleet.cli.console import emit_json, err, is_terminal, out
+from gpufleet.cli.context import Workspace
+from gpufleet.errors import ExitCode, InputError
+
+if TYPE_CHECKING:
+    from gpufleet.engine.embedded.repair import Copy, Examination
+
+Environment = Annotated[str, typer.Argument(help="An environment or the path of a fleet file.")]
+CloudOption = Annotated[str | None, typer.Option("--cloud", help="sandbox or aws; default: the stack's own.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def state_of(environment: str, cloud: str | None) -> tuple[str, Path]:
+    """The environment's name and the embedded engine's state of it."""
+    workspace = Workspace.open(environment)
+    name = workspace.environment()
+    return name, workspace.state_file(name, workspace.cloud(name, cloud))
+
+
+def confirm(question: str, *, yes: bool, json: bool) -> None:
+    """Ask before the state is written, unless told not to."""
+    if yes:
+        return
+    if json or not sys.stdin.isatty() or not is_terminal(err.file):
+        raise InputError(
+            "this asks before it changes the state, and there is nobody to ask", remedy="pass --yes"
+        )
+    if not typer.confirm(question, err=True):
+        raise typer.Abort
+
+
+def repair(
+    environment: Environment,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="The copy to bring back; default: the last that is whole.")
+    ] = None,
+    adopt: Annotated[
+        str, typer.Option("--adopt", help="URN=ID: where a creation that was interrupted took place.")
+    ] = "",
+    forget: Annotated[
+        str, typer.Option("--forget", help="URN: a creation that was interrupted did not take place.")
+    ] = "",
+    cloud: CloudOption = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> int:
+    """Say what each copy of the state holds; bring back the last whole one where it is damaged.
+
+    What was there is kept under another name, and what the journal of a dead run knows is brought in.
+    Only the embedded engine's state is repaired; the Pulumi CLI has `pulumi state repair`.
+    """
+    name, state_file = state_of(environment, cloud)
+    if adopt or forget:
+        return _settle(state_file, adopt, forget, source, json=json)
+    from gpufleet.engine.embedded.repair import examine
+
+    found = examine(state_file)
+    if found.is_whole and source is None:
+        if json:
+            emit_json(_report(found))
+        else:
+            _print(found)
+            out.print(f"the state of {name} is whole: nothing to repair", markup=False)
+        return int(ExitCode.DONE)
+    return _bring_back(found, name, state_file, source, yes=yes, json=json)
+
+
+def _settle(state_file: Path, adopt: str, forget: str, source: Path | None, *, json: bool) -> int:
+    from gpufleet.engine.embedded import admin
+
+    if source is not None or (adopt and forget):
+        raise InputError("--from, --adopt and --forget do different things", remedy="pass one of them")
+    urn, equals, identifier = adopt.rpartition("=")
+    if adopt and not (equals and urn and identifier):
+        raise InputError(f"--adopt {adopt}: it takes a URN and an id", remedy="write --adopt '<urn>=<id>'")
+    if adopt:
+        admin.adopt(state_file, urn, identifier)
+    else:
+        admin.forget(state_file, forget)
+    if json:
+        emit_json({"adopted": urn, "id": identifier} if adopt else {"forgotten": forget})
+    elif adopt:
+        out.print(f"the next run reads {identifier} and takes it over", markup=False, soft_wrap=True)
+    else:
+        out.print("the next run creates it, if the program still has it")
+    return int(ExitCode.DONE)
+
+
+def _bring_back(
+    found: Examination, name: str, state_file: Path, source: Path | None, *, yes: bool, json: bool
+) -> int:
+    from gpufleet.engine.embedded.repair import repair as bring_back
+
+    if source is None:
+        if found.best is None:
+            raise InputError(
+                f"no copy of the state of {name} can be read",
+                remedy="`gpufleet state import` takes an export, from wherever one is kept",
+            )
+        source = found.best.path
+    elif not source.is_absolute() and not source.exists():
+        source = state_file.with_name(source.name)
+    if not json:
+        _print(found)
+    confirm(f"Make {source.name} the state of {name}?", yes=yes, json=json)
+    done = bring_back(state_file, source)
+    if json:
+        kept = [str(path) for path in done.kept]
+        emit_json(
+            {"from": str(source), "resources": done.resources, "brought_in": done.brought_in, "kept": kept}
+        )
+        return int(ExitCode.DONE)
+    out.print(f"{state_file}: {done.resources} resources, from {source.name}", markup=False, soft_wrap=True)
+    for urn in done.brought_in:
+        out.print(f"   brought in from the interrupted run: {urn}", markup=False, soft_wrap=True)
+    for path in done.kept:
+        out.print(f"   kept: {path}", markup=False, soft_wrap=True)
+    out.print(f"next: `gpufleet refresh {name}` compares it with the cloud", markup=False)
+    return int(ExitCode.DONE)
+
+
+def _print(found: Examination) -> None:
+    for copy in (found.current, *found.backups):
+        if copy is not None:
+            out.print(f"{copy.path.name}  {copy.written:%Y-%m-%d %H:%M:%S} UTC  {_says(copy)}", markup=False)
+    if found.current is None:
+        out.print("the state itself is not there" if found.backups else "there is no state yet")
+    if found.journal:
+        out.print(f"the journal of an interrupted run is {found.journal}", markup=False)
+
+
+def _says(copy: Copy) -> str:
+    if copy.fault:
+        return f"damaged: {copy.fault}"
+    pending = f", {copy.pending} operations pending" if copy.pending else ""
+    gaps = f", {len(copy.gaps)} gaps: {copy.gaps[0]}" if copy.gaps else ""
+    return f"{copy.resources} resources{pending}{gaps}"
+
+
+def _report(found: Examination) -> dict[str, Any]:
+    copies = [copy for copy in (found.current, *found.backups) if copy is not None]
+    return {
+        "whole": found.is_whole,
+        "journal": found.journal,
+        "copies": [
+            {
+                "file": str(copy.path),
+                "written": copy.written.isoformat(),
+                "resources": copy.resources,
+                "pending": copy.pending,
+                "fault": copy.fault,
+                "gaps": list(copy.gaps),
+            }
+            for copy in copies
+        ],
+    }

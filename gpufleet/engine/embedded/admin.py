@@ -1,0 +1,115 @@
+"""What people do to a state by hand: import one, and settle by hand what an interrupted run left open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.engine.embedded import checkpoint
+from gpufleet.engine.embedded.crypter import SecretsManager
+from gpufleet.engine.embedded.folded import holds_secrets, load_folded
+from gpufleet.engine.embedded.integrity import in_order, problems
+from gpufleet.engine.embedded.journal import Record, journal_of
+from gpufleet.engine.embedded.lock import StateLock
+from gpufleet.engine.embedded.resource import from_json, to_json
+from gpufleet.errors import GpufleetError, InputError
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Resources in the state before and after an import, and operations that are pending in it."""
+
+    before: int
+    after: int
+    pending: int
+
+
+def check_import(content: bytes, project: str, stack: str) -> dict[str, Any]:
+    """The deployment in an export; an `InputError` says why it cannot be this stack's state."""
+    try:
+        deployment = checkpoint.parse(content)
+        checkpoint.salt_of(deployment)
+    except ValueError as error:
+        raise InputError(f"this is no export of a stack: {error}", remedy=_EXPORT) from None
+    except GpufleetError as error:
+        raise InputError(error.message, remedy=error.remedy) from None
+    prefix = f"urn:pulumi:{stack}::{project}::"
+    foreign = [item["urn"] for item in deployment["resources"] if not item["urn"].startswith(prefix)]
+    if foreign:
+        raise InputError(
+            f"{foreign[0]} belongs to another stack or project than {project}/{stack}",
+            remedy="import it into the environment that it was exported from",
+        )
+    found = problems(deployment["resources"])
+    if found:
+        more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise InputError(
+            f"the export is not whole: {'; '.join(found[:_SHOWN])}{more}",
+            remedy="export it again; a state that was edited has to keep every reference",
+        )
+    return deployment
+
+
+_EXPORT = "`gpufleet state export` and `pulumi stack export` write one"
+
+
+def import_state(
+    state_file: Path, content: bytes, project: str, stack: str, env: Mapping[str, str] | None = None
+) -> Imported:
+    """Make an export the state of a stack; what was there becomes its first backup.
+
+    Secrets have to open with the passphrase at hand; those in the clear (`--show-secrets`) are sealed.
+    """
+    deployment = check_import(content, project, stack)
+    salt = checkpoint.salt_of(deployment) if holds_secrets(deployment) else ""
+    manager = SecretsManager(state_file, salt, {**os.environ, **(env or {})})
+    resources = [to_json(from_json(item, manager), manager) for item in in_order(deployment["resources"])]
+    pending = [_sealed(item, manager) for item in deployment.get("pending_operations") or ()]
+    with StateLock(state_file, "state import"):
+        former = load_folded(state_file)
+        if former.interrupted:
+            checkpoint.save(state_file, former.folded.resources, former.folded.pending, former.folded.salt)
+        checkpoint.save(state_file, resources, pending, manager.salt)
+        journal_of(state_file).unlink(missing_ok=True)
+    return Imported(len(former.folded.resources), len(resources), len(pending))
+
+
+def _sealed(operation: Record, manager: SecretsManager) -> Record:
+    return {**operation, "resource": to_json(from_json(operation["resource"], manager), manager)}
+
+
+def adopt(state_file: Path, urn: str, identifier: str) -> None:
+    """Say under which id an interrupted creation took place: the next run reads and takes it over."""
+    _change_creations(
+        state_file,
+        urn,
+        lambda operation: {**operation, "resource": {**operation["resource"], "id": identifier}},
+    )
+
+
+def forget(state_file: Path, urn: str) -> None:
+    """Say that an interrupted creation did not take place: the next run creates the resource."""
+    _change_creations(state_file, urn, lambda operation: None)
+
+
+def _change_creations(state_file: Path, urn: str, change: Callable[[Record], Record | None]) -> None:
+    with StateLock(state_file, "state repair"):
+        state = load_folded(state_file)
+        pending: list[Record] = []
+        known: list[str] = []
+        for operation in state.folded.pending:
+            is_creation = operation["type"] == "creating"
+            known += [operation["resource"]["urn"]] if is_creation else []
+            settled = is_creation and operation["resource"]["urn"] == urn
+            changed = change(operation) if settled else operation
+            pending += [] if changed is None else [changed]
+        if urn not in known:
+            listed = ", ".join(known) or "none"
+            raise InputError(f"no creation of {urn} is pending", remedy=f"pending creations: {listed}")
+        checkpoint.save(state_file, state.folded.resources, pending, state.folded.salt)
+        journal_of(state_file).unlink(missing_ok=True)

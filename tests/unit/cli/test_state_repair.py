@@ -1,0 +1,305 @@
+"""`gpufleet state show`, `import`, `unlock` and `repair`: on real files, with refusals that help."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpufleet.engine.embedded import checkpoint
+from gpufleet.engine.embedded.folded import load_folded
+from gpufleet.engine.embedded.journal import Journal, journal_of
+from gpufleet.engine.embedded.lock import StateLock
+
+from .conftest import STACK, VPC, FakeEngine, Gpufleet
+
+SUBNET = VPC.replace("vpc:Vpc", "subnet:Subnet").replace("-vpc", "-subnet")
+SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+
+
+def stack() -> dict[str, Any]:
+    return {"urn": STACK, "custom": False, "type": "pulumi:pulumi:Stack"}
+
+
+def vpc(**fields: Any) -> dict[str, Any]:
+    return {
+        "urn": VPC, "custom": True, "id": "vpc-1", "type": "aws:ec2/vpc:Vpc", "parent": STACK, **fields
+    }  # fmt: skip
+
+
+def subnet(**fields: Any) -> dict[str, Any]:
+    return {
+        "urn": SUBNET, "custom": True, "id": "subnet-1", "type": "aws:ec2/subnet:Subnet", "parent": STACK,
+        "dependencies": [VPC], **fields,
+    }  # fmt: skip
+
+
+def exported(*resources: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps({"version": 3, "deployment": {"resources": list(resources), **more}}).encode()
+
+
+@pytest.fixture
+def state_file(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state of dev with a VPC, and one backup without it."""
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")
+    path = workplace / ".gpufleet" / "state" / "aws" / "dev.json"
+    checkpoint.save(path, [stack()], [], "")
+    checkpoint.save(path, [stack(), vpc()], [], "")
+    return path
+
+
+def urns(path: Path) -> list[str]:
+    return [item["urn"] for item in load_folded(path).folded.resources]
+
+
+# -- show
+
+
+def test_show_prints_all_of_a_resource_and_masks_its_secrets(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    secret = {**SECRET, "ciphertext": "v1:n:c"}
+    engine.state = {
+        "version": 3,
+        "deployment": {"resources": [stack(), vpc(inputs={"x": [secret], "y": 1})]},
+    }
+    for asked in (VPC, "atlas-dev-use1-vpc"):
+        answer = gpufleet("state", "show", "dev", asked)
+        assert answer.code == 0
+        assert json.loads(answer.out) == vpc(inputs={"x": ["[secret]"], "y": 1})
+    assert gpufleet("state", "show", "dev", VPC, "--json").json["resources"][0]["id"] == "vpc-1"
+
+
+def test_show_of_an_unknown_resource_names_the_nearest(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    engine.state = {"version": 3, "deployment": {"resources": [stack(), vpc()]}}
+    answer = gpufleet("state", "show", "dev", "atlas-dev-use1-vpx")
+    assert answer.code == 2
+    assert "did you mean 'atlas-dev-use1-vpc'?" in answer.err
+    assert "gpufleet state list dev" in answer.err
+
+
+def test_show_of_a_name_that_several_have_lists_them(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    other = vpc(urn=VPC.replace("Vpc::", "Other::"))
+    engine.state = {"version": 3, "deployment": {"resources": [stack(), vpc(), other]}}
+    answer = gpufleet("state", "show", "dev", "atlas-dev-use1-vpc")
+    assert answer.code == 2
+    assert VPC in answer.err
+    assert other["urn"] in answer.err
+
+
+# -- import
+
+
+def test_an_import_replaces_the_state_and_keeps_the_old_one(
+    gpufleet: Gpufleet, state_file: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "export.json"
+    # Out of order, as an export may be.
+    file.write_bytes(exported(subnet(), vpc(), stack()))
+    answer = gpufleet("state", "import", "dev", str(file), "--yes")
+    assert answer.code == 0, answer.err
+    assert "3 resources, 2 before" in answer.out
+    assert urns(state_file) == [STACK, VPC, SUBNET]
+    assert len(checkpoint.load(checkpoint.backup_of(state_file))[0]["resources"]) == 2
+
+
+def test_an_import_comes_from_stdin_too(
+    gpufleet: Gpufleet, state_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(exported(stack()))))
+    assert gpufleet("state", "import", "dev", "-", "--yes", "--json").json["after"] == 1
+    assert urns(state_file) == [STACK]
+
+
+def test_an_import_over_a_state_asks_first(gpufleet: Gpufleet, state_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "export.json"
+    file.write_bytes(exported(stack()))
+    answer = gpufleet("state", "import", "dev", str(file))
+    assert answer.code == 2
+    assert "--yes" in answer.err
+    assert urns(state_file) == [STACK, VPC]
+
+
+def test_secrets_in_the_clear_are_sealed_on_their_way_in(
+    gpufleet: Gpufleet, state_file: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "export.json"
+    file.write_bytes(exported(stack(), vpc(inputs={"p": {**SECRET, "plaintext": '"hunter2"'}})))
+    assert gpufleet("state", "import", "dev", str(file), "--yes").code == 0
+    text = state_file.read_text()
+    assert "hunter2" not in text
+    assert '"ciphertext": "v1:' in text
+    # And opened again with the same passphrase.
+    assert gpufleet("state", "import", "dev", str(state_file), "--yes").code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"not json", "no export of a stack"),
+        (b'{"version": 2}', "it has version 2"),
+        (exported(stack(), subnet()), f"needs {VPC}, which is not there"),
+        (exported(vpc(parent=""), vpc(parent="")), "is there 2 times"),
+        (exported(stack(), vpc(id="")), "has no id"),
+        (exported(vpc(urn=VPC.replace(":dev:", ":prod:"))), "belongs to another stack or project"),
+        (exported(stack(), secrets_providers={"type": "awskms"}), "awskms"),
+        (
+            exported(
+                stack(),
+                vpc(inputs={"p": {**SECRET, "ciphertext": "v1:AAAA:AAAA"}}),
+                secrets_providers={"type": "passphrase", "state": {"salt": "v1:AAAAAAAAAAA=:v1:AAAA:AAAA"}},
+            ),
+            "the passphrase does not fit",
+        ),
+    ],
+)
+def test_what_cannot_be_the_state_is_refused_and_nothing_changes(
+    gpufleet: Gpufleet, state_file: Path, tmp_path: Path, content: bytes, said: str
+) -> None:
+    before = state_file.read_bytes()
+    file = tmp_path / "export.json"
+    file.write_bytes(content)
+    answer = gpufleet("state", "import", "dev", str(file), "--yes")
+    assert answer.code == 2
+    assert said in answer.err
+    assert state_file.read_bytes() == before
+
+
+def test_a_file_that_is_not_there_cannot_be_imported(gpufleet: Gpufleet, state_file: Path) -> None:
+    answer = gpufleet("state", "import", "dev", "/nowhere/export.json", "--yes")
+    assert answer.code == 2
+    assert "/nowhere/export.json: No such file" in answer.err
+
+
+# -- unlock
+
+
+def test_unlock_names_the_holder_and_does_not_rob_it(gpufleet: Gpufleet, state_file: Path) -> None:
+    with StateLock(state_file, "up"):
+        answer = gpufleet("state", "unlock", "dev")
+        assert answer.code == 4
+        assert "is locked by process" in answer.err
+        assert "(up, since " in answer.err
+        assert "kill -INT" in answer.err
+    assert gpufleet("state", "unlock", "dev").out == "the state of dev is not locked\n"
+    assert gpufleet("state", "unlock", "dev", "--json").json["locked"] is False
+
+
+# -- repair
+
+
+def test_a_whole_state_needs_no_repair_and_its_copies_are_listed(
+    gpufleet: Gpufleet, state_file: Path
+) -> None:
+    answer = gpufleet("state", "repair", "dev")
+    assert answer.code == 0
+    assert "is whole: nothing to repair" in answer.out
+    assert [line.split()[0] for line in answer.out.splitlines()[:2]] == ["dev.json", "dev.json.bak"]
+    report = gpufleet("state", "repair", "dev", "--json").json
+    assert (report["whole"], [copy["resources"] for copy in report["copies"]]) == (True, [2, 1])
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "gone"])
+def test_a_damaged_state_is_brought_back_from_the_last_whole_copy(
+    gpufleet: Gpufleet, state_file: Path, damage: str
+) -> None:
+    content = state_file.read_bytes()
+    if damage == "gone":
+        state_file.unlink()
+    else:
+        state_file.write_bytes(content[: len(content) // 2] if damage == "truncated" else b"")
+    asked = gpufleet("state", "repair", "dev")
+    assert asked.code == 2
+    assert "pass --yes" in asked.err
+    answer = gpufleet("state", "repair", "dev", "--yes")
+    assert answer.code == 0, answer.err
+    assert "1 resources, from dev.json.bak" in answer.out
+    assert urns(state_file) == [STACK]
+    kept = list(state_file.parent.glob("dev.json.damaged-*"))
+    assert len(kept) == (0 if damage == "gone" else 1)
+    assert all(path.read_bytes() in content for path in kept)
+
+
+def test_another_copy_can_be_chosen(gpufleet: Gpufleet, state_file: Path) -> None:
+    assert gpufleet("state", "repair", "dev", "--from", "dev.json.bak", "--yes").code == 0
+    assert urns(state_file) == [STACK]
+
+
+def test_a_copy_that_is_none_is_refused(gpufleet: Gpufleet, state_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("{")
+    answer = gpufleet("state", "repair", "dev", "--from", str(tmp_path / "bad.json"), "--yes")
+    assert answer.code == 4
+    assert "not a complete checkpoint" in answer.err
+    assert urns(state_file) == [STACK, VPC]
+
+
+def test_the_journal_of_a_lost_checkpoint_is_not_lost_with_it(gpufleet: Gpufleet, state_file: Path) -> None:
+    # A run died after it had made a subnet and while it made another; then the checkpoint was damaged.
+    journal = Journal(journal_of(state_file), checkpoint.load(state_file)[1])
+    second = subnet(urn=SUBNET + "-b", id="")
+    journal.append({"kind": "begin", "n": 1, "type": "creating", "resource": subnet(id="")}, durable=True)
+    journal.append({"kind": "step", "n": 1, "put": [0, subnet()], "drop": [0]}, durable=True)
+    journal.append({"kind": "begin", "n": 2, "type": "creating", "resource": second}, durable=True)
+    journal.close(remove=False)
+    checkpoint.load(state_file)
+    state_file.write_bytes(b"{")
+    answer = gpufleet("state", "repair", "dev", "--yes")
+    assert answer.code == 0, answer.err
+    assert f"brought in from the interrupted run: {SUBNET}" in answer.out
+    state = load_folded(state_file).folded
+    # The backup had no VPC yet: what needs it goes on without.
+    assert {item["urn"]: item.get("dependencies") for item in state.resources} == {STACK: None, SUBNET: None}
+    assert [item["resource"]["urn"] for item in state.pending] == [second["urn"]]
+    assert list(state_file.parent.glob("dev.json.journal.damaged-*"))
+    assert not journal_of(state_file).exists()
+
+
+def test_a_journal_damaged_in_the_middle_gives_what_stands_before(
+    gpufleet: Gpufleet, state_file: Path
+) -> None:
+    journal = Journal(journal_of(state_file), checkpoint.load(state_file)[1])
+    journal.append({"kind": "step", "put": [0, subnet()]}, durable=True)
+    journal.close(remove=False)
+    with journal_of(state_file).open("ab") as out:
+        out.write(b'{"kind": \n{"kind": "step", "drop": [0]}\n')
+    report = gpufleet("state", "list", "dev")
+    assert "gpufleet state repair" in report.err
+    answer = gpufleet("state", "repair", "dev", "--yes")
+    assert answer.code == 0, answer.err
+    assert "the journal of an interrupted run is damaged in line 3" in answer.out
+    assert sorted(urns(state_file)) == sorted([STACK, VPC, SUBNET])
+
+
+def test_nothing_to_bring_back_is_said(gpufleet: Gpufleet, state_file: Path) -> None:
+    for path in (state_file, checkpoint.backup_of(state_file)):
+        path.write_bytes(b"{")
+    answer = gpufleet("state", "repair", "dev", "--yes")
+    assert answer.code == 2
+    assert "no copy of the state of dev can be read" in answer.err
+    assert "gpufleet state import" in answer.err
+
+
+# -- what an interrupted run left open
+
+
+def test_a_creation_is_adopted_or_forgotten_by_hand(gpufleet: Gpufleet, state_file: Path) -> None:
+    pending = [{"type": "creating", "resource": subnet(id="")}]
+    checkpoint.save(state_file, [stack(), vpc()], pending, "")
+    assert gpufleet("state", "repair", "dev", "--adopt", f"{SUBNET}=subnet-9").code == 0
+    (operation,) = load_folded(state_file).folded.pending
+    assert operation["resource"]["id"] == "subnet-9"
+    assert gpufleet("state", "repair", "dev", "--forget", SUBNET).code == 0
+    assert load_folded(state_file).folded.pending == []
+    answer = gpufleet("state", "repair", "dev", "--forget", SUBNET)
+    assert answer.code == 2
+    assert f"no creation of {SUBNET} is pending" in answer.err
+
+
+@pytest.mark.parametrize("option", [("--adopt", "no-id"), ("--adopt", "a=b", "--forget", "a")])
+def test_options_that_make_no_sense_are_refused(
+    gpufleet: Gpufleet, state_file: Path, option: tuple[str, ...]
+) -> None:
+    assert gpufleet("state", "repair", "dev", *option).code == 2
