@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet.onprem.rack import missing
-from tests.rack.lab import Lab
+from tests.rack.lab import Lab, fleet_text
+from tests.rack.site import PEOPLE, ArgumentsSeen, Runs, Site
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,3 +41,26 @@ def clean_rack(rack: Lab) -> Iterator[Lab]:
     """The rack, taken back to its first boot when the test is done."""
     yield rack
     rack.reset()
+
+
+@pytest.fixture(scope="session")
+def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """A rack from bare hosts to a working cluster."""
+    site = Site.up(tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE))
+    try:
+        with ArgumentsSeen(list(site.secrets.values())) as arguments:
+            check = site.configure("--check", "--diff", code=1)
+            first = site.configure()
+            second = site.configure()
+        site.lab.seal("site")
+        yield Runs(site, check, first, second, arguments)
+    finally:
+        site.lab.down()
+
+
+@pytest.fixture
+def site(runs: Runs) -> Iterator[Site]:
+    """The site as it was set up, and taken back to that afterwards."""
+    yield runs.site
+    runs.site.lab.reset(name="site")
+    runs.site.wait_for_nodes()

@@ -71,8 +71,6 @@ def nccl(found: Measured) -> Iterator[Result]:
 
 def gpudirect(found: Measured) -> Iterator[Result]:
     """What the role was told to install is loaded."""
-    if found.container:
-        return
     wanted = []
     if found.value("gdrcopy") is True:
         wanted.append("gdrdrv")

@@ -20,7 +20,7 @@ PARTS = (
     *("nvidia-open", "nvidia-driver", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "nvidia-smi"),
     *("libnvidia-ml1", "libcuda1", "nvidia-persistenced", "nvidia-modprobe", "nvidia-fabricmanager"),
 )
-INSTALL = (
+APT = (
     "export DEBIAN_FRONTEND=noninteractive; apt-get -qq update; apt-get -qq install -y --allow-downgrades"
 )
 NODE, OTHER = "dgx01", "dgx02"

@@ -1,0 +1,160 @@
+"""A site as its users have it: a fleet file in a checkout, a rack, and `gpufleet configure` between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.rack.lab import ROOT, Lab
+
+PEOPLE = """\
+    groups: [{ name: vision, gid: 5000 }]
+    users:
+      - { name: ada, uid: 5001, groups: [vision], teams: [research] }
+      - { name: grace, uid: 5002, teams: [serving] }
+    local_nvme: { mount: /raid, cache: /raid/cache }
+    time_servers: [ctl01]
+    storage:
+      - { name: home, kind: nfs, source: "ctl01:/export/home", mount: /shared/home }
+"""
+
+GPUFLEET = Path(sys.executable).parent / "gpufleet"
+
+
+@dataclass
+class Site:
+    """A rack, the checkout whose fleet file describes it, and the site's secrets."""
+
+    lab: Lab
+    checkout: Path
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def up(cls, folder: Path, fleet: str) -> Site:
+        """Raises the rack of a fleet file's text; the checkout has our own ansible/ in it."""
+        checkout = folder / "checkout"
+        (checkout / "stacks").mkdir(parents=True)
+        (checkout / "Pulumi.yaml").write_text("name: gpufleet\nruntime: python\n")
+        (checkout / "ansible").symlink_to(ROOT / "ansible")
+        lab = Lab.up(folder / "lab", fleet)
+        (checkout / "fleet.yaml").write_text(fleet)
+        made = {
+            "GPUFLEET_SECRET_MUNGE_KEY_LAB": secrets.token_hex(64),
+            "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB": secrets.token_hex(16),
+        }
+        return cls(lab, checkout, made)
+
+    def command(self, *words: str, verb: str = "configure") -> list[str]:
+        """The command line of a run that does not ask."""
+        config = str(self.lab.rack.record.ssh_config)
+        flags = ["--ssh-config", config, "--json", *(["--yes"] if verb == "configure" else [])]
+        return [str(GPUFLEET), verb, str(self.checkout / "fleet.yaml"), *flags, *words]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a run finds in its environment."""
+        return os.environ | self.lab.rack.environment() | self.secrets
+
+    def configure(self, *words: str, code: int | None = 0, verb: str = "configure") -> dict[str, Any]:
+        """Runs `gpufleet configure`; what it says as JSON. Asserts the exit code unless that is None."""
+        done = subprocess.run(
+            self.command(*words, verb=verb),
+            env=self.environment,
+            cwd=self.checkout,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        said = f"exit code {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        assert code is None or done.returncode == code, said
+        return json.loads(done.stdout)
+
+    @contextmanager
+    def configuring(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """A run that goes on meanwhile; it is ended with the block, however that ends."""
+        process = subprocess.Popen(
+            self.command(*words),
+            env=self.environment,
+            cwd=self.checkout,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def journal(self) -> str:
+        """What the newest run has written of its tasks so far."""
+        runs = sorted(self.checkout.glob(".gpufleet/configure/*/runs/*.jsonl"))
+        return runs[-1].read_text() if runs else ""
+
+    @staticmethod
+    def changes(result: dict[str, Any]) -> set[tuple[str, str, str]]:
+        """(host, role, task) of what a run changed, or would."""
+        return {
+            (host, change["role"], change["task"]) for change in result["changes"] for host in change["hosts"]
+        }
+
+    def wait_for_nodes(self, timeout_s: float = 60) -> None:
+        """Waits until Slurm has all its nodes idle."""
+        self.lab.sh(
+            "ctl01",
+            f"for try in $(seq {int(timeout_s * 5)}); do "
+            "[ $(sinfo -h -N -t idle -o %N | sort -u | wc -l) = "
+            f"{len(self.lab.names('gpu'))} ] && exit 0; sleep 0.2; done; sinfo -N -o '%N %T %E'; exit 1",
+        )
+
+
+class ArgumentsSeen:
+    """Looks at the command lines of all processes of this machine, those on the rack's hosts among them."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = [word.encode() for word in words]
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.looks = 0
+        self.found: set[str] = set()
+
+    def __enter__(self) -> ArgumentsSeen:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.05):
+            self.looks += 1
+            for process in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    line = process.read_bytes()
+                except OSError:
+                    continue
+                if any(word in line for word in self._words):
+                    self.found.add(line.replace(b"\0", b" ").decode(errors="replace"))
+
+
+@dataclass
+class Runs:
+    """The site, and its first three runs: what a check said, what the first did, what a second did."""
+
+    site: Site
+    check: dict[str, Any]
+    first: dict[str, Any]
+    second: dict[str, Any]
+    arguments: ArgumentsSeen

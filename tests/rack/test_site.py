@@ -1,0 +1,146 @@
+"""The whole of site.yml on two controllers, a login host and four GPU nodes, by `gpufleet configure`."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from typing import Any
+
+from tests.rack.site import Runs, Site
+
+JOB = """\
+#!/bin/bash
+#SBATCH --nodes=4 --ntasks-per-node=1 --gres=gpu:8 --output=/tmp/job-%j.out --account=research
+srun sh -c 'echo $(hostname -s) $CUDA_VISIBLE_DEVICES' >/shared/home/job-$SLURM_JOB_ID
+"""
+
+
+def test_a_check_run_says_exactly_what_the_first_run_changes(runs: Runs) -> None:
+    assert runs.site.changes(runs.check) == runs.site.changes(runs.first)
+    assert runs.first["changed"] > 100
+    assert runs.check["failed_hosts"] == runs.first["failed_hosts"] == []
+
+
+def test_a_second_run_changes_nothing(runs: Runs) -> None:
+    assert runs.second["changes"] == []
+    assert runs.second["changed"] == 0
+    assert {name: stats["failed"] + stats["unreachable"] for name, stats in runs.second["hosts"].items()} == (
+        dict.fromkeys(runs.second["hosts"], 0)
+    )
+
+
+def test_a_job_runs_on_all_gpus_of_all_nodes_and_is_accounted_for(site: Site) -> None:
+    lab = site.lab
+    said = lab.sh(
+        "login01",
+        f"cat >/tmp/job.sh <<'END'\n{JOB}END\nchmod 755 /tmp/job.sh; su ada -c 'sbatch --wait /tmp/job.sh'",
+    )
+    number = re.search(r"Submitted batch job (\d+)", said)[1]
+
+    lines = sorted(lab.sh("login01", f"cat /shared/home/job-{number}").splitlines())
+    assert lines == [f"dgx{node:02d} 0,1,2,3,4,5,6,7" for node in range(1, 5)]
+    tres = lab.sh("login01", f"sacct -X -n -P -j {number} -o AllocTRES,State,Account")
+    assert "gres/gpu=32" in tres
+    assert tres.strip().endswith("|COMPLETED|research")
+
+
+def test_a_team_gets_no_more_gpus_than_it_may_hold(site: Site) -> None:
+    # serving may hold 8 of the 32.
+    said = site.lab.sh(
+        "login01",
+        "su grace -c 'sbatch -A serving -N2 --gres=gpu:8 --wrap true'; sleep 2; squeue -h -o %r; "
+        "scancel -u grace",
+        code=None,
+    )
+    assert re.search(r"GRES|Gres|Limit", said), said
+
+
+def test_a_drained_node_is_refused_until_it_is_returned(site: Site) -> None:
+    lab = site.lab
+    lab.sh("ctl01", "scontrol update nodename=dgx02 state=drain reason='disk is being replaced'")
+    refused = lab.sh("login01", "su ada -c 'srun -A research -w dgx02 --immediate=2 true' 2>&1", code=None)
+    assert (
+        "Unable to allocate" in refused or "Requested nodes are busy" in refused or "drain" in refused.lower()
+    )
+    assert lab.sh("login01", "su ada -c 'srun -A research -w dgx01 hostname -s'").strip() == "dgx01"
+    lab.sh("ctl01", "scontrol update nodename=dgx02 state=resume")
+    assert lab.sh("login01", "su ada -c 'srun -A research -w dgx02 hostname -s'").strip() == "dgx02"
+
+
+def test_no_secret_is_in_an_argument_a_log_or_a_file_that_others_can_read(runs: Runs, site: Site) -> None:
+    secrets = list(site.secrets.values())
+    assert runs.arguments.looks > 100
+    assert runs.arguments.found == set()
+    kept = [path for path in site.checkout.glob(".gpufleet/**/*") if path.is_file()]
+    assert len(kept) >= 6  # journals and pages of the runs, their record, the inventory
+    assert [str(path) for path in kept if any(s in path.read_text(errors="replace") for s in secrets)] == []
+    for said in (runs.check, runs.first, runs.second):
+        assert not any(secret in json.dumps(said) for secret in secrets)
+    patterns = "\n".join(secrets)
+    for host in (*site.lab.names("controller"), *site.lab.names("login"), *site.lab.names("gpu")):
+        found = site.lab.sh(
+            host,
+            f"cat >/root/patterns <<'END'\n{patterns}\nEND\n"
+            "chmod 600 /root/patterns\n"
+            "grep -rlF -f /root/patterns --exclude=patterns "
+            "/etc /var /usr/lib /usr/local /opt /home /root /tmp /srv 2>/dev/null | "
+            "xargs -r stat -c '%n %a %U'; journalctl -o cat | grep -cF -f /root/patterns; "
+            "rm /root/patterns; true",
+        ).splitlines()
+        *files, in_journal = found
+        assert in_journal == "0", host
+        assert files, f"{host} has no munge key"
+        assert [line for line in files if not re.search(r" [46]00 (munge|slurm|root)$", line)] == []
+
+
+def test_mariadb_answers_on_loopback_alone(site: Site) -> None:
+    listening = site.lab.sh("ctl01", "ss -Hltn 'sport = :3306'").split("\n")
+    assert [line.split()[3] for line in listening if line.strip()] in (["127.0.0.1:3306"], [])
+
+
+def test_hosts_lost_in_mid_play_are_finished_by_resume_and_the_others_are_done(site: Site) -> None:
+    lab = site.lab
+    lab.reset("dgx03", "dgx04", name="identity")
+    with site.configuring("--skip-preflight") as run:
+        wait_until(lambda: '"host":"dgx04"' in site.journal().replace(" ", ""), run)
+        lab.rack.stop("dgx04", force=True)
+        out, err = run.communicate(timeout=600)
+    result = json.loads(out)
+    assert run.returncode == 4, err
+    assert result["failed_hosts"] == ["dgx04"]
+    assert result["hosts"]["dgx04"]["unreachable"] == 1
+    assert result["hosts"]["dgx03"]["changed"] > 10
+    assert lab.sh("dgx03", "systemctl is-active slurmd").strip() == "active"
+
+    lab.rack.start("dgx04")
+    resumed = site.configure("--resume")
+    assert list(resumed["hosts"]) == ["dgx04"]
+    assert resumed["failed_hosts"] == []
+    assert site.configure()["changed"] == 0
+
+
+def test_a_run_that_was_killed_is_finished_by_the_next(site: Site) -> None:
+    lab = site.lab
+    lab.reset("dgx01", "dgx02", name="identity")
+    for role in ("nvidia_driver", "slurm_node"):
+        with site.configuring("--skip-preflight", "--limit", "dgx01,dgx02") as run:
+            wait_until(lambda role=role: f'"role":"{role}"' in site.journal().replace(" ", ""), run)
+            run.send_signal(signal.SIGKILL)
+    finished = site.configure("--resume")
+    assert finished["failed_hosts"] == []
+    assert finished["changed"] > 0
+    again = site.configure()
+    assert again["changed"] == 0
+    assert again["failed_hosts"] == []
+    assert "gpu:h100:8" in lab.sh("ctl01", "sinfo -h -N -n dgx01 -o %G")
+
+
+def wait_until(true: Any, run: Any, timeout_s: float = 300) -> None:
+    """Waits for something that a run does; fails when the run ends before it."""
+    end = time.monotonic() + timeout_s
+    while not true():
+        assert run.poll() is None, run.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.1)
