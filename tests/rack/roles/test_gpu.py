@@ -1,0 +1,143 @@
+"""The roles of playbooks/gpu.yml on bare GPU nodes, judged by the programs that they install."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.rack.lab import Lab
+from tests.rack.roles.proof import Proof, play, prove
+
+ROLES = ("nvidia_driver", "fabric_manager", "nccl", "gpudirect", "container_toolkit", "dcgm")
+NODES = ("dgx01", "dgx02")
+DRIVER = "580.159.03"
+
+
+@pytest.fixture(scope="module")
+def proven(gpu_rack: Lab) -> Iterator[tuple[Lab, Proof]]:
+    """Both nodes after all roles: announced, done, and nothing left for a second run."""
+    gpu_rack.reset(name="bare")
+    yield gpu_rack, prove(gpu_rack, ROLES, ",".join(NODES))
+
+
+@pytest.fixture
+def rack(proven: tuple[Lab, Proof]) -> Lab:
+    return proven[0]
+
+
+def test_every_role_installs_configures_and_runs_what_it_says(proven: tuple[Lab, Proof]) -> None:
+    rack, proof = proven
+    assert {task.split(" : ")[0] for _, task in proof.first.changed} == set(ROLES)
+    assert {host for host, _ in proof.first.changed} == set(NODES)
+    for node in NODES:
+        assert rack.sh(node, "systemctl is-system-running") == "running\n"
+
+
+def test_the_driver_is_loaded_with_persistence_on_all_gpus(rack: Lab) -> None:
+    query = "nvidia-smi --query-gpu=driver_version,persistence_mode,fabric.state --format=csv,noheader"
+    for node in NODES:
+        assert rack.sh(node, query).splitlines() == [f"{DRIVER}, Enabled, Completed"] * 8
+        assert "Open Kernel Module" in rack.sh(node, "cat /proc/driver/nvidia/version")
+        assert rack.sh(node, "modprobe -c 2>/dev/null; cat /etc/modprobe.d/gpufleet-nouveau.conf").count(
+            "blacklist nouveau"
+        )
+
+
+def test_an_upgrade_of_all_packages_does_not_move_the_driver(rack: Lab) -> None:
+    versions = "dpkg-query -W -f '${Package} ${Version}\\n' | grep -E 'nvidia|cuda|nccl|datacenter|gdr'"
+    before = rack.sh("dgx01", versions)
+    # There is something to move to, for each of them.
+    assert "595.91.07-1" in rack.sh("dgx01", "apt-cache madison libcuda1")
+    assert "1.20.0-1" in rack.sh("dgx01", "apt-cache madison nvidia-container-toolkit")
+    apt = "DEBIAN_FRONTEND=noninteractive apt-get -qq -y"
+    rack.sh("dgx01", f"apt-get -qq update; {apt} upgrade; {apt} dist-upgrade")
+    assert rack.sh("dgx01", versions) == before
+    # Without the hold the pin alone keeps it.
+    said = rack.sh(
+        "dgx01", f"apt-mark -q unhold libcuda1 nvidia-driver-cuda >/dev/null; {apt} -s dist-upgrade"
+    )
+    assert "Inst libcuda1" not in said
+    assert "Inst nvidia" not in said
+    rack.sh("dgx01", "apt-mark -q hold libcuda1 nvidia-driver-cuda >/dev/null")
+
+
+def test_nccl_has_the_fabrics_settings_and_no_others(rack: Lab) -> None:
+    lines = rack.sh("dgx01", "grep -v '^#' /etc/nccl.conf").splitlines()
+    assert lines == ["NCCL_CROSS_NIC=0"]
+    assert rack.sh("dgx01", "dpkg-query -W -f '${Version}' libnccl2") == "2.31.2-1+cuda13.0"
+
+
+def test_gpudirects_modules_are_loaded_now_and_after_a_boot(rack: Lab) -> None:
+    assert rack.sh("dgx01", "gdrcopy_sanity && /usr/local/cuda/gds/tools/gdscheck -p | head -1") != ""
+    rack.rack.stop("dgx01")
+    rack.rack.start("dgx01")
+    rack.sh("dgx01", "gdrcopy_sanity; test -d /sys/module/nvidia_fs; test ! -d /sys/module/nvidia_peermem")
+    # All that the roles run came up by itself, and nothing is left to do.
+    again = play(rack, ROLES, "dgx01")
+    assert not again.result.failures, again.messages()
+    assert again.changed == frozenset()
+
+
+def test_containers_find_every_gpu_in_the_cdi_specification(rack: Lab) -> None:
+    listed = rack.sh("dgx02", "nvidia-ctk cdi list").split()
+    assert listed == [f"nvidia.com/gpu={index}" for index in range(8)]
+    assert rack.sh("dgx02", "cat /var/run/cdi/nvidia.yaml").count("path: /dev/nvidia") == 8
+
+
+def test_dcgm_watches_the_health_of_the_gpus_also_after_its_restart(rack: Lab) -> None:
+    watches = "dcgmi health -f"
+    assert watched(rack.sh("dgx02", watches)) == {"PCIe", "Memory", "Inforom", "Thermal and Power", "NVLink"}
+    rack.sh("dgx02", "systemctl restart nvidia-dcgm")
+    deadline = time.monotonic() + 20
+    while len(watched(rack.sh("dgx02", watches, code=None))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert len(watched(rack.sh("dgx02", watches))) == 5
+    rack.hardware("dgx02").ecc(3)
+    assert "double-bit ECC errors" in rack.sh("dgx02", "dcgmi health -c")
+    rack.hardware("dgx02").restore(rack.healthy["dgx02"])
+
+
+def watched(said: str) -> set[str]:
+    """The systems that are on in what `dcgmi health -f` prints."""
+    return {found.strip() for found in re.findall(r"\| ([\w ]+?) *\| On", said)}
+
+
+def test_prometheus_can_read_the_exporter_from_the_cluster_and_only_there(rack: Lab) -> None:
+    address = rack.rack.site.host("dgx01").address
+    # The judge is Debian's own promtool.
+    rack.sh(
+        "ctl01",
+        "cd /tmp; apt-get -qq update; apt-get -qq download prometheus; dpkg -x prometheus_*.deb prom; "
+        "apt-get -qq install -y curl >/dev/null",
+    )
+    metrics = rack.sh("ctl01", f"curl -sSf http://{address}:9400/metrics")
+    promtool = "/tmp/prom/usr/bin/promtool check metrics"
+    said = rack.sh("ctl01", f"curl -s http://{address}:9400/metrics | {promtool} 2>&1; echo code $?")
+    # 1 is what cannot be parsed; 3 a name that does not follow Prometheus' custom, which are DCGM's own.
+    assert said.splitlines()[-1] in ("code 0", "code 3"), said
+    assert 'DCGM_FI_DEV_XID_ERRORS{gpu="7"' in metrics
+    assert "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in metrics
+    listening = rack.sh("dgx01", "ss -Hlnt 'sport = :9400'").splitlines()
+    assert len(listening) == 1
+    assert f"{address}:9400" in listening[0]
+
+
+def test_measuring_changes_nothing_and_finds_everything(rack: Lab) -> None:
+    measured = play(rack, ROLES, "dgx01", tasks_from="verify")
+    assert not measured.result.failures, measured.messages()
+    assert measured.changed == frozenset()
+
+
+def test_fabric_manager_comes_back_when_it_was_started_with_another_driver(rack: Lab) -> None:
+    # As a run leaves it that was killed after the driver and before Fabric Manager.
+    rack.sh("dgx02", "echo '{}' >/var/lib/gpufleet/units/nvidia-fabricmanager.service.json")
+    since = "systemctl show -p ActiveEnterTimestampMonotonic --value nvidia-fabricmanager"
+    before = int(rack.sh("dgx02", since))
+    again = play(rack, ["fabric_manager"], "dgx02")
+    assert not again.result.failures, again.messages()
+    assert {task for _, task in again.changed} == {"fabric_manager : Run Fabric Manager"}
+    assert int(rack.sh("dgx02", since)) > before
+    assert play(rack, ["fabric_manager"], "dgx02").changed == frozenset()

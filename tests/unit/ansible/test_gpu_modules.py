@@ -1,0 +1,167 @@
+"""Modules of the GPU roles: container runtimes, kernel modules, nccl-tests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tarfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.unit.ansible.gpu_roles import load_module
+
+MAKEFILE = """\
+all:
+\ttest -x $(CUDA_HOME)/bin/nvcc && test "$(MPI)" = 0
+\tmkdir -p build
+\tcp source.txt build/all_reduce_perf
+"""
+
+
+@pytest.fixture(scope="module")
+def runtimes() -> ModuleType:
+    return load_module("roles/container_toolkit/library/container_toolkit_runtimes.py")
+
+
+class Runtimes:
+    """A host with Docker or containerd, as the module asks it."""
+
+    def __init__(self, base: type, root: Path, started: float | None) -> None:
+        self.base = base(root)
+        self.root = root
+        self.started_at = started
+        self.containerd_cdi = False
+        self.calls: list[tuple[str, ...]] = []
+
+    def uses_cdi(self, runtime: str) -> bool:
+        return self.containerd_cdi if runtime == "containerd" else self.base.uses_cdi(runtime)
+
+    def written(self, runtime: str) -> float:
+        return self.base.written(runtime)
+
+    def started(self, runtime: str) -> float | None:
+        return self.started_at
+
+    def run(self, *command: str) -> tuple[int, str]:
+        self.calls.append(command)
+        if command[:3] == ("nvidia-ctk", "runtime", "configure"):
+            path = self.root / "etc/docker/daemon.json"
+            known = json.loads(path.read_text()) if path.exists() else {}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(known | {"features": {"cdi": True}}))
+            self.containerd_cdi = True
+        elif command[1] == "restart":
+            self.started_at = 9e9
+        return 0, ""
+
+
+def test_cdi_is_switched_on_once_and_the_rest_of_the_configuration_stays(
+    runtimes: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "etc/docker").mkdir(parents=True)
+    (tmp_path / "etc/docker/daemon.json").write_text('{"data-root": "/scratch"}')
+    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    assert runtimes.bring(host, "docker", check=True) == ["configure", "restart"]
+    assert host.calls == []
+    assert runtimes.bring(host, "docker", check=False) == ["configure", "restart"]
+    assert json.loads((tmp_path / "etc/docker/daemon.json").read_text())["data-root"] == "/scratch"
+    assert runtimes.bring(host, "docker", check=False) == []
+
+
+def test_a_runtime_older_than_its_configuration_is_restarted(runtimes: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "etc/docker").mkdir(parents=True)
+    path = tmp_path / "etc/docker/daemon.json"
+    path.write_text('{"features": {"cdi": true}}')
+    os.utime(path, (2000, 2000))
+    assert runtimes.bring(Runtimes(runtimes.Host, tmp_path, started=1000.0), "docker", check=False) == [
+        "restart"
+    ]
+    assert runtimes.bring(Runtimes(runtimes.Host, tmp_path, started=2000.0), "docker", check=False) == []
+    # One that does not run reads it when it is started.
+    assert runtimes.bring(Runtimes(runtimes.Host, tmp_path, started=None), "docker", check=False) == []
+
+
+def test_containerd_that_has_cdi_by_itself_is_left_alone(runtimes: ModuleType, tmp_path: Path) -> None:
+    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    host.containerd_cdi = True
+    assert runtimes.bring(host, "containerd", check=False) == []
+    assert host.calls == []
+
+
+def test_a_broken_configuration_of_docker_is_named(runtimes: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "etc/docker").mkdir(parents=True)
+    (tmp_path / "etc/docker/daemon.json").write_text('{"data-root": ')
+    with pytest.raises(runtimes.RuntimeRefusalError, match=r"daemon\.json is no JSON object"):
+        runtimes.Host(tmp_path).uses_cdi("docker")
+
+
+def test_modules_that_the_kernel_has_are_not_loaded_again(tmp_path: Path) -> None:
+    module = load_module("collections/ansible_collections/gpufleet/rack/plugins/modules/kernel_modules.py")
+    (tmp_path / "sys/module/nvidia_peermem").mkdir(parents=True)
+    assert module.missing(["nvidia-peermem", "gdrdrv"], tmp_path) == ["gdrdrv"]
+
+
+@pytest.fixture(scope="module")
+def tests_module() -> ModuleType:
+    return load_module("roles/nccl/library/nccl_tests.py")
+
+
+@pytest.fixture
+def cuda(tmp_path: Path) -> Path:
+    compiler = tmp_path / "cuda/bin/nvcc"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text("#!/bin/sh\n")
+    compiler.chmod(0o755)
+    return tmp_path / "cuda"
+
+
+def archive(tmp_path: Path, text: str, makefile: str = MAKEFILE) -> tuple[str, str]:
+    source = tmp_path / "nccl-tests-2.18.3"
+    source.mkdir(exist_ok=True)
+    (source / "Makefile").write_text(makefile)
+    (source / "source.txt").write_text(text)
+    path = tmp_path / "nccl-tests.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.add(source, source.name)
+    return str(path), hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_nccl_tests_are_built_and_built_again_when_anything_changes(
+    tests_module: ModuleType, tmp_path: Path, cuda: Path
+) -> None:
+    target = tmp_path / "opt"
+    path, digest = archive(tmp_path, "one")
+    assert not tests_module.built(target, "2.18.3", "a")
+    tests_module.make(target, "2.18.3", path, digest, str(cuda), "a")
+    assert tests_module.built(target, "2.18.3", "a")
+    assert not tests_module.built(target, "2.18.3", "b")
+    assert (target / "current/all_reduce_perf").read_text() == "one"
+
+    path, digest = archive(tmp_path, "two")
+    tests_module.make(target, "2.19.0", path, digest, str(cuda), "b")
+    assert (target / "current/all_reduce_perf").read_text() == "two"
+    assert (target / "2.18.3/all_reduce_perf").read_text() == "one"
+    assert sorted(item.name for item in target.iterdir()) == ["2.18.3", "2.19.0", "current"]
+
+
+def test_another_archive_than_the_named_one_is_not_built(
+    tests_module: ModuleType, tmp_path: Path, cuda: Path
+) -> None:
+    path, _ = archive(tmp_path, "one")
+    with pytest.raises(tests_module.BuildError, match="Do not use it before you know why"):
+        tests_module.make(tmp_path / "opt", "2.18.3", path, "0" * 64, str(cuda), "a")
+    assert list((tmp_path / "opt").iterdir()) == []
+
+
+def test_a_build_that_fails_says_so_and_leaves_nothing(
+    tests_module: ModuleType, tmp_path: Path, cuda: Path
+) -> None:
+    path, digest = archive(tmp_path, "one", "all:\n\t@echo no rule for this CUDA; false\n")
+    with pytest.raises(tests_module.BuildError, match="no rule for this CUDA"):
+        tests_module.make(tmp_path / "opt", "2.18.3", path, digest, str(cuda), "a")
+    assert list((tmp_path / "opt").iterdir()) == []
+    with pytest.raises(tests_module.BuildError, match="built with a CUDA toolkit"):
+        tests_module.make(tmp_path / "opt", "2.18.3", path, digest, str(tmp_path / "none"), "a")
