@@ -221,9 +221,7 @@ def load(host, wanted, expected_gpus, blacklisted, check, warn):
             "check the power and seating of the GPUs, or take the host out of the fleet file's GPU nodes."
         )
     if gpus < expected_gpus:
-        warn(
-            f"{gpus} of {expected_gpus} GPUs are on the PCI bus; the others are a matter of the health check"
-        )
+        warn(f"{gpus} of {expected_gpus} GPUs are on the PCI bus; the health check judges that")
     loaded, installed = host.loaded_driver(), host.installed_driver()
     if not check and installed != wanted:
         raise DriverError(
