@@ -13,7 +13,9 @@ description:
   - Finishes what a broken run of dpkg left, and waits for apt's lock.
 options:
   names:
-    description: Packages, as C(name) or C(name=version); the version may have C(*).
+    description:
+      - Packages, as C(name) or C(name=version); the version may have C(*).
+      - Of alternatives, C(one|other), the first is installed that a repository has, if none is there.
     type: list
     elements: str
     default: []
@@ -86,12 +88,22 @@ class Wanted(NamedTuple):
 
     name: str
     version: str
+    others: tuple[Wanted, ...] = ()
 
     @classmethod
     def of(cls, text: str) -> Wanted:
-        """From C(name) or C(name=version)."""
-        name, _, version = text.partition("=")
-        return cls(name.strip(), version.strip() or "*")
+        """From C(name) or C(name=version), or alternatives of these with C(|) between them."""
+        first, *rest = text.split("|")
+        name, _, version = first.partition("=")
+        return cls(name.strip(), version.strip() or "*", tuple(cls.of(other) for other in rest))
+
+    def ways(self) -> tuple[Wanted, ...]:
+        """All alternatives, the preferred one first."""
+        return (self, *self.others)
+
+    def met(self, there: dict[str, Installed]) -> bool:
+        """Whether one of the alternatives is installed."""
+        return any(way.name in there and way.suits(there[way.name].version) for way in self.ways())
 
     def suits(self, version: str) -> bool:
         """Whether a version is the one that is wanted."""
@@ -168,13 +180,13 @@ def compare(
     wanted: list[Wanted], absent: list[str], hold: list[str], there: dict[str, Installed], automatic: set[str]
 ) -> Change:
     """What has to be done so that the packages are as they are wanted."""
-    install = [w for w in wanted if w.name not in there or not w.suits(there[w.name].version)]
+    install = [w for w in wanted if not w.met(there)]
     return Change(
         install=install,
         remove=[name for name in sorted(there) if any(fnmatch.fnmatchcase(name, one) for one in absent)],
         hold=[name for name in expand(hold, there) if name not in there or not there[name].held],
         # One that came along with another would go with it again.
-        manual=[w.name for w in wanted if w.name in there and w.name in automatic],
+        manual=[way.name for w in wanted for way in w.ways() if way.name in there and way.name in automatic],
         repair=not all(package.whole for package in there.values()),
     )
 
@@ -244,12 +256,14 @@ class Apt:
 
     def choose(self, install: list[Wanted]) -> list[str]:
         """The packages as apt wants them named; raises if a repository has none that suits."""
-        names = [w.name for w in install]
+        names = [way.name for w in install for way in w.ways()]
         if names and stale():
             self.update()
         for _ in range(2):
             have = self.candidates(names) if names else {}
-            lacking = [w for w in install if not any(w.suits(v) for v in have[w.name])]
+            lacking = [
+                w for w in install if not any(way.suits(v) for way in w.ways() for v in have[way.name])
+            ]
             if not lacking:
                 break
             self.update()
@@ -257,10 +271,11 @@ class Apt:
             self.refuse(lacking, have)
         chosen = []
         for w in install:
-            if w.version == "*":
-                chosen.append(w.name)
+            way = next(way for way in w.ways() if any(way.suits(v) for v in have[way.name]))
+            if way.version == "*":
+                chosen.append(way.name)
             else:
-                chosen.append(f"{w.name}={next(v for v in have[w.name] if w.suits(v))}")
+                chosen.append(f"{way.name}={next(v for v in have[way.name] if way.suits(v))}")
         return chosen
 
     def refuse(self, lacking: list[Wanted], have: dict[str, list[str]]) -> None:
@@ -272,7 +287,7 @@ class Apt:
                 "run again; nothing was installed."
             )
         said = []
-        for w in lacking:
+        for w in (way for entry in lacking for way in entry.ways()):
             others = ", ".join(have[w.name][:4])
             wants = "" if w.version == "*" else f" in version {w.version}"
             said.append(f"{w.name}{wants} ({'there is ' + others if others else 'not there at all'})")
@@ -390,9 +405,13 @@ def work(module: AnsibleModule) -> dict[str, Any]:
     names = [*(w.name for w in change.install), *change.remove, *change.hold]
     after = before
     if change and not module.check_mode:
+        apt = Apt(module.params["lock_timeout_s"], module.params["install_recommends"])
         with NoStarts():
-            Apt(module.params["lock_timeout_s"], module.params["install_recommends"]).apply(change)
+            apt.apply(change)
         after, left = now()
+        if left.hold:  # a pattern that matches what has just come
+            apt.must("apt-mark", "hold", *left.hold)
+            after, left = now()
         if left:
             raise RefusalError(
                 f"apt said that it was done, and it is not: {left}. Run `apt-get -f install` on the host."

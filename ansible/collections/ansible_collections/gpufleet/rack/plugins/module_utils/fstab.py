@@ -1,0 +1,136 @@
+"""Lines of /etc/fstab that roles own, and what is mounted."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+FSTAB = Path("/etc/fstab")
+MOUNTS = Path("/proc/self/mounts")
+MARK = "# gpufleet: "
+
+
+class Refusal(Exception):  # noqa: N818 - what it says is for people
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+class Mount(NamedTuple):
+    """One line of /etc/fstab."""
+
+    source: str
+    path: str
+    fstype: str
+    options: str
+
+    def line(self) -> str:
+        """As it is written."""
+        return f"{self.source} {self.path} {self.fstype} {self.options} 0 0"
+
+
+def parse(text: str) -> list[Mount]:
+    """All entries; lines that are none are left out."""
+    entries = []
+    for line in text.splitlines():
+        words = line.split("#", 1)[0].split()
+        if len(words) >= 4:
+            entries.append(Mount(*words[:4]))
+    return entries
+
+
+def own_lines(text: str, owner: str) -> list[Mount]:
+    """Entries that `owner` has written: each has its mark on the line above."""
+    lines = text.splitlines()
+    return [
+        mount for mark, line in itertools.pairwise(lines) if mark == f"{MARK}{owner}" for mount in parse(line)
+    ]
+
+
+def with_own(text: str, owner: str, mounts: list[Mount]) -> str:
+    """The text with exactly these entries of `owner`; all other lines as they are."""
+    kept, lines, at = [], text.splitlines(), 0
+    while at < len(lines):
+        if lines[at] == f"{MARK}{owner}":
+            at += 2
+            continue
+        kept.append(lines[at])
+        at += 1
+    for mount in mounts:
+        kept += [f"{MARK}{owner}", mount.line()]
+    return "".join(f"{line}\n" for line in kept)
+
+
+def refuse_others(text: str, owner: str, mounts: list[Mount]) -> None:
+    """Refuses paths that a line of somebody else's mounts."""
+    theirs = {mount.path.rstrip("/"): mount for mount in parse(with_own(text, owner, []))}
+    for mount in mounts:
+        other = theirs.get(mount.path.rstrip("/"))
+        if other is not None:
+            raise Refusal(
+                f"/etc/fstab has {other.source} on {mount.path} already, and {mount.source} is to be "
+                "mounted there. One path has one file system: take that line out of /etc/fstab, or choose "
+                "another path in the fleet file. Nothing was changed."
+            )
+
+
+def read() -> str:
+    """The text of /etc/fstab, empty if there is none."""
+    return FSTAB.read_text() if FSTAB.exists() else ""
+
+
+def write(text: str) -> None:
+    """Replaces /etc/fstab whole, and lets systemd read it."""
+    handle, name = tempfile.mkstemp(prefix=".fstab.", dir=FSTAB.parent)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    Path(name).chmod(0o644)
+    Path(name).replace(FSTAB)
+    run(["systemctl", "daemon-reload"])
+
+
+def mounted() -> dict[str, tuple[str, str]]:
+    """Source and type of what is mounted, by path; the uppermost where there are several."""
+    found = {}
+    for line in MOUNTS.read_text().splitlines():
+        source, path, fstype = line.split()[:3]
+        found[unescape(path)] = (unescape(source), fstype)
+    return found
+
+
+def unescape(text: str) -> str:
+    """The kernel writes spaces and the like as octal numbers."""
+    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, letter)
+    return text
+
+
+def run(command: list[str], timeout_s: int = 120) -> subprocess.CompletedProcess[str]:
+    """Runs a command; an exit code of 124 if it took too long."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"no answer within {timeout_s} s")
+
+
+def must(command: list[str], what: str, remedy: str, timeout_s: int = 120) -> None:
+    """Runs a command that has to succeed; raises with what it says."""
+    done = run(command, timeout_s)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or "nothing")[-500:]
+        raise Refusal(f"{what}: {command[0]} ended with code {done.returncode} and said: {said} {remedy}")
+
+
+def mount(entry: Mount, remedy: str, timeout_s: int = 120) -> None:
+    """Mounts it, and looks whether it is: with `nofail`, mount(8) succeeds for a device that is not there."""
+    Path(entry.path).mkdir(parents=True, exist_ok=True)
+    what = f"{entry.source} could not be mounted on {entry.path}"
+    must(
+        ["mount", "-t", entry.fstype, "-o", entry.options, entry.source, entry.path], what, remedy, timeout_s
+    )
+    if entry.path not in mounted():
+        raise Refusal(f"{what}: mount said that it was done, and it is not. {remedy}")

@@ -1,0 +1,353 @@
+#!/usr/bin/python
+"""Accounts of people with the same numbers on every host, all in one round trip."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: accounts
+short_description: Groups and accounts of people
+description:
+  - Makes groups and accounts with given numbers, their memberships, and ssh keys in a folder that root owns.
+  - Refuses a number that another name has, and a name that has another number, before it changes anything.
+  - Locks accounts that it made itself and that are no longer named; deletes none.
+options:
+  groups:
+    description: Groups of people, C(name) and C(gid).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Its name.
+        type: str
+        required: true
+      gid:
+        description: Its number.
+        type: int
+        required: true
+  accounts:
+    description: People.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: The login name.
+        type: str
+        required: true
+      uid:
+        description: The number.
+        type: int
+        required: true
+      gid:
+        description: The number of the user's own group.
+        type: int
+        required: true
+      groups:
+        description: Further groups.
+        type: list
+        elements: str
+        default: []
+      ssh_keys:
+        description: Public keys that may log in.
+        type: list
+        elements: str
+        default: []
+      sudo:
+        description: For the caller; not used here.
+        type: bool
+        default: false
+  homes:
+    description: Folder of new home folders.
+    type: str
+    default: /home
+  make_homes:
+    description: Whether home folders are made.
+    type: bool
+    default: true
+  shell:
+    description: Shell of new accounts.
+    type: str
+    default: /bin/bash
+  keys:
+    description: Folder with one file of public keys an account.
+    type: str
+    required: true
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Make accounts
+  gpufleet.rack.accounts:
+    groups: [{name: vision, gid: 3000}]
+    accounts: [{name: ada, uid: 2001, gid: 2001, groups: [vision], ssh_keys: ["ssh-ed25519 AAAA..."]}]
+    keys: /etc/ssh/authorized_keys
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be, one line each.
+  type: list
+  returned: always
+"""
+
+import grp
+import json
+import os
+import pwd
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+
+RECORD = Path("/var/lib/gpufleet/accounts.json")
+HEADER = "# Written by gpufleet, which overwrites it. A user's own keys belong into ~/.ssh/authorized_keys.\n"
+
+
+class RefusalError(Exception):
+    """What is wrong, the rule and the remedy, in one text."""
+
+
+class Host(NamedTuple):
+    """Users and groups as the host knows them, whatever directory they come from."""
+
+    users: dict[str, pwd.struct_passwd]
+    groups: dict[str, grp.struct_group]
+    locked: set[str]
+
+    @classmethod
+    def read(cls) -> Host:
+        """Reads them anew."""
+        users = {entry.pw_name: entry for entry in pwd.getpwall()}
+        groups = {entry.gr_name: entry for entry in grp.getgrall()}
+        return cls(users, groups, expired())
+
+
+def expired() -> set[str]:
+    """Accounts that have expired by the date in /etc/shadow, as locked ones have."""
+    try:
+        lines = Path("/etc/shadow").read_text().splitlines()
+    except OSError:
+        return set()
+    fields = [line.split(":") for line in lines]
+    return {words[0] for words in fields if len(words) > 7 and words[7] in ("0", "1")}
+
+
+def refuse_conflicts(host: Host, groups: list[dict[str, Any]], accounts: list[dict[str, Any]]) -> None:
+    """Refuses, with all conflicts at once, before anything is changed."""
+    by_uid = {entry.pw_uid: name for name, entry in host.users.items()}
+    by_gid = {entry.gr_gid: name for name, entry in host.groups.items()}
+    uids = {name: entry.pw_uid for name, entry in host.users.items()}
+    gids = {name: entry.gr_gid for name, entry in host.groups.items()}
+    said = []
+    for name, number, kind, owner, has in (
+        *((g["name"], g["gid"], "gid", by_gid.get(g["gid"]), gids.get(g["name"])) for g in groups),
+        *((a["name"], a["uid"], "uid", by_uid.get(a["uid"]), uids.get(a["name"])) for a in accounts),
+    ):
+        if owner not in (None, name):
+            said.append(f"{kind} {number} of {name} belongs to {owner} on this host")
+        if has not in (None, number):
+            said.append(f"{name} has {kind} {has} on this host and {number} in the fleet file")
+    named = {group["gid"]: group["name"] for group in groups}
+    for account in accounts:
+        owner = by_gid.get(account["gid"], named.get(account["gid"]))
+        if owner not in (None, account["name"]) and account["gid"] not in named:
+            said.append(
+                f"gid {account['gid']} of {account['name']} belongs to the group {owner} on this host"
+            )
+        known = host.groups.keys() | {group["name"] for group in groups}
+        said += [
+            f"{account['name']} is to be in the group {group}, which neither the host nor the fleet file has"
+            for group in account["groups"]
+            if group not in known
+        ]
+    if said:
+        raise RefusalError(
+            f"{'; '.join(said)}. A number means one person on every host, or files change owners: correct "
+            "the fleet file, or give the host's own account another number (usermod -u, groupmod -g, chown "
+            "of its files). Nothing was changed."
+        )
+
+
+class Step(NamedTuple):
+    """Something to do: in words, as a command, as a file with its text, or as a file to remove."""
+
+    words: str
+    command: tuple[str, ...] = ()
+    path: str = ""
+    text: str | None = None
+
+
+def primary_group(account: dict[str, Any], host: Host, groups: list[dict[str, Any]]) -> Step | None:
+    """The user's own group where nothing else has its number."""
+    if account["gid"] in {group["gid"] for group in groups}:
+        return None
+    if account["gid"] in {entry.gr_gid for entry in host.groups.values()}:
+        return None
+    command = ["groupadd", "-g", str(account["gid"]), account["name"]]
+    return Step(f"group {account['name']} {account['gid']}", tuple(command))
+
+
+def memberships(account: dict[str, Any], host: Host, managed: set[str]) -> list[str] | None:
+    """Supplementary groups that an account shall have; None if it has them.
+
+    Those of the fleet file exactly, and others of the host (docker, video) as they are and as named.
+    """
+    name = account["name"]
+    has = {group for group, entry in host.groups.items() if name in entry.gr_mem}
+    wants = (has - managed) | set(account["groups"])
+    return None if has == wants else sorted(wants)
+
+
+def account_steps(
+    account: dict[str, Any], host: Host, managed: set[str], params: dict[str, Any]
+) -> list[Step]:
+    """What is lacking of one account."""
+    name = account["name"]
+    groups = memberships(account, host, managed)
+    if name not in host.users:
+        command = ["useradd", "-u", str(account["uid"]), "-g", str(account["gid"]), "-s", params["shell"]]
+        command += ["-d", f"{params['homes'].rstrip('/')}/{name}", "-m" if params["make_homes"] else "-M"]
+        # No password at all: keys only.
+        command += ["-p", "*", *(["-G", ",".join(account["groups"])] if account["groups"] else []), name]
+        return [Step(f"account {name} {account['uid']}", tuple(command))]
+    steps = []
+    if host.users[name].pw_gid != account["gid"]:
+        steps.append(
+            Step(f"{name}: own group {account['gid']}", ("usermod", "-g", str(account["gid"]), name))
+        )
+    if groups is not None:
+        text = ",".join(groups)
+        steps.append(Step(f"{name}: groups {text or '(none)'}", ("usermod", "-G", text, name)))
+    if name in host.locked:
+        steps.append(Step(f"{name}: unlocked", ("usermod", "-e", "", name)))
+    return steps
+
+
+def key_steps(accounts: list[dict[str, Any]], folder: Path) -> list[Step]:
+    """Files of public keys that differ, and those of nobody who is named."""
+    texts = {
+        a["name"]: HEADER + "".join(f"{key}\n" for key in a["ssh_keys"]) for a in accounts if a["ssh_keys"]
+    }
+    steps = []
+    for name, text in texts.items():
+        path = folder / name
+        if not path.is_file() or path.read_text(errors="replace") != text:
+            steps.append(Step(f"{name}: {text.count(chr(10)) - 1} ssh keys", path=str(path), text=text))
+    for path in sorted(folder.glob("*")) if folder.is_dir() else []:
+        if path.name not in texts and path.is_file() and path.read_text(errors="replace").startswith(HEADER):
+            steps.append(Step(f"{path.name}: no ssh keys", path=str(path)))
+    return steps
+
+
+def made_before() -> list[str]:
+    """Accounts that this module made on this host."""
+    try:
+        return list(json.loads(RECORD.read_text())["made"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def plan(params: dict[str, Any], host: Host, made: list[str]) -> list[Step]:
+    """Everything that is lacking, in the order in which it is done."""
+    groups, accounts = params["groups"], params["accounts"]
+    managed = {group["name"] for group in groups}
+    steps = [
+        Step(f"group {g['name']} {g['gid']}", ("groupadd", "-g", str(g["gid"]), g["name"]))
+        for g in groups
+        if g["name"] not in host.groups
+    ]
+    for account in accounts:
+        own = primary_group(account, host, groups)
+        steps += [own] if own else []
+    for account in accounts:
+        steps += account_steps(account, host, managed, params)
+    steps += key_steps(accounts, Path(params["keys"]))
+    named = {account["name"] for account in accounts}
+    # Expired, and not only without a password: keys of the user's own would still log in.
+    steps += [
+        Step(f"{name}: locked", ("usermod", "-L", "-e", "1", name))
+        for name in made
+        if name not in named and name in host.users and name not in host.locked
+    ]
+    return steps
+
+
+def write(path: Path, text: str) -> None:
+    """Replaces a file whole; root owns it and sshd may read it."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(text)
+    Path(name).chmod(0o644)
+    Path(name).replace(path)
+
+
+def apply(step: Step) -> None:
+    """Does one step."""
+    if step.command:
+        done = subprocess.run(step.command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RefusalError(
+                f"{step.words}: {step.command[0]} ended with code {done.returncode}: {done.stderr.strip()} "
+                "Mend that on the host and run again; what was done before it stays."
+            )
+    elif step.text is not None:
+        write(Path(step.path), step.text)
+    else:
+        Path(step.path).unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Entry point."""
+    group = {"name": {"type": "str", "required": True}, "gid": {"type": "int", "required": True}}
+    account = {
+        "name": {"type": "str", "required": True},
+        "uid": {"type": "int", "required": True},
+        "gid": {"type": "int", "required": True},
+        "groups": {"type": "list", "elements": "str", "default": []},
+        "ssh_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
+        "sudo": {"type": "bool", "default": False},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "groups": {"type": "list", "elements": "dict", "default": [], "options": group},
+            "accounts": {"type": "list", "elements": "dict", "default": [], "options": account},
+            "homes": {"type": "str", "default": "/home"},
+            "make_homes": {"type": "bool", "default": True},
+            "shell": {"type": "str", "default": "/bin/bash"},
+            "keys": {"type": "str", "required": True, "no_log": False},
+        },
+        supports_check_mode=True,
+    )
+    params, made = module.params, made_before()
+    try:
+        host = Host.read()
+        refuse_conflicts(host, params["groups"], params["accounts"])
+        steps = plan(params, host, made)
+        if steps and not module.check_mode:
+            fresh = [a["name"] for a in params["accounts"] if a["name"] not in host.users]
+            # Before they are made: a run that is killed must not forget which accounts are its own.
+            write(RECORD, json.dumps({"made": sorted({*made, *fresh})}))
+            for step in steps:
+                apply(step)
+    except (RefusalError, OSError) as failure:
+        module.fail_json(msg=str(failure))
+    actions = [step.words for step in steps]
+    module.exit_json(
+        changed=bool(actions),
+        actions=actions,
+        diff={
+            "before_header": "accounts",
+            "after_header": "accounts",
+            "before": "",
+            "after": "\n".join(actions),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

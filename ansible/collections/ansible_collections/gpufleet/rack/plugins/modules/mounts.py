@@ -1,0 +1,159 @@
+#!/usr/bin/python
+"""File systems of servers: lines of /etc/fstab, and what they say mounted now."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mounts
+short_description: Mounts that a role owns
+description:
+  - Keeps lines of C(/etc/fstab), each marked with the role that owns it, and leaves all others alone.
+  - Mounts what is not mounted, mounts anew what has another source or other options, and unmounts what the
+    role no longer names. A file system in use is not torn away.
+options:
+  owner:
+    description: The role.
+    type: str
+    required: true
+  fstype:
+    description: Type of the file systems.
+    type: str
+    required: true
+  options:
+    description: Options of the mounts, as in C(/etc/fstab).
+    type: str
+    required: true
+  mounts:
+    description: What is mounted where.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      source:
+        description: Server and export.
+        type: str
+        required: true
+      path:
+        description: Where it is mounted.
+        type: path
+        required: true
+  timeout_s:
+    description: Seconds that a server may take to answer.
+    type: int
+    default: 60
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Mount data sets
+  gpufleet.rack.mounts:
+    owner: nfs_client
+    fstype: nfs
+    options: nconnect=8,hard,noatime
+    mounts: [{source: "nas01:/data", path: /data}]
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be, one line each.
+  type: list
+  returned: always
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils import fstab
+
+
+def decide(
+    wanted: list[fstab.Mount], owned: list[fstab.Mount], mounted: dict[str, tuple[str, str]]
+) -> dict[str, list[fstab.Mount]]:
+    """What has to be unmounted and mounted; a changed line means both, if its path is mounted."""
+    before = {mount.path: mount for mount in owned}
+    after = {mount.path: mount for mount in wanted}
+    changed = [m for m in wanted if m.path in mounted and m.path in before and before[m.path] != m]
+    gone = [m for m in owned if m.path not in after and m.path in mounted]
+    lacking = [m for m in wanted if m.path not in mounted]
+    return {"unmount": [*gone, *changed], "mount": [*lacking, *changed]}
+
+
+def refuse_taken(
+    wanted: list[fstab.Mount], owned: list[fstab.Mount], mounted: dict[str, tuple[str, str]]
+) -> None:
+    """Refuses a path on which something else is mounted that this role has not put there."""
+    mine = {mount.path for mount in owned}
+    for mount in wanted:
+        if mount.path in mounted and mount.path not in mine and mounted[mount.path][0] != mount.source:
+            source, fstype = mounted[mount.path]
+            raise fstab.Refusal(
+                f"{source} ({fstype}) is mounted on {mount.path}, where {mount.source} is to be. Unmount "
+                "it, or choose another path in the fleet file. Nothing was changed."
+            )
+
+
+def apply(todo: dict[str, list[fstab.Mount]], text: str, changed: bool, timeout_s: int) -> None:
+    """Does it: away with the old, the lines, then the new."""
+    for mount in todo["unmount"]:
+        fstab.must(
+            ["umount", mount.path],
+            f"{mount.path} could not be unmounted",
+            f"See who uses it (`fuser -vm {mount.path}`), stop that and run again; /etc/fstab is as it was.",
+            timeout_s,
+        )
+    if changed:
+        fstab.write(text)
+    for mount in todo["mount"]:
+        fstab.mount(
+            mount, "The server has to answer and to export it to this host; then run again.", timeout_s
+        )
+
+
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Compares and changes; the result for Ansible."""
+    wanted = [
+        fstab.Mount(item["source"], item["path"].rstrip("/") or "/", params["fstype"], params["options"])
+        for item in params["mounts"]
+    ]
+    text, mounted = fstab.read(), fstab.mounted()
+    owned = fstab.own_lines(text, params["owner"])
+    fstab.refuse_others(text, params["owner"], wanted)
+    refuse_taken(wanted, owned, mounted)
+    new = fstab.with_own(text, params["owner"], wanted) if owned != wanted else text
+    todo = decide(wanted, owned, mounted)
+    actions = [f"{word} {mount.path} ({mount.source})" for word, mounts in todo.items() for mount in mounts]
+    if not check:
+        apply(todo, new, new != text, params["timeout_s"])
+    return {
+        "changed": bool(actions) or new != text,
+        "actions": actions,
+        "diff": [
+            {"after_header": "/etc/fstab", "before_header": "/etc/fstab", "before": text, "after": new},
+            {"after_header": "mounts", "before_header": "mounts", "before": "", "after": "\n".join(actions)},
+        ],
+    }
+
+
+def main() -> None:
+    """Entry point."""
+    mount = {"source": {"type": "str", "required": True}, "path": {"type": "path", "required": True}}
+    module = AnsibleModule(
+        argument_spec={
+            "owner": {"type": "str", "required": True},
+            "fstype": {"type": "str", "required": True},
+            "options": {"type": "str", "required": True},
+            "mounts": {"type": "list", "elements": "dict", "required": True, "options": mount},
+            "timeout_s": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = work(module.params, module.check_mode)
+    except (fstab.Refusal, OSError) as failure:
+        module.fail_json(msg=str(failure))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

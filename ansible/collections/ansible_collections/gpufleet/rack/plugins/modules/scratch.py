@@ -1,0 +1,397 @@
+#!/usr/bin/python
+"""A scratch file system striped over the node's own NVMe drives, which never takes a drive that has data."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scratch
+short_description: RAID 0 over NVMe drives, with XFS
+description:
+  - Makes an array over all NVMe drives that are blank and a file system on it, and mounts that at every boot.
+  - Refuses, and names what it found, where blank drives are not as many as they have to be. A drive with a
+    file system, a partition table or a part of another array is never written to.
+  - Takes an array of its own name up again, with its data, and leaves a striped file system that is mounted
+    there already as it is.
+options:
+  mount:
+    description: Where the file system is.
+    type: path
+    required: true
+  drives:
+    description: How many drives there have to be; 0 for all that are blank.
+    type: int
+    default: 0
+  devices:
+    description: The drives, as C(/dev/nvme2n1); empty for all NVMe drives that nothing uses.
+    type: list
+    elements: path
+    default: []
+  cache:
+    description: A folder of the file system that keeps data between jobs; empty for none.
+    type: str
+    default: ""
+  options:
+    description: Options of the mount.
+    type: str
+    required: true
+  name:
+    description: Name of the array.
+    type: str
+    default: scratch
+  owner:
+    description: The role, by which its lines are known.
+    type: str
+    required: true
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Stripe the drives
+  gpufleet.rack.scratch:
+    mount: /raid
+    drives: 8
+    options: defaults,noatime,nofail
+    owner: local_nvme
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be, one line each.
+  type: list
+  returned: always
+device:
+  description: The device of the file system; empty in a check run that would make it.
+  type: str
+  returned: always
+"""
+
+import os
+import re
+import shutil
+import stat
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils import fstab
+
+CONFIG = Path("/etc/mdadm/mdadm.conf")
+TOO_MANY = "More of them than there have to be are not told apart: name the right ones in local_nvme_devices."
+TOO_FEW = (
+    "Drives with data are never overwritten: if nothing on them is needed, run `wipefs -a` (and for parts of "
+    "arrays `mdadm --stop` and `mdadm --zero-superblock`) on the host, and run again."
+)
+# Everybody's, as /tmp: what a job writes there only its owner removes.
+SHARED = 0o1777
+
+
+class Drive(NamedTuple):
+    """What is on a drive: `array` is the name of the array it is part of, `content` what else is there."""
+
+    path: str
+    used: bool = False
+    array: str = ""
+    members: int = 0
+    content: str = ""
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing on it could be lost."""
+        return not (self.used or self.array or self.content)
+
+
+def natural(path: str) -> list[int]:
+    """Sorts nvme10n1 behind nvme9n1."""
+    return [int(number) for number in re.findall(r"\d+", path)]
+
+
+def list_drives() -> list[str]:
+    """Block devices of NVMe namespaces."""
+    found = [str(path) for path in Path("/dev").iterdir() if re.fullmatch(r"nvme\d+n\d+", path.name)]
+    return sorted((path for path in found if stat.S_ISBLK(Path(path).stat().st_mode)), key=natural)
+
+
+def numbers_in_use() -> set[int]:
+    """Device numbers of what is mounted or swapped to."""
+    found = set()
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        major, minor = line.split()[2].split(":")
+        found.add(os.makedev(int(major), int(minor)))
+    for line in Path("/proc/swaps").read_text().splitlines()[1:]:
+        path = line.split()[0]
+        if Path(path).is_block_device():
+            found.add(Path(path).stat().st_rdev)
+    return found
+
+
+def above(path: str) -> list[str]:
+    """Partitions of a drive, and arrays and volumes that are built of them."""
+    folder = Path("/sys/class/block") / Path(path).name
+    if not folder.is_dir():
+        return []
+    names = [item.name for item in folder.iterdir() if (item / "partition").exists()]
+    names += [item.name for item in (folder / "holders").iterdir()] if (folder / "holders").is_dir() else []
+    return [found for name in names for found in (f"/dev/{name}", *above(f"/dev/{name}"))]
+
+
+def probe(path: str) -> dict[str, str]:
+    """What blkid finds on a device, read anew from it."""
+    done = fstab.run(["blkid", "-p", "-o", "export", path], 30)
+    if done.returncode == 2:
+        return {}
+    if done.returncode == 8:
+        return {"TYPE": "several things at once"}
+    if done.returncode:
+        raise fstab.Refusal(
+            f"{path} cannot be read: blkid ended with code {done.returncode} and said "
+            f"{done.stderr.strip()}. Replace the drive, or leave it out (local_nvme_devices). Nothing was "
+            "changed."
+        )
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def superblock(path: str) -> dict[str, str]:
+    """Name and members of the array that a drive is part of, by mdadm where that is installed."""
+    if shutil.which("mdadm", path="/usr/sbin:/sbin") is None:
+        return {}
+    done = fstab.run(["mdadm", "--examine", path], 30)
+    if done.returncode:
+        return {}
+    pairs = (line.partition(" : ")[::2] for line in done.stdout.splitlines() if " : " in line)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def inspect(path: str, used: set[int]) -> Drive:
+    """One drive."""
+    numbers = {Path(item).stat().st_rdev for item in [path, *above(path)] if Path(item).exists()}
+    busy = bool(numbers & used)
+    found = {} if busy else probe(path)
+    array = {} if busy else superblock(path)
+    if array or found.get("TYPE") == "linux_raid_member":
+        # "host:name  (local to host host)"
+        name = (array.get("Name") or found.get("LABEL") or "(unnamed)").split()[0]
+        return Drive(path, busy, name.rpartition(":")[2], int(array.get("Raid Devices", "0")))
+    words = [f"{found[key]} ({key.lower()})" for key in ("TYPE", "PTTYPE") if key in found]
+    return Drive(path, busy, content=" and ".join(words))
+
+
+def choose(drives: list[Drive], want: int, name: str) -> list[Drive] | None:
+    """The drives for a new array; None if there is one of ours. Raises when the drives do not fit."""
+    ours = [drive for drive in drives if drive.array == name]
+    if ours:
+        members = ours[0].members or len(ours)
+        if len(ours) != members or want not in (0, members):
+            raise fstab.Refusal(
+                f"The array {name} is of {members} drives, {len(ours)} of them are there "
+                f"({', '.join(drive.path for drive in ours)}), and it has to be of {want or members}. A "
+                "striped array that lacks a drive is lost: replace the drive, then `mdadm "
+                "--zero-superblock` the others, which takes what is left of the data, and run again. "
+                "Nothing was changed."
+            )
+        return None
+    blank = [drive for drive in drives if drive.blank]
+    if blank and want in (0, len(blank)):
+        return blank
+    others = [
+        f"{drive.path} has {f'a part of the array {drive.array}' if drive.array else drive.content}"
+        for drive in drives
+        if not drive.blank and not drive.used
+    ]
+    wants = f"{want} have to be" if want else "at least one has to be"
+    rule = TOO_MANY if len(blank) > want > 0 else TOO_FEW
+    raise fstab.Refusal(
+        f"{len(blank)} NVMe drives are blank ({', '.join(drive.path for drive in blank) or 'none'}), and "
+        f"{wants}; {'; '.join(others) or 'no other drive is unused'}. {rule} Nothing was changed."
+    )
+
+
+def array_device(name: str) -> str:
+    """The device of a running array; empty if it does not run."""
+    done = fstab.run(["mdadm", "--detail", "--scan"], 30)
+    for line in done.stdout.splitlines():
+        match = re.search(r"^ARRAY (\S+).*\bname=(?:[^:\s]+:)?(\S+)", line)
+        if match and match[2] == name:
+            return os.path.realpath(match[1])
+    link = Path("/dev/md") / name
+    return os.path.realpath(link) if link.exists() else ""
+
+
+def await_device(name: str) -> str:
+    """The device of an array that was just made or assembled."""
+    fstab.run(["udevadm", "settle", "--timeout=30"], 40)
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        device = array_device(name)
+        if device and Path(device).exists():
+            return device
+        time.sleep(0.3)
+    raise fstab.Refusal(f"The array {name} did not come up within 15 s: see `cat /proc/mdstat` and `dmesg`.")
+
+
+def make_array(drives: list[Drive], name: str) -> None:
+    """Makes it; over a single drive too, so that the next drive is no other case."""
+    command = ["mdadm", "--create", f"/dev/md/{name}", "--level=0", f"--raid-devices={len(drives)}"]
+    command += ["--metadata=1.2", "--chunk=512K", f"--name={name}", "--run"]
+    command += ["--force"] if len(drives) == 1 else []
+    remedy = (
+        "See `dmesg` on the host; drives that it has taken already are freed by `mdadm --zero-superblock`."
+    )
+    fstab.must(
+        [*command, *(drive.path for drive in drives)], f"The array {name} could not be made", remedy, 300
+    )
+
+
+def with_array(text: str, owner: str, line: str) -> str:
+    """mdadm's configuration with this array, so that it keeps its name at boot."""
+    mark, lines = f"{fstab.MARK}{owner}", text.splitlines()
+    if mark in lines:
+        at = lines.index(mark)
+        lines[at : at + 2] = [mark, line]
+    else:
+        lines += [mark, line]
+    return "".join(f"{item}\n" for item in lines)
+
+
+def configure_array(device: str, name: str, owner: str) -> None:
+    """Writes the array down, and has the boot image know it where there is one."""
+    done = fstab.run(["mdadm", "--detail", "--export", device], 30)
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    old = CONFIG.read_text() if CONFIG.exists() else ""
+    new = with_array(old, owner, f"ARRAY /dev/md/{name} metadata=1.2 UUID={found.get('MD_UUID', '')}")
+    if new != old:
+        CONFIG.parent.mkdir(exist_ok=True)
+        CONFIG.write_text(new)
+        if shutil.which("update-initramfs", path="/usr/sbin:/sbin"):
+            fstab.must(
+                ["update-initramfs", "-u"], "The boot image was not renewed", "Run it on the host.", 600
+            )
+
+
+def make_file_system(device: str) -> None:
+    """XFS on a device that is blank; raises for any other."""
+    found = probe(device)
+    if found.get("TYPE") == "xfs":
+        return
+    if found:
+        raise fstab.Refusal(
+            f"{device} has {found.get('TYPE') or found.get('PTTYPE')} on it, and XFS was expected. If "
+            f"nothing on it is needed, run `wipefs -a {device}` on the host and run again."
+        )
+    fstab.must(
+        ["mkfs.xfs", "-q", device], f"{device} could not be formatted", "See `dmesg` on the host.", 600
+    )
+
+
+def share(path: Path) -> None:
+    """A folder in which everybody may write."""
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(SHARED)
+
+
+def folders_lacking(params: dict[str, Any]) -> list[str]:
+    """Folders that are not there, or that not everybody may write to."""
+    found = []
+    for path in [params["mount"], params["cache"]]:
+        if path and (not Path(path).is_dir() or stat.S_IMODE(Path(path).stat().st_mode) != SHARED):
+            found.append(f"folder {path}")
+    return found
+
+
+def check_mounted(device: str, params: dict[str, Any]) -> None:
+    """Refuses a file system of another kind where ours has to be."""
+    done = fstab.run(["mdadm", "--detail", "--export", device], 30)
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    level, members = found.get("MD_LEVEL", "none"), int(found.get("MD_DEVICES", "0"))
+    if level != "raid0" or params["drives"] not in (0, members):
+        raise fstab.Refusal(
+            f"{device} is mounted on {params['mount']}: an array of level {level} over {members} drives, "
+            f"where one of raid0 over {params['drives'] or 'all'} drives has to be. Correct drives in the "
+            "fleet file, or unmount it and free its drives. Nothing was changed."
+        )
+
+
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Compares and changes; the result for Ansible."""
+    mount, name = params["mount"], params["name"]
+    text, mounted = fstab.read(), fstab.mounted()
+    if mount in mounted:
+        device = os.path.realpath(mounted[mount][0])
+        check_mounted(device, params)
+        steps = folders_lacking(params)
+        if not check:
+            for path in filter(None, (mount, params["cache"])):
+                share(Path(path))
+        return report(steps, device, text, text)
+    paths = params["devices"] or list_drives()
+    missing = [path for path in paths if not Path(path).is_block_device()]
+    if missing:
+        raise fstab.Refusal(
+            f"{', '.join(missing)} is not there. Look for it with `nvme list`, or correct local_nvme_devices."
+        )
+    used = numbers_in_use()
+    fresh = choose([inspect(path, used) for path in paths], params["drives"], name)
+    steps = [f"array {name} over {', '.join(drive.path for drive in fresh)}", "file system"] if fresh else []
+    steps += [
+        "line of /etc/fstab",
+        f"mount {mount}",
+        *([f"folder {params['cache']}"] if params["cache"] else []),
+    ]
+    if check:
+        return report(steps, "", text, text)
+    if fresh:
+        make_array(fresh, name)
+    elif not array_device(name):
+        fstab.run(["mdadm", "--assemble", "--scan"], 60)
+    device = await_device(name)
+    make_file_system(device)
+    configure_array(device, name, params["owner"])
+    entry = fstab.Mount(f"UUID={probe(device)['UUID']}", mount, "xfs", params["options"])
+    fstab.refuse_others(text, params["owner"], [entry])
+    new = fstab.with_own(text, params["owner"], [entry])
+    if new != text:
+        fstab.write(new)
+    # The device by its name: /dev/disk may not know a file system yet that was just made.
+    fstab.mount(entry._replace(source=device), "See `dmesg` on the host.")
+    for path in filter(None, (mount, params["cache"])):
+        share(Path(path))
+    return report(steps, device, text, new)
+
+
+def report(steps: list[str], device: str, before: str, after: str) -> dict[str, Any]:
+    """The result for Ansible."""
+    return {
+        "changed": bool(steps),
+        "actions": steps,
+        "device": device,
+        "diff": [
+            {"before_header": "drives", "after_header": "drives", "before": "", "after": "\n".join(steps)},
+            {"before_header": "/etc/fstab", "after_header": "/etc/fstab", "before": before, "after": after},
+        ],
+    }
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "mount": {"type": "path", "required": True},
+            "drives": {"type": "int", "default": 0},
+            "devices": {"type": "list", "elements": "path", "default": []},
+            "cache": {"type": "str", "default": ""},
+            "options": {"type": "str", "required": True},
+            "name": {"type": "str", "default": "scratch"},
+            "owner": {"type": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = work(module.params, module.check_mode)
+    except (fstab.Refusal, OSError) as failure:
+        module.fail_json(msg=str(failure))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
