@@ -128,6 +128,14 @@ GPU_VARIABLES = (
     ),
     Variable(
         "gpudirect",
+        "gdrcopy",
+        "bool",
+        "site",
+        "Whether GDRCopy is installed: NVIDIA has it in no repository, a mirror may.",
+        lambda c: bool(c.site.rack.package_mirror),
+    ),
+    Variable(
+        "gpudirect",
         "cuda_version",
         "str",
         "fleet",

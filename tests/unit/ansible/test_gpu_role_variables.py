@@ -263,7 +263,7 @@ def test_gdrcopy_is_installed_where_a_mirror_has_it() -> None:
     variables = {"gpudirect_gdrcopy_version": "2.5.2", "gpudirect_cuda_version": "13.0.2"}
     without = Role("gpudirect", **variables)
     assert without.value("gpudirect__wanted") == ["nvidia-gds-13-0"]
-    mirrored = Role("gpudirect", base_package_mirror="http://mirror", **variables)
+    mirrored = Role("gpudirect", gpudirect_gdrcopy=True, **variables)
     assert mirrored.value("gpudirect__wanted") == [
         "gdrdrv-dkms=2.5.2-*",
         "libgdrapi=2.5.2-*",
