@@ -24,6 +24,10 @@ CloudOption = Annotated[
 ]
 Parallel = Annotated[int, typer.Option("--parallel", min=1, max=256, help="Resources worked on at once.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+AllowDataLoss = Annotated[
+    bool,
+    typer.Option("--allow-data-loss", help="File systems and buckets may go, with everything in them."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
@@ -71,29 +75,35 @@ def up(
     yes: Yes = False,
     skip_policies: SkipPolicies = False,
     policy_config: PolicyConfig = None,
+    allow_data_loss: AllowDataLoss = False,
     json: Json = False,
 ) -> int:
     """Bring the cloud to what the fleet file says.
 
     Shows a preview and asks first, unless --yes is given. A broken mandatory rule of the policy pack
-    ends it before anything is changed.
+    ends it before anything is changed, and so does a change that deletes or replaces storage without
+    --allow-data-loss, or that gives up a reservation to ask for another.
     """
-    options = Options(environment, engine, cloud, parallel, yes, json, skip_policies, policy_config)
+    options = Options(
+        environment, engine, cloud, parallel, yes, json, skip_policies, policy_config, allow_data_loss
+    )
     run = StackRun("up", options)
     _ = run.plan
     run.introduce()
     run.show_findings()
     if yes:
         run.show_plan()
-        if run.policy_packs:
+        if run.needs_preview:
             foreseen = run.execute("preview")
             if not foreseen.result.ok:
                 return run.finish(foreseen)
+            run.hold(foreseen)
     else:
         foreseen = run.execute("preview")
         if not foreseen.result.ok:
             return run.finish(foreseen)
         run.show_preview(foreseen)
+        run.hold(foreseen)
         if foreseen.result.changes.total:
             run.confirm("Go on with these changes?")
     return run.finish(run.execute("up"))
@@ -123,16 +133,20 @@ def destroy(
     cloud: CloudOption = None,
     parallel: Parallel = 16,
     yes: Yes = False,
+    allow_data_loss: AllowDataLoss = False,
     json: Json = False,
 ) -> int:
     """Delete everything that the stack created.
 
-    Shows what that is and asks first, unless --yes is given.
+    Shows what that is and asks first, unless --yes is given. A stack with file systems or buckets is
+    destroyed with --allow-data-loss alone.
     """
-    run = StackRun("destroy", Options(environment, engine, cloud, parallel, yes, json))
+    options = Options(environment, engine, cloud, parallel, yes, json, allow_data_loss=allow_data_loss)
+    run = StackRun("destroy", options)
     run.introduce()
+    counts = state_summary(run)
+    run.hold_destroy(counts)
     if not yes:
-        counts = state_summary(run)
         for kind, count in sorted(counts.items()):
             out.print(f"  {count:>4} {kind}", markup=False)
         run.confirm(f"Delete all {sum(counts.values())} of {run.name} in cloud {run.cloud}?")

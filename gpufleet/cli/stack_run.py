@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +49,7 @@ class Options:
     json: bool = False
     skip_policies: bool = False
     policy_config: Path | None = None
+    allow_data_loss: bool = False
 
 
 class StackRun:
@@ -158,6 +161,33 @@ class StackRun:
             return self._judged_preview()
         request = replace(self.request, previewed=self._foreseen) if verb == "up" else self.request
         return self._run(verb, request)
+
+    @property
+    def needs_preview(self) -> bool:
+        """Whether a preview comes before `up` even if nobody is asked: policies judge it, or the stack
+        has storage or reservations that it must not lose."""
+        from gpufleet.changes.guard import is_guarded
+
+        return bool(self.policy_packs) or is_guarded(self.engine.export(self.request))
+
+    def hold(self, foreseen: Outcome) -> None:
+        """Refuse a change that loses storage or a reservation without somebody's word for it."""
+        from gpufleet.changes.guard import hold, lost_reservations
+        from gpufleet.changes.observe import seen_steps
+
+        steps = seen_steps(foreseen.events)
+        hold(
+            steps,
+            allow_data_loss=self.options.allow_data_loss,
+            exported=self.engine.export(self.request) if lost_reservations(steps) else None,
+            now=dt.datetime.now(dt.UTC),
+        )
+
+    def hold_destroy(self, counts: Mapping[str, int]) -> None:
+        """Refuse to destroy a stack that has storage (`counts` by type) without somebody's word for it."""
+        from gpufleet.changes.guard import hold_destroy
+
+        hold_destroy(counts, allow_data_loss=self.options.allow_data_loss)
 
     def _judged_preview(self) -> Outcome:
         from gpufleet.cli.change_rules import Deployed, judged

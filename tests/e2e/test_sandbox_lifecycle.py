@@ -79,7 +79,7 @@ def test_two_years_later_nothing_has_changed(deployed: Checkout) -> None:
 
 def test_destroy_leaves_nothing_of_ours_in_the_account(deployed: Checkout) -> None:
     assert _leftovers(deployed)
-    result = deployed.json("destroy", "sandbox", "--engine", "embedded", "--yes")
+    result = deployed.json("destroy", "sandbox", "--engine", "embedded", "--yes", "--allow-data-loss")
     assert result["ok"], result
     assert _leftovers(deployed) == []
     assert deployed.json("outputs", "sandbox", "--engine", "embedded") == {}

@@ -149,20 +149,22 @@ def planned_update(
     for key in handler.computed:
         if key not in inputs and key in old:
             state[key] = old[key]
-        _leave_open(state, key)
+        _leave_open(state, key, old)
     changed = frozenset(diff(handler, old_inputs, inputs, []).diffs)
     for key in handler.unsettled(inputs, changed):
         state[key] = UNKNOWN
     return _with_known(handler, config, inputs, state)
 
 
-def _leave_open(state: Props, path: str) -> None:
-    """Make a value that only AWS can say unknown, unless it is there; also one inside of a block."""
+def _leave_open(state: Props, path: str, old: Mapping[str, Any] | None = None) -> None:
+    """A value that only AWS can say, also one inside of a block: what it was, or unknown."""
     key, _, inner = path.partition(".")
     if not inner:
         state.setdefault(key, UNKNOWN)
     elif isinstance(state.get(key), Mapping):
-        state[key] = {inner: UNKNOWN, **state[key]}
+        before = (old or {}).get(key)
+        known = before.get(inner, UNKNOWN) if isinstance(before, Mapping) else UNKNOWN
+        state[key] = {inner: known, **state[key]}
 
 
 def _is_block(handler: Handler, key: str) -> bool:

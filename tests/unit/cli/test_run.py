@@ -69,7 +69,7 @@ def test_up_lists_each_change_and_ends_with_outputs_and_what_to_do_next(
     assert lines.index("outputs:") < lines.index("  fleet: atlas") < lines.index("  use1: vpc_id=vpc-1")
     assert lines[-2] == "up: 3 created, 0 unchanged in 1.2 s"
     assert lines[-1].startswith("next: gpufleet outputs dev --cloud aws   gpufleet inventory dev --cloud aws")
-    assert engine.verbs == ["up"]
+    assert engine.verbs == ["export", "up"]
 
 
 def test_findings_are_shown_once_and_the_program_is_told_so(gpufleet: Gpufleet, engine: FakeEngine) -> None:

@@ -100,7 +100,7 @@ def test_destroy_says_what_it_would_delete_before_it_asks(
     ]
     engine.state = {"version": 3, "deployment": {"resources": resources}}
     somebody("n")
-    answer = gpufleet("destroy", "dev")
+    answer = gpufleet("destroy", "dev", "--allow-data-loss")
     assert answer.code == 1
     assert engine.verbs == ["export"]
     assert "   2 aws:ec2/subnet:Subnet" in answer.out
@@ -109,13 +109,63 @@ def test_destroy_says_what_it_would_delete_before_it_asks(
     assert "Delete all 3 of dev in cloud aws?" in answer.out + answer.err
 
 
+FILE_SYSTEM = "urn:pulumi:dev::gpufleet::aws:fsx/lustreFileSystem:LustreFileSystem::scratch"
+STORED = {
+    "version": 3,
+    "deployment": {
+        "resources": [
+            {"type": "aws:fsx/lustreFileSystem:LustreFileSystem", "urn": FILE_SYSTEM, "custom": True}
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("answer", ["--yes", ""])
+def test_destroy_takes_storage_along_only_where_it_is_told_to(
+    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, answer: str
+) -> None:
+    engine.state = STORED
+    somebody("y")
+    said = gpufleet("destroy", "dev", *filter(None, [answer]))
+    assert said.code == 1
+    assert engine.verbs == ["export"]
+    assert "1 x fsx.LustreFileSystem" in said.err
+    assert "--allow-data-loss" in said.err
+    assert gpufleet("destroy", "dev", "--yes", "--allow-data-loss").code == 0
+    assert engine.verbs[-1] == "destroy"
+
+
+@pytest.mark.parametrize("op", [Op.DELETE, Op.REPLACE])
+@pytest.mark.parametrize("answer", ["--yes", ""])
+def test_up_refuses_to_lose_storage_before_anything_is_changed(
+    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, op: Op, answer: str
+) -> None:
+    engine.state = STORED
+    engine.runs["preview"] = ([event(FILE_SYSTEM, op)], result("preview"))
+    somebody("y")
+    said = gpufleet("up", "dev", *filter(None, [answer]))
+    assert said.code == 1
+    assert "up" not in engine.verbs
+    assert "scratch (fsx.LustreFileSystem, " in said.err
+    assert "--allow-data-loss" in said.err
+    assert gpufleet("up", "dev", "--yes", "--allow-data-loss").code == 0
+    assert engine.verbs[-1] == "up"
+
+
+def test_an_update_of_storage_needs_no_word(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    engine.state = STORED
+    engine.runs["preview"] = ([event(FILE_SYSTEM, Op.UPDATE)], result("preview"))
+    assert gpufleet("up", "dev", "--yes").code == 0
+    assert engine.verbs == ["export", "preview", "up"]
+
+
 def test_destroy_and_refresh_do_without_a_valid_fleet_file(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     (workplace / "stacks" / "dev" / "fleet.yaml").write_text("nonsense", encoding="utf-8")
     assert gpufleet("destroy", "dev", "--yes").code == 0
     assert gpufleet("refresh", "dev", "--yes").code == 0
-    assert engine.verbs == ["destroy", "refresh"]
+    assert engine.verbs == ["export", "destroy", "refresh"]
 
 
 def test_bad_input_is_told_before_an_engine_is_asked_anything(

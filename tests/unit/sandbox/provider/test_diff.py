@@ -134,3 +134,11 @@ def test_a_previewed_change_of_a_cluster_keeps_the_security_group_that_it_has() 
     assert planned["vpcConfig"]["clusterSecurityGroupId"] == "sg-1"
     assert "endpointPublicAccess" not in planned["vpcConfig"]
     assert not [key for key in planned if "." in key]
+
+
+def test_networks_that_a_cluster_no_longer_names_stay_as_they_were() -> None:
+    old = {"vpcConfig": {**VPC, "publicAccessCidrs": ["198.51.100.0/24"]}}
+    planned = planning.planned_update(
+        handler_for(CLUSTER), ProviderConfig(), {"vpcConfig": VPC}, dict(old), old
+    )
+    assert planned["vpcConfig"]["publicAccessCidrs"] == ["198.51.100.0/24"]

@@ -1,0 +1,64 @@
+"""Every field of the fleet file by its path, as the models have them.
+
+A path is written as in findings, with `[]` for an item of a list and `<name>` for a key that the user
+chooses: `cloud[].node_groups[].labels.<name>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.shape import bare, choices, fields_of, is_model
+
+KEY = "<name>"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field. `group` says that it is a mapping of fields that say everything themselves."""
+
+    path: str
+    description: str
+    group: bool = False
+    only: str = ""
+    """The one value that it takes, where there is just one: it can never change."""
+
+
+def fleet_fields() -> tuple[Field, ...]:
+    """All fields of a fleet file, in the order of the models."""
+    return tuple(_fields(FleetSpec, ""))
+
+
+def _fields(model: type[BaseModel], prefix: str) -> Iterator[Field]:
+    by_name = {info.alias or name: info for name, info in model.model_fields.items()}
+    chosen = getattr(model, "exactly_one_of", ())
+    for name, kind in fields_of(model).items():
+        path = f"{prefix}.{name}" if prefix else name
+        about = by_name[name].description or ""
+        if is_model(kind):
+            yield Field(path, about, group=name not in chosen)
+            yield from _fields(kind, path)
+            continue
+        item = _item(kind)
+        if get_origin(kind) is dict:
+            path = f"{path}.{KEY}"
+        elif item is not None:
+            path = f"{path}[]"
+        known = choices(kind)
+        yield Field(path, about, only=known[0] if len(known) == 1 else "")
+        if item is not None:
+            yield from _fields(item, path)
+
+
+def _item(kind: Any) -> type[BaseModel] | None:
+    """The model that a list or mapping holds, if it holds one."""
+    arguments = get_args(kind)
+    if get_origin(kind) not in (tuple, dict) or not arguments:
+        return None
+    inner = bare(arguments[1] if get_origin(kind) is dict else arguments[0])
+    return inner if is_model(inner) else None

@@ -1,0 +1,105 @@
+"""docs/reference/changes.md, written from the table of changes and the models."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from gpufleet.changes.change import Change
+from gpufleet.changes.fields import Field, fleet_fields
+from gpufleet.changes.observe import Effect
+from gpufleet.changes.table import CLOUD, counts_alone, is_rack
+
+_HEADER = """# What a change does
+
+What happens to what exists when a field of the fleet file is changed, and who notices:
+
+- **nothing**: no resource of the cloud changes.
+- **in place**: resources are changed, added or taken away without anything that holds on to them.
+- **rolling**: AWS replaces the nodes of a group one after another.
+- **replacement**: something that work or data depends on is made anew or deleted.
+
+Tests run every one of these changes through the engine, on a fleet that is deployed in an emulated
+account, and take the effect from the steps. What an engine cannot see, such as that EKS replaces nodes
+for a new version of a launch template, is declared in `gpufleet/changes/observe.py`.
+
+FSx file systems, buckets and reservations survive every change but their explicit removal. `up` previews
+first, and ends before anything is changed where
+
+- storage would be deleted or replaced, unless `--allow-data-loss` is passed (`destroy` too);
+- a reservation would be replaced: it has to be taken out of the file to be given up. A Capacity Block
+  whose time is over holds nothing any more.
+
+Rules of the policy pack ask for an exemption besides (`storage-survives`, `reservations-survive`), and on a
+real account `gpufleet:protect` has to be off for a removal.
+
+A Slurm site in the cloud has Auto Scaling groups, which use a change for the nodes that they launch later
+and stop nothing; where that makes another effect, it stands behind a slash: *Kubernetes / Slurm*.
+
+This page is written by `make docs`; a test keeps it current.
+"""
+
+_RACKS = """Fields of racks change nothing in the cloud. `gpufleet configure` brings the hosts to what they
+say; what a role restarts or reboots for a change stands in the role's README, and reboots come in batches of
+`reboot.batch`.
+"""
+
+
+_SECTIONS = (
+    ("The fleet", ""),
+    ("Cloud sites", "cloud[]"),
+    ("Node groups", "cloud[].node_groups[]"),
+    ("Storage", "cloud[].storage[]"),
+    ("Racks", "onprem[]"),
+)
+"""Headings, and the path that a section's fields begin with; the longest one that fits takes a field."""
+
+
+def reference() -> str:
+    """The page as Markdown."""
+    parts = [_HEADER]
+    for heading, prefix in _SECTIONS:
+        parts += [f"## {heading}\n"]
+        parts += [_RACKS] if prefix == "onprem[]" else []
+        parts += ["| field | change | effect | who notices | needs |\n|---|---|---|---|---|"]
+        parts += [row for each in fleet_fields() if _section(each.path) == prefix for row in _rows(each)]
+        parts += [""]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _section(path: str) -> str:
+    fitting = [
+        prefix for _, prefix in _SECTIONS if not prefix or path == prefix or path.startswith(f"{prefix}.")
+    ]
+    return max(fitting, key=len)
+
+
+def _rows(field: Field) -> Iterator[str]:
+    if field.group:
+        return
+    if field.only:
+        yield _row(field.path, "none", f"takes `{field.only}` alone", "", "")
+    elif counts_alone(field.path):
+        yield _row(field.path, "any", "nothing", "whoever reads the costs", "")
+    elif is_rack(field.path):
+        yield _row(field.path, "any", "rack only: `configure`", "the site's hosts", "")
+    for change in CLOUD.get(field.path, ()):
+        yield _row(field.path, change.how, _effect(change), change.notices, change.word)
+
+
+def _effect(change: Change) -> str:
+    if change.in_slurm is change.effect:
+        return _shown(change.effect)
+    return f"{_shown(change.effect)} / {_shown(change.in_slurm)}"
+
+
+def _shown(effect: Effect) -> str:
+    return f"**{effect}**" if effect in (Effect.ROLLING, Effect.REPLACEMENT) else str(effect)
+
+
+def _row(path: str, *cells: str) -> str:
+    return f"| `{path}` | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,71 @@
+"""The effect of what is written once for the whole fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpufleet.changes.change import NOBODY, Change, Word, in_place, nothing
+from gpufleet.changes.observe import Effect
+
+_JUDGED = "whoever runs `preview`, `up` or `check`: rules judge by it"
+
+FLEET: Mapping[str, tuple[Change, ...]] = {
+    "fleet": (
+        Change(
+            "another name",
+            Effect.REPLACEMENT,
+            "everybody: everything gets another name, so all of it is made anew and the old deleted",
+            Word.DATA,
+        ),
+    ),
+    "environment": (
+        Change(
+            "another name",
+            Effect.IN_PLACE,
+            "nobody: it is another stack, which is made beside the old one; `destroy` ends that",
+        ),
+    ),
+    "budget.monthly": in_place("another amount", "those whom the budget tells"),
+    "budget.alerts": in_place("another list", "those whom the budget tells"),
+    "budget.notify": in_place(
+        "another list", "new addresses confirm a mail once; the others are told no more"
+    ),
+    "budget.on_breach": nothing("another value", _JUDGED),
+    "budget.upfront": nothing("another value", _JUDGED),
+    "budget.max_increase": nothing("another value", _JUDGED),
+    "budget.ends": nothing("another value", _JUDGED),
+    "budget.sites.<name>": nothing("another value", _JUDGED),
+    "budget.node_groups.<name>": nothing("another value", _JUDGED),
+    "budget.teams.<name>": nothing("another value", _JUDGED),
+    "tags.<name>": (
+        Change(
+            "another value",
+            Effect.ROLLING,
+            "running jobs of every Kubernetes node group, node by node: tags are part of launch templates",
+            slurm=Effect.IN_PLACE,
+        ),
+    ),
+    "required_tags": nothing("another value", _JUDGED),
+    "expires": (
+        Change(
+            "another day",
+            Effect.ROLLING,
+            "running jobs of every Kubernetes node group, node by node: the day is a tag",
+            slurm=Effect.IN_PLACE,
+        ),
+    ),
+    "policies.<name>": nothing("another value", _JUDGED),
+    "policies.<name>.enforcement": nothing("another value", _JUDGED),
+    "policies.<name>.settings.<name>": nothing("another value", _JUDGED),
+    "exemptions[]": nothing("add an entry", _JUDGED),
+    "exemptions[].rule": nothing("another value", _JUDGED),
+    "exemptions[].resource": nothing("another value", _JUDGED),
+    "exemptions[].reason": nothing("another value", NOBODY),
+    "exemptions[].approver": nothing("another value", NOBODY),
+    "exemptions[].expires": nothing("another value", _JUDGED),
+    "software.channel": nothing(
+        "another channel",
+        "nobody in the cloud while the channels name the same device plugins (a test says when they no"
+        " longer do); on racks `configure` installs the versions",
+    ),
+}

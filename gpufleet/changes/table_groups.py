@@ -1,0 +1,127 @@
+"""The effect of the fields of node groups.
+
+In a Kubernetes site EKS puts a change into effect on the nodes that run; an Auto Scaling group of a
+Slurm site uses it for the nodes that it launches from then on, and stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpufleet.changes.change import NOBODY, Change, Word, in_place, nothing
+from gpufleet.changes.observe import Effect
+
+_G = "cloud[].node_groups[]"
+_ODCR = f"{_G}.capacity.reserved.odcr"
+_BLOCK = f"{_G}.capacity.reserved.capacity_block"
+
+_NODE_BY_NODE = "running jobs of the group, node by node; Slurm: nobody, later nodes get it"
+_ALL_AT_ONCE = "running jobs of the group: its nodes go; Slurm: nobody, later nodes get it"
+_START = "nobody: it is where a group starts, and an autoscaler's or scheduler's from then on"
+_AGAIN = "the budget: another block is bought and the first stays paid for; its group moves"
+
+
+def _rolls(how: str) -> tuple[Change, ...]:
+    return (Change(how, Effect.ROLLING, _NODE_BY_NODE, slurm=Effect.IN_PLACE),)
+
+
+def _replaces(how: str) -> tuple[Change, ...]:
+    return (Change(how, Effect.REPLACEMENT, _ALL_AT_ONCE, slurm=Effect.IN_PLACE),)
+
+
+def _on_nodes(how: str, notices: str) -> tuple[Change, ...]:
+    """What Kubernetes alone knows of."""
+    return (Change(how, Effect.IN_PLACE, notices, slurm=Effect.NOTHING),)
+
+
+def _buys_again(how: str) -> tuple[Change, ...]:
+    return (Change(how, Effect.REPLACEMENT, _AGAIN, Word.RESERVATION),)
+
+
+NODE_GROUPS: Mapping[str, tuple[Change, ...]] = {
+    _G: (
+        Change("add an entry", Effect.IN_PLACE, NOBODY),
+        Change(
+            "remove an entry", Effect.REPLACEMENT, "running jobs of the group: it goes with all its nodes"
+        ),
+    ),
+    f"{_G}.name": (
+        Change(
+            "another name",
+            Effect.REPLACEMENT,
+            "running jobs of the group: it is another group, and the old one goes with all its nodes",
+        ),
+    ),
+    f"{_G}.instance_types": (*_replaces("another type"), *_replaces("a further type")),
+    f"{_G}.capacity.on_demand": _replaces("another kind instead"),
+    f"{_G}.capacity.on_demand.min": in_place(
+        "another number", "nobody; fewer nodes are kept or more are launched"
+    ),
+    f"{_G}.capacity.on_demand.max": in_place("another number"),
+    f"{_G}.capacity.on_demand.desired": nothing("another number", _START),
+    f"{_G}.capacity.spot": _replaces("another kind instead"),
+    f"{_G}.capacity.spot.min": in_place(
+        "another number", "nobody; fewer nodes are kept or more are launched"
+    ),
+    f"{_G}.capacity.spot.max": in_place("another number"),
+    f"{_G}.capacity.spot.desired": nothing("another number", _START),
+    f"{_G}.capacity.spot.on_shortage": (
+        Change("on-demand added", Effect.IN_PLACE, "nobody: a second group is made, which starts at zero"),
+        Change("anything else", Effect.NOTHING, NOBODY),
+    ),
+    f"{_G}.capacity.reserved": (
+        Change(
+            "another kind instead",
+            Effect.REPLACEMENT,
+            "running jobs of the group: its reservation is given back (a block stays paid for)",
+        ),
+    ),
+    f"{_BLOCK}": _buys_again("an On-Demand Capacity Reservation instead"),
+    f"{_BLOCK}.nodes": _buys_again("another number"),
+    f"{_BLOCK}.duration": _buys_again("another length"),
+    f"{_BLOCK}.start": _buys_again("another day"),
+    f"{_BLOCK}.min": nothing("written or left out"),
+    f"{_BLOCK}.max": nothing("written or left out"),
+    f"{_BLOCK}.id": _rolls("another block"),
+    f"{_BLOCK}.instance_type": _rolls("another type, of another block"),
+    f"{_BLOCK}.zone": _replaces("another zone, of another block"),
+    f"{_BLOCK}.instances": nothing("another number"),
+    f"{_ODCR}": (
+        Change(
+            "a Capacity Block instead",
+            Effect.REPLACEMENT,
+            "running jobs of the group: the reservation is given back",
+        ),
+    ),
+    f"{_ODCR}.nodes": (
+        Change("more", Effect.IN_PLACE, NOBODY),
+        Change("fewer", Effect.IN_PLACE, "running jobs on the nodes that go; their capacity is given back"),
+    ),
+    f"{_ODCR}.id": _rolls("another reservation"),
+    f"{_ODCR}.instance_type": _replaces("another type, of another reservation"),
+    f"{_ODCR}.zone": (
+        Change(
+            "another zone",
+            Effect.REPLACEMENT,
+            "running jobs of the group: the reservation is given back and another is asked for",
+            Word.RESERVATION,
+        ),
+        *_replaces("another zone, of another reservation"),
+    ),
+    f"{_ODCR}.instances": nothing("another number"),
+    f"{_ODCR}.placement_group": _rolls("another group"),
+    f"{_G}.network": _rolls("efa on or off"),
+    f"{_G}.placement": _rolls("a placement group more or less"),
+    f"{_G}.workload": _on_nodes("another one", "the scheduler: a label of the nodes; running pods stay"),
+    f"{_G}.zones": _replaces("another zone"),
+    f"{_G}.team": _rolls("another team"),
+    f"{_G}.labels.<name>": _on_nodes("another value", "the scheduler; running pods stay"),
+    f"{_G}.taints[]": _on_nodes("add or remove an entry", "new pods; with NoExecute also running ones"),
+    f"{_G}.taints[].key": _on_nodes("another key", "new pods; with NoExecute also running ones"),
+    f"{_G}.taints[].value": _on_nodes("another value", "new pods; with NoExecute also running ones"),
+    f"{_G}.taints[].effect": _on_nodes("another effect", "new pods; with NoExecute also running ones"),
+    f"{_G}.volume.size": _rolls("another size"),
+    f"{_G}.volume.iops": _rolls("another number"),
+    f"{_G}.volume.throughput": _rolls("another number"),
+    f"{_G}.public_ip": _replaces("on or off"),
+}

@@ -1,0 +1,86 @@
+"""The effect of what is set for a whole cloud site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpufleet.changes.change import NOBODY, Change, Word, in_place
+from gpufleet.changes.observe import Effect
+
+_SITE = "everybody in the site: all of it is made anew and the old deleted"
+_TEAM = "the team: a namespace goes with everything in it"
+
+SITES: Mapping[str, tuple[Change, ...]] = {
+    "cloud[]": (
+        Change("add an entry", Effect.IN_PLACE, NOBODY),
+        Change(
+            "remove an entry", Effect.REPLACEMENT, "everybody in the site: all of it is deleted", Word.DATA
+        ),
+    ),
+    "cloud[].site": (Change("another name", Effect.REPLACEMENT, _SITE, Word.DATA),),
+    "cloud[].region": (Change("another region", Effect.REPLACEMENT, _SITE, Word.DATA),),
+    "cloud[].zones": (
+        Change("one more at the end", Effect.IN_PLACE, "nobody: subnets of other zones keep their addresses"),
+        Change(
+            "one fewer",
+            Effect.REPLACEMENT,
+            "everything that runs in that zone; AWS refuses as long as something does",
+        ),
+    ),
+    "cloud[].network.cidr": (Change("another network", Effect.REPLACEMENT, _SITE, Word.DATA),),
+    "cloud[].network.nat": (
+        Change(
+            "single to per-zone",
+            Effect.IN_PLACE,
+            "connections to the internet from other zones: they break once, as their route changes",
+        ),
+        Change(
+            "to none",
+            Effect.REPLACEMENT,
+            "connections to the internet: there are none any more; AWS is reached through endpoints",
+        ),
+    ),
+    "cloud[].scheduler": (
+        Change("another one", Effect.REPLACEMENT, "everybody: the node groups are other ones"),
+    ),
+    "cloud[].kubernetes.version": (
+        Change(
+            "the next minor version",
+            Effect.ROLLING,
+            "running jobs of every node group, node by node, once the control plane is up to date",
+        ),
+    ),
+    "cloud[].kubernetes.private_cidrs": in_place("another list", "networks that are taken out lose the API"),
+    "cloud[].kubernetes.public_cidrs": (
+        Change("another list", Effect.IN_PLACE, "networks that are taken out lose the API"),
+        Change(
+            "to or from an empty one",
+            Effect.IN_PLACE,
+            "who comes from outside: the public endpoint goes or comes",
+        ),
+    ),
+    "cloud[].kubernetes.admins": in_place("another list", "roles that are taken out lose the cluster"),
+    "cloud[].kubernetes.gpu_stack": (
+        Change(
+            "another one",
+            Effect.REPLACEMENT,
+            "new GPU pods, until the other stack's plugin has registered; running ones keep their GPUs",
+        ),
+    ),
+    "cloud[].kubernetes.system_nodes.instance_types": (
+        Change(
+            "another type",
+            Effect.REPLACEMENT,
+            "the cluster's own services: they move to new nodes, which are there before the old ones go",
+        ),
+    ),
+    "cloud[].kubernetes.system_nodes.min": in_place("another number"),
+    "cloud[].kubernetes.system_nodes.max": in_place("another number"),
+    "cloud[].kubernetes.teams[]": (
+        Change("add an entry", Effect.IN_PLACE, NOBODY),
+        Change("remove an entry", Effect.REPLACEMENT, _TEAM),
+    ),
+    "cloud[].kubernetes.teams[].name": (Change("another name", Effect.REPLACEMENT, _TEAM),),
+    "cloud[].kubernetes.teams[].gpus": in_place("another number", "new pods of the team; running ones stay"),
+    "cloud[].kubernetes.teams[].priority": in_place("another one", "new pods of the team; running ones stay"),
+}

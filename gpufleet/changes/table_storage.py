@@ -1,0 +1,61 @@
+"""The effect of the fields of storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpufleet.changes.change import NOBODY, Change, Word, in_place, nothing
+from gpufleet.changes.observe import Effect
+
+_S = "cloud[].storage[]"
+_NEW_ONE = "everybody who uses it: a new, empty one takes its place"
+_GONE = "everybody who uses it: it goes with everything in it"
+_LOST = "everybody who uses it: the data does not move by itself"
+
+
+def _loses(how: str, notices: str = _NEW_ONE) -> Change:
+    return Change(how, Effect.REPLACEMENT, notices, Word.DATA)
+
+
+STORAGE: Mapping[str, tuple[Change, ...]] = {
+    _S: (Change("add an entry", Effect.IN_PLACE, NOBODY), _loses("remove an entry", _GONE)),
+    f"{_S}.name": (_loses("another name"),),
+    f"{_S}.lustre": (_loses("another kind instead", _LOST),),
+    f"{_S}.lustre.capacity": (
+        Change("more", Effect.IN_PLACE, "jobs that read and write: AWS spreads the files while it goes on"),
+        _loses("less"),
+    ),
+    f"{_S}.lustre.deployment": (_loses("another type"),),
+    f"{_S}.lustre.throughput": (
+        Change("another tier of persistent-2", Effect.IN_PLACE, "jobs that read and write, for some minutes"),
+        _loses("another tier of persistent-1"),
+    ),
+    f"{_S}.lustre.efa": (_loses("on or off"),),
+    f"{_S}.lustre.metadata_iops": (
+        Change("more", Effect.IN_PLACE, "jobs that read and write, for some minutes"),
+        _loses("fewer"),
+    ),
+    f"{_S}.lustre.import_from": (
+        Change(
+            "another prefix or bucket",
+            Effect.IN_PLACE,
+            "jobs that wait for new objects: another link; files that are there stay",
+        ),
+        Change("left out", Effect.IN_PLACE, "jobs that wait for new objects; files that are there stay"),
+    ),
+    f"{_S}.lustre.export": in_place("on or off", "whoever reads the bucket"),
+    f"{_S}.lustre.compression": in_place("another one", "nobody: it holds for what is written from then on"),
+    f"{_S}.lustre.backups": in_place("another length", "nobody; with a shorter one older backups go"),
+    f"{_S}.lustre.zone": (_loses("another zone"),),
+    f"{_S}.bucket": (_loses("another kind instead", _LOST),),
+    f"{_S}.bucket.name": (_loses("another name"),),
+    f"{_S}.bucket.versioning": in_place(
+        "off", "whoever wants an overwritten object back: versions that are there stay"
+    ),
+    f"{_S}.bucket.expire_after": in_place(
+        "another age", "whoever reads older objects: a shorter one deletes them within days"
+    ),
+    f"{_S}.mount": nothing(
+        "another folder", "nobody in the cloud: jobs find it under the new path once it is mounted"
+    ),
+}

@@ -1,0 +1,75 @@
+"""Storage and reservations do not go without somebody's word."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from gpufleet.changes.guard import GUARDED, STORAGE, hold, hold_destroy, is_guarded
+from gpufleet.changes.observe import SeenStep
+from gpufleet.errors import ExitCode, RefusedError
+from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, LUSTRE
+
+NOW = dt.datetime(2026, 9, 15, tzinfo=dt.UTC)
+
+
+def step(kind: str, how: str) -> SeenStep:
+    return SeenStep("urn:one", kind, "one", how, frozenset({"zone"} if how == "replace" else ()))
+
+
+def state(kind: str, **outputs: Any) -> dict[str, Any]:
+    return {"deployment": {"resources": [{"type": kind, "urn": "urn:one", "outputs": outputs}]}}
+
+
+@pytest.mark.parametrize("kind", sorted(STORAGE))
+@pytest.mark.parametrize("how", ["delete", "replace"])
+def test_storage_goes_only_with_the_flag(kind: str, how: str) -> None:
+    with pytest.raises(RefusedError, match=r"one \(") as error:
+        hold([step(kind, how)], allow_data_loss=False, exported=None, now=NOW)
+    assert error.value.exit_code is ExitCode.REFUSED
+    hold([step(kind, how)], allow_data_loss=True, exported=None, now=NOW)
+
+
+@pytest.mark.parametrize("how", ["create", "update"])
+def test_what_becomes_of_everything_else_is_nobodys_business(how: str) -> None:
+    steps = [step(kind, how) for kind in GUARDED] + [step("aws:eks/nodeGroup:NodeGroup", "replace")]
+    hold(steps, allow_data_loss=False, exported=None, now=NOW)
+
+
+@pytest.mark.parametrize("kind", [CAPACITY_BLOCK, CAPACITY_RESERVATION])
+def test_a_reservation_is_never_replaced_whatever_the_flag_says(kind: str) -> None:
+    with pytest.raises(RefusedError, match="reserved capacity") as error:
+        hold([step(kind, "replace")], allow_data_loss=True, exported=None, now=NOW)
+    assert "take the old group out" in error.value.remedy
+
+
+def test_a_reservation_goes_with_the_group_that_is_taken_out() -> None:
+    hold([step(CAPACITY_RESERVATION, "delete")], allow_data_loss=False, exported=None, now=NOW)
+
+
+def test_a_block_whose_time_is_over_can_be_replaced() -> None:
+    over = state(CAPACITY_BLOCK, endDate="2026-09-14T11:30:00Z")
+    hold([step(CAPACITY_BLOCK, "replace")], allow_data_loss=False, exported=over, now=NOW)
+    running = state(CAPACITY_BLOCK, endDate="2026-09-16T11:30:00Z")
+    with pytest.raises(RefusedError):
+        hold([step(CAPACITY_BLOCK, "replace")], allow_data_loss=False, exported=running, now=NOW)
+
+
+def test_many_losses_are_named_in_part_and_counted_in_full() -> None:
+    with pytest.raises(RefusedError, match="and 3 more"):
+        hold([step(LUSTRE, "delete")] * 8, allow_data_loss=False, exported=None, now=NOW)
+
+
+def test_a_stack_with_storage_is_destroyed_only_with_the_flag() -> None:
+    with pytest.raises(RefusedError, match=r"2 x fsx\.LustreFileSystem"):
+        hold_destroy({LUSTRE: 2, CAPACITY_RESERVATION: 1}, allow_data_loss=False)
+    hold_destroy({LUSTRE: 2}, allow_data_loss=True)
+    hold_destroy({CAPACITY_RESERVATION: 1}, allow_data_loss=False)
+
+
+def test_a_stack_is_guarded_by_what_it_has() -> None:
+    assert is_guarded(state(LUSTRE))
+    assert not is_guarded(state("aws:ec2/vpc:Vpc"))
+    assert not is_guarded(None)

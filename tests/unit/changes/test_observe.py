@@ -1,0 +1,85 @@
+"""Which effect steps have."""
+
+from __future__ import annotations
+
+from gpufleet.changes.observe import Effect, SeenStep, effect_of, seen_steps, short_type, summary
+from gpufleet.engine.api import Op, ResourceEvent
+
+NODES = "aws:eks/nodeGroup:NodeGroup"
+RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+
+
+def step(kind: str, how: str, *diff: str) -> SeenStep:
+    return SeenStep(f"urn::{kind}", kind, "a", how, frozenset(diff))
+
+
+def event(
+    kind: str, op: Op, *, status: str = "done", urn: str = "urn:a", diff: tuple[str, ...] = ()
+) -> ResourceEvent:
+    return ResourceEvent(urn=urn, type=kind, name="a", op=op, status=status, diff=diff)  # type: ignore[arg-type]
+
+
+def test_no_step_is_no_effect() -> None:
+    assert effect_of([]) is Effect.NOTHING
+
+
+def test_an_update_is_in_place() -> None:
+    assert effect_of([step(NODES, "update", "scalingConfig")]) is Effect.IN_PLACE
+
+
+def test_a_new_version_of_a_launch_template_rolls_a_managed_node_group() -> None:
+    assert effect_of([step(NODES, "update", "launchTemplate")]) is Effect.ROLLING
+
+
+def test_the_same_update_rolls_no_other_type() -> None:
+    assert effect_of([step("aws:autoscaling/group:Group", "update", "launchTemplate")]) is Effect.IN_PLACE
+
+
+def test_a_replacement_outweighs_everything() -> None:
+    steps = [step(NODES, "update", "version"), step(NODES, "replace", "subnetIds"), step(RULE, "create")]
+    assert effect_of(steps) is Effect.REPLACEMENT
+
+
+def test_a_rolling_update_outweighs_one_in_place_in_either_order() -> None:
+    steps = [step(RULE, "create"), step(NODES, "update", "version")]
+    assert effect_of(steps) is effect_of(steps[::-1]) is Effect.ROLLING
+
+
+def test_a_rule_of_a_firewall_can_be_replaced_unnoticed() -> None:
+    assert effect_of([step(RULE, "replace"), step(RULE, "delete")]) is Effect.IN_PLACE
+
+
+def test_a_type_that_nobody_has_thought_about_counts_as_a_replacement() -> None:
+    assert effect_of([step("aws:new/thing:Thing", "delete")]) is Effect.REPLACEMENT
+
+
+def test_the_three_steps_of_a_replacement_are_one() -> None:
+    events = [
+        event(NODES, Op.CREATE_REPLACEMENT, diff=("subnetIds",)),
+        event(NODES, Op.REPLACE, diff=("subnetIds",)),
+        event(NODES, Op.DELETE_REPLACED),
+    ]
+    (seen,) = seen_steps(events)
+    assert (seen.how, seen.diff) == ("replace", {"subnetIds"})
+
+
+def test_components_providers_and_what_stays_are_no_steps() -> None:
+    events = [
+        event("gpufleet:node_group:NodeGroup", Op.CREATE, urn="a"),
+        event("pulumi:providers:aws", Op.UPDATE, urn="b"),
+        event("pulumi:pulumi:Stack", Op.UPDATE, urn="c"),
+        event(NODES, Op.SAME, urn="d"),
+        event(NODES, Op.UPDATE, urn="e", status="started"),
+    ]
+    assert seen_steps(events) == ()
+
+
+def test_a_summary_counts_by_step_and_type() -> None:
+    assert summary([step(NODES, "update"), step(NODES, "update"), step(RULE, "create")]) == {
+        "create vpc.SecurityGroupIngressRule": 1,
+        "update eks.NodeGroup": 2,
+    }
+
+
+def test_types_of_other_packages_keep_their_package() -> None:
+    assert short_type("kubernetes:core/v1:Namespace") == "kubernetes.Namespace"

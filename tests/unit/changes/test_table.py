@@ -1,0 +1,76 @@
+"""No field of the fleet file is without its effect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet.catalog import load_catalog
+from gpufleet.changes.fields import fleet_fields
+from gpufleet.changes.reference import reference
+from gpufleet.changes.table import CLOUD, cloud_fields, is_rack
+from gpufleet.plan import build_plan
+from gpufleet.spec.load import load_fleet
+from gpufleet.spec.schema import fleet_schema
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_every_field_of_the_fleet_file_is_in_the_table() -> None:
+    assert {each.path for each in cloud_fields()} - set(CLOUD) == set()
+
+
+def test_the_table_names_no_field_that_is_not_there() -> None:
+    assert set(CLOUD) - {each.path for each in cloud_fields()} == set()
+
+
+def test_the_fields_are_those_of_the_json_schema() -> None:
+    definitions = fleet_schema()["$defs"]
+    named = {
+        name
+        for key, each in definitions.items()
+        if not key.startswith("Partial")
+        for name in each.get("properties", ())
+    }
+    found = {part.removesuffix("[]") for each in fleet_fields() for part in each.path.split(".")}
+    assert named - found == set()
+
+
+def test_a_field_is_changed_in_each_way_once() -> None:
+    for path, changes in CLOUD.items():
+        assert len({each.how for each in changes}) == len(changes) > 0, path
+
+
+def test_the_page_says_something_of_every_field() -> None:
+    page = reference()
+    assert [each.path for each in fleet_fields() if f"`{each.path}`" not in page and not each.group] == []
+
+
+def test_the_page_in_the_documentation_is_the_one_that_make_docs_writes() -> None:
+    written = (ROOT / "docs" / "reference" / "changes.md").read_text(encoding="utf-8")
+    assert written == reference(), "run `make docs`"
+
+
+@pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
+def test_another_software_channel_changes_nothing_that_the_stack_is_built_from(environment: str) -> None:
+    spec, catalog = load_fleet(environment, root=ROOT).spec, load_catalog()
+    plans = [
+        build_plan(
+            spec.model_copy(update={"software": spec.software.model_copy(update={"channel": channel})}),
+            catalog,
+        )
+        for channel in catalog.locks
+    ]
+    assert len(plans) > 1
+    assert all(plan.cloud == plans[0].cloud and plan.tags == plans[0].tags for plan in plans)
+    programs = [
+        path.read_text() for folder in ("stacks", "components") for path in (ROOT / folder).glob("*.py")
+    ]
+    assert not any("software_channel" in text for text in programs)
+
+
+def test_racks_are_told_from_the_cloud() -> None:
+    assert is_rack("onprem[]")
+    assert is_rack("onprem[].slurm.qos[].name")
+    assert not is_rack("cloud[].site")
