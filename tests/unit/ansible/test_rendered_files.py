@@ -1,0 +1,268 @@
+"""Files that the roles write, on all systems and kinds of hosts, judged by those that will read them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rack.lab import fleet_text
+from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, Rendered, Site
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDnhL1hGxMpVPvpb2Z1uHFi7cnYJTm5EKOiGGDtDzzN0 ada@example.com"
+MORE = f"""\
+    users:
+      - {{ name: ada, uid: 2001, sudo: true, ssh_keys: ["{KEY}"], teams: [research] }}
+      - {{ name: bob, uid: 2002, ssh_keys: ["{KEY}"], groups: [science] }}
+    groups: [{{ name: science, gid: 3000 }}]
+    time_servers: [10.90.0.1, ntp.example.com]
+    local_nvme: {{ mount: /raid, cache: /raid/cache }}
+"""
+INFINIBAND = """\
+fabric:
+      kind: infiniband
+      speed: ndr
+      topology: fat-tree
+      rails: [mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7]
+      ipoib: true
+      switches: [{ name: spine1, tier: spine, guid: "0x0002c90300000001" }]
+      subnet_managers: [{ host: ctl01, priority: 15 }, { host: ctl02, priority: 14 }]
+      partitions: [{ name: tenant, pkey: "0x0012" }]
+"""
+ROCE = "fabric: { kind: roce, speed: 400gbe, topology: rail-optimized }\n"
+# Nodes and the first controller get most roles: they are rendered on every system.
+HOSTS = {
+    "infiniband": {"dgx01": list(DISTRIBUTIONS), "ctl01": list(DISTRIBUTIONS), "ctl02": ["debian_12"]},
+    "roce": {"dgx01": ["debian_12", "dgx_os_7"], "login01": ["ubuntu_22_04"]},
+}
+# Packages' own units, which the roles' drop-ins belong to, and what units of ours name but do not bring.
+PACKAGED = "[Unit]\nDescription=of a package\n[Service]\nExecStart=/bin/true\n"
+
+
+def fleet(fabric: str) -> str:
+    text = fleet_text(more=MORE)
+    line = next(line for line in text.splitlines() if line.strip().startswith("fabric:"))
+    return text.replace(line.strip() + "\n", fabric)
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Site]:
+    made = {}
+    for name, fabric in (("infiniband", INFINIBAND), ("roce", ROCE)):
+        made[name] = Site(fleet(fabric), tmp_path_factory.mktemp(name))
+    return made
+
+
+@pytest.fixture(scope="module")
+def trees(sites: dict[str, Site]) -> dict[tuple[str, str, str], dict[str, Rendered]]:
+    """All files of each host, by fabric, host and system."""
+    found = {}
+    for fabric, site in sites.items():
+        for host, systems in HOSTS[fabric].items():
+            for system in systems:
+                tree: dict[str, Rendered] = {}
+                for role in site.roles(host):
+                    mine = site.rendered(host, role, system)
+                    assert not mine.keys() & tree.keys(), f"two roles write {mine.keys() & tree.keys()}"
+                    tree |= mine
+                found[fabric, host, system] = tree
+    return found
+
+
+@pytest.fixture(scope="module")
+def texts(
+    trees: dict[tuple[str, str, str], dict[str, Rendered]],
+) -> Callable[[str], dict[str, Rendered]]:
+    """Different files whose path matches a pattern, each once, by where it was seen first."""
+
+    def matching(pattern: str) -> dict[str, Rendered]:
+        seen: dict[tuple[str, str], str] = {}
+        found: dict[str, Rendered] = {}
+        for where, tree in trees.items():
+            for path, item in tree.items():
+                if re.search(pattern, path) and (path, item.text) not in seen:
+                    seen[path, item.text] = name = f"{'/'.join(where)}:{path}"
+                    found[name] = item
+        assert found, f"no role writes {pattern}"
+        return found
+
+    return matching
+
+
+def judge(*command: str | Path, accept: tuple[int, ...] = (0,)) -> str:
+    """What a program says; asserts that it accepts what it was given."""
+    words = list(map(str, command))
+    path = shutil.which(words[0], path="/usr/sbin:/usr/bin:/sbin:/bin")
+    assert path, f"{words[0]} is not installed (scripts/setup system)"
+    done = subprocess.run([path, *words[1:]], capture_output=True, text=True, check=False, timeout=60)
+    said = done.stdout + done.stderr
+    assert done.returncode in accept, said
+    return said
+
+
+def executables(text: str) -> Iterator[str]:
+    """Programs that a unit starts."""
+    yield from re.findall(r"^Exec\w+=[-@:+!]*(/\S+)", text, re.M)
+
+
+def test_systemd_takes_every_unit_and_drop_in_without_a_word(
+    trees: dict[tuple[str, str, str], dict[str, Rendered]], tmp_path: Path
+) -> None:
+    judged: set[tuple[str, ...]] = set()
+    for number, (where, tree) in enumerate(trees.items()):
+        units = {path: item.text for path, item in tree.items() if path.startswith("/etc/systemd/system/")}
+        if tuple(sorted(units.values())) in judged:
+            continue
+        judged.add(tuple(sorted(units.values())))
+        root = tmp_path / str(number)
+        names = set()
+        for path, text in units.items():
+            inside = root / path.lstrip("/")
+            inside.parent.mkdir(parents=True, exist_ok=True)
+            inside.write_text(text)
+            names.add(inside.parent.name.removesuffix(".d") if path.endswith(".conf") else inside.name)
+            for program in executables(text):
+                place(root / program.lstrip("/"), "#!/bin/sh\n", 0o755)
+        place(root / "bin/true", "#!/bin/sh\n", 0o755)
+        for name in names:
+            if not (root / "etc/systemd/system" / name).exists():
+                place(root / "usr/lib/systemd/system" / name, PACKAGED, 0o644)
+        said = judge(
+            "systemd-analyze", "verify", f"--root={root}", "--man=no", "--recursive-errors=no", *names
+        )
+        assert said.strip() == "", where
+    assert judged
+
+
+def place(path: Path, text: str, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def test_systemd_would_have_complained(tmp_path: Path) -> None:
+    place(tmp_path / "etc/systemd/system/x.service", "[Service]\nExecStart=/bin/none\nRestrt=always\n", 0o644)
+    said = judge("systemd-analyze", "verify", f"--root={tmp_path}", "--man=no", "x.service", accept=(1,))
+    assert "Restrt" in said and "/bin/none" in said
+
+
+def test_sudo_takes_every_rule(texts: Callable[[str], dict[str, Rendered]], tmp_path: Path) -> None:
+    found = texts(r"^/etc/sudoers\.d/")
+    assert any(re.search(r"^ada\s", item.text, re.M) for item in found.values())
+    assert not any(re.search(r"^bob\s", item.text, re.M) for item in found.values())
+    for where, item in found.items():
+        assert item.mode == "0440", where
+        place(tmp_path / "sudoers", item.text, 0o440)
+        assert "parsed OK" in judge("visudo", "-cf", tmp_path / "sudoers"), where
+    place(tmp_path / "bad", "ada ALL=(ALL NOPASSWD ALL\n", 0o440)
+    judge("visudo", "-cf", tmp_path / "bad", accept=(1,))
+
+
+def sshd(*words: str | Path, accept: tuple[int, ...] = (0,)) -> str:
+    """sshd, with the folder that its service makes before it starts."""
+    script = 'mount -t tmpfs run /run && mkdir /run/sshd && exec /usr/sbin/sshd "$@"'
+    return judge("unshare", "-r", "-m", "sh", "-c", script, "sshd", *words, accept=accept)
+
+
+def test_sshd_takes_its_drop_in_beside_its_own_configuration(
+    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+) -> None:
+    place(tmp_path / "key", "", 0o600)
+    (tmp_path / "key").unlink()
+    judge("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key")
+    for where, item in texts(r"sshd_config\.d/").items():
+        place(tmp_path / "drop.conf", item.text, 0o644)
+        place(tmp_path / "sshd_config", f"Include {tmp_path}/drop.conf\nHostKey {tmp_path}/key\n", 0o600)
+        effective = sshd("-T", "-C", "user=ada,host=h,addr=10.90.0.1", "-f", tmp_path / "sshd_config")
+        assert "passwordauthentication no" in effective, where
+    place(tmp_path / "drop.conf", "PaswordAuthentication no\n", 0o644)
+    sshd("-t", "-f", tmp_path / "sshd_config", accept=(255,))
+
+
+def test_nftables_takes_the_rules_of_every_host(
+    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+) -> None:
+    for where, item in texts(r"^/etc/nftables\.conf$").items():
+        assert "policy drop" in item.text, where
+        place(tmp_path / "rules", item.text, 0o644)
+        judge("unshare", "-r", "--net", "nft", "-c", "-f", tmp_path / "rules")
+    place(tmp_path / "rules", "table inet x { chain y { tcp dprt 22 accept } }\n", 0o644)
+    judge("unshare", "-r", "--net", "nft", "-c", "-f", tmp_path / "rules", accept=(1,))
+
+
+def test_chrony_takes_its_configuration(texts: Callable[[str], dict[str, Rendered]], tmp_path: Path) -> None:
+    for where, item in texts(r"^/etc/chrony/chrony\.conf$").items():
+        place(tmp_path / "chrony.conf", item.text, 0o644)
+        printed = judge("chronyd", "-p", "-f", tmp_path / "chrony.conf")
+        assert "ntp.example.com" in printed, where
+    place(tmp_path / "chrony.conf", "servr x\n", 0o644)
+    judge("chronyd", "-p", "-f", tmp_path / "chrony.conf", accept=(1,))
+
+
+def test_apt_takes_its_settings_and_preferences(
+    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+) -> None:
+    for item in texts(r"^/etc/apt/apt\.conf\.d/").values():
+        place(tmp_path / "apt.conf", item.text, 0o644)
+        judge("apt-config", "-c", tmp_path / "apt.conf", "dump")
+    for where, item in texts(r"^/etc/apt/preferences\.d/").items():
+        place(tmp_path / "preferences", item.text, 0o644)
+        said = judge("apt-cache", "-o", f"Dir::Etc::preferences={tmp_path}/preferences", "policy")
+        assert not re.search(r"^[EW]:", said, re.M), where
+
+
+def test_sysctl_knows_the_form_of_every_setting(texts: Callable[[str], dict[str, Rendered]]) -> None:
+    for where, item in texts(r"^/etc/sysctl\.d/").items():
+        lines = [line for line in item.text.splitlines() if line and line[0] not in "#;"]
+        assert lines
+        for line in lines:
+            assert re.fullmatch(r"-?[a-z0-9_.-]+\s*=\s*[\w .:/-]+", line), f"{where}: {line}"
+
+
+def test_python_and_shell_take_the_programs(
+    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+) -> None:
+    seen = set()
+    for where, item in texts(r"^/usr/lib/gpufleet/").items():
+        first = item.text.partition("\n")[0]
+        seen.add(first.rpartition("/")[2])
+        if "python" in first or item.path.endswith(".py"):
+            compile(item.text, where, "exec")
+        else:
+            place(tmp_path / "program", item.text, 0o644)
+            judge("sh", "-n", tmp_path / "program")
+    assert "python3" in seen
+
+
+def test_what_is_called_json_is_json(texts: Callable[[str], dict[str, Rendered]]) -> None:
+    for item in texts(r"\.json$").values():
+        assert json.loads(item.text)
+
+
+def test_a_secret_is_in_no_file_that_others_may_read(
+    trees: dict[tuple[str, str, str], dict[str, Rendered]],
+) -> None:
+    carriers = set()
+    for where, tree in trees.items():
+        for path, item in tree.items():
+            if any(secret in item.text for secret in SECRETS.values()):
+                carriers.add(path)
+                assert item.secret and item.mode in ("0400", "0600"), (where, path)
+    assert carriers == {"/etc/munge/munge.key", "/etc/slurm/slurmdbd.conf"}
+
+
+def test_files_say_who_writes_them_and_belong_to_somebody_who_should(
+    trees: dict[tuple[str, str, str], dict[str, Rendered]],
+) -> None:
+    for tree in trees.values():
+        for path, item in tree.items():
+            assert item.owner in ("root", "munge", "slurm", "mysql"), path
+            assert int(item.mode, 8) & 0o022 == 0, f"{path} may be written by others"
+            assert item.text.endswith("\n") or not item.text or path.endswith("munge.key"), path
+            if not path.startswith("/usr/lib/gpufleet/"):
+                assert "{{" not in item.text and "{%" not in item.text, path
