@@ -69,6 +69,9 @@ SERVICES = {
         "moto.servicequotas.responses:ServiceQuotasResponse", ("service_quotas",)
     ),
     "iam": ServiceExtension("moto.iam.responses:IamResponse", ("iam_managed_policies", "iam_oidc_clients")),
+    "resourcegroupstaggingapi": ServiceExtension(
+        "moto.resourcegroupstaggingapi.responses:ResourceGroupsTaggingAPIResponse", ("tagging_resources",)
+    ),
     "ssm": ServiceExtension("moto.ssm.responses:SimpleSystemManagerResponse", ("ssm_public_parameters",)),
 }
 """By moto's name of the service."""

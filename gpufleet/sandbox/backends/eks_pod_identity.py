@@ -77,6 +77,12 @@ def delete_pod_identity_association(call: Call) -> Params:
     return {"association": association}
 
 
+def associations_of(call: Call) -> list[Params]:
+    """Every association of the account and region."""
+    clusters = eks.clusters_of(call).values()
+    return [one for cluster in clusters for one in eks.part(cluster, "pod_identities").values()]
+
+
 def _find(call: Call) -> Any:
     wanted = call.params["associationId"]
     association = eks.part(eks.cluster_of(call), "pod_identities").get(wanted)

@@ -124,6 +124,11 @@ def delete_data_repository_association(call: Call) -> Params:
     }
 
 
+def associations_of(call: Call) -> list[Params]:
+    """Every association of the account and region, with its tags."""
+    return [_answer(call, association) for association in _associations(call).values()]
+
+
 def forget_associations(call: Call, file_system_id: str) -> None:
     """Drop what belongs to a file system that goes."""
     for association in [a for a in _associations(call).values() if a["FileSystemId"] == file_system_id]:

@@ -50,9 +50,14 @@ class AwsFinder:
 
     def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
         """Whether it carries the tags that were asked for: a name alone may be somebody else's."""
-        asked = reveal(wanted.inputs.get("tags")) or {}
-        have = reveal(outputs.get("tags")) or {}
+        asked, have = _tags(wanted.inputs), _tags(outputs)
         return all(have.get(key) == value for key, value in asked.items())
+
+
+def _tags(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The tags of a resource, which an Auto Scaling group has as a list."""
+    tags = reveal(properties.get("tags")) or {}
+    return tags if isinstance(tags, dict) else {item["key"]: item["value"] for item in tags}
 
 
 def _by_name(template: str, inputs: Mapping[str, Any], ask: Ask) -> Answer:

@@ -20,6 +20,7 @@ _FUNCTIONS = {
     "aws:ec2/getCapacityBlockOffering:getCapacityBlockOffering": ("ec2", "get_capacity_block_offering"),
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": ("ec2", "get_instance_type_offerings"),
     "aws:ec2/getInstances:getInstances": ("ec2", "get_instances"),
+    "aws:ec2/getRouteTable:getRouteTable": ("lookups", "get_route_table"),
     "aws:ec2/getSubnets:getSubnets": ("ec2", "get_subnets"),
     "aws:ec2/getVpc:getVpc": ("ec2", "get_vpc"),
     "aws:eks/getClusterAuth:getClusterAuth": ("account", "get_cluster_auth"),
@@ -28,6 +29,7 @@ _FUNCTIONS = {
     "aws:index/getCallerIdentity:getCallerIdentity": ("account", "get_caller_identity"),
     "aws:index/getPartition:getPartition": ("account", "get_partition"),
     "aws:index/getRegion:getRegion": ("account", "get_region"),
+    "aws:resourcegroupstaggingapi/getResources:getResources": ("lookups", "get_resources"),
     "aws:ssm/getParameter:getParameter": ("account", "get_parameter"),
 }
 

@@ -64,6 +64,7 @@ FUNCTIONS = (
     "aws:ec2/getCapacityBlockOffering:getCapacityBlockOffering",
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings",
     "aws:ec2/getInstances:getInstances",
+    "aws:ec2/getRouteTable:getRouteTable",
     "aws:ec2/getSubnets:getSubnets",
     "aws:ec2/getVpc:getVpc",
     "aws:eks/getClusterAuth:getClusterAuth",
@@ -72,5 +73,6 @@ FUNCTIONS = (
     "aws:index/getCallerIdentity:getCallerIdentity",
     "aws:index/getPartition:getPartition",
     "aws:index/getRegion:getRegion",
+    "aws:resourcegroupstaggingapi/getResources:getResources",
     "aws:ssm/getParameter:getParameter",
 )
