@@ -74,7 +74,7 @@ def test_gpudirects_modules_are_loaded_now_and_after_a_boot(rack: Lab) -> None:
     assert rack.sh("dgx01", "gdrcopy_sanity && /usr/local/cuda/gds/tools/gdscheck -p | head -1") != ""
     rack.rack.stop("dgx01")
     rack.rack.start("dgx01")
-    rack.sh("dgx01", "gdrcopy_sanity; test -d /sys/module/nvidia_fs; test ! -d /sys/module/nvidia_peermem")
+    rack.sh("dgx01", "gdrcopy_sanity && test -d /sys/module/nvidia_fs -a ! -d /sys/module/nvidia_peermem")
     # All that the roles run came up by itself, and nothing is left to do.
     again = play(rack, ROLES, "dgx01")
     assert not again.result.failures, again.messages()

@@ -227,6 +227,12 @@ def test_the_initramfs_is_made_anew_when_it_is_older_than_the_blacklist(
     assert load(module, host, check=True, blacklisted=True)["changed"] is True
 
 
+def test_a_version_of_another_branch_is_refused(module: ModuleType) -> None:
+    module.of_branch("580.159.03", 580)
+    with pytest.raises(module.DriverError, match="the branch is the first number of the version"):
+        module.of_branch("595.91.07", 580)
+
+
 def before(module: ModuleType, host: Any, node: Node, **more: Any) -> dict[str, Any]:
     given = {"drain_timeout_s": 0, "check": False} | more
     return module.before(host, WANTED, given["drain_timeout_s"], given["check"], node)

@@ -32,6 +32,10 @@ options:
     description: The driver's full version.
     type: str
     required: true
+  branch:
+    description: The branch that the version has to be of; 0 for any.
+    type: int
+    default: 0
   open_modules:
     description: Whether the open kernel modules are wanted.
     type: bool
@@ -176,6 +180,15 @@ class Host:
             return False
 
 
+def of_branch(version, branch):
+    """Refuses a version of another branch: names of packages and pins go by it."""
+    if branch and version.split(".")[0] != str(branch):
+        raise DriverError(
+            f"nvidia_driver_version is {version} and nvidia_driver_branch {branch}: the branch is the first "
+            "number of the version. Correct the software channel of the fleet file; nothing was changed."
+        )
+
+
 def before(host, wanted, drain_timeout_s, check, node):
     """Whether the driver has to change; if so no job runs here any more when this ends."""
     loaded, installed = host.loaded_driver(), host.installed_driver()
@@ -304,6 +317,7 @@ def main():
         argument_spec={
             "stage": {"type": "str", "choices": ["before", "load", "after"], "required": True},
             "version": {"type": "str", "required": True},
+            "branch": {"type": "int", "default": 0},
             "open_modules": {"type": "bool", "required": True},
             "gpus": {"type": "int", "default": 0},
             "drain_timeout_s": {"type": "int", "default": 0},
@@ -315,6 +329,7 @@ def main():
     given, check, host = module.params, module.check_mode, Host()
     wanted = (given["version"], given["open_modules"])
     try:
+        of_branch(given["version"], given["branch"])
         if given["stage"] == "before":
             result = before(host, wanted, given["drain_timeout_s"], check, SlurmNode(REASON))
         elif given["stage"] == "load":
