@@ -49,9 +49,11 @@ def main(arguments: list[str]) -> int:
     limit_s = config.prolog_timeout_s if mode in ("prolog", "epilog") else config.timeout_s
     # Should a file of the kernel's hang: the prolog fails then, which drains the node as well.
     signal.alarm(int(3 * limit_s) + 5)
-    state = config.path(config.state_directory)
-    with remembering.locked(state) as mine:
-        return run(mode, config, limit_s, keeps=mine and mode != "show")
+    try:
+        with remembering.locked(config.path(config.state_directory)) as mine:
+            return run(mode, config, limit_s, keeps=mine and mode != "show")
+    finally:
+        signal.alarm(0)
 
 
 def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:

@@ -1,0 +1,348 @@
+"""Every check of the health check: what makes it speak, and that it is silent on a healthy node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from health.finding import ACTIONS
+
+from .conftest import Node
+
+Break = Callable[[Node], None]
+
+
+def gpu(index: int, **fields: str) -> Break:
+    values = {name.replace("__", "."): value for name, value in fields.items()}
+    return lambda node: node.gpus[index].update(values)
+
+
+def one_gone_from_the_bus(node: Node) -> None:
+    for path in (node.root / "sys/bus/pci/devices/0000:61:00.0").iterdir():
+        path.unlink()
+
+
+def one_gone_from_the_driver(node: Node) -> None:
+    del node.gpus[3]
+
+
+def lost(node: Node) -> None:
+    node.gpus = []
+    node.answer("gpus.code", "15")
+
+
+def other_driver(node: Node) -> None:
+    node.file("sys/module/nvidia/version", "580.126.20")
+
+
+def no_driver(node: Node) -> None:
+    (node.root / "sys/module/nvidia/version").unlink()
+
+
+def failed_row(node: Node) -> None:
+    node.rows[2][2] = "Yes"
+
+
+def pending_row(node: Node) -> None:
+    node.rows[2][1] = "Yes"
+
+
+def link_down(node: Node) -> None:
+    node.links[4, 17] = "<inactive>"
+
+
+def no_fabric_manager(node: Node) -> None:
+    node.answer("fabric", "failed")
+
+
+def port(number: int, **changes: str) -> Break:
+    return lambda node: node.port(number, **changes)
+
+
+def no_port(node: Node) -> None:
+    (node.root / "sys/class/infiniband/mlx5_5").rename(node.root / "gone")
+
+
+def narrow_adapter(node: Node) -> None:
+    node.port(1, **{"../../device/current_link_width": "8"})
+
+
+def xid(number: int) -> Break:
+    return lambda node: node.xid(number, gpu=5)
+
+
+def no_log(node: Node) -> None:
+    node.program(
+        "dmesg", "#!/bin/sh\necho 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1\n"
+    )
+
+
+def no_room(node: Node) -> None:
+    node.config["disk_min_free_percent"] = 101
+
+
+def no_path(node: Node) -> None:
+    (node.root / "scratch").rmdir()
+
+
+def remounted(node: Node) -> None:
+    node.file("proc/self/mountinfo", "25 30 8:1 / /data ro,noatime - ext4 /dev/sda1 ro,errors=remount-ro")
+
+
+def clock(offset: str, leap: str = "Normal") -> Break:
+    return lambda node: node.answer("clock", f"0,ntp1,3,1700000000.0,{offset},0,0,0,0,0,0,0,64.0,{leap}")
+
+
+def no_chrony(node: Node) -> None:
+    node.program("chronyc", "#!/bin/sh\necho '506 Cannot talk to daemon'; exit 1\n")
+
+
+def bad_dimm(node: Node) -> None:
+    node.file("sys/devices/system/edac/mc/mc0/ue_count", "1")
+
+
+FAULTS: list[tuple[str, Break, str]] = [
+    ("gpu_count", one_gone_from_the_bus, "7 of 8 GPUs on the PCI bus"),
+    ("gpu_count", one_gone_from_the_driver, "7 of 8 GPUs in nvidia-smi"),
+    ("gpu_count", lost, "nvidia-smi: exit code 15"),
+    ("driver", other_driver, "driver 580.126.20 is loaded instead of 580.159.03"),
+    ("driver", no_driver, "the driver is not loaded"),
+    ("ecc", gpu(1, ecc__errors__uncorrected__volatile__total="3"), "GPU 1 3 uncorrectable ECC errors"),
+    ("ecc", gpu(1, ecc__mode__current="Disabled"), "GPU 1 ECC is off"),
+    ("memory_repair_failed", failed_row, "GPU 2 a row could not be remapped"),
+    ("memory_repair_pending", pending_row, "GPU 2 a row waits to be remapped"),
+    ("memory_repair_pending", gpu(6, retired_pages__pending="Yes"), "GPU 6 a page waits to be retired"),
+    ("recovery_action", gpu(7, gpu_recovery_action="GPU Reset"), "GPU 7 the driver asks for: GPU Reset"),
+    ("xid", xid(79), "GPU 5 Xid 79 (told): REBOOT"),
+    ("xid", xid(48), "GPU 5 Xid 48 (told): RESET"),
+    ("xid", xid(54), "GPU 5 Xid 54 (told): ISOLATE"),
+    (
+        "xid",
+        no_log,
+        "the kernel's log was not read: dmesg: read kernel buffer failed: Operation not permitted",
+    ),
+    ("xid_monitor", xid(63), "GPU 5 Xid 63 (told): MONITOR"),
+    ("xid_monitor", xid(999), "GPU 5 Xid 999 (told): UNKNOWN"),
+    ("nvlink", link_down, "GPU 4 NVLink 17 is inactive"),
+    ("fabric_manager", no_fabric_manager, "Fabric Manager is failed"),
+    (
+        "fabric_manager",
+        gpu(0, fabric__state="In Progress", fabric__status="N/A"),
+        "GPU 0 is not in the NVLink fabric: In Progress, N/A",
+    ),
+    ("pcie_width", gpu(3, pcie__link__width__current="8"), "GPU 3 PCIe link x8 of x16"),
+    ("pcie_width", narrow_adapter, "mlx5_1 PCIe link x8 of x16"),
+    (
+        "pcie_generation",
+        gpu(3, pcie__link__gen__current="3", utilization__gpu="80"),
+        "GPU 3 PCIe generation 3 of 5 under load",
+    ),
+    (
+        "throttle_software",
+        gpu(2, clocks_event_reasons__sw_thermal_slowdown="Active", temperature__gpu="86"),
+        "GPU 2 the driver lowers its clocks at 86 C",
+    ),
+    ("port", port(2, rate="200 Gb/sec (4X HDR)"), "mlx5_2 at 200 Gb/s instead of 400"),
+    ("port", port(2, state="1: DOWN", phys_state="2: Polling"), "mlx5_2 is DOWN (Polling)"),
+    ("port", port(2, link_layer="Ethernet"), "mlx5_2 is Ethernet instead of InfiniBand"),
+    ("port", no_port, "7 of 8 ports are there"),
+    ("disk", no_path, "/scratch was not measured: No such file or directory"),
+    ("read_only", remounted, "/data is read-only"),
+    ("clock", clock("-30.5"), "the clock is 30.5 s off, limit 1 s"),
+    ("clock_source", clock("0.0", "Not synchronised"), "the clock is not synchronised"),
+    ("clock_source", no_chrony, "chrony does not answer: 506 Cannot talk to daemon"),
+    ("memory_errors", bad_dimm, "1 uncorrectable errors of the host's memory"),
+]
+
+
+def test_a_healthy_node_has_no_findings_and_nobody_is_told(node: Node) -> None:
+    assert node.run() == 0
+    assert node.found == {}
+    assert node.orders == []
+    assert node.run("prolog") == 0
+    assert node.run("epilog") == 0
+
+
+@pytest.mark.parametrize(("check", "fault", "said"), FAULTS)
+def test_a_fault_is_found_and_drains_or_is_told(node: Node, check: str, fault: Break, said: str) -> None:
+    fault(node)
+    assert node.run() == 0
+    assert node.found[check] == (ACTIONS[check], said)
+    drained = any(action == "drain" for action, _ in node.found.values())
+    assert [order.split(" Reason=")[0] for order in node.orders] == (
+        ["update NodeName=dgx01 State=DRAIN"] if drained else []
+    )
+    assert drained == (ACTIONS[check] == "drain")
+
+
+def test_every_check_has_a_case() -> None:
+    elsewhere = {"throttle", "port_flaps", "port_errors", "nvlink_errors", "memory"}
+    assert {check for check, _, _ in FAULTS} | elsewhere | {"disk"} == set(ACTIONS)
+
+
+def test_a_disk_without_room_drains(node: Node) -> None:
+    no_room(node)
+    node.run()
+    action, said = node.found["disk"]
+    assert action == "drain"
+    assert said.startswith("/scratch ") and said.endswith("101% are needed")
+
+
+def test_an_idle_link_that_saves_power_is_no_fault(node: Node) -> None:
+    gpu(3, pcie__link__gen__current="1")(node)
+    node.run()
+    assert node.found == {}
+
+
+def test_a_file_system_that_fstab_wants_read_only_is_no_fault(node: Node) -> None:
+    remounted(node)
+    node.file("etc/fstab", "/dev/sda1 /data ext4 ro 0 0")
+    node.run()
+    assert node.found == {}
+
+
+def test_hardware_that_slows_a_gpu_drains_when_it_is_seen_twice_in_a_row(node: Node) -> None:
+    hot = gpu(
+        2, clocks_event_reasons__hw_slowdown="Active", clocks_event_reasons__hw_thermal_slowdown="Active"
+    )
+    hot(node)
+    node.run()
+    assert node.found["throttle"] == ("advise", "GPU 2 is slowed down by its temperature")
+    node.run("prolog")
+    assert node.found["throttle"][0] == "advise"
+    gpu(
+        2,
+        **dict.fromkeys(
+            ("clocks_event_reasons__hw_slowdown", "clocks_event_reasons__hw_thermal_slowdown"), "Not Active"
+        ),
+    )(node)
+    node.run()
+    assert node.found == {}
+    hot(node)
+    node.run()
+    node.run()
+    assert node.found["throttle"][0] == "drain"
+
+
+def test_links_that_flap_drain_after_five_times_in_a_day(node: Node) -> None:
+    node.run()
+    node.port(3, **{"counters/link_downed": "4"})
+    node.run()
+    assert node.found == {}
+    node.port(3, **{"counters/link_downed": "5"})
+    node.run()
+    assert node.found["port_flaps"] == ("drain", "mlx5_3 went down 5 times in 24 h")
+
+
+def test_totals_of_counters_say_nothing_but_their_growth_does_where_a_limit_is_set(node: Node) -> None:
+    node.port(3, **{"counters/symbol_error": "4000000"})
+    node.config["port_errors_per_hour"] = {"symbol_error": 10}
+    node.run()
+    assert node.found == {}
+    node.port(3, **{"counters/symbol_error": "4000100"})
+    node.run()
+    action, said = node.found["port_errors"]
+    assert action == "advise"
+    assert said.startswith("mlx5_3 symbol_error: ")
+    # Somebody has reset the counters.
+    node.port(3, **{"counters/symbol_error": "0"})
+    node.run()
+    assert node.found == {}
+
+
+def test_without_limits_errors_are_in_the_metrics_alone(node: Node) -> None:
+    node.run()
+    node.port(3, **{"counters/symbol_error": "100"})
+    node.link_errors[4, 2] = 1000
+    node.run()
+    assert node.found == {}
+    assert 'gpufleet_health_port_errors_per_hour{device="mlx5_3",counter="symbol_error"}' in node.metrics
+
+
+def test_nvlink_errors_are_told_where_a_limit_is_set(node: Node) -> None:
+    node.config["nvlink_errors_per_hour"] = 10
+    node.run()
+    node.link_errors[4, 2] = 1000
+    node.run()
+    assert node.found["nvlink_errors"][1].startswith("GPU 4 ")
+
+
+def test_memory_that_a_node_once_had_is_missed_until_somebody_says_it_is_right(node: Node) -> None:
+    node.run()
+    node.file("proc/meminfo", "MemTotal: 1936000000 kB\nMemAvailable: 1900000000 kB")
+    node.run()
+    assert node.found["memory"] == ("drain", "1846 GiB of memory, it had 1907")
+    from health.main import main
+
+    assert main(["forget", "memory"]) == 0
+    node.run()
+    assert node.found == {}
+
+
+def test_ports_that_are_not_named_may_be_slower_as_long_as_there_are_enough_good_ones(node: Node) -> None:
+    node.port(8, rate="200 Gb/sec (4X HDR)")
+    node.run()
+    assert node.found == {}
+    node.config["devices"] = [f"mlx5_{number}" for number in range(1, 9)]
+    node.run()
+    assert node.found["port"] == ("drain", "mlx5_8 at 200 Gb/s instead of 400")
+    node.config["devices"] = ["mlx5_0", "mlx5_11"]
+    node.run()
+    assert node.found["port"] == ("drain", "mlx5_11 is not there")
+
+
+def test_a_node_without_switches_needs_no_fabric_manager(node: Node) -> None:
+    node.config["nvswitches"] = 0
+    node.answer("fabric", "inactive")
+    node.run()
+    assert node.found == {}
+
+
+def test_a_gpu_in_mig_mode_has_no_links_to_judge(node: Node) -> None:
+    link_down(node)
+    gpu(4, mig__mode__current="Enabled")(node)
+    node.run()
+    assert node.found == {}
+
+
+def test_a_driver_that_knows_fewer_fields_is_asked_for_those_and_not_again_for_all(node: Node) -> None:
+    (node.bin / "old-driver").touch()
+    node.run()
+    assert node.found == {}
+    gpu(1, ecc__errors__uncorrected__volatile__total="3")(node)
+    node.run()
+    assert node.found["ecc"] == ("drain", "GPU 1 3 uncorrectable ECC errors")
+    assert (
+        '"unsupported": [\n  "fabric.state"' in (node.root / "var/lib/gpufleet/health/state.json").read_text()
+    )
+
+
+def test_the_configuration_says_what_a_check_does(node: Node) -> None:
+    node.config["actions"] = {"port": "advise", "ecc": "off"}
+    port(2, rate="200 Gb/sec (4X HDR)")(node)
+    gpu(1, ecc__errors__uncorrected__volatile__total="3")(node)
+    node.run()
+    assert node.found == {"port": ("advise", "mlx5_2 at 200 Gb/s instead of 400")}
+    assert node.orders == []
+    assert 'check="ecc"' not in node.metrics
+
+
+def test_a_program_that_hangs_is_a_finding_in_time(node: Node) -> None:
+    node.config["timeout_s"] = 0.5
+    node.program("nvidia-smi", "#!/bin/sh\nexec sleep 60\n")
+    before = os.times().elapsed
+    node.run()
+    assert os.times().elapsed - before < 10
+    assert node.found["gpu_count"] == ("drain", "nvidia-smi: nvidia-smi did not end within 0.5 s")
+    assert node.show()["healthy"] is False
+
+
+def test_a_program_that_still_hangs_in_the_kernel_is_not_started_again(node: Node) -> None:
+    node.run()
+    state = node.root / "var/lib/gpufleet/health/state.json"
+    state.write_text(state.read_text().replace('"hung": {}', f'"hung": {{"nvidia-smi": {os.getpid()}}}'))
+    node.program("nvidia-smi", f"#!/bin/sh\ntouch {node.bin}/started\n")
+    node.run()
+    assert not (node.bin / "started").exists()
+    assert "hangs in the kernel since an earlier run" in node.found["gpu_count"][1]

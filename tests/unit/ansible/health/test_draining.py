@@ -1,0 +1,211 @@
+"""Who is drained, who is taken back, and who is left to people."""
+
+from __future__ import annotations
+
+import json
+
+from health import slurm
+from health.config import Config
+from health.finding import Finding
+
+from .conftest import Node
+
+REASON = "gpufleet: GPU 0 1 uncorrectable ECC errors"
+
+
+def broken(node: Node) -> None:
+    node.gpus[0]["ecc.errors.uncorrected.volatile.total"] = "1"
+
+
+def repaired(node: Node) -> None:
+    node.gpus[0]["ecc.errors.uncorrected.volatile.total"] = "0"
+
+
+def drained_by_us(node: Node) -> None:
+    broken(node)
+    node.run()
+    assert node.orders == [f"update NodeName=dgx01 State=DRAIN Reason={REASON}"]
+    node.slurm("IDLE+DRAIN", REASON)
+
+
+def test_a_node_is_drained_once_and_taken_back_after_two_good_runs(node: Node) -> None:
+    drained_by_us(node)
+    node.run()
+    assert node.orders == []
+    repaired(node)
+    node.run()
+    assert node.orders == []
+    node.run()
+    assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
+    node.slurm("IDLE")
+    node.run()
+    assert node.orders == []
+
+
+def test_a_fault_between_good_runs_starts_the_count_anew(node: Node) -> None:
+    drained_by_us(node)
+    for mend in (True, False, True):
+        (repaired if mend else broken)(node)
+        node.run()
+        assert node.orders == []
+    node.run()
+    assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
+
+
+def test_the_reason_follows_what_is_wrong(node: Node) -> None:
+    drained_by_us(node)
+    node.file("sys/module/nvidia/version", "570.1")
+    node.run()
+    both = "gpufleet: driver 570.1 is loaded instead of 580.159.03; GPU 0 1 uncorrectable ECC errors"
+    assert node.orders == [f"update NodeName=dgx01 State=DRAIN Reason={both}"]
+
+
+def test_a_person_s_drain_is_neither_changed_nor_lifted(node: Node) -> None:
+    node.slurm("IDLE+DRAIN", "new fans")
+    broken(node)
+    node.run()
+    assert node.orders == []
+    repaired(node)
+    for _ in range(4):
+        node.run()
+    assert node.orders == []
+
+
+def test_a_reason_that_a_person_has_added_to_is_the_person_s(node: Node) -> None:
+    drained_by_us(node)
+    node.slurm("IDLE+DRAIN", f"{REASON}, RMA 12")
+    repaired(node)
+    for _ in range(4):
+        node.run()
+    assert node.orders == []
+
+
+def test_a_reason_with_our_mark_that_we_did_not_write_is_a_person_s(node: Node) -> None:
+    node.run()
+    node.slurm("IDLE+DRAIN", "gpufleet: to be decommissioned")
+    for _ in range(4):
+        node.run()
+    assert node.orders == []
+
+
+def test_with_the_memory_lost_the_mark_alone_tells(node: Node) -> None:
+    drained_by_us(node)
+    repaired(node)
+    (node.root / "var/lib/gpufleet/health/state.json").write_text("{broken")
+    node.run()
+    node.run()
+    assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
+
+
+def test_a_take_back_that_fails_is_tried_again(node: Node) -> None:
+    drained_by_us(node)
+    repaired(node)
+    node.answer("update.code", "1")
+    node.run()
+    node.run()
+    assert len(node.orders) == 1
+    node.answer("update.code", "0")
+    node.run()
+    assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
+
+
+def test_a_prolog_drains_and_fails_and_never_takes_back(node: Node) -> None:
+    broken(node)
+    assert node.run("prolog") == 1
+    assert node.orders == [f"update NodeName=dgx01 State=DRAIN Reason={REASON}"]
+    node.slurm("IDLE+DRAIN", REASON)
+    repaired(node)
+    for _ in range(3):
+        assert node.run("prolog") == 0
+    assert node.orders == []
+
+
+def test_an_epilog_fails_only_where_slurm_itself_has_to_drain(node: Node) -> None:
+    broken(node)
+    assert node.run("epilog") == 0
+    assert len(node.orders) == 1
+    node.slurm("IDLE")
+    node.answer("update.code", "1")
+    assert node.run("epilog") == 1
+    node.answer("node.code", "1")
+    node.answer("node", "slurm_load_node error: Unable to contact slurm controller")
+    assert node.run("epilog") == 1
+
+
+def test_without_a_controller_nothing_is_lost(node: Node) -> None:
+    broken(node)
+    node.answer("node", "")
+    node.answer("node.code", "1")
+    assert node.run() == 0
+    assert node.found["ecc"][0] == "drain"
+    assert node.orders == []
+    node.answer("node.code", "0")
+    node.slurm("IDLE")
+    node.run()
+    assert node.orders == [f"update NodeName=dgx01 State=DRAIN Reason={REASON}"]
+
+
+def test_where_slurm_does_not_run_it_nobody_is_told(node: Node) -> None:
+    node.config["slurm"] = False
+    broken(node)
+    assert node.run() == 0
+    assert node.orders == []
+    assert "gpufleet_health_healthy 0" in node.metrics
+
+
+def test_show_changes_nothing(node: Node) -> None:
+    broken(node)
+    shown = node.show()
+    assert shown["healthy"] is False
+    assert node.orders == []
+    assert not (node.root / "var/lib/gpufleet/health/findings.json").exists()
+
+
+def test_a_configuration_that_cannot_be_read_is_no_healthy_node(node: Node) -> None:
+    node.config["colour"] = "red"
+    assert node.run("prolog") == 1
+    assert node.run() == 1
+
+
+def test_an_unknown_mode_is_refused(node: Node) -> None:
+    assert node.run("sometimes") == 2
+
+
+def test_a_node_s_state_and_reason_are_read_whatever_is_in_it() -> None:
+    text = (
+        "NodeName=dgx01 Arch=x86_64 Gres=gpu:8 OS=Linux 6.8.0 State=MIXED+DRAIN ThreadsPerCore=2 "
+        "CfgTRES=cpu=224,gres/gpu=8 Reason=see [12] in State=X [root@2026-11-21T17:35:39] Comment=(null)"
+    )
+    assert slurm.parse(text) == slurm.Node("MIXED+DRAIN", "see [12] in State=X")
+    assert slurm.parse("State=IDLE ThreadsPerCore=1") == slurm.Node("IDLE", "")
+    assert slurm.parse("Node dgx01 not found") is None
+
+
+def test_a_reason_fits_slurm_s_listings_and_is_one_line_of_ascii() -> None:
+    many = [Finding("disk", f"/path{n}", "ist voll\nund über") for n in range(40)]
+    reason = slurm.reason_of(many, "gpufleet: ")
+    assert len(reason) == slurm.MOST
+    assert reason.isascii() and "\n" not in reason
+    assert reason.startswith("gpufleet: /path0 ist voll und ")
+
+
+def test_draining_is_decided_by_state_and_not_by_reason_alone() -> None:
+    config = Config(node="dgx01", gpus=8, recovery_runs=1)
+    fault = [Finding("disk", "/", "is full")]
+    for state in ("IDLE", "ALLOCATED", "DOWN*", "MIXED+PLANNED"):
+        assert slurm.decide(slurm.Node(state, "old words"), fault, config, "", 0).do == "drain"
+    ours = slurm.Node("ALLOCATED+DRAIN", "gpufleet: / is full")
+    assert slurm.decide(ours, fault, config, ours.reason, 0) == slurm.Order()
+    assert slurm.decide(ours, [], config, ours.reason, 1).do == "undrain"
+    assert slurm.decide(ours, [], config, ours.reason, 0) == slurm.Order()
+
+
+def test_findings_are_told_to_the_journal_when_they_are_new_and_when_they_are_over(node: Node) -> None:
+    broken(node)
+    node.run()
+    state = node.root / "var/lib/gpufleet/health/state.json"
+    assert json.loads(state.read_text())["told"] == ["ecc: GPU 0 1 uncorrectable ECC errors"]
+    repaired(node)
+    node.run()
+    assert json.loads(state.read_text())["told"] == []
+    assert state.stat().st_mode & 0o777 == 0o600

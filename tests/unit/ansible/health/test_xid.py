@@ -1,0 +1,180 @@
+"""Xids: the action each asks for, that one counts once, and when it is over."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from health import xid
+from health.config import Config
+from health.gpus import short_bus
+
+from .conftest import Node
+
+MAP = {"ISOLATE": [54], "REBOOT": [79, 151, 168], "RESET": [48, 64, 95], "MONITOR": [13, 63, 144]}
+OVERRIDES = {"A100": {"REBOOT": [64, 95]}}
+NONE = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+
+
+def line(number: int, text: str = "") -> xid.Line:
+    return xid.Line(1.0, "0000:1b:00", number, text)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "number", "mig", "uvm", "action"),
+    [
+        ("H100", 79, False, True, "REBOOT"),
+        ("H100", 54, False, True, "ISOLATE"),
+        ("H100", 64, False, True, "RESET"),
+        ("A100", 64, False, True, "REBOOT"),
+        ("A100", 95, False, True, "REBOOT"),
+        ("A100", 95, True, True, "RESET"),
+        ("H100", 159, False, True, "RESET"),
+        ("H100", 159, False, False, "MONITOR"),
+        ("H100", 63, False, True, "MONITOR"),
+        ("H100", 7, False, True, "UNKNOWN"),
+    ],
+)
+def test_the_action_of_an_xid(gpu: str, number: int, mig: bool, uvm: bool, action: str) -> None:
+    config = Config(node="n", gpus=8, gpu=gpu, xid_actions=MAP, xid_overrides=OVERRIDES)
+    assert xid.action_of(line(number), config, mig=mig, uvm_used=uvm) == action
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "RESET"),
+        ("GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", "REBOOT"),
+        ("GPU recovery action changed from 0x1 (GPU Reset Required) to 0x4 (Drain and Reset)", "RESET"),
+        (NONE, "MONITOR"),
+    ],
+)
+def test_xid_154_says_itself_what_is_wanted(text: str, action: str) -> None:
+    assert xid.derived_action(text) == action
+
+
+def test_lines_of_a_kernel_log_are_read_with_stamps_of_dmesg_and_of_the_journal() -> None:
+    log = (
+        "[12345.678901] NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, it fell off.\n"
+        "[   99.000001] dgx01 kernel: NVRM: Xid (PCI:0000:C3:00): 13\n"
+        "[   99.5] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal\n"
+        "a program prints NVRM: Xid (PCI:0000:1b:00): 79\n"
+    )
+    read = xid.parse(log)
+    assert [(each.at, each.bus, each.xid) for each in read] == [
+        (99.000001, "0000:c3:00", 13),
+        (12345.678901, "0000:1b:00", 79),
+    ]
+    assert read[1].text.endswith("it fell off.")
+    assert short_bus("00000000:1B:00.0") == "0000:1b:00"
+    assert short_bus("00000001:1B:00.0") == "0001:1b:00"
+
+
+def drained(node: Node) -> bool:
+    return "xid" in node.found
+
+
+def test_an_xid_counts_as_long_as_the_boot_even_when_the_log_is_gone(node: Node) -> None:
+    node.xid(79)
+    node.run()
+    node.log = []
+    node.run()
+    assert node.found["xid"][1] == "GPU 0 Xid 79 (told): REBOOT"
+    node.file("proc/sys/kernel/random/boot_id", "second-boot")
+    node.run()
+    assert not drained(node)
+
+
+def test_one_that_isolates_outlives_a_reboot_until_somebody_forgets_it(node: Node) -> None:
+    node.xid(54, gpu=3)
+    node.run()
+    node.log = []
+    node.file("proc/sys/kernel/random/boot_id", "second-boot")
+    node.run()
+    assert drained(node)
+    from health.main import main
+
+    assert main(["forget", "2"]) == 0
+    node.run()
+    assert drained(node)
+    assert main(["forget", "3"]) == 0
+    node.run()
+    assert not drained(node)
+    assert main(["forget", "9"]) == 2
+
+
+def test_a_reset_that_the_driver_reports_ends_what_asked_for_a_reset_and_nothing_else(node: Node) -> None:
+    node.xid(48, gpu=1, at=100)
+    node.xid(79, gpu=2, at=100)
+    node.gpus[1]["gpu_recovery_action"] = "GPU Reset"
+    node.run()
+    assert node.found["recovery_action"][1] == "GPU 1 the driver asks for: GPU Reset"
+    node.gpus[1]["gpu_recovery_action"] = "None"
+    node.run()
+    assert node.found["xid"][1] == "GPU 2 Xid 79 (told): REBOOT"
+    assert "recovery_action" not in node.found
+    node.xid(48, gpu=1, at=200)
+    node.run()
+    reasons = [order.partition("Reason=")[2] for order in node.orders]
+    assert "GPU 1 Xid 48 (told): RESET" in reasons[-1]
+
+
+def test_xid_154_to_none_ends_it_as_well(node: Node) -> None:
+    node.xid(48, gpu=1, at=100)
+    node.xid(
+        154, gpu=1, at=100.5, text="GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+    )
+    node.run()
+    assert drained(node)
+    node.xid(154, gpu=1, at=300, text=NONE)
+    node.run()
+    assert not drained(node)
+    node.run()
+    assert not drained(node)
+
+
+def test_a_person_who_resumes_the_node_accepts_the_xid_until_it_comes_again(node: Node) -> None:
+    node.xid(48, gpu=1, at=100)
+    node.run()
+    (order,) = node.orders
+    node.slurm("IDLE+DRAIN", order.partition("Reason=")[2])
+    node.run()
+    node.slurm("IDLE")
+    node.run()
+    assert node.orders == []
+    assert node.found["xid_monitor"] == ("advise", "GPU 1 Xid 48 (told): accepted by a person")
+    assert node.run("prolog") == 0
+    node.xid(48, gpu=1, at=500)
+    node.run()
+    assert node.found["xid"][1] == "GPU 1 Xid 48 (told), 2 times: RESET"
+    assert len(node.orders) == 1
+
+
+def test_an_xid_is_accepted_only_after_the_node_was_drained_for_it(node: Node) -> None:
+    node.xid(48, gpu=1)
+    node.answer("update.code", "1")
+    node.run()
+    node.run()
+    assert drained(node)
+    assert len(node.orders) == 2
+
+
+def test_what_only_has_to_be_watched_is_told_for_a_day(node: Node) -> None:
+    node.xid(13)
+    node.config["xid_monitor_hours"] = 24
+    node.run()
+    assert node.found["xid_monitor"][0] == "advise"
+    assert node.orders == []
+    state = node.root / "var/lib/gpufleet/health/state.json"
+    values = json.loads(state.read_text())
+    values["xids"][0]["noticed"] -= 25 * 3600
+    state.write_text(json.dumps(values))
+    node.run()
+    assert node.found == {}
+
+
+def test_words_that_a_program_chose_stay_out_of_the_reason(node: Node) -> None:
+    node.xid(48, text="pid=1, name=evil; State=IDLE, DBE (double bit error)")
+    node.run()
+    (order,) = node.orders
+    assert order.endswith("Reason=gpufleet: GPU 0 Xid 48 (DBE (double bit error)): RESET")
