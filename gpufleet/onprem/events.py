@@ -61,7 +61,7 @@ def task_event(raw: Mapping[str, Any]) -> TaskEvent | None:
         return None
     result = data.get("res")
     values: Mapping[str, Any] = result if isinstance(result, Mapping) else {}
-    if kind == "ok" and values.get("changed"):
+    if kind == "ok" and _changed(raw, values):
         kind = "changed"
     return TaskEvent(
         kind=kind,
@@ -76,6 +76,14 @@ def task_event(raw: Mapping[str, Any]) -> TaskEvent | None:
         ended_s=_moment(data.get("end")),
         diffs=task_diffs(values) if kind == "changed" else (),
     )
+
+
+def _changed(raw: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Whether a task changed something. Of one that handles a secret nothing is left of the result, and
+    only the line that Ansible printed says so."""
+    if "censored" in result:
+        return "changed: [" in str(raw.get("stdout", ""))
+    return bool(result.get("changed"))
 
 
 def _moment(text: Any) -> float | None:

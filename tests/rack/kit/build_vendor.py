@@ -13,12 +13,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from vendor import accelerators, containers, drivers, fabric  # noqa: E402
+from vendor import accelerators, containers, drivers, fabric, spank  # noqa: E402
 from vendor.deb import build  # noqa: E402
 
 
 def main(out: Path) -> None:
-    for source in (drivers, accelerators, containers, fabric):
+    for source in (drivers, accelerators, containers, fabric, spank):
         for package in source.packages():
             build(package, out)
 

@@ -19,7 +19,7 @@ class Package:
     depends: str = ""
     conflicts: str = ""
     provides: str = ""
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str | bytes] = field(default_factory=dict)
     libraries: dict[str, bytes] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def _scripts(package: Package) -> dict[str, str]:
     return scripts
 
 
-def _write(path: Path, text: str, mode: int) -> None:
+def _write(path: Path, text: str | bytes, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
     path.chmod(mode)

@@ -50,16 +50,18 @@ def slurm_nodes(
     nodes: Sequence[Mapping[str, str]],
     facts: Sequence[Mapping[str, Any]],
     *,
+    gpus: int = 1,
     reserved_cpus: int = 0,
     reserved_memory_mib: int = 0,
     confined: bool = True,
 ) -> list[dict[str, Any]]:
-    """`{hardware, nodes, cpus, memory_mib_per_cpu}` of nodes that are alike, for lines of slurm.conf.
+    """`{hardware, nodes, cpus, memory_mib_per_cpu, cpus_per_gpu}` of nodes that are alike.
 
     `facts` are those of `nodes`, in their order. Nodes of a site are of one system: one that has not
-    been reached yet is taken for the smallest that has, and Slurm drains it if it has less. `cpus` are
-    those that jobs may use, and the memory is what each of them comes with. Without `confined` (no
-    cgroups) Slurm cannot keep jobs off what is reserved, and less memory is offered instead.
+    been reached yet is taken for the smallest that has, and Slurm drains it if it has less. `hardware`
+    is for their lines in slurm.conf; `cpus` are those that jobs may use, in whole cores for each GPU, and
+    the memory is what each of them comes with. Without `confined` (no cgroups) Slurm cannot keep jobs off
+    what is reserved, and less memory is offered instead.
     """
     found = [hardware(item or {}) for item in facts]
     known = [item for item in found if item is not None]
@@ -94,6 +96,7 @@ def slurm_nodes(
                 "nodes": members,
                 "cpus": cpus,
                 "memory_mib_per_cpu": memory // cpus,
+                "cpus_per_gpu": cpus // (item.threads or 1) // gpus * (item.threads or 1),
             }
         )
     return lines

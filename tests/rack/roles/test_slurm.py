@@ -1,0 +1,276 @@
+"""Slurm as its roles set it up: jobs on GPUs, accounts with limits, a backup controller, the munge key."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.rack.lab import Lab, fleet_text
+from tests.rack.roles.proof import Played, Proof, play, prove
+
+SITE = """\
+    slurm: { state: "filer:/slurm", health_check: false }
+    users:
+      - { name: ada, uid: 2001, teams: [research, serving] }
+"""
+BOOK = "playbooks/slurm.yml"
+KEY = "GPUFLEET_SECRET_MUNGE_KEY_LAB"
+HOSTS = {"ctl01", "ctl02", "login01", "dgx01", "dgx02"}
+# Half a minute is enough to see a backup take over.
+FAST: dict[str, Any] = {"slurm_controller_takeover_s": 10}
+JOB = """\
+#!/bin/bash
+#SBATCH --account=research --nodes=2 --ntasks-per-node=1 --gres=gpu:8 --output=/tmp/job
+srun sh -c 'echo $(hostname -s) $CUDA_VISIBLE_DEVICES' >/tmp/job-$SLURM_JOB_ID
+"""
+
+
+@dataclass
+class Cluster:
+    """A rack with Slurm, and what its secrets are now."""
+
+    lab: Lab
+    proof: Proof
+    secrets: dict[str, str]
+
+    def run(self, book: str = BOOK, hosts: str = "all", **options: Any) -> Played:
+        """A run of a playbook in which nobody may fail."""
+        variables = FAST | options.pop("variables", {})
+        done = play(self.lab, book, hosts, secrets=self.secrets, variables=variables, **options)
+        assert not done.result.failures, done.messages()
+        return done
+
+    def ada(self, command: str, code: int | None = 0) -> str:
+        """What a command of a user on the login host says."""
+        return self.lab.sh("login01", f"cd /tmp; runuser -u ada -- {command}", code=code)
+
+    def submit(self, *words: str) -> int:
+        """The number of a new job."""
+        return int(self.ada(f"sbatch --parsable {' '.join(words)}"))
+
+    def state(self, job: int) -> str:
+        """State and reason of a job, by slurmctld."""
+        said = self.lab.sh("login01", f"scontrol -o show job {job}", code=None)
+        found = re.search(r"JobState=(\S+) Reason=(\S+)", said)
+        return f"{found[1]} {found[2]}" if found else ""
+
+    def idle(self) -> bool:
+        """Whether both nodes wait for jobs."""
+        return self.lab.sh("login01", "sinfo -h -N -t idle -o %N | sort -u | wc -l", code=None).strip() == "2"
+
+
+def wait_for(true: Callable[[], bool], limit_s: float = 60) -> None:
+    until = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < until, "it did not come to that"
+        time.sleep(0.4)
+
+
+def prepare(lab: Lab, host: str) -> None:
+    """What other roles bring: the driver's device files, and people."""
+    lab.sh(host, "useradd -u 2001 -m ada")
+    if not host.startswith("ctl"):
+        lab.add_vendor_repository(host)
+    if host.startswith("dgx"):
+        lab.sh(host, "apt-get -qq install -y nvidia-open >/dev/null 2>&1; nvidia-smi -L >/dev/null")
+
+
+@pytest.fixture(scope="module")
+def raised(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two controllers, a login host and two GPU nodes, from bare hosts to a cluster."""
+    lab = Lab.up(tmp_path_factory.mktemp("slurm"), fleet_text(gpu_nodes=2, more=SITE))
+    made = {KEY: secrets.token_hex(64), "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB": secrets.token_hex(16)}
+    try:
+        with ThreadPoolExecutor(len(HOSTS)) as pool:
+            list(pool.map(lambda host: prepare(lab, host), sorted(HOSTS)))
+        facts = lab.run("playbooks/base.yml", tags=["always"])
+        assert not facts.failures
+        yield Cluster(lab, prove(lab, BOOK, secrets=made, variables=FAST), made)
+    finally:
+        lab.down()
+
+
+@pytest.fixture
+def cluster(raised: Cluster) -> Iterator[Cluster]:
+    """The cluster, with both nodes idle before and no job left after."""
+    wait_for(raised.idle)
+    yield raised
+    raised.lab.sh("login01", "scancel -u ada", code=None)
+
+
+def test_a_check_run_on_bare_hosts_names_every_task_that_then_changes_something(raised: Cluster) -> None:
+    changed = raised.proof.check.changed
+
+    assert {host for host, task in changed if task == "munge : Write the key of the cluster"} == HOSTS
+    assert {host for host, task in changed if task == "slurm_node : Run slurmd"} == {"dgx01", "dgx02"}
+    assert ("ctl01", "slurm_controller : Set up accounts") in changed
+    assert ("ctl02", "slurm_controller : Set up accounts") not in changed
+    assert {host for host, task in changed if task == "slurm_controller : Run slurmctld"} == {
+        "ctl01",
+        "ctl02",
+    }
+
+
+def test_a_job_of_a_user_runs_on_all_gpus_of_two_nodes_and_is_accounted_for(cluster: Cluster) -> None:
+    cluster.lab.sh("login01", f"cat >/tmp/job.sh <<'END'\n{JOB}END\nchmod 755 /tmp/job.sh")
+    job = cluster.submit("--wait", "/tmp/job.sh")
+
+    lines = cluster.lab.sh("dgx01", f"cat /tmp/job-{job}").splitlines()
+    assert sorted(lines) == ["dgx01 0,1,2,3,4,5,6,7", "dgx02 0,1,2,3,4,5,6,7"]
+    wait_for(lambda: "COMPLETED" in cluster.ada(f"sacct -X -n -P -j {job} -o State"))
+    account, tres = cluster.ada(f"sacct -X -n -P -j {job} -o Account,AllocTRES").strip().split("|")
+    assert account == "research"
+    assert {"gres/gpu=16", "node=2"} <= set(tres.split(","))
+    # A GPU counts 1, processors and memory nothing.
+    assert "billing=16" in tres
+
+
+def test_containers_are_asked_for_on_the_login_host_and_known_on_nodes(cluster: Cluster) -> None:
+    image = "nvcr.io#nvidia/pytorch:26.10-py3"
+    said = cluster.ada(f"srun -A research --gres=gpu:1 --container-image={image} printenv PYXIS_IMAGE")
+    assert said.strip() == image
+    assert "user-$(id -u)" in cluster.lab.sh("dgx01", "cat /etc/enroot/enroot.conf")
+
+
+def test_a_job_over_the_gpus_of_its_account_waits_and_one_within_them_runs(cluster: Cluster) -> None:
+    over = cluster.submit("-A", "serving", "-N2", "--gres=gpu:8", "--wrap", "true")
+    within = cluster.submit("-A", "serving", "-N1", "--gres=gpu:8", "--wrap", "true")
+
+    wait_for(lambda: cluster.state(within).startswith("COMPLETED"))
+    assert cluster.state(over) == "PENDING AssocGrpGRES"
+    strange = cluster.ada("sbatch -A root --wrap true 2>&1", code=None)
+    assert "Invalid account" in strange
+
+
+def test_a_drained_node_is_refused_until_it_is_returned(cluster: Cluster) -> None:
+    cluster.lab.sh("ctl01", "scontrol update nodename=dgx02 state=drain reason='disk is being replaced'")
+    job = cluster.submit("-A", "research", "-w", "dgx02", "--gres=gpu:1", "--wrap", "true")
+    wait_for(lambda: "ReqNodeNotAvail" in cluster.state(job) or "Resources" in cluster.state(job))
+    assert cluster.ada("srun -A research --gres=gpu:1 hostname -s").strip() == "dgx01"
+
+    cluster.lab.sh("ctl01", "scontrol update nodename=dgx02 state=resume")
+    wait_for(lambda: cluster.state(job).startswith("COMPLETED"))
+
+
+def test_a_changed_partition_reaches_nodes_without_a_restart_of_slurmd(cluster: Cluster) -> None:
+    started = cluster.lab.sh("dgx01", "systemctl show -P ExecMainStartTimestampMonotonic slurmd")
+    partitions = [
+        {
+            "name": "short",
+            "nodes": "dgx[01-02]",
+            "default": True,
+            "priority": 7,
+            "accounts": [],
+            "max_minutes": 60,
+        }
+    ]
+    changed = {"slurm_controller_partitions": partitions}
+    done = cluster.run(tags=["slurm_controller"], hosts="rack_slurm_controllers", variables=changed)
+
+    assert ("ctl01", "slurm_controller : Run slurmctld") in done.changed
+    wait_for(
+        lambda: (
+            cluster.lab.sh("dgx01", "grep -c PartitionName=short /run/slurm/conf/slurm.conf", code=None)
+            == "1\n"
+        )
+    )
+    assert cluster.lab.sh("dgx01", "systemctl show -P ExecMainStartTimestampMonotonic slurmd") == started
+    assert cluster.lab.sh("ctl01", "sinfo -h -o '%P %l'") == "short* 1:00:00\n"
+    cluster.run(tags=["slurm_controller"], hosts="rack_slurm_controllers")
+    assert "short" not in cluster.lab.sh("ctl01", "sinfo -h -o %P")
+
+
+def test_accounts_follow_the_fleet_file_and_those_of_people_stay(cluster: Cluster) -> None:
+    cluster.lab.sh(
+        "ctl01",
+        "sacctmgr -i add account guests Organization=people >/dev/null; "
+        "sacctmgr -i add user root account=guests >/dev/null",
+    )
+    wanted = {
+        "slurm_controller_accounts": [
+            {"name": "research", "gpus": 4, "qos": "high", "users": []},
+            {"name": "vision", "gpus": 8, "qos": "low", "users": ["ada"]},
+        ]
+    }
+    shown = "sacctmgr -nP show assoc cluster=lab format=Account,User,GrpTRES,DefaultQOS | sort"
+    tags = ["slurm_controller"]
+    said = cluster.run(hosts="ctl01", tags=tags, check=True, variables=wanted)
+    assert said.changed == {("ctl01", "slurm_controller : Set up accounts")}
+    cluster.run(hosts="ctl01", tags=tags, variables=wanted)
+
+    found = cluster.lab.sh("ctl01", shown).splitlines()
+    assert [line for line in found if line.split("|")[0] in ("research", "serving", "vision")] == [
+        "research||gres/gpu=4|high",
+        "vision|ada||low",
+        "vision||gres/gpu=8|low",
+    ]
+    assert [line.split("|")[:2] for line in found if line.startswith("guests")] == [
+        ["guests", ""],
+        ["guests", "root"],
+    ]
+    assert not cluster.run(hosts="ctl01", tags=tags, variables=wanted).changed
+    cluster.run(hosts="ctl01", tags=tags)
+    assert "vision" not in cluster.lab.sh("ctl01", shown)
+    assert "guests|root" in cluster.lab.sh("ctl01", shown)
+
+
+def test_a_node_with_another_munge_key_is_noticed_and_mended(cluster: Cluster) -> None:
+    lab = cluster.lab
+    lab.sh(
+        "dgx02",
+        "head -c 1024 /dev/urandom >/etc/munge/munge.key; systemctl restart munge; systemctl restart slurmd",
+    )
+    assert "DOWN" in lab.sh("dgx02", "timeout 20 scontrol ping 2>&1", code=None)
+
+    noticed = cluster.run(hosts="rack_slurm_nodes", check=True, tags=["munge", "slurm_node"])
+    assert ("dgx02", "munge : Write the key of the cluster") in noticed.changed
+    assert {host for host, _ in noticed.changed} == {"dgx02"}
+    cluster.run(hosts="rack_slurm_nodes", tags=["munge", "slurm_node"])
+    assert "Slurmctld(primary) at ctl01 is UP" in lab.sh("dgx02", "scontrol ping")
+    wait_for(cluster.idle)
+
+
+def test_the_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
+    job = cluster.submit("-A", "research", "-N2", "--gres=gpu:8", "--wrap", "'srun sleep 25'")
+    wait_for(lambda: cluster.state(job).startswith("RUNNING"))
+    old = cluster.secrets[KEY]
+    cluster.secrets[KEY] = secrets.token_hex(64)
+    rotate = "playbooks/rotate_munge_key.yml"
+
+    said = cluster.run(rotate, check=True)
+    assert cluster.lab.sh("dgx01", "cat /etc/munge/munge.key") == old
+    done = cluster.run(rotate)
+
+    assert done.changed == said.changed
+    assert {host for host, task in done.changed if task == "munge : Replace the key"} == HOSTS
+    assert cluster.lab.sh("dgx01", "cat /etc/munge/munge.key; stat -c ' %U %a' /etc/munge/munge.key") == (
+        f"{cluster.secrets[KEY]} munge 400\n"
+    )
+    wait_for(lambda: cluster.state(job).startswith("COMPLETED"))
+    wait_for(cluster.idle)
+    assert not cluster.run(rotate).changed
+
+
+def test_a_backup_takes_over_with_all_jobs_when_the_primary_dies(cluster: Cluster) -> None:
+    lab = cluster.lab
+    waiting = cluster.submit("-A", "research", "--hold", "--gres=gpu:1", "--wrap", "true")
+    lab.sh("ctl01", "systemctl kill --signal=KILL slurmctld")
+    try:
+        wait_for(lambda: "DOWN" in lab.sh("login01", "scontrol ping", code=None).splitlines()[0])
+        wait_for(lambda: cluster.state(waiting).startswith("PENDING"))
+        assert cluster.ada("srun -A research --gres=gpu:8 hostname -s").startswith("dgx")
+        cluster.ada(f"scontrol release {waiting}")
+        wait_for(lambda: cluster.state(waiting).startswith("COMPLETED"))
+    finally:
+        # As a person would, or the next run.
+        done = cluster.run(hosts="rack_slurm_controllers", tags=["slurm_controller"])
+    assert done.changed == {("ctl01", "slurm_controller : Run slurmctld")}
+    assert "Slurmctld(primary) at ctl01 is UP" in lab.sh("login01", "scontrol ping")
+    assert cluster.state(waiting).startswith("COMPLETED")

@@ -1,0 +1,285 @@
+"""What the roles write for Slurm: read by every release from 22.05 to 26.05, and right for the hardware."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
+PLUGINS = ANSIBLE / "collections" / "ansible_collections" / "gpufleet" / "rack" / "plugins"
+RELEASES = json.loads(Path(__file__).with_name("slurm_releases.json").read_text())
+DGX = {
+    "processor_nproc": 224,
+    "processor_count": 2,
+    "processor_cores": 56,
+    "processor_threads_per_core": 2,
+    "memtotal_mb": 2063937,
+}
+SETTINGS: dict[str, Any] = {
+    "slurm_controller_cluster": "dc1",
+    "slurm_controller_hosts": [
+        {"name": "ctl01", "address": "10.60.0.11"},
+        {"name": "ctl02", "address": "ctl02"},
+    ],
+    "slurm_controller_state": "nas01:/export/slurm",
+    "slurm_controller_database_host": "ctl01",
+    "slurm_controller_database_address": "10.60.0.11",
+    "slurm_controller_database_port": 6819,
+    "slurm_controller_nodes": [
+        {"name": f"dgx{number:03}", "address": f"dgx{number:03}.dc1.example.com"} for number in range(1, 4)
+    ],
+    "slurm_controller_gpu_type": "h100",
+    "slurm_controller_gpus": 8,
+    "slurm_controller_partitions": [
+        {
+            "name": "gpu",
+            "nodes": "dgx[001-003]",
+            "default": True,
+            "priority": 1,
+            "accounts": [],
+            "max_minutes": 0,
+        },
+        {
+            "name": "long",
+            "nodes": "dgx[001-002]",
+            "default": False,
+            "priority": 5,
+            "accounts": ["a", "b"],
+            "max_minutes": 10080,
+        },
+    ],
+    "slurm_controller_switches": [
+        {"name": "su1", "nodes": "dgx[001-002]", "switches": []},
+        {"name": "su2", "nodes": "dgx003", "switches": []},
+        {"name": "fabric", "nodes": "", "switches": ["su1", "su2"]},
+    ],
+    "slurm_controller_preemption": "requeue",
+    "slurm_controller_billing": {"gpu": 1.0, "cpu": 0.0, "memory_gib": 0.0},
+    "slurm_controller_health_check": True,
+    "slurm_controller_health_check_interval_s": 300,
+    "slurm_controller_reserved_cpus": 4,
+    "slurm_controller_reserved_memory_mib": 4096,
+    "slurm_controller_takeover_s": 60,
+    "slurm_controller_unkillable_step_s": 180,
+    "slurm_controller_priority_weights": {
+        "age": 1000,
+        "fairshare": 5000,
+        "job_size": 0,
+        "partition": 0,
+        "qos": 1000000,
+    },
+    "slurm_controller_scheduler_parameters": ["bf_continue", "nohold_on_prolog_fail"],
+    "slurm_controller__state_folder": "/var/lib/slurm/shared/slurmctld-dc1",
+    "slurm_controller__confined": True,
+    "slurm_controller__facts": [DGX, DGX, DGX],
+    "slurm_database_cluster": "dc1",
+    "slurm_database_host": "ctl01",
+    "slurm_database_port": 6819,
+    "slurm_database_name": "slurm_acct_db",
+    "slurm_database_user": "slurm",
+    "slurm_database_password": "a-password-of-a-test",
+    "slurm_database_purge_months": 24,
+}
+# Every branch of the templates.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "plain": {
+        "slurm_controller_preemption": "none",
+        "slurm_controller_switches": [],
+        "slurm_controller_health_check": False,
+        "slurm_controller_scheduler_parameters": [],
+        "slurm_controller_gpus": 1,
+        "slurm_database_purge_months": 0,
+    },
+    "container": {"slurm_controller__confined": False, "slurm_controller_preemption": "cancel"},
+}
+
+
+def load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"rack_{path.parent.name}_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+slurm_nodes = load(PLUGINS / "filter" / "slurm.py").slurm_nodes
+
+
+def render(name: str, **changes: Any) -> str:
+    """A template of the roles, with settings as Ansible gives them."""
+    role = "slurm_database" if name.startswith("slurmdbd") else "slurm_controller"
+    environment = Environment(
+        loader=FileSystemLoader(ANSIBLE / "roles" / role / "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters["gpufleet.rack.slurm_nodes"] = slurm_nodes
+    return environment.get_template(f"{name}.j2").render(SETTINGS | changes)
+
+
+def lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def keys(line: str) -> list[str]:
+    """Names of options in a line; values in quotes may hold what looks like one."""
+    return re.findall(r"(\w+)=", re.sub(r'"[^"]*"', "", line))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", ["slurm.conf", "gres.conf", "cgroup.conf", "topology.conf", "slurmdbd.conf"])
+def test_every_option_is_read_by_every_release(name: str, variant: str) -> None:
+    read = {key: {option.lower() for option in names} for key, names in RELEASES["read_by_all"].items()}
+    found = lines(render(name, **VARIANTS[variant]))
+    for line in found:
+        first, *others = keys(line)
+        block = first if first in ("NodeName", "PartitionName") else name
+        assert first in ("NodeName", "PartitionName") or first.lower() in read[name], line
+        assert {key.lower() for key in others} <= read[block], line
+    assert found or (name == "topology.conf" and variant == "plain")
+
+
+def test_the_list_of_options_knows_what_releases_removed() -> None:
+    removed = {option for names in RELEASES["removed"]["slurm.conf"].values() for option in names}
+    assert {"AccountingStorageUser", "JobCredentialPrivateKey", "SlurmctldPlugstack"} <= removed
+    assert not removed & set(RELEASES["read_by_all"]["slurm.conf"])
+    assert "ConstrainKmemSpace" not in RELEASES["read_by_all"]["cgroup.conf"]
+    assert len(RELEASES["read_by_all"]["slurm.conf"]) > 200
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_plugin_exists_in_every_release(variant: str) -> None:
+    text = render("slurm.conf", **VARIANTS[variant])
+    values = re.findall(r"^\w+(?:Type|Plugin)=(\S+/\S+)$", text, re.MULTILINE)
+    named = [value.split("/") for value in ",".join(values).split(",")]
+    assert {"select", "proctrack", "priority", "accounting_storage", "auth"} <= {kind for kind, _ in named}
+    for kind, plugin in named:
+        assert plugin in RELEASES["plugins_of_all"][kind], f"{kind}/{plugin}"
+
+
+def test_jobs_are_confined_by_cgroups_unless_there_are_none() -> None:
+    text = render("slurm.conf")
+    assert "ProctrackType=proctrack/cgroup\nTaskPlugin=task/affinity,task/cgroup\n" in text
+    assert "PrologFlags=Alloc,Contain\n" in text
+    text = render("slurm.conf", slurm_controller__confined=False)
+    assert "ProctrackType=proctrack/linuxproc\n" in text
+    assert "TaskPlugin" not in text and "cgroup" not in text and "Contain" not in text
+    assert "ConstrainDevices=yes\n" in render("cgroup.conf")
+
+
+def test_the_first_controller_is_primary_and_all_have_their_addresses() -> None:
+    text = render("slurm.conf")
+    assert "SlurmctldHost=ctl01(10.60.0.11)\nSlurmctldHost=ctl02\n" in text
+
+
+def test_health_checks_are_there_only_when_asked_for() -> None:
+    text = render("slurm.conf")
+    for line in (
+        "Prolog=/usr/lib/gpufleet/prolog",
+        "Epilog=/usr/lib/gpufleet/epilog",
+        "HealthCheckProgram=/usr/lib/gpufleet/health-check",
+    ):
+        assert f"{line}\n" in text
+    text = render("slurm.conf", slurm_controller_health_check=False)
+    assert "Prolog=" not in text and "Epilog=" not in text and "HealthCheck" not in text
+
+
+def test_gpus_are_named_by_their_device_files() -> None:
+    assert lines(render("gres.conf")) == ["Name=gpu Type=h100 File=/dev/nvidia[0-7]"]
+    assert lines(render("gres.conf", slurm_controller_gpus=1)) == ["Name=gpu Type=h100 File=/dev/nvidia0"]
+
+
+def test_partitions_say_who_may_use_them_and_how_long() -> None:
+    found = [line for line in lines(render("slurm.conf")) if line.startswith("PartitionName=")]
+    assert found[0].endswith('TRESBillingWeights="CPU=0.0,Mem=0.0G,GRES/gpu=1.0"')
+    assert "DefCpuPerGPU=26 " in found[0]
+    assert found[1].endswith("Default=YES PriorityTier=1 MaxTime=INFINITE AllowAccounts=ALL")
+    assert found[2].endswith("Default=NO PriorityTier=5 MaxTime=10080 AllowAccounts=a,b")
+
+
+def test_topology_is_a_tree_or_nothing() -> None:
+    assert lines(render("topology.conf")) == [
+        "SwitchName=su1 Nodes=dgx[001-002]",
+        "SwitchName=su2 Nodes=dgx003",
+        "SwitchName=fabric Switches=su1,su2",
+    ]
+    assert "TopologyPlugin=topology/tree\n" in render("slurm.conf")
+    assert "Topology" not in render("slurm.conf", slurm_controller_switches=[])
+
+
+NODES = SETTINGS["slurm_controller_nodes"]
+
+
+def test_nodes_that_are_alike_share_a_line_of_hardware() -> None:
+    (group,) = slurm_nodes(NODES, [DGX, DGX, DGX])
+    assert group["hardware"] == ("CPUs=224 Sockets=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=2063360")
+    assert [node["name"] for node in group["nodes"]] == ["dgx001", "dgx002", "dgx003"]
+
+
+def test_memory_is_rounded_down_so_that_a_new_kernel_drains_no_node() -> None:
+    (group,) = slurm_nodes(NODES[:1], [DGX | {"memtotal_mb": 24105}])
+    assert group["hardware"].endswith("RealMemory=23552")
+    (group,) = slurm_nodes(NODES[:1], [DGX | {"memtotal_mb": 24105 - 40}])
+    assert group["hardware"].endswith("RealMemory=23552")
+
+
+def test_a_node_that_was_never_reached_is_taken_for_the_smallest_known() -> None:
+    small = DGX | {"memtotal_mb": 1031000}
+    groups = slurm_nodes(NODES, [DGX, {}, small])
+    assert [[node["name"] for node in group["nodes"]] for group in groups] == [
+        ["dgx001"],
+        ["dgx002", "dgx003"],
+    ]
+
+
+def test_without_facts_of_any_node_it_refuses_and_says_what_to_run() -> None:
+    with pytest.raises(AnsibleFilterError, match=r"3 nodes \(dgx001\.\.\.\) are unknown.*gpufleet configure"):
+        slurm_nodes(NODES, [{}, {}, {}])
+
+
+def test_what_is_reserved_is_taken_from_jobs_in_whole_cores() -> None:
+    (group,) = slurm_nodes(NODES[:1], [DGX], reserved_cpus=3, reserved_memory_mib=8192)
+    assert group["hardware"].endswith("RealMemory=2063360 MemSpecLimit=8192 CoreSpecCount=2")
+    assert group["cpus"] == 220
+    assert group["memory_mib_per_cpu"] == (2063360 - 8192) // 220
+
+
+def test_without_cgroups_reserved_memory_is_not_offered_at_all() -> None:
+    (group,) = slurm_nodes(NODES[:1], [DGX], reserved_cpus=3, reserved_memory_mib=8192, confined=False)
+    assert group["hardware"].endswith(f"RealMemory={2063360 - 8192}")
+    assert "Spec" not in group["hardware"]
+    assert group["cpus"] == 224
+
+
+def test_a_gpu_comes_with_whole_cores_so_that_as_many_jobs_as_gpus_fit() -> None:
+    (group,) = slurm_nodes(NODES[:1], [DGX], gpus=8, reserved_cpus=4)
+    assert (group["cpus"], group["cpus_per_gpu"]) == (220, 26)
+    (group,) = slurm_nodes(NODES[:1], [{"processor_nproc": 2, "memtotal_mb": 24105}], gpus=8)
+    assert group["cpus_per_gpu"] == 0
+    assert "DefCpuPerGPU" not in render(
+        "slurm.conf",
+        slurm_controller__facts=[{"processor_nproc": 2, "memtotal_mb": 24105}] * 3,
+        slurm_controller_reserved_cpus=0,
+    )
+
+
+def test_a_node_whose_processors_are_all_reserved_is_refused() -> None:
+    with pytest.raises(AnsibleFilterError, match="none is left for jobs"):
+        slurm_nodes(NODES[:1], [DGX], reserved_cpus=224)
+
+
+def test_a_machine_whose_topology_does_not_add_up_counts_processors_alone() -> None:
+    (group,) = slurm_nodes(NODES[:1], [DGX | {"processor_nproc": 200}])
+    assert group["hardware"].startswith("CPUs=200 RealMemory=")
