@@ -1,0 +1,104 @@
+"""Kernel arguments: GRUB's configuration and the running kernel, each by what it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import load
+
+GRUB = """\
+menuentry 'A' {{
+	linux /vmlinuz root=/dev/sda1 quiet {one}
+}}
+menuentry 'B' {{
+	linux /old {two}
+}}
+"""
+ARGUMENTS = ["iommu=pt", "init_on_alloc=0"]
+
+
+def root(folder: Path, *, running: str, one: str, two: str) -> Path:
+    for name in ("proc/77", "run", "boot/grub", "etc/default"):
+        (folder / name).mkdir(parents=True)
+    (folder / "proc/cmdline").write_text(f"BOOT_IMAGE=/vmlinuz {running}\n")
+    (folder / "boot/grub/grub.cfg").write_text(GRUB.format(one=one, two=two))
+    return folder
+
+
+def test_a_host_that_has_them_needs_nothing(tmp_path: Path) -> None:
+    module, both = load("kernel_arguments"), " ".join(ARGUMENTS)
+    host = root(tmp_path, running=both, one=both, two=both)
+    (host / module.DROP_IN).parent.mkdir()
+    (host / module.DROP_IN).write_text(module.drop_in(ARGUMENTS))
+    assert module.differences(host, ARGUMENTS) == []
+    assert module.reasons(host, ARGUMENTS, updates=True) == []
+
+
+def test_grub_is_asked_again_where_one_of_its_entries_lacks_an_argument(tmp_path: Path) -> None:
+    module, both = load("kernel_arguments"), " ".join(ARGUMENTS)
+    host = root(tmp_path, running=both, one=both, two="iommu=pt")
+    (host / module.DROP_IN).parent.mkdir()
+    (host / module.DROP_IN).write_text(module.drop_in(ARGUMENTS))
+    # As after a run that was killed between the drop-in and update-grub.
+    assert module.differences(host, ARGUMENTS) == ["grub"]
+
+
+def test_a_reboot_is_needed_as_long_as_the_running_kernel_lacks_an_argument(tmp_path: Path) -> None:
+    module = load("kernel_arguments")
+    host = root(tmp_path, running="iommu=pt-broken init_on_alloc=0", one="", two="")
+    assert module.differences(host, ARGUMENTS) == ["write", "grub"]
+    assert module.reasons(host, ARGUMENTS, updates=False) == ["the kernel runs without iommu=pt"]
+
+
+def test_arguments_that_are_no_longer_wanted_leave_with_their_drop_in(tmp_path: Path) -> None:
+    module = load("kernel_arguments")
+    host = root(tmp_path, running="iommu=pt", one="iommu=pt", two="iommu=pt")
+    assert module.differences(host, []) == []
+    (host / module.DROP_IN).parent.mkdir()
+    (host / module.DROP_IN).write_text(module.drop_in(["iommu=pt"]))
+    assert module.differences(host, []) == ["remove", "grub"]
+    assert module.reasons(host, [], updates=True) == []
+
+
+def test_updates_that_wait_for_a_reboot_count_only_where_they_shall(tmp_path: Path) -> None:
+    module = load("kernel_arguments")
+    host = root(tmp_path, running="", one="", two="")
+    (host / "run/reboot-required").touch()
+    (host / "run/reboot-required.pkgs").write_text("linux-base\nlinux-image-6.8.0-90\nlinux-base\n")
+    said = module.reasons(host, [], updates=True)
+    assert said == ["updates wait for it (linux-base, linux-image-6.8.0-90)"]
+    assert module.reasons(host, [], updates=False) == []
+
+
+def test_steps_of_jobs_are_counted_by_their_processes(tmp_path: Path) -> None:
+    module = load("kernel_arguments")
+    host = root(tmp_path, running="", one="", two="")
+    assert module.job_steps(host) == 0
+    (host / "proc/77/comm").write_text("slurmstepd\n")
+    (host / "proc/78").mkdir()
+    (host / "proc/78/comm").write_text("slurmd\n")
+    assert module.job_steps(host) == 1
+
+
+def test_grub_makes_the_configuration_and_is_held_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load("kernel_arguments")
+    host = root(tmp_path / "host", running="", one="", two="")
+    program = tmp_path / "update-grub"
+    monkeypatch.setattr(module.shutil, "which", lambda *_, **__: str(program))
+    good = GRUB.format(one="iommu=pt", two="iommu=pt")
+    program.write_text(
+        f"#!/bin/sh\n. {host}/{module.DROP_IN}\ncat >{host}/{module.GRUB} <<'END'\n{good}END\n"
+    )
+    program.chmod(0o755)
+    module.apply(host, ["write", "grub"], ["iommu=pt"])
+    assert module.differences(host, ["iommu=pt"]) == []
+    program.write_text(f"#!/bin/sh\n: >{host}/{module.GRUB}\n")
+    with pytest.raises(module.RefusalError, match="without iommu=pt"):
+        module.apply(host, ["write", "grub"], ["iommu=pt"])
+    monkeypatch.setattr(module.shutil, "which", lambda *_, **__: None)
+    with pytest.raises(module.RefusalError, match="no update-grub"):
+        module.apply(host, ["write", "grub"], ["iommu=pt"])

@@ -1,0 +1,120 @@
+"""Mounts and lines of /etc/fstab: a role's own, and nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import Programs, load
+
+Run = Callable[..., dict[str, Any]]
+OTHERS = "# /etc/fstab\nUUID=1 / ext4 defaults 0 1\n\n/swap none swap sw 0 0\n"
+HOME = {"source": "nas01:/home", "path": "/people"}
+# mount(8) and umount(8) on a table of their own; a server called "silent" does not answer.
+MOUNT = """\
+for word; do case "$word" in *:/*) source=$word;; /*) path=$word;; esac; done
+case "$source" in silent*) echo "mount.nfs: Connection timed out" >&2; exit 32;; esac
+case "$source" in vanished*) exit 0;; esac
+echo "$source $path nfs4 rw 0 0" >>{table}
+"""
+UMOUNT = 'case "$1" in */busy) echo "target is busy" >&2; exit 32;; esac\nsed -i "\\\\| $1 |d" {table}\n'
+
+
+@pytest.fixture
+def host(tmp_path: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module on a host with two lines of its own and nothing mounted."""
+    module = load("mounts")
+    table = tmp_path / "mounts"
+    table.write_text("/dev/sda1 / ext4 rw 0 0\n")
+    (tmp_path / "fstab").write_text(OTHERS)
+    monkeypatch.setattr(module.fstab, "FSTAB", tmp_path / "fstab")
+    monkeypatch.setattr(module.fstab, "MOUNTS", table)
+    programs.add("mount", MOUNT.format(table=table))
+    programs.add("umount", UMOUNT.format(table=table))
+    programs.add("systemctl", "exit 0")
+    return module
+
+
+def mounts(run: Run, host: ModuleType, root: Path, *items: dict[str, str], **more: Any) -> dict[str, Any]:
+    wanted = [item | {"path": f"{root}{item['path']}"} for item in items]
+    given = {"owner": "nfs_client", "fstype": "nfs", "options": "hard", "mounts": wanted} | more
+    return run(host, **given)
+
+
+def test_a_file_system_is_mounted_once_and_its_line_stands_beside_those_of_others(
+    host: ModuleType, run: Run, programs: Programs, tmp_path: Path
+) -> None:
+    predicted = mounts(run, host, tmp_path, HOME, check=True)
+    assert programs.called() == [] and (tmp_path / "fstab").read_text() == OTHERS
+    done = mounts(run, host, tmp_path, HOME)
+    assert predicted["actions"] == done["actions"] == [f"mount {tmp_path}/people (nas01:/home)"]
+    line = f"# gpufleet: nfs_client\nnas01:/home {tmp_path}/people nfs hard 0 0\n"
+    assert (tmp_path / "fstab").read_text() == OTHERS + line
+    assert not mounts(run, host, tmp_path, HOME)["changed"]
+
+
+def test_other_options_and_another_source_mean_mounting_anew(
+    host: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    mounts(run, host, tmp_path, HOME)
+    done = mounts(run, host, tmp_path, HOME, options="hard,nconnect=8")
+    assert [word.split()[0] for word in done["actions"]] == ["unmount", "mount"]
+    moved = mounts(run, host, tmp_path, HOME | {"source": "nas02:/home"})
+    assert moved["actions"][-1].endswith("(nas02:/home)")
+    assert (tmp_path / "fstab").read_text().count("/people") == 1
+
+
+def test_what_is_no_longer_named_is_unmounted_and_other_roles_lines_stay(
+    host: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    mounts(run, host, tmp_path, HOME)
+    other = {"source": "mgs:/fs", "path": "/lustre"}
+    mounts(run, host, tmp_path, other, owner="lustre_client", fstype="lustre")
+    done = mounts(run, host, tmp_path)
+    assert done["actions"] == [f"unmount {tmp_path}/people (nas01:/home)"]
+    text = (tmp_path / "fstab").read_text()
+    assert "/people" not in text and "mgs:/fs" in text and text.startswith(OTHERS)
+
+
+def test_one_in_use_is_not_torn_away_and_the_table_is_as_it_was(
+    host: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    busy = {"source": "nas01:/busy", "path": "/busy"}
+    mounts(run, host, tmp_path, busy)
+    before = (tmp_path / "fstab").read_text()
+    refused = mounts(run, host, tmp_path)
+    assert "target is busy" in refused["msg"] and "fuser -vm" in refused["msg"]
+    assert (tmp_path / "fstab").read_text() == before
+
+
+def test_a_run_that_ended_before_mounting_is_completed(host: ModuleType, run: Run, tmp_path: Path) -> None:
+    assert "Connection timed out" in mounts(run, host, tmp_path, {"source": "silent:/x", "path": "/x"})["msg"]
+    assert "silent:/x" in (tmp_path / "fstab").read_text()
+    again = mounts(run, host, tmp_path, {"source": "nas01:/x", "path": "/x"})
+    assert again["actions"] == [f"mount {tmp_path}/x (nas01:/x)"]
+
+
+def test_a_mount_that_is_only_said_to_be_done_is_refused(host: ModuleType, run: Run, tmp_path: Path) -> None:
+    refused = mounts(run, host, tmp_path, {"source": "vanished:/x", "path": "/x"})
+    assert "it is not" in refused["msg"]
+
+
+def test_a_path_that_is_somebody_elses_is_refused_before_anything_changes(
+    host: ModuleType, run: Run, programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "fstab").write_text(f"{OTHERS}other:/y {tmp_path}/y nfs hard 0 0\n")
+    refused = mounts(run, host, tmp_path, HOME, {"source": "nas01:/y", "path": "/y"})
+    assert "/etc/fstab has other:/y" in refused["msg"] and programs.called() == []
+    (tmp_path / "fstab").write_text(OTHERS)
+    (tmp_path / "mounts").write_text(f"/dev/sdb1 {tmp_path}/y ext4 rw 0 0\n")
+    refused = mounts(run, host, tmp_path, {"source": "nas01:/y", "path": "/y"})
+    assert "/dev/sdb1 (ext4) is mounted" in refused["msg"] and programs.called() == []
+
+
+def test_paths_with_spaces_are_read_as_the_kernel_writes_them(host: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "mounts").write_text("a:/b\\040c /d\\040e nfs rw 0 0\n")
+    assert host.fstab.mounted() == {"/d e": ("a:/b c", "nfs")}

@@ -1,0 +1,203 @@
+"""Repositories: trusted by a fingerprint that was known before, judged against keys that gpg makes."""
+
+from __future__ import annotations
+
+import http.server
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import load
+
+Run = Callable[..., dict[str, Any]]
+
+
+def gpg(home: Path, *words: str) -> bytes:
+    command = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback", *words]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Two keys as gpg made them: fingerprints, and what it exports."""
+    home = tmp_path_factory.mktemp("g")
+    home.chmod(0o700)
+    found: dict[str, Any] = {}
+    try:
+        for name, kind in (("vendor", "rsa2048"), ("thief", "ed25519")):
+            user = f"{name}@example.com"
+            gpg(home, "--passphrase", "", "--quick-generate-key", user, kind, "sign", "never")
+            said = gpg(home, "--with-colons", "--list-keys", user).decode()
+            found[name] = next(line.split(":")[9] for line in said.splitlines() if line.startswith("fpr"))
+        vendor = found["vendor"]
+        gpg(home, "--passphrase", "", "--quick-add-key", vendor, "rsa2048", "sign", "never")
+        found["armored"] = gpg(home, "--armor", "--export", vendor)
+        found["binary"] = gpg(home, "--export", vendor)
+        found["both"] = gpg(home, "--armor", "--export")
+        found["foreign"] = gpg(home, "--armor", "--export", found["thief"])
+    finally:
+        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=True)
+    yield found
+
+
+@pytest.fixture
+def served() -> Iterator[dict[str, bytes]]:
+    """What a web server has at /<name>; `url` is where, `asked` how often it was."""
+    pages: dict[str, Any] = {"asked": 0}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            pages["asked"] += 1
+            body = pages.get(self.path.strip("/"))
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    pages["url"] = f"http://127.0.0.1:{server.server_port}"
+    yield pages
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module with apt's folders in a temporary place."""
+    loaded = load("repositories")
+    for name, folder in (
+        ("SOURCES", "sources.list.d"),
+        ("KEYS", "keyrings"),
+        ("PREFERENCES", "preferences.d"),
+    ):
+        (tmp_path / "apt" / folder).mkdir(parents=True)
+        monkeypatch.setattr(loaded, name, tmp_path / "apt" / folder)
+    monkeypatch.setattr(loaded.time, "sleep", lambda _: None)
+    return loaded
+
+
+def entry(served: dict[str, Any], keys: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    item = {
+        "name": "cuda",
+        "url": "https://example.com/cuda",
+        "key_url": f"{served['url']}/key",
+        "fingerprint": keys["vendor"],
+        "priority": 600,
+    }
+    return item | changes
+
+
+@pytest.mark.parametrize("form", ["armored", "binary", "both"])
+def test_a_key_is_known_by_the_fingerprint_that_gpg_gives_it(
+    form: str, keys: dict[str, Any], module: ModuleType
+) -> None:
+    found = module.keys_in(keys[form])
+    assert set(found) == {keys["vendor"]} | ({keys["thief"]} if form == "both" else set())
+    # With its subkey and signatures, byte for byte.
+    assert found[keys["vendor"]] == keys["binary"]
+
+
+def test_of_several_keys_only_the_named_one_is_trusted(
+    keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
+) -> None:
+    served["key"] = keys["both"]
+    done = run(module, repositories=[entry(served, keys)])
+    assert done["changed"]
+    keyring = module.KEYS / "gpufleet-cuda.gpg"
+    assert keyring.read_bytes() == keys["binary"]
+    source = (module.SOURCES / "gpufleet-cuda.list").read_text().splitlines()[-1]
+    assert source == f"deb [signed-by={keyring}] https://example.com/cuda ./"
+    pin = (module.PREFERENCES / "gpufleet-cuda").read_text()
+    assert 'Pin: origin "example.com"' in pin and "Pin-Priority: 600" in pin
+    # The key is there: nobody is asked again.
+    assert not run(module, repositories=[entry(served, keys)])["changed"]
+    assert served["asked"] == 1
+
+
+def test_a_check_run_says_the_same_and_asks_nobody(
+    keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    served["key"] = keys["armored"]
+    predicted = run(module, check=True, repositories=[entry(served, keys)])
+    assert served["asked"] == 0 and not list((tmp_path / "apt").rglob("gpufleet*"))
+    assert predicted["changed_files"] == run(module, repositories=[entry(served, keys)])["changed_files"]
+
+
+def test_another_key_than_the_one_that_was_written_down_is_refused_and_nothing_is_added(
+    keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    served["key"] = keys["foreign"]
+    refused = run(module, repositories=[entry(served, keys)])
+    assert keys["thief"] in refused["msg"] and keys["vendor"] in refused["msg"]
+    assert not list((tmp_path / "apt").rglob("gpufleet*"))
+
+
+@pytest.mark.parametrize("text", [b"<html>blocked by the proxy</html>", b"", b"\x99\x01"])
+def test_what_is_no_key_is_refused(
+    text: bytes, keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
+) -> None:
+    served["key"] = text
+    said = run(module, repositories=[entry(served, keys)])["msg"]
+    assert "nothing was added" in said or "could not be downloaded" in said
+
+
+@pytest.mark.parametrize("fingerprint", ["", "A4B469963BF863CC", "trust me"])
+def test_a_key_without_a_whole_fingerprint_is_refused_before_anybody_is_asked(
+    fingerprint: str, keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
+) -> None:
+    refused = run(module, repositories=[entry(served, keys, fingerprint=fingerprint)], check=True)
+    assert "40 hexadecimal digits" in refused["msg"] and "package_mirror" in refused["msg"]
+    assert served["asked"] == 0
+
+
+def test_a_repository_that_the_system_has_already_is_left_to_it(
+    keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
+) -> None:
+    theirs = module.SOURCES / "cuda-compute-repo.sources"
+    theirs.write_text("Types: deb\nURIs: http://example.com/cuda/\nSuites: /\n")
+    done = run(module, repositories=[entry(served, keys)])
+    assert not done["changed"] and done["elsewhere"] == {"cuda": str(theirs)}
+    theirs.write_text("# URIs: https://example.com/cuda/\n")
+    served["key"] = keys["armored"]
+    assert run(module, repositories=[entry(served, keys)])["changed"]
+
+
+def test_sources_that_are_no_longer_wanted_go_with_their_keys_and_others_stay(
+    keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    served["key"] = keys["armored"]
+    (module.SOURCES / "own.list").write_text("deb https://own.example.com stable main\n")
+    run(module, repositories=[entry(served, keys)])
+    mirror = {"name": "mirror", "url": "http://mirror.example.com/vendor"}
+    assert run(module, repositories=[mirror])["changed"]
+    assert sorted(path.name for path in (tmp_path / "apt").rglob("*") if path.is_file()) == [
+        "gpufleet-mirror.list",
+        "own.list",
+    ]
+    text = (module.SOURCES / "gpufleet-mirror.list").read_text()
+    assert text.endswith("deb http://mirror.example.com/vendor ./\n")
+
+
+def test_a_mirrors_keyring_has_to_be_there(module: ModuleType, run: Run, tmp_path: Path) -> None:
+    mirror = {"name": "mirror", "url": "http://m.example.com/vendor", "keyring": str(tmp_path / "none.gpg")}
+    assert "is not on the host" in run(module, repositories=[mirror])["msg"]
+    (tmp_path / "none.gpg").touch()
+    assert run(module, repositories=[mirror])["changed"]
+
+
+def test_a_server_that_does_not_answer_is_named(
+    keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
+) -> None:
+    said = run(module, repositories=[entry(served, keys)])["msg"]
+    assert "could not be downloaded" in said and "404" in said and served["asked"] == 3

@@ -1,0 +1,45 @@
+"""What base brings along that runs on hosts: the governor's script, and the choice of repositories."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import yaml
+
+ROLE = Path(__file__).resolve().parents[3] / "ansible" / "roles" / "base"
+
+
+def governor(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", str(ROLE / "files" / "set-cpu-governor"), name, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_governor_is_set_for_all_processors_that_have_one(tmp_path: Path) -> None:
+    for index in range(3):
+        (tmp_path / f"cpu{index}" / "cpufreq").mkdir(parents=True)
+        (tmp_path / f"cpu{index}" / "cpufreq" / "scaling_governor").write_text("powersave\n")
+    (tmp_path / "cpu3").mkdir()
+    assert governor(tmp_path, "performance").returncode == 0
+    found = {path.read_text() for path in tmp_path.rglob("scaling_governor")}
+    assert found == {"performance\n"} and not (tmp_path / "cpu3" / "cpufreq").exists()
+
+
+def test_processors_without_frequency_scaling_are_no_fault_and_a_refusal_is_one(tmp_path: Path) -> None:
+    assert governor(tmp_path, "performance").returncode == 0
+    (tmp_path / "cpu0" / "cpufreq" / "scaling_governor").mkdir(parents=True)
+    assert governor(tmp_path, "performance").returncode == 1
+
+
+def test_every_repository_has_a_fingerprint_or_asks_for_one() -> None:
+    variables = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
+    for system, found in variables["base__systems"].items():
+        names = {item["name"] for item in found["repositories"]}
+        assert names == {"cuda", "container-toolkit", "doca"}, system
+        for item in found["repositories"]:
+            digits = item["fingerprint"].replace(" ", "")
+            whole = len(digits) == 40 and set(digits) <= set("0123456789ABCDEF")
+            assert whole or digits == "{{base_doca_key_fingerprint}}", item["name"]
+            assert item["url"].startswith(("https://", "{{ base__doca_url }}/"))
+            assert item["key_url"].startswith("https://")
+    assert variables["base__doca_url"].startswith("https://")
