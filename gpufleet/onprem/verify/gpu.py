@@ -190,15 +190,21 @@ def _healthy(text: str) -> Judged:
 
 
 def pyxis_enroot(found: Measured) -> Iterator[Result]:
-    """Every measurement of the role ends well."""
-    yield from every(found)
+    """Enroot runs, and srun knows the options of Pyxis: on sites with packages of them, their mirror's."""
+    if not found.found and not found.values.get("base_package_mirror"):
+        return
+    yield found.expect(
+        "enroot",
+        "version",
+        lambda text: Judged(text.strip(), "" if text.strip()[:1].isdigit() else "enroot says no version"),
+        expected="a version",
+        remedy=again(found),
+    )
 
+    def options(text: str) -> Judged:
+        count = int(text)
+        return Judged(f"{count} options", "" if count else "srun does not know --container-image")
 
-def every(found: Measured) -> Iterator[Result]:
-    """Commands that say by their exit code what they find."""
-    prefix = f"{found.role}_"
-    names = [name.removeprefix(prefix) for name in found.found]
-    for name in names:
-        yield found.runs(name.replace("_", " "), name, remedy=again(found))
-    if not names:
-        yield found.runs("measured", "measurements", remedy=again(found))
+    yield found.expect(
+        "pyxis", "options", options, expected="--container-image", remedy="see plugstack.conf", codes=(0, 1)
+    )

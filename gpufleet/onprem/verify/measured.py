@@ -61,7 +61,7 @@ class Measured:
             return self._wrong(check, wrong, said, expected, said, remedy)
         try:
             judged = judge(str(found.get("stdout", "")))
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
             said = f"the output is not what was expected ({type(error).__name__}: {error})"
             return self._wrong(check, "fail", "not readable", expected, said, remedy)
         if judged.problem:

@@ -1,0 +1,183 @@
+"""What hosts of a working cluster measured, role by role, as the tools print it, and the values they had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.onprem.verify.measured import Measured
+
+DRIVER = "580.159.03"
+GPUS = "".join(f"{i}, NVIDIA H100 80GB HBM3, GPU-{i}, {DRIVER}, Enabled\n" for i in range(8))
+PORTS = "".join(f"mlx5_{i}|1|InfiniBand|4: ACTIVE|400 Gb/sec (4X NDR)\n" for i in range(8))
+TRACKING = (
+    "0A5A000B,10.90.0.11,9,1795282632.4,-0.000000308,0.0,0.0,0.07,0.0,0.15,0.00002,0.000008,2.0,Normal\n"
+)
+LISTENING = "LISTEN 0 4096 0.0.0.0:6819 0.0.0.0:*\nLISTEN 0 80 127.0.0.1:3306 0.0.0.0:*\n"
+RULES = (
+    '{"nftables": [{"metainfo": {}}, {"table": {"name": "gpufleet"}}, '
+    '{"chain": {"name": "input", "hook": "input", "policy": "drop"}}]}'
+)
+MOUNTS = (
+    "/dev/sda1 / ext4 rw 0 0\n/dev/md0 /raid xfs rw,noatime 0 0\n"
+    "nas01:/export/home /home nfs4 rw,vers=4.2 0 0\n"
+    "10.0.0.1@o2ib:/scratch /scratch lustre rw,flock 0 0\n"
+)
+NODE_STATE = (
+    "NodeName=dgx01 Arch=x86_64 Gres=gpu:h100:8 NodeAddr=dgx01 OS=Linux 6.8.0 State=IDLE ThreadsPerCore=2 "
+    "CfgTRES=cpu=224,gres/gpu=8\n"
+)
+HEALTH = '{"schema": 1, "healthy": true, "findings": []}'
+HEALTH_CONFIG = (
+    '{"gpus": 8, "gpu": "H100", "fabric_kind": "infiniband", "link_gbps": 400, '
+    f'"driver_version": "{DRIVER}", "slurm": true}}'
+)
+EXPORTED = "".join(f'DCGM_FI_DEV_GPU_TEMP{{gpu="{i}",UUID="GPU-{i}"}} 32\n' for i in range(8))
+
+VALUES: dict[str, Any] = {
+    "gpufleet_role": "gpu",
+    "base_gpu_node": True,
+    "base_kernel_arguments": ["iommu=pt"],
+    "base_cpu_governor": "performance",
+    "base_sysctl": {
+        "vm.swappiness": 10,
+        "net.ipv4.tcp_rmem": "4096 131072 33554432",
+        "net.core.rmem_max": 67108864,
+    },
+    "users_accounts": [{"name": "ada", "uid": 5001, "gid": 5001}],
+    "users_groups": [{"name": "vision", "gid": 5000}],
+    "nvidia_driver_version": DRIVER,
+    "nvidia_driver_gpus": 8,
+    "nvidia_driver_open_modules": True,
+    "fabric_manager_version": DRIVER,
+    "nccl_version": "2.31.2",
+    "gpudirect_open_modules": True,
+    "gpudirect_gdrcopy": True,
+    "gpudirect_storage": True,
+    "container_toolkit_version": "1.19.1-1",
+    "dcgm_gpus": 8,
+    "health_check_gpus": 8,
+    "health_check_gpu": "H100",
+    "health_check_fabric_kind": "infiniband",
+    "health_check_link_gbps": 400,
+    "health_check_driver_version": DRIVER,
+    "health_check_slurm": True,
+    "rdma_kind": "infiniband",
+    "rdma_link_gbps": 400,
+    "rdma_adapters": 8,
+    "rdma_devices": [],
+    "slurm_database_cluster": "lab",
+    "slurm_controller_nodes": [{"name": "dgx01"}, {"name": "dgx02"}],
+    "slurm_controller_gpus": 8,
+    "slurm_controller_accounts": [{"name": "research", "gpus": 24}],
+    "slurm_node_gpus": 8,
+    "local_nvme_mount": "/raid",
+    "nfs_client_mounts": [{"source": "nas01:/export/home", "path": "/home"}],
+    "lustre_client_mounts": [{"source": "10.0.0.1@o2ib:/scratch", "path": "/scratch"}],
+}
+"""The variables of a GPU node, as role defaults and inventory give them."""
+
+GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
+    "base": {
+        "time_tracking": TRACKING,
+        "sysctl": (
+            "vm.swappiness = 10\nnet.ipv4.tcp_rmem = 4096\t131072\t33554432\nnet.core.rmem_max = 67108864\n"
+        ),
+        "kernel_command_line": "BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro iommu=pt quiet\n",
+        "cpu_governor": "performance\n",
+        "reboot_required": (1, ""),
+    },
+    "users": {
+        "accounts": "ada:x:5001:5001::/home/ada:/bin/bash\n",
+        "groups": "vision:x:5000:ada\n",
+        "sudoers": "/etc/sudoers: parsed OK\n",
+        "sshd": "port 22\n",
+    },
+    "firewall": {"rules": RULES, "enabled": "enabled\n"},
+    "nvidia_driver": {
+        "gpus": GPUS,
+        "loaded": f"{DRIVER}\n",
+        "installed": f"{DRIVER}\n",
+        "license": "Dual MIT/GPL\n",
+        "persistence": "active\n",
+    },
+    "fabric_manager": {
+        "version": f"Fabric Manager version is : {DRIVER}\n",
+        "driver": f"{DRIVER}\n",
+        "active": "active\n",
+        "state": "".join(f"{i}, Completed, Success\n" for i in range(8)),
+    },
+    "nccl": {"library": "2.31.2-1+cuda13.0", "loads": ""},
+    "gpudirect": {"modules": (2, "gdrdrv\nnvidia_fs\n")},
+    "container_toolkit": {
+        "version": "NVIDIA Container Toolkit CLI version 1.19.1\ncommit: 12ab\n",
+        "devices": "".join(f"nvidia.com/gpu={i}\n" for i in (*range(8), "all")),
+    },
+    "dcgm": {
+        "discovery": "8 GPUs found.\n",
+        "health": "| Overall Health            | Healthy                  |\n",
+        "exporter": EXPORTED,
+    },
+    "rdma": {
+        "ports": PORTS,
+        "memlock": "unlimited\n",
+        "driver_installed": "26.01-1.0.0.0\n",
+        "driver_loaded": "26.01-1.0.0.0\n",
+    },
+    "roce": {
+        "settings": '{"interface": "ens24", "setting": "mtu", "is": 9000, "should": 9000}\n',
+        "unit": "enabled\n",
+    },
+    "subnet_manager": {
+        "active": "active\n",
+        "sminfo": "sminfo: sm lid 1 sm guid 0x506, activity count 9 priority 15 state 3 SMINFO_MASTER\n",
+    },
+    "munge": {"service": "active\n", "round_trip": "STATUS: Success (0)\n", "key_mode": "munge 400\n"},
+    "slurm_database": {
+        "service": "active\nactive\n",
+        "listens": LISTENING,
+        "clusters": "lab|10.90.0.11\n",
+        "secret_mode": "slurm 600\n",
+    },
+    "slurm_controller": {
+        "service": "active\n",
+        "ping": "Slurmctld(primary) at ctl01 is UP\nSlurmctld(backup) at ctl02 is UP\n",
+        "nodes": "dgx01|idle|gpu:h100:8(S:0-1)|none\ndgx02|mixed|gpu:h100:8(S:0-1)|none\n",
+        "limits": "root|||\nroot|root||\nresearch||gres/gpu=24|normal\nresearch|ada||normal\n",
+    },
+    "health_check": {"show": HEALTH, "config": HEALTH_CONFIG, "timer": (3, "inactive\n")},
+    "slurm_node": {
+        "service": "active\n",
+        "ping": "Slurmctld(primary) at ctl01 is DOWN\nSlurmctld(backup) at ctl02 is UP\n",
+        "state": NODE_STATE,
+    },
+    "pyxis_enroot": {"version": "3.5.0\n", "options": "1\n"},
+    "slurm_login": {"ping": "Slurmctld(primary) at ctl01 is UP\n", "partitions": "gpu*|2|idle\n"},
+    "local_nvme": {
+        "mounted": MOUNTS,
+        "fstab": "/dev/md0 /raid xfs defaults,nofail 0 2\n",
+        "arrays": "ARRAY /dev/md0 metadata=1.2 name=dgx01:0 UUID=1:2:3:4\n",
+    },
+    "nfs_client": {"mounted": MOUNTS, "space_of_/home": "Filesystem 1-blocks\n"},
+    "lustre_client": {"module": "2.17.0\n", "version": "lfs 2.17.0\n", "mounted": MOUNTS},
+}
+"""Role -> measurement (without the role's name) -> output, or (exit code, output)."""
+
+
+def measured(
+    role: str,
+    changes: dict[str, str | tuple[int, str] | None] | None = None,
+    *,
+    container: bool = False,
+    **values: Any,
+) -> Measured:
+    """A good host's measurements of a role with some changed; None takes one away."""
+    found = {}
+    for name, said in {**GOOD[role], **(changes or {})}.items():
+        if said is not None:
+            code, text = said if isinstance(said, tuple) else (0, said)
+            found[f"{role}_{name}"] = {
+                "rc": code,
+                "stdout": text if code in (0, 1, 2, 3) else "",
+                "stderr": "",
+            }
+    return Measured("dgx01", role, VALUES | values, found, container)
