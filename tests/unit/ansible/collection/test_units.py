@@ -210,3 +210,14 @@ def test_records_are_nobodys_business_and_a_damaged_one_counts_as_none(units: Mo
     assert units.read_record("x.service") is None
     units.record_of("x.service").write_text(json.dumps([1]))
     assert units.read_record("x.service") is None
+
+
+def test_a_unit_named_without_its_files_keeps_the_record_of_another_task(
+    units: ModuleType, host: Host, run: Run, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    key.write_text("1")
+    host.unit("slurmctld.service")
+    run(units, units=[{"name": "slurmctld.service", "files": [str(key)]}])
+    assert run(units, units=[{"name": "slurmctld.service", "restart": True}])["changed"] is True
+    assert run(units, units=[{"name": "slurmctld.service", "files": [str(key)]}])["changed"] is False
