@@ -101,7 +101,7 @@ def test_the_table_folds_hosts_and_says_each_fault_once() -> None:
         {},
     )
     text = shown(results)
-    assert text.splitlines()[1].split() == "munge 2 of 4 service, round trip, key fail".split()
+    assert " ".join(text.splitlines()[1].split()) == "munge 2 of 4 service, round trip, key fail"
     assert text.count("munge 644 instead of munge 400") == 1
     assert "fail dgx[02-03]: munge: key: munge 644 instead of munge 400" in text
     assert "gpufleet configure <env> --only munge --limit <host>" in text
