@@ -112,12 +112,13 @@ def load(path: Path) -> Any:
     return module
 
 
-slurm_nodes = load(PLUGINS / "filter" / "slurm.py").slurm_nodes
+filters = load(PLUGINS / "filter" / "slurm.py")
+slurm_nodes = filters.slurm_nodes
 
 
-def render(name: str, **changes: Any) -> str:
+def render(file: str, **changes: Any) -> str:
     """A template of the roles, with settings as Ansible gives them."""
-    role = "slurm_database" if name.startswith("slurmdbd") else "slurm_controller"
+    role = "slurm_database" if file.startswith("slurmdbd") else "slurm_controller"
     environment = Environment(
         loader=FileSystemLoader(ANSIBLE / "roles" / role / "templates"),
         undefined=StrictUndefined,
@@ -125,8 +126,9 @@ def render(name: str, **changes: Any) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters["gpufleet.rack.slurm_nodes"] = slurm_nodes
-    return environment.get_template(f"{name}.j2").render(SETTINGS | changes)
+    for name, function in filters.FilterModule().filters().items():
+        environment.filters[f"gpufleet.rack.{name}"] = function
+    return environment.get_template(f"{file}.j2").render(SETTINGS | changes)
 
 
 def lines(text: str) -> list[str]:
@@ -199,6 +201,60 @@ def test_health_checks_are_there_only_when_asked_for() -> None:
 def test_gpus_are_named_by_their_device_files() -> None:
     assert lines(render("gres.conf")) == ["Name=gpu Type=h100 File=/dev/nvidia[0-7]"]
     assert lines(render("gres.conf", slurm_controller_gpus=1)) == ["Name=gpu Type=h100 File=/dev/nvidia0"]
+
+
+H100 = DGX | {"gpufleet_numa_nodes": 2, "gpufleet_gpu_numa": [0, 0, 0, 0, 1, 1, 1, 1]}
+# AMD processors with four NUMA nodes in each socket.
+A100 = DGX | {
+    "processor_nproc": 256,
+    "processor_cores": 64,
+    "gpufleet_numa_nodes": 8,
+    "gpufleet_gpu_numa": [3, 3, 1, 1, 7, 7, 5, 5],
+}
+
+
+def test_gpus_are_near_the_cores_of_their_socket() -> None:
+    assert lines(render("gres.conf", slurm_controller__facts=[H100] * 3)) == [
+        "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-55",
+        "Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=56-111",
+    ]
+    # A node that was never reached, or lacks a GPU today, is like the others.
+    assert lines(
+        render("gres.conf", slurm_controller__facts=[H100, {}, H100 | {"gpufleet_gpu_numa": [0]}])
+    ) == [
+        "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-55",
+        "Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=56-111",
+    ]
+    assert lines(render("gres.conf", slurm_controller__facts=[{}, A100, A100])) == [
+        "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-63",
+        "Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=64-127",
+    ]
+
+
+def test_nodes_that_differ_have_lines_of_their_own() -> None:
+    found = lines(render("gres.conf", slurm_controller__facts=[H100, {}, A100]))
+    assert found == [
+        "NodeName=dgx001 Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-55",
+        "NodeName=dgx001 Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=56-111",
+        "NodeName=dgx003 Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-63",
+        "NodeName=dgx003 Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=64-127",
+        "NodeName=dgx002 Name=gpu Type=h100 File=/dev/nvidia[0-7]",
+    ]
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"gpufleet_gpu_numa": [0] * 7},
+        {"gpufleet_gpu_numa": [-1] * 8},
+        {"gpufleet_numa_nodes": 1},
+        {"gpufleet_numa_nodes": 3},
+        {"processor_count": 1},
+    ],
+)
+def test_cores_are_left_out_where_the_facts_do_not_fit_each_other(strange: dict[str, Any]) -> None:
+    found = lines(render("gres.conf", slurm_controller__facts=[H100 | strange] * 3))
+    assert found == ["Name=gpu Type=h100 File=/dev/nvidia[0-7]"]
 
 
 def test_partitions_say_who_may_use_them_and_how_long() -> None:

@@ -31,6 +31,7 @@ QOS = [
         "max_minutes": 90,
     },
 ]
+HIGH = "Priority=1000 Preempt=low,normal MaxTRESPerUser=gres/gpu=8 MaxWall=90"
 ACCOUNTS = [{"name": "research", "gpus": 16, "qos": "normal", "users": ["ada"]}]
 WANTED: dict[str, Any] = {"cluster": "dc1", "qos": QOS, "accounts": ACCOUNTS, "timeout_s": 0}
 TABLES = {
@@ -93,8 +94,7 @@ def test_everything_is_made_in_an_order_that_sacctmgr_accepts(
         "add qos low Description=gpufleet",
         "add qos high Description=gpufleet",
         "modify qos where name=normal set Priority=100 Preempt=low",
-        "modify qos where name=high set Priority=1000 Preempt=low,normal"
-        " MaxTRESPerUser=gres/gpu=8 MaxWall=90",
+        f"modify qos where name=high set {HIGH}",
         "add account research cluster=dc1 Description=gpufleet Organization=gpufleet",
         "modify account where name=research cluster=dc1 set QOS=low,normal DefaultQOS=normal",
         "modify account where name=research cluster=dc1 set GrpTRES=gres/gpu=16",

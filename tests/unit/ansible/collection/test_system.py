@@ -35,7 +35,13 @@ def test_a_supported_system_has_a_name(
 ) -> None:
     programs.add("systemd-detect-virt", "exit 1")
     found = load("system").facts(host(tmp_path, *release))
-    assert found == {"gpufleet_system": system, "gpufleet_container": False, "gpufleet_cgroup": 1}
+    assert found == {
+        "gpufleet_system": system,
+        "gpufleet_container": False,
+        "gpufleet_cgroup": 1,
+        "gpufleet_numa_nodes": 1,
+        "gpufleet_gpu_numa": [],
+    }
 
 
 @pytest.mark.parametrize(
@@ -61,6 +67,27 @@ def test_containers_and_the_version_of_control_groups_are_facts(tmp_path: Path, 
     (root / "sys/fs/cgroup/cgroup.controllers").touch()
     found = load("system").facts(root)
     assert found["gpufleet_container"] is True and found["gpufleet_cgroup"] == 2
+
+
+def test_gpus_are_told_with_their_numa_nodes_in_the_order_of_the_bus(
+    tmp_path: Path, programs: Programs
+) -> None:
+    programs.add("systemd-detect-virt", "exit 1")
+    root = host(tmp_path, "ubuntu", "24.04")
+    for number in range(2):
+        (root / f"sys/devices/system/node/node{number}").mkdir(parents=True)
+    for address, vendor, kind, numa in (
+        ("0000:9d:00.0", "0x10de", "0x030200", "1"),
+        ("0000:1b:00.0", "0x10de", "0x030200", "0"),
+        ("0000:05:00.0", "0x10de", "0x068000", "0"),  # an NVSwitch
+        ("0000:03:00.0", "0x1a03", "0x030000", "0"),  # the board's own display
+    ):
+        device = root / "sys/bus/pci/devices" / address
+        device.mkdir(parents=True)
+        for name, text in (("vendor", vendor), ("class", kind), ("numa_node", numa)):
+            (device / name).write_text(f"{text}\n")
+    found = load("system").facts(root)
+    assert (found["gpufleet_numa_nodes"], found["gpufleet_gpu_numa"]) == (2, [0, 1])
 
 
 def test_a_refusal_fails_the_host_before_anything_is_changed(

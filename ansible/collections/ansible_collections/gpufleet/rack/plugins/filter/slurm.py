@@ -1,4 +1,4 @@
-"""Node lines of slurm.conf, from what Ansible knows of the nodes."""
+"""Lines for nodes in slurm.conf and gres.conf, from what Ansible knows of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from ansible.errors import AnsibleFilterError
 
 MIB_OF_SLACK = 512
 """What the kernel may take more after an update before a node has less memory than slurm.conf says."""
+
+
+NAMES_IN_A_LINE = 50
+"""Slurm reads lines of a few thousand characters."""
 
 
 @dataclass(frozen=True, order=True)
@@ -102,9 +106,63 @@ def slurm_nodes(
     return lines
 
 
+def slurm_gpus(
+    nodes: Sequence[Mapping[str, str]], facts: Sequence[Mapping[str, Any]], *, gpus: int
+) -> list[dict[str, str]]:
+    """`{nodes, files, cores}` for lines of gres.conf: which device files are near which cores.
+
+    `nodes` is empty for a line that holds for all nodes, `cores` where nobody knows: the facts have no
+    GPUs or other ones, or the processors' topology is unknown. Slurm wants the cores of whole sockets,
+    counted through from 0.
+    """
+    near = [sockets_of_gpus(item or {}, gpus) for item in facts]
+    known = {item for item in near if item is not None}
+    if len(known) <= 1:
+        return _gpu_lines("", next(iter(known), ()), gpus)
+    lines = []
+    for item in sorted(known):
+        names = [node["name"] for node, found in zip(nodes, near, strict=True) if found == item]
+        for start in range(0, len(names), NAMES_IN_A_LINE):
+            lines += _gpu_lines(",".join(names[start : start + NAMES_IN_A_LINE]), item, gpus)
+    others = [node["name"] for node, found in zip(nodes, near, strict=True) if found is None]
+    for start in range(0, len(others), NAMES_IN_A_LINE):
+        lines += _gpu_lines(",".join(others[start : start + NAMES_IN_A_LINE]), (), gpus)
+    return lines
+
+
+def sockets_of_gpus(facts: Mapping[str, Any], gpus: int) -> tuple[tuple[int, int], ...] | None:
+    """First and last core of the socket of each GPU; None for a node that was never reached or lacks GPUs,
+    since that will be mended. Empty where the facts do not fit each other, as those of a virtual machine.
+    """
+    found = hardware(facts)
+    numa = [int(node) for node in facts.get("gpufleet_gpu_numa", ())]
+    if found is None or len(numa) != gpus:
+        return None
+    nodes = int(facts.get("gpufleet_numa_nodes", 0))
+    if found.sockets < 2 or not nodes or nodes % found.sockets or not all(0 <= n < nodes for n in numa):
+        return ()
+    sockets = [node // (nodes // found.sockets) for node in numa]
+    return tuple((socket * found.cores, (socket + 1) * found.cores - 1) for socket in sockets)
+
+
+def _gpu_lines(nodes: str, cores: tuple[tuple[int, int], ...], gpus: int) -> list[dict[str, str]]:
+    """GPUs that follow each other and are near the same cores share a line."""
+    lines = []
+    start = 0
+    while start < gpus:
+        end = start
+        while end + 1 < gpus and (not cores or cores[end + 1] == cores[start]):
+            end += 1
+        files = f"[{start}-{end}]" if end > start else str(start)
+        near = f"{cores[start][0]}-{cores[start][1]}" if cores else ""
+        lines.append({"nodes": nodes, "files": files, "cores": near})
+        start = end + 1
+    return lines
+
+
 class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """By name."""
-        return {"slurm_nodes": slurm_nodes}
+        return {"slurm_nodes": slurm_nodes, "slurm_gpus": slurm_gpus}

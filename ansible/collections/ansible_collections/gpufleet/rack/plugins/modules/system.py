@@ -20,7 +20,9 @@ EXAMPLES = r"""
 RETURN = r"""
 ansible_facts:
   description: C(gpufleet_system), one of the supported systems; C(gpufleet_container), whether the host
-    shares a kernel with others; C(gpufleet_cgroup), the version of its control groups.
+    shares a kernel with others; C(gpufleet_cgroup), the version of its control groups;
+    C(gpufleet_numa_nodes), how many NUMA nodes it has; C(gpufleet_gpu_numa), the one of each
+    NVIDIA GPU in the order of the PCI bus.
   type: dict
   returned: success
 """
@@ -56,6 +58,24 @@ def identify(release: str, dgx: bool) -> str | None:
     return system
 
 
+def numa_nodes(root: Path) -> int:
+    """How many NUMA nodes the processors have."""
+    return len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1
+
+
+def gpu_numa(root: Path) -> list[int]:
+    """The NUMA node of each NVIDIA GPU, in the order in which the driver numbers them; -1 if unknown."""
+    found = []
+    for device in sorted((root / "sys/bus/pci/devices").glob("*")):
+        try:
+            vendor, kind = ((device / name).read_text().strip() for name in ("vendor", "class"))
+            if vendor == "0x10de" and kind.startswith(("0x0300", "0x0302")):
+                found.append(int((device / "numa_node").read_text()))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
 def facts(root: Path = Path("/")) -> dict[str, Any]:
     """Facts of the host, or the text of a refusal as `refusal`."""
     try:
@@ -76,6 +96,8 @@ def facts(root: Path = Path("/")) -> dict[str, Any]:
     return {
         "gpufleet_system": system,
         "gpufleet_container": container.returncode == 0,
+        "gpufleet_numa_nodes": numa_nodes(root),
+        "gpufleet_gpu_numa": gpu_numa(root),
         "gpufleet_cgroup": 2 if (root / "sys/fs/cgroup/cgroup.controllers").exists() else 1,
     }
 
