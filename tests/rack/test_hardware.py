@@ -121,10 +121,14 @@ def test_degraded_links_clocks_and_memory_show_where_checks_look(host: Lab) -> N
     assert links[-1] == "\t Link 17: <inactive>"
     assert links[-2] == "\t Link 16: 26.562 GB/s"
     assert "LnkSta:\tSpeed 32GT/s, Width x8" in host.sh("dgx01", "lspci -vv -s 1b:00.0 2>/dev/null")
+    unwatched = host.sh("dgx01", "dcgmi health -c || echo code $?")
+    assert unwatched.startswith("Error: Health watches not enabled.")
+    assert unwatched.endswith("code 253\n")
     host.sh("dgx01", "dcgmi health -s a")
     health = host.sh("dgx01", "dcgmi health -c")
     assert "Failure" in health
-    assert "NVLink links 17 are down" in health
+    assert "GPU 4's NvLink link 17 is currently down" in health
+    assert "| Overall Health            | Failure " in health
 
 
 def test_a_port_at_half_rate_and_its_errors_show_in_debians_own_tools(host: Lab) -> None:

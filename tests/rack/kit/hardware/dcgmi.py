@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 
 import state as hardware
 
@@ -9,8 +10,32 @@ NO_ENGINE = (
     "Error: unable to establish a connection to the specified host: localhost\n"
     "Error: Unable to connect to host engine. Host engine connection invalid/disconnected."
 )
-# The letters of `dcgmi health -s`, and the subsystems they switch on.
-SYSTEMS = {"p": "PCIe", "m": "Memory", "i": "Inforom", "t": "Thermal and Power", "n": "NVLink"}
+# The letters of `dcgmi health -s`, and the systems they switch on, named as `health -f` names them.
+SYSTEMS = {
+    "p": ("PCIe",),
+    "m": ("Memory",),
+    "i": ("InfoROM",),
+    "t": ("Thermal", "Power"),
+    "n": ("NVLINK",),
+    "d": ("Driver",),
+    "x": ("ConnectX",),
+}
+# In the order of the library; there is no letter for SM, and only `a` is for switches.
+SHOWN = (
+    "PCIe",
+    "NVLINK",
+    "Memory",
+    "SM",
+    "InfoROM",
+    "Thermal",
+    "Power",
+    "Driver",
+    "NvSwitch NF",
+    "NvSwitch F",
+)
+ALL = ("PCIe", "NVLINK", "Memory", "InfoROM", "Thermal", "Power", "Driver", "NvSwitch NF", "NvSwitch F")
+GENERIC_ERROR = 253
+WRAPPED = 54
 
 
 def main(arguments):
@@ -49,68 +74,123 @@ def problems(state):
     found = []
     for index, gpu in enumerate(hardware.gpus(state)):
         if gpu["lost"]:
-            found.append((index, "PCIe", "Failure", "GPU is lost: it has fallen off the bus"))
-        if gpu["pcie"]["replays"] > 8:
-            found.append((index, "PCIe", "Warning", f"Detected {gpu['pcie']['replays']} PCIe replays"))
+            found.append((index, "Driver", "Failure", f"GPU {index} has fallen off the bus."))
+        replays = gpu["pcie"]["replays"]
+        if replays > 8:
+            text = f"Detected more than 8 PCIe replays per minute for GPU {index} : {replays}"
+            found.append((index, "PCIe", "Warning", text))
         volatile = gpu["ecc"]["volatile"]
-        if volatile["dram_uncorrected"] or volatile["sram_uncorrected"]:
-            count = volatile["dram_uncorrected"] + volatile["sram_uncorrected"]
-            found.append((index, "Memory", "Failure", f"Detected {count} volatile double-bit ECC errors"))
+        count = volatile["dram_uncorrected"] + volatile["sram_uncorrected"]
+        if count:
+            text = f"Detected {count} volatile double-bit ECC error(s) in GPU {index}."
+            found.append((index, "Memory", "Failure", text))
         if gpu["remapped_rows"]["failure"]:
-            found.append((index, "Memory", "Failure", "A row remapping failed"))
+            text = f"GPU {index} had uncorrectable memory errors and row remapping failed."
+            found.append((index, "Memory", "Failure", text))
         if gpu["remapped_rows"]["pending"]:
-            found.append((index, "Memory", "Warning", "A row remapping is pending: reset the GPU"))
+            text = f"GPU {index} had uncorrectable memory errors and row remapping is pending."
+            found.append((index, "Memory", "Warning", text))
         if {"hw_thermal_slowdown", "sw_thermal_slowdown"} & set(gpu["throttle"]):
-            found.append((index, "Thermal", "Warning", "Detected a clock throttle for thermal reasons"))
-        down = [str(number) for number, link in enumerate(gpu["nvlinks"]) if not link["active"]]
-        if down:
-            found.append((index, "NVLink", "Failure", f"NVLink links {', '.join(down)} are down"))
+            found.append((index, "Thermal", "Warning", f"Detected clocks lowered by heat for GPU {index}."))
+        for link in (number for number, link in enumerate(gpu["nvlinks"]) if not link["active"]):
+            found.append((index, "NVLINK", "Failure", f"GPU {index}'s NvLink link {link} is currently down"))
     return found
 
 
+def tree(left, right, header, rows):
+    """A table as DCGM's tools draw it: (level, label, value) with the deeper levels marked."""
+    line = "+{}+{}+".format("-" * (left - 1), "-" * (right - 2))
+    print(line)
+    if header:
+        print(f"| {header:<{left + right - 3}}|\n{line.replace('-', '=')}")
+    for level, label, value in rows:
+        marked = f"{'-> ' if level and label else '':>{level * 3}}{label}"
+        print(f"| {marked:<{left - 3}} | {value:<{right - 4}} |")
+    print(line)
+
+
 def health(state, arguments, engine):
+    watched = engine["watches"]
     if "-s" in arguments or "--set" in arguments:
         flag = "-s" if "-s" in arguments else "--set"
         letters = arguments[arguments.index(flag) + 1]
-        hardware.change_setting("dcgm", engine | {"watches": "pmitn" if letters == "a" else letters})
+        if letters != "a" and (len(set(letters)) != len(letters) or set(letters) - set(SYSTEMS)):
+            print("PARSE ERROR: Argument: -s (--set)\n             Invalid flags detected")
+            return GENERIC_ERROR
+        chosen = ALL if letters == "a" else [name for letter in letters for name in SYSTEMS[letter]]
+        hardware.change_setting("dcgm", engine | {"watches": sorted(chosen)})
         print("Health monitor systems set successfully.")
         return 0
     if "--clear" in arguments:
-        hardware.change_setting("dcgm", engine | {"watches": ""})
+        hardware.change_setting("dcgm", engine | {"watches": []})
         print("Health monitor systems cleared successfully.")
         return 0
+    as_json = "-j" in arguments or "--json" in arguments
     if "-f" in arguments or "--fetch" in arguments:
-        bar = "+--------------------------+--------------------------------------------+"
-        print(f"{bar}\n| Health Monitor Systems                                                |\n{bar}")
-        for letter, name in SYSTEMS.items():
-            print(f"| {name:<24} | {'On' if letter in engine['watches'] else 'Off':<42} |")
-        print(bar)
+        print("Health monitor systems report")
+        states = {name: "On" if name in watched else "Off" for name in SHOWN}
+        if as_json:
+            print(json.dumps({"body": {name: {"value": value} for name, value in states.items()}}, indent=3))
+        else:
+            tree(18, 70, "", [(0, name, value) for name, value in states.items()])
         return 0
-    found = [item for item in problems(state) if engine["watches"]]
-    worst = "Healthy"
-    for _, _, severity, _ in found:
-        worst = "Failure" if "Failure" in (severity, worst) else "Warning"
-    if "-j" in arguments or "--json" in arguments:
-        gpus = {
-            str(index): {"children": {system: {"value": severity, "children": {"error": {"value": text}}}}}
-            for index, system, severity, text in found
-        }
-        print(json.dumps({"body": {"Overall Health": {"value": worst, "children": gpus}}, "header": []}))
-        return 0
-    bar = "+---------------------------+----------------------------------------------------------+"
-    print(f"{bar}\n| {'Health Monitor Report':<86}|\n{bar}")
-    print(f"| {'Overall Health':<26}| {worst:<57}|\n{bar}")
-    for index, system, severity, text in found:
-        print(f"| {'GPU':<26}| {'':<57}|\n| -> {index:<23}| {severity:<57}|")
-        print(f"|    -> {system:<20}| {text:<57}|\n{bar}")
+    if not watched:
+        print("Error: Health watches not enabled. Please enable watches. ")
+        return GENERIC_ERROR
+    found = [item for item in problems(state) if item[1] in watched]
+    show_health(found, as_json)
     return 0
+
+
+def worst(severities):
+    return next((word for word in ("Failure", "Warning") if word in severities), "Healthy")
+
+
+def show_health(found, as_json):
+    overall = worst([severity for _, _, severity, _ in found])
+    gpus = {}
+    for index, system, severity, text in found:
+        name = system if system == "Driver" else f"{system} system"
+        gpus.setdefault(index, {}).setdefault(name, []).append((severity, text))
+    if as_json:
+        children = {
+            str(index): {
+                "children": {
+                    "Errors": {
+                        "children": {
+                            name: {
+                                "overflow": [", ".join(text for _, text in told)],
+                                "value": worst([severity for severity, _ in told]),
+                            }
+                            for name, told in systems.items()
+                        }
+                    }
+                },
+                "value": worst([severity for told in systems.values() for severity, _ in told]),
+            }
+            for index, systems in gpus.items()
+        }
+        body = {"Overall Health": {"value": overall}} | ({"GPU": {"children": children}} if children else {})
+        print(json.dumps({"body": body, "header": ["Health Monitor Report"]}, indent=3))
+        return
+    rows = [(0, "Overall Health", overall)]
+    if gpus:
+        rows.append((0, "GPU", ""))
+    for index, systems in gpus.items():
+        rows.append((1, str(index), worst([severity for told in systems.values() for severity, _ in told])))
+        rows.append((2, "Errors", ""))
+        for name, told in systems.items():
+            rows.append((3, name, worst([severity for severity, _ in told])))
+            wrapped = textwrap.wrap(", ".join(text for _, text in told), WRAPPED)
+            rows += [(3, "", part) for part in wrapped]
+    tree(28, 60, "Health Monitor Report", rows)
 
 
 def diag(state, arguments, engine):
     bad = [item for item in problems(state) if item[2] == "Failure"]
     level = next((arguments[i + 1] for i, word in enumerate(arguments[:-1]) if word in ("-r", "--run")), "1")
     names = ["software", "pcie", "memory", "diagnostic", "nvbandwidth"][: {"1": 1, "2": 3}.get(level, 5)]
-    broken = {"PCIe": "pcie", "Memory": "memory", "NVLink": "nvbandwidth"}
+    broken = {"PCIe": "pcie", "Memory": "memory", "NVLINK": "nvbandwidth"}
     # Level 1 looks at software only, and at devices that do not answer.
     failed = {broken.get(system, "software"): text for _, system, _, text in bad}
     verdict = {name: "Fail" if name in failed else "Pass" for name in names}

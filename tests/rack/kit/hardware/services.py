@@ -68,7 +68,7 @@ def persistenced(_version):
 
 def host_engine(version):
     """DCGM's host engine: it is there, or dcgmi finds none."""
-    hardware.change_setting("dcgm", {"version": version, "watches": ""})
+    hardware.change_setting("dcgm", {"version": version, "watches": []})
     wait()
     hardware.change_setting("dcgm", None)
     return 0
