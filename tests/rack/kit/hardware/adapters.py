@@ -108,7 +108,19 @@ def mlxconfig(arguments):
     if "reset" in arguments or "r" in arguments:
         return 0
     wanted = dict(word.split("=", 1) for word in arguments if re.match(r"^[A-Z0-9_]+=", word))
+    values = {"LINK_TYPE_P1": LINK_TYPES[hca["link_type_next"]]} | hca["firmware_settings"]
+    head = f"\nDevice #1:\n----------\n\nDevice type:        ConnectX7\nName:               {hca['board']}\n"
+    head += f"Description:        {hca['type']}\nDevice:             {device}\n"
     if wanted:
+        print(head)
+        print("Configurations:                                          Next Boot       New")
+        for name, value in wanted.items():
+            print(f"        {name:<48}{values.get(name, 'N/A'):<16}{value}")
+        print("\n Apply new Configuration? (y/n) [n] : ", end="")
+        if not {"-y", "--yes"} & set(arguments) and sys.stdin.readline().strip() != "y":
+            print("Aborting!")
+            return 1
+        print("y")
         with hardware.changing() as state:
             for item in state["hcas"]:
                 if item["name"] == hca["name"]:
@@ -121,9 +133,7 @@ def mlxconfig(arguments):
         print("Applying... Done!\n-I- Please reboot machine to load new configurations.")
         return 0
     names = [word for word in arguments if re.fullmatch(r"[A-Z][A-Z0-9_]+", word)]
-    values = {"LINK_TYPE_P1": LINK_TYPES[hca["link_type_next"]]} | hca["firmware_settings"]
-    print(f"\nDevice #1:\n----------\n\nDevice type:        ConnectX7\nName:               {hca['board']}")
-    print(f"Description:        {hca['type']}\nDevice:             {device}\n")
+    print(head)
     print("Configurations:                                          Next Boot")
     for name, value in values.items():
         if not names or name in names:

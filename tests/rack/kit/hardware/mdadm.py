@@ -41,10 +41,11 @@ def short_uuid(array):
 
 
 def line(array, prefix="/dev/"):
-    where = (
-        f"/dev/md/{array['name'].rpartition(':')[2]}" if prefix == "examine" else f"/dev/{array['device']}"
-    )
-    return f"ARRAY {where} metadata=1.2 name={array['name']} UUID={short_uuid(array)}"
+    """What `--scan` prints: the arrays that run by their device, superblocks by the array's name."""
+    if prefix == "examine":
+        name = array["name"].rpartition(":")[2]
+        return f"ARRAY /dev/md/{name}  metadata=1.2 UUID={short_uuid(array)} name={array['name']}"
+    return f"ARRAY /dev/{array['device']} metadata=1.2 name={array['name']} UUID={short_uuid(array)}"
 
 
 def create(words):
