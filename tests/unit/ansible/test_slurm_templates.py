@@ -179,6 +179,7 @@ def test_jobs_are_confined_by_cgroups_unless_there_are_none() -> None:
     assert "ProctrackType=proctrack/linuxproc\n" in text
     assert "TaskPlugin" not in text and "cgroup" not in text and "Contain" not in text
     assert "ConstrainDevices=yes\n" in render("cgroup.conf")
+    assert lines(render("cgroup.conf", slurm_controller__confined=False)) == ["CgroupPlugin=cgroup/v1"]
 
 
 def test_the_first_controller_is_primary_and_all_have_their_addresses() -> None:
