@@ -1,0 +1,303 @@
+"""Base, accounts and firewall on real hosts, and faults: apt, disks, unknown systems, reboots."""
+
+from __future__ import annotations
+
+import subprocess
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.rack.lab import ROOT, Lab, fleet_text
+from tests.rack.roles.proof import Played, Proof, play, prove
+
+HOSTS = ("ctl01", "dgx01", "dgx02")
+PEOPLE = """\
+    time_servers: [10.90.0.1]
+    groups: [{{ name: vision, gid: 3000 }}]
+    users:
+      - {{ name: ada, uid: 2001, groups: [vision], teams: [research], sudo: true, ssh_keys: ["{key}"] }}
+      - {{ name: bob, uid: 2002, teams: [serving] }}
+    addresses: {{ ctl01: 10.90.0.11, dgx01: 10.90.0.12, dgx02: 10.90.0.13 }}
+"""
+ADA = {"name": "ada", "uid": 2001, "gid": 2001, "groups": ["vision"], "ssh_keys": []}
+PACKAGES = "Install what every host needs"
+
+
+@pytest.fixture(scope="module")
+def lab(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A controller and two GPU nodes, bare."""
+    folder = tmp_path_factory.mktemp("base")
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ada", "-f", folder / "ada"], check=True
+    )
+    key = (folder / "ada.pub").read_text().strip()
+    fleet = fleet_text(gpu_nodes=2, controllers=1, login=False, more=PEOPLE.format(key=key))
+    made = Lab.up(folder, fleet)
+    try:
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture(scope="module")
+def base(lab: Lab) -> Proof:
+    """base.yml on bare hosts: predicted, done, and nothing left to do."""
+    return prove(lab, "playbooks/base.yml")
+
+
+def tasks(lab: Lab, *what: dict[str, Any], hosts: str = "dgx01", **options: Any) -> Played:
+    """Runs tasks of a test's own as root."""
+    book = lab.inventory.with_name("tasks-under-test.yml")
+    book.write_text(
+        yaml.safe_dump([{"hosts": hosts, "gather_facts": False, "become": True, "tasks": list(what)}])
+    )
+    return play(lab, str(book), **options)
+
+
+def test_bare_hosts_get_what_the_check_run_said_and_a_second_run_changes_nothing(base: Proof) -> None:
+    assert {host for host, _ in base.first.changed} == set(HOSTS)
+    assert {task.split(" : ")[0] for _, task in base.first.changed} == {"base", "users", "firewall"}
+
+
+def test_the_mirror_is_the_only_source_beside_the_distribution_and_apt_trusts_it(
+    lab: Lab, base: Proof
+) -> None:
+    listed = lab.sh("dgx01", "ls /etc/apt/sources.list.d /etc/apt/keyrings; cat /etc/apt/sources.list.d/*")
+    assert "gpufleet-mirror.list" in listed and "http://packages.rack/vendor ./" in listed
+    assert "nvidia.com" not in listed and "trusted=yes" not in listed
+    said = lab.sh("dgx01", "apt-get update 2>&1; apt-cache policy nvidia-open | grep -m1 Candidate")
+    assert "NO_PUBKEY" not in said and "Candidate: 595" in said
+
+
+def test_settings_are_in_effect_and_the_clock_asks_the_fleets_servers(lab: Lab, base: Proof) -> None:
+    assert lab.sh("dgx01", "cat /proc/sys/kernel/numa_balancing /proc/sys/vm/swappiness").split() == [
+        "0",
+        "10",
+    ]
+    assert "10.90.0.1" in lab.sh("dgx01", "chronyc -n -c sources")
+    assert lab.sh("dgx01", "systemctl is-active chrony systemd-journald").split() == ["active", "active"]
+    assert "unlimited" in lab.sh("dgx01", "su -l bob -c 'ulimit -l'")
+    assert int(lab.sh("dgx01", "su -l bob -c 'ulimit -n'")) == 1048576
+    unattended = lab.sh("dgx01", "apt-config dump Unattended-Upgrade::Package-Blacklist")
+    assert '"^linux-(image|headers|modules|generic|nvidia)"' in unattended
+    assert "SystemMaxUse=4G" in lab.sh("dgx01", "systemd-analyze cat-config systemd/journald.conf")
+
+
+def test_a_container_keeps_its_machines_kernel_arguments_and_governor(lab: Lab, base: Proof) -> None:
+    assert not [task for _, task in base.first.changed if "kernel" in task.lower() or "Reboot" in task]
+    assert lab.sh("dgx01", "ls /etc/default/grub.d /usr/lib/gpufleet/set-cpu-governor 2>&1", code=None).count(
+        "No such"
+    )
+
+
+def test_hosts_know_each_other_by_names_that_no_server_has(lab: Lab, base: Proof) -> None:
+    assert lab.sh("dgx02", "getent -s files hosts ctl01").split()[0] == "10.90.0.11"
+    assert lab.sh("dgx02", "grep -c 'BEGIN gpufleet' /etc/hosts").strip() == "1"
+
+
+def test_people_have_the_same_numbers_everywhere_and_log_in_with_their_key_alone(
+    lab: Lab, base: Proof
+) -> None:
+    for host in HOSTS:
+        assert lab.sh(host, "id -u ada; id -g ada; id -u bob").split() == ["2001", "2001", "2002"]
+    key = lab.inventory.with_name("ada")
+    assert ssh(lab, "dgx01", "ada", key, "id -nG; sudo -n id -un").split() == ["ada", "vision", "root"]
+    assert "Permission denied" in ssh(lab, "dgx01", "bob", key, "true")
+    assert "not allowed" in lab.sh("dgx01", "su -l bob -c 'sudo -n -l' 2>&1; sudo -l -U bob", code=None)
+    assert (
+        lab.sh("dgx01", "sshd -T -C user=ada,host=h,addr=10.90.0.1 | grep -i ^passwordauth")
+        .strip()
+        .endswith("no")
+    )
+
+
+def test_a_number_that_somebody_else_has_is_refused_before_anything_changes(lab: Lab, base: Proof) -> None:
+    lab.sh("dgx02", "useradd -u 2100 -M keeper")
+    eve = {"name": "eve", "uid": 2100, "gid": 2100}
+    done = play(lab, ["users"], "dgx02", variables={"users_groups": [], "users_accounts": [eve, ADA]})
+    assert done.result.failed_hosts == ("dgx02",)
+    assert "uid 2100 of eve belongs to keeper" in done.messages() and "usermod" in done.messages()
+    assert "ada is to be in the group vision" not in done.messages()
+    assert lab.sh("dgx02", "getent passwd eve", code=2) == ""
+    lab.sh("dgx02", "userdel keeper")
+
+
+def test_a_person_who_left_is_locked_and_deleted_nowhere_and_can_come_back(lab: Lab, base: Proof) -> None:
+    key = lab.inventory.with_name("ada")
+    gone = play(lab, ["users"], "dgx02", variables={"users_groups": [], "users_accounts": []})
+    assert ("dgx02", "users : Make groups and accounts") in gone.changed
+    assert ssh(lab, "dgx02", "ada", key, "true") != ""
+    assert lab.sh("dgx02", "id -u ada; test -d /home/ada; sudo -l -U ada | tail -1").startswith("2001")
+    back = play(lab, ["users"], "dgx02")
+    assert back.result.failures == ()
+    assert ssh(lab, "dgx02", "ada", key, "id -u") == "2001\n"
+
+
+def test_the_firewall_lets_in_the_cluster_and_ssh_and_nothing_else(lab: Lab, base: Proof) -> None:
+    for port in (80, 5000):
+        lab.sh("dgx01", f"systemd-run -q --unit=listen{port} python3 -m http.server {port}")
+    try:
+        for port in (80, 5000):
+            assert connects(lab, "ctl01", "10.90.0.12", port), "hosts of the cluster reach everything"
+        # The rack's gateway is in the cluster's network, and none of its hosts.
+        assert reached_from_outside(lab, "10.90.0.12", 22)
+        assert reached_from_outside(lab, "10.90.0.12", 5000)
+        assert not reached_from_outside(lab, "10.90.0.12", 80)
+        named = [{"name": "ctl01", "address": "ctl01"}, {"name": "dgx02", "address": "10.90.0.13"}]
+        play(lab, ["firewall"], "dgx01", variables={"firewall_networks": [], "firewall_cluster_hosts": named})
+        assert not reached_from_outside(lab, "10.90.0.12", 5000)
+        assert reached_from_outside(lab, "10.90.0.12", 22)
+        assert connects(lab, "ctl01", "10.90.0.12", 5000)
+    finally:
+        play(lab, ["firewall"], "dgx01")
+        lab.sh("dgx01", "systemctl stop listen80 listen5000")
+
+
+def test_a_firewall_that_would_cut_off_ssh_is_refused(lab: Lab, base: Proof) -> None:
+    before = lab.sh("dgx01", "nft list ruleset")
+    done = play(lab, ["firewall"], "dgx01", variables={"firewall_ssh_port": 2222})
+    assert done.result.failed_hosts == ("dgx01",)
+    assert "firewall_ssh_port is 2222, and sshd listens on 22" in done.messages()
+    nobody = [{"name": "dgx09", "address": "dgx09.example.com"}]
+    unknown = {"firewall_networks": [], "firewall_cluster_hosts": nobody}
+    done = play(lab, ["firewall"], "dgx01", variables=unknown)
+    assert "does not find the addresses of dgx09.example.com" in done.messages()
+    assert lab.sh("dgx01", "nft list ruleset") == before
+
+
+def test_rules_of_others_stay_where_they_are(lab: Lab, base: Proof) -> None:
+    lab.sh("dgx01", "nft add table ip containers")
+    opened = {"firewall_open": [{"port": "8443"}]}
+    assert play(lab, ["firewall"], "dgx01", variables=opened).changed
+    said = lab.sh("dgx01", "nft list tables; nft list table inet gpufleet")
+    assert "table ip containers" in said and "tcp dport 8443 accept" in said
+    assert play(lab, ["firewall"], "dgx01").changed
+
+
+def test_apt_waits_for_a_lock_and_says_so_when_it_is_never_free(lab: Lab, base: Proof) -> None:
+    hold = textwrap.dedent("""\
+        import fcntl, time
+        with open("/var/lib/dpkg/lock-frontend", "w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            time.sleep({seconds})
+        """)
+    install: dict[str, Any] = {
+        "name": "Install",
+        "gpufleet.rack.packages": {"names": ["pigz"], "lock_timeout_s": 2},
+    }
+    lab.sh("dgx01", f"systemd-run -q --unit=hold python3 -c '{hold.format(seconds=600)}'; sleep 0.5")
+    refused = tasks(lab, install)
+    assert "waited 2 s" in refused.messages() and "Wait for it or stop it" in refused.messages()
+    lab.sh("dgx01", "systemctl stop hold")
+    lab.sh("dgx01", f"systemd-run -q --unit=hold2 python3 -c '{hold.format(seconds=4)}'; sleep 0.5")
+    install["gpufleet.rack.packages"] = {"names": ["pigz"], "lock_timeout_s": 120}
+    assert tasks(lab, install).result.failures == ()
+    assert lab.sh("dgx01", "dpkg-query -W -f '${Status}' pigz") == "install ok installed"
+
+
+def test_a_repository_that_goes_away_in_mid_install_is_named_and_the_next_run_completes(
+    lab: Lab, base: Proof
+) -> None:
+    more = {"base_packages": ["chrony", "zstd", "hwloc", "lldpd"]}
+    lab.sh("dgx01", "apt-get -qq update")
+    lab.rack.repository(on=False)
+    try:
+        failed = play(lab, ["base"], "dgx01", variables=more)
+    finally:
+        lab.rack.repository(on=True)
+    assert failed.result.failed_hosts == ("dgx01",)
+    assert "A package repository does not answer" in failed.messages() and "run again" in failed.messages()
+    assert "packages.rack" in failed.messages()
+    again = play(lab, ["base"], "dgx01", variables=more)
+    assert again.result.failures == () and again.of(PACKAGES)[0].kind == "changed"
+    assert lab.sh("dgx01", "dpkg-query -W -f '${Status}\n' hwloc lldpd | sort -u") == "install ok installed\n"
+
+
+def test_a_full_disk_is_named_and_costs_nothing_but_the_run(lab: Lab, base: Proof) -> None:
+    lab.sh("dgx01", "apt-get clean; mount -t tmpfs -o size=64k none /var/cache/apt/archives")
+    install: dict[str, Any] = {
+        "name": "Install",
+        "gpufleet.rack.packages": {"names": ["parallel", "sysstat"]},
+    }
+    try:
+        failed = tasks(lab, install)
+    finally:
+        lab.sh("dgx01", "umount /var/cache/apt/archives; mkdir -p /var/cache/apt/archives/partial")
+    assert "The disk is full" in failed.messages() and "run again" in failed.messages()
+    assert tasks(lab, install).result.failures == ()
+
+
+def test_an_unknown_system_is_refused_and_the_others_are_done(lab: Lab, base: Proof) -> None:
+    lab.sh("dgx02", "sed -i 's/^VERSION_ID=.*/VERSION_ID=\"13\"/' /etc/os-release")
+    try:
+        done = play(lab, ["users"], "dgx01,dgx02", variables={"users_shell": "/bin/sh"})
+    finally:
+        lab.sh("dgx02", "sed -i 's/^VERSION_ID=.*/VERSION_ID=\"12\"/' /etc/os-release")
+    assert done.result.failed_hosts == ("dgx02",)
+    assert "Ubuntu 22.04 and 24.04, DGX OS 6 and 7, and Debian 12" in done.messages()
+    assert {event.host for event in done.of("Make groups and accounts")} == {"dgx01"}
+
+
+def test_a_host_with_jobs_is_not_rebooted_and_others_are_when_they_need_it(lab: Lab, base: Proof) -> None:
+    boots = {host.name: host.boots for host in lab.rack.status()}
+    mark = "echo linux-image-6.1.0-41-amd64 >/run/reboot-required.pkgs; touch /run/reboot-required"
+    for host in ("dgx01", "dgx02"):
+        lab.sh(host, mark)
+    lab.sh("dgx01", "cp /bin/sleep /tmp/slurmstepd; systemd-run -q --unit=step /tmp/slurmstepd 600")
+
+    predicted = play(lab, ["base"], check=True, diff=True)
+    done = play(lab, ["base"], variables={"base_reboot_batch": 1})
+
+    assert predicted.changed == done.changed == {("dgx02", "base : Reboot")}
+    assert done.result.failed_hosts == ("dgx01",)
+    assert "runs 1 job steps" in done.messages() and "scontrol update nodename=dgx01" in done.messages()
+    assert "linux-image-6.1.0-41-amd64" in done.messages()
+    now = {host.name: host.boots for host in lab.rack.status()}
+    assert now == boots | {"dgx02": boots["dgx02"] + 1}
+    assert lab.sh(
+        "dgx02", "systemctl is-active nftables chrony; nft list table inet gpufleet | grep -c policy"
+    )
+
+
+def ssh(lab: Lab, host: str, user: str, key: Path, command: str) -> str:
+    """What a person gets who logs in with a key of his own."""
+    words = lab.rack.ssh_command(host)
+    options = ["-o", f"IdentityFile={key}", "-o", "ControlPath=none", "-l", user]
+    done = subprocess.run(
+        [words[0], *options, "-F", login_config(lab), words[-1], "--", command],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def login_config(lab: Lab) -> str:
+    """The rack's ssh configuration without its own user and key."""
+    lines = Path(lab.rack.record.ssh_config).read_text().splitlines()
+    kept = [line for line in lines if line.split()[:1] not in (["User"], ["IdentityFile"])]
+    path = lab.inventory.with_name("person.ssh")
+    path.write_text("\n".join(kept) + "\n")
+    return str(path)
+
+
+PROBE = "import socket,sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2).close()"
+
+
+def connects(lab: Lab, host: str, address: str, port: int) -> bool:
+    """Whether a host of the rack gets a connection."""
+    return (
+        lab.sh(host, f"python3 -c '{PROBE}' {address} {port} 2>/dev/null && echo yes", code=None) == "yes\n"
+    )
+
+
+def reached_from_outside(lab: Lab, address: str, port: int) -> bool:
+    """Whether the rack's gateway gets a connection."""
+    command = ["nsenter", f"--net=/proc/{lab.rack.pid}/ns/net", "python3", "-c", PROBE, address, str(port)]
+    return subprocess.run(command, capture_output=True, check=False, cwd=ROOT).returncode == 0
