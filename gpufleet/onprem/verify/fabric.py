@@ -14,9 +14,10 @@ LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
 def rdma(found: Measured) -> Iterator[Result]:
     """Ports of the right kind are up at their rate: the named ones, or as many as a node has adapters."""
     gbps, layer = int(found.value("link_gbps", 0)), LAYERS[str(found.value("kind"))]
-    named, adapters = list(found.value("devices", [])), int(found.value("adapters", 0) or 0)
-    # A host that only manages the subnet has adapters of its own.
+    # A host that only manages the subnet has adapters of its own, which are no rails of a node.
     node = found.values.get("gpufleet_role") == "gpu"
+    named = list(found.value("devices", [])) if node else []
+    adapters = int(found.value("adapters", 0) or 0) if node else 1
 
     def ports(text: str) -> Judged:
         faults, good = {}, []
@@ -35,7 +36,7 @@ def rdma(found: Measured) -> Iterator[Result]:
         if named:
             wrong = [faults.get(device, f"{device} is not there") for device in named if device not in good]
             return Judged(measured, "; ".join(wrong))
-        if len(good) >= (adapters if node else 1):
+        if len(good) >= adapters:
             return Judged(measured)
         lacking = f"{len(good)} of {adapters} ports are good" if node else "no port is good"
         return Judged(measured, "; ".join([lacking, *faults.values()]))

@@ -7,7 +7,8 @@ DOCUMENTATION = r"""
 module: rdma_adapters
 short_description: Brings RDMA adapters into the state that a fabric needs
 description:
-  - Loads kernel modules that are not loaded.
+  - Loads kernel modules that are not loaded, unless another driver than the loaded one is installed - its
+    modules do not fit the loaded ones, and the next boot loads them all.
   - Sets LINK_TYPE in the firmware of adapters whose ports would start as the other kind. It takes effect
     with the next reboot, which this module never does; it says that one is needed, by the state of the host
     and not by what this run changed.
@@ -35,6 +36,10 @@ options:
     type: list
     elements: str
     default: []
+  driver_changes:
+    description: Whether the run installs or removes a driver before this, for check mode.
+    type: bool
+    default: false
   rules:
     description: The file of udev rules.
     type: path
@@ -300,13 +305,15 @@ def work(parameters: dict[str, Any], check: bool, root: Path = Path("/")) -> dic
     kind, devices, count = parameters["link_layer"], parameters["devices"], parameters["count"]
     adapters = read_adapters(root)
     fabric = ours(adapters, devices, count)
-    missing = not_loaded(parameters["load"], root, os.uname().release)
+    driver = driver_reason(root)
+    in_use = (root / "sys/module/mlx5_core").is_dir()
+    waits = driver is not None or (in_use and parameters["driver_changes"])
+    missing = [] if waits else not_loaded(parameters["load"], root, os.uname().release)
     if not check:
         load(missing)
     lines, after = treat_kinds(fabric, kind, check)
     rules = treat_rules(Path(parameters["rules"]), adapters, devices, check)
     reasons = [f"{a} is {a.kind} and {kind} after a reboot" for a in fabric if a.kind != kind]
-    driver = driver_reason(root)
     lines = [f"{name}: loaded" for name in missing] + lines
     diffs = [describe("adapters", "", "".join(f"{line}\n" for line in lines))] if lines else []
     diffs += [describe(parameters["rules"], *rules)] if rules else []
@@ -341,6 +348,7 @@ def main() -> None:
             "devices": {"type": "list", "elements": "str", "default": []},
             "count": {"type": "int", "default": 0},
             "load": {"type": "list", "elements": "str", "default": []},
+            "driver_changes": {"type": "bool", "default": False},
             "rules": {"type": "path", "default": "/etc/udev/rules.d/60-rdma-persistent-naming.rules"},
         },
         supports_check_mode=True,
