@@ -16,6 +16,7 @@ run that ended well are computed by the same code.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -190,6 +191,10 @@ class Journal:
             os.fdatasync(self._descriptor)
         except OSError as error:
             failure = error
+        except BaseException:
+            # Whoever waits for this batch must not take it for written.
+            failure = OSError(errno.EINTR, os.strerror(errno.EINTR))
+            raise
         finally:
             self._condition.acquire()
             self._writing = False

@@ -52,6 +52,7 @@ class Removal:
         workers = max(1, self._context.request.parallel)
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="delete") as pool:
             finished = threading.Event()
+            faults: list[BaseException] = []
 
             def work(place: int) -> None:
                 ready: list[int] = []
@@ -65,6 +66,10 @@ class Removal:
                     else:
                         done = self._delete(state, op)
                     ready = graph.settle(place, deleted=done)
+                except BaseException as error:
+                    # A fault of the engine's own: what waits for this deletion must not wait for ever.
+                    faults.append(error)
+                    ready = graph.settle(place, deleted=False)
                 finally:
                     for next_place in ready:
                         pool.submit(work, next_place)
@@ -74,6 +79,8 @@ class Removal:
             for place in graph.roots():
                 pool.submit(work, place)
             finished.wait()
+        if faults:
+            raise faults[0]
         return graph.clean
 
     def _delete(self, state: ResourceState, op: Op) -> bool:

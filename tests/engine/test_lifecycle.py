@@ -1,0 +1,173 @@
+"""Random lives of a stack: whatever dies or fails in them, the state stays whole and the next run converges.
+
+`LIFECYCLES` in the environment says how many lives are tried (a night's worth is a few thousand).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+
+from .lifecycles import Program, Wish, World, worlds
+
+NAMES = "abcdef"
+# The disk's own speed is not what is tested: where there is a file system in memory, it is used.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+EXAMPLES = int(os.environ.get("LIFECYCLES", "60"))
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One run of a life: what the program is then, and what goes wrong."""
+
+    verb: str
+    program: Program
+    faults: tuple[dict[str, Any], ...] = ()
+    cut_at: int | None = None
+    torn: float = 0.0
+    lost: int | None = None
+
+
+def places(before: int) -> st.SearchStrategy[tuple[int, ...]]:
+    if not before:
+        return st.just(())
+    return st.lists(st.integers(0, before - 1), max_size=2, unique=True).map(tuple)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Up to six resources, each of which may need or belong to those before it."""
+    wishes: list[Wish] = []
+    for letter in draw(st.lists(st.sampled_from(NAMES), max_size=6, unique=True)):
+        before = len(wishes)
+        kind = draw(st.sampled_from(["Box", "Box", "Box", "Vague", "Group"]))
+        # A resource that was renamed and says so: every name has a former one.
+        renamed = draw(st.booleans())
+        boxes = [place for place in range(before) if wishes[place].kind != "Group"]
+        wishes.append(
+            Wish(
+                name=f"{letter}2" if renamed else letter,
+                former=letter if renamed else f"{letter}2",
+                kind=kind,
+                size=draw(st.integers(0, 2)),
+                zone=draw(st.integers(0, 1)),
+                slot=draw(st.integers(0, 1)),
+                needs=tuple(place for place in draw(places(before)) if place in boxes),
+                depends_on=draw(places(before)),
+                parent=draw(st.none() | st.integers(0, before - 1)) if before else None,
+                delete_first=draw(st.sampled_from([None, None, True, False])),
+                replace_on_size=draw(st.booleans()) if kind != "Group" else False,
+            )
+        )
+    return tuple(wishes)
+
+
+faults = st.fixed_dictionaries(
+    {
+        "op": st.sampled_from(["create", "update", "delete", "check", "diff", "read"]),
+        "name": st.sampled_from([*NAMES, *(f"{letter}2" for letter in NAMES), "*"]),
+        "made": st.booleans(),
+        "message": st.sampled_from(["the cloud is full", "the connection is lost"]),
+    }
+).map(lambda fault: fault if "lost" in fault["message"] else {**fault, "made": False})
+
+chapters = st.builds(
+    Chapter,
+    verb=st.sampled_from(["up", "up", "up", "up", "refresh", "destroy", "preview"]),
+    program=programs(),
+    faults=st.lists(faults, max_size=2).map(tuple),
+    cut_at=st.none() | st.integers(0, 40),
+    torn=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
+    lost=st.none() | st.none() | st.integers(0, 5),
+)
+
+
+@pytest.fixture(scope="module")
+def make_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], World]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")
+        with worlds(tmp_path_factory.mktemp("cloud"), patch) as make:
+            yield make
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=EXAMPLES <= 60,
+    database=None,
+    # Making a failing life shorter takes minutes: `LIFECYCLES_SHRINK=1` asks for it.
+    phases=[Phase.generate, *([Phase.shrink] if os.environ.get("LIFECYCLES_SHRINK") else [])],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(life=st.lists(chapters, min_size=1, max_size=4))
+def test_whatever_dies_or_fails_the_state_is_whole_and_the_next_run_converges(
+    make_world: Callable[[Path], World], life: list[Chapter]
+) -> None:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        world = make_world(Path(folder))
+        something_lost = False
+        for chapter in life:
+            if chapter.lost is not None:
+                world.lose(chapter.lost)
+                something_lost = True
+            world.program = chapter.program
+            world.faults(list(chapter.faults))
+            before = world.things()
+            result = world.live(chapter.verb, chapter.cut_at, chapter.torn)
+            event(f"{chapter.verb}: {'died' if result is None else 'ok' if result.ok else 'failed'}")
+            if chapter.verb == "preview":
+                assert world.things() == before
+            world.check()
+        world.converge(refreshed=something_lost)
+
+
+# Every write of one life with all kinds of steps: a create, an update, both orders of replacement,
+# a rename, a removal.
+FIRST: Program = (
+    Wish("a", slot=0),
+    Wish("b", needs=(0,), zone=0),
+    Wish("g", kind="Group"),
+    Wish("c", needs=(0, 1), parent=2),
+    Wish("d", size=1),
+    Wish("e"),
+)
+SECOND: Program = (
+    replace(FIRST[0], slot=1),
+    replace(FIRST[1], zone=1),
+    FIRST[2],
+    replace(FIRST[3], name="c2", former="c", size=2),
+    replace(FIRST[4], size=2),
+    Wish("f", needs=(0,)),
+)
+
+
+@pytest.mark.parametrize("torn", [0.0, 1.0])
+@pytest.mark.parametrize("verb", ["up", "destroy", "refresh"])
+def test_a_run_may_die_at_any_of_its_writes(
+    make_world: Callable[[Path], World], tmp_path: Path, verb: str, torn: float
+) -> None:
+    cut = 0
+    while True:
+        world = make_world(tmp_path / str(cut))
+        world.program = FIRST
+        world.faults([])
+        first = world.live("up")
+        assert first is not None
+        assert first.ok
+        world.program = SECOND
+        died = world.live(verb, cut, torn) is None
+        world.check()
+        world.converge(refreshed=False)
+        if not died:
+            break
+        cut += 1
+    # A run of each verb writes more than the journal's first line and the checkpoint.
+    assert cut >= {"up": 20, "destroy": 10, "refresh": 2}[verb]
