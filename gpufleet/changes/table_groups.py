@@ -76,7 +76,13 @@ NODE_GROUPS: Mapping[str, tuple[Change, ...]] = {
             "running jobs of the group: its reservation is given back (a block stays paid for)",
         ),
     ),
-    f"{_BLOCK}": _buys_again("an On-Demand Capacity Reservation instead"),
+    f"{_BLOCK}": (
+        Change(
+            "an On-Demand Capacity Reservation instead",
+            Effect.REPLACEMENT,
+            "the budget: the block stays paid for, and nothing uses it; the group's nodes are others",
+        ),
+    ),
     f"{_BLOCK}.nodes": _buys_again("another number"),
     f"{_BLOCK}.duration": _buys_again("another length"),
     f"{_BLOCK}.start": _buys_again("another day"),

@@ -1,0 +1,463 @@
+"""Every documented change of a field that concerns the cloud, as a change to the fleet of `changes_fleet`.
+
+A case says where its effects are: a regular expression on `type name` of resources. Cases whose
+places do not meet are previewed together; a step that none of them claims fails the test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from gpufleet.changes.observe import SeenStep
+from tests.e2e.changes_fleet import GONE, small
+from tests.e2e.changes_racks import RACKS_AFTER
+
+GROUP = "cloud[].node_groups[]"
+STORE = "cloud[].storage[]"
+SITES = {"kube": "kubernetes", "batch": "slurm"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One change: `path` and `how` as documented, what is written where, and whose steps count.
+
+    `alone` says that it changes everything, so nothing else is previewed with it. `environment`
+    is the one that the changed fleet belongs to.
+    """
+
+    path: str
+    how: str
+    changes: Mapping[str, Any]
+    claims: str = ""
+    scheduler: str = "kubernetes"
+    alone: bool = False
+    environment: str = "test"
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.how} ({self.scheduler})"
+
+    def owns(self, step: SeenStep) -> bool:
+        """Whether a step is this case's."""
+        return self.alone or _claims(self, f"{step.type} {step.name}")
+
+
+def _group(
+    name: str, path: str, how: str, value: Any, *, also: str = "", silent: bool = False, at: str = ""
+) -> Iterator[Case]:
+    """The same change of a node group in the Kubernetes site and in the Slurm site.
+
+    A `silent` one claims no steps: there must not be any.
+    """
+    for site, scheduler in SITES.items():
+        zoned = _zoned(value, site)
+        own = rf" chg-test-{site}-{name}(-fallback|-start|-stop)?$"
+        yield Case(
+            f"{GROUP}.{path}" if path else GROUP,
+            how,
+            {f"cloud[{site}].node_groups[{name}]{'.' + (at or path) if (at or path) else ''}": zoned},
+            "" if silent else own + (f"|{also}" if also and site == "kube" else ""),
+            scheduler,
+        )
+
+
+def _zoned(value: Any, site: str) -> Any:
+    """The value with NEAR and FAR put as the zones of the site."""
+    if isinstance(value, str):
+        region = "us-east-1" if site == "kube" else "us-west-2"
+        return {"NEAR": f"{region}a", "FAR": f"{region}b"}.get(value, value)
+    if isinstance(value, list):
+        return [_zoned(each, site) for each in value]
+    if isinstance(value, dict):
+        return {key: _zoned(each, site) for key, each in value.items()}
+    return value
+
+
+PLUGINS = r"kubernetes:apps/v1:DaemonSet chg-test-kube-base"
+NEW_GROUP = {
+    "name": "added",
+    "instance_types": ["g6e.2xlarge"],
+    "capacity": {"on_demand": {"min": 0, "max": 1}},
+    "zones": ["NEAR"],
+}
+SCALED = {"on_demand": {"min": 0, "max": 3, "desired": 1}}
+SPOT = {"spot": {"min": 0, "max": 3, "desired": 1, "on_shortage": ["wait"]}}
+ODCR = "capacity.reserved.odcr"
+BLOCK = "capacity.reserved.capacity_block"
+
+
+def node_group_cases() -> Iterator[Case]:
+    """Node groups, in both schedulers' sites."""
+    yield from _group("added", "", "add an entry", NEW_GROUP)
+    yield from _group("three", "", "remove an entry", GONE)
+    for site, scheduler in SITES.items():
+        yield Case(
+            f"{GROUP}.name",
+            "another name",
+            {f"cloud[{site}].node_groups[three].name": "other"},
+            rf" chg-test-{site}-(three|other)$",
+            scheduler,
+        )
+    yield from _group("one", "instance_types", "another type", ["g6e.4xlarge"])
+    yield from _group("two", "instance_types", "a further type", ["g6e.2xlarge", "g6e.4xlarge"])
+    yield from _group("one", "capacity.on_demand", "another kind instead", SPOT, at="capacity")
+    yield from _group("cheap", "capacity.spot", "another kind instead", SCALED, at="capacity")
+    yield from _group("kept", "capacity.reserved", "another kind instead", SCALED, at="capacity")
+    odcr = {"reserved": {"odcr": {"nodes": 1}}}
+    block = {"reserved": {"capacity_block": {"nodes": 2, "duration": "1 d", "start": "in 14 d"}}}
+    yield from _group("block", BLOCK, "an On-Demand Capacity Reservation instead", odcr, at="capacity")
+    yield from _group("kept", ODCR, "a Capacity Block instead", block, at="capacity")
+    for kind, least, most, start in (
+        ("on_demand", "two", "three", "four"),
+        ("spot", "cheap", "idle", "idle"),
+    ):
+        yield from _group(least, f"capacity.{kind}.min", "another number", 1)
+        yield from _group(most, f"capacity.{kind}.max", "another number", 5)
+        yield from _group(start, f"capacity.{kind}.desired", "another number", 2, silent=True)
+    yield from _group("cheap", "capacity.spot.on_shortage", "on-demand added", ["on-demand", "wait"])
+    yield from _group("idle", "capacity.spot.on_shortage", "anything else", ["other-zone", "wait"])
+    yield from _group("kept", f"{ODCR}.nodes", "more", 3)
+    yield from _group("kept", f"{ODCR}.nodes", "fewer", 1)
+    yield from _group("kept", f"{ODCR}.zone", "another zone", "FAR")
+    yield from _group("lent", f"{ODCR}.instances", "another number", 3, silent=True)
+    yield from _group("block", f"{BLOCK}.nodes", "another number", 2)
+    yield from _group("block", f"{BLOCK}.duration", "another length", "2 d")
+    yield from _group("block", f"{BLOCK}.start", "another day", "in 16 d")
+    for bound in ("min", "max"):
+        yield from _group("block", f"{BLOCK}.{bound}", "written or left out", 1)
+    yield from _group("bought", f"{BLOCK}.instances", "another number", 2, silent=True)
+    yield from _group("slow", "network", "efa on or off", "efa")
+    yield from _group("slow", "placement", "a placement group more or less", "cluster")
+    yield from _group("one", "workload", "another one", "interactive")
+    yield from _group("four", "zones", "another zone", ["NEAR", "FAR"])
+    yield from _group("marked", "team", "another team", "blue")
+    yield from _group("marked", "labels.<name>", "another value", "high", at="labels.tier")
+    yield from _group(
+        "one",
+        "taints[]",
+        "add or remove an entry",
+        [{"key": "day", "value": "yes", "effect": "NoSchedule"}],
+        also=PLUGINS,
+        at="taints",
+    )
+    yield from _group("tainted", "taints[].key", "another key", "noon", also=PLUGINS, at="taints[0].key")
+    yield from _group("tainted", "taints[].value", "another value", "no", at="taints[0].value")
+    yield from _group("tainted", "taints[].effect", "another effect", "NoExecute", at="taints[0].effect")
+    yield from _group("four", "volume.size", "another size", "300 GiB")
+    yield from _group("two", "volume.iops", "another number", 4000)
+    yield from _group("two", "volume.throughput", "another number", 250)
+    yield from _group("four", "public_ip", "on or off", True)
+
+
+def _reserved(path: str, how: str, changes: Mapping[str, Any], *, scheduler: str, claims: str) -> Case:
+    return Case(f"{GROUP}.{path}", how, changes, claims, scheduler)
+
+
+def existing_reservation_cases(held: Mapping[str, Mapping[str, str]]) -> Iterator[Case]:
+    """Groups in reservations that the stack does not own, moved to another one."""
+    for site, scheduler in SITES.items():
+        known = held[site]
+        other = {
+            "nodes": 1,
+            "id": known["other_odcr"],
+            "instance_type": "g6e.2xlarge",
+            "zone": _zoned("FAR", site),
+            "instances": 2,
+        }
+        near = {**other, "id": known["same_zone_odcr"], "zone": _zoned("NEAR", site)}
+        given, lent = (f"cloud[{site}].node_groups[{name}]" for name in ("given", "lent"))
+        at = partial(_reserved, scheduler=scheduler, claims=rf" chg-test-{site}-given$")
+
+        yield at(f"{ODCR}.id", "another reservation", {f"{given}.{ODCR}": near})
+        yield at(
+            f"{ODCR}.zone",
+            "another zone, of another reservation",
+            {f"{given}.{ODCR}": other, f"{given}.zones": GONE},
+        )
+        yield at(
+            f"{ODCR}.instance_type",
+            "another type, of another reservation",
+            {
+                f"{given}.{ODCR}": {**near, "id": known["other_type_odcr"], "instance_type": "g6e.4xlarge"},
+                f"{given}.instance_types": ["g6e.4xlarge"],
+            },
+        )
+        yield at(
+            f"{ODCR}.placement_group",
+            "another group",
+            {
+                f"{lent}.{ODCR}.id": known["grouped_odcr"],
+                f"{lent}.{ODCR}.placement_group": "own-group",
+            },
+            claims=rf" chg-test-{site}-lent$",
+        )
+        block = f"cloud[{site}].node_groups[bought]"
+        yield Case(
+            f"{GROUP}.{BLOCK}.id",
+            "another block",
+            {f"{block}.{BLOCK}.id": known["same_zone_block"]},
+            rf" chg-test-{site}-bought(-start|-stop)?$",
+            scheduler,
+        )
+        yield Case(
+            f"{GROUP}.{BLOCK}.zone",
+            "another zone, of another block",
+            {f"{block}.{BLOCK}.id": known["other_block"], f"{block}.{BLOCK}.zone": _zoned("FAR", site)},
+            rf" chg-test-{site}-bought(-start|-stop)?$",
+            scheduler,
+        )
+        yield Case(
+            f"{GROUP}.{BLOCK}.instance_type",
+            "another type, of another block",
+            {
+                f"{block}.{BLOCK}.id": known["other_type_block"],
+                f"{block}.{BLOCK}.instance_type": "p5en.48xlarge",
+                f"{block}.instance_types": ["p5en.48xlarge"],
+            },
+            rf" chg-test-{site}-bought(-start|-stop)?$",
+            scheduler,
+        )
+
+
+def _store(name: str, path: str, how: str, value: Any, *, also: str = "", at: str = "") -> Case:
+    inner = at or path
+    return Case(
+        f"{STORE}.{path}" if path else STORE,
+        how,
+        {f"cloud[kube].storage[{name}]{'.' + inner if inner else ''}": value},
+        rf" chg-test-kube-{name}(-|$)" + (f"|{also}" if also else ""),
+    )
+
+
+BUCKET_RIGHTS = r"aws:iam/rolePolicy:RolePolicy chg-test-kube-node-buckets$"
+
+
+def storage_cases() -> Iterator[Case]:
+    """File systems and buckets."""
+    scratch = {"name": "new", "lustre": {"deployment": "scratch-2", "capacity": "1200 GiB"}}
+    yield _store("new", "", "add an entry", scratch)
+    yield _store("spare", "", "remove an entry", GONE, also=BUCKET_RIGHTS)
+    yield _store("fs", "name", "another name", "renamed", also=" chg-test-kube-renamed(-|$)")
+    yield Case(
+        f"{STORE}.lustre",
+        "another kind instead",
+        {"cloud[kube].storage[fs]": {"name": "fs", "bucket": {"name": "chg-test-fs"}}},
+        f" chg-test-kube-fs(-|$)|{BUCKET_RIGHTS}",
+    )
+    yield _store("fs", "lustre.capacity", "more", "4800 GiB")
+    yield _store("big", "lustre.capacity", "less", "1200 GiB")
+    yield Case(
+        f"{STORE}.lustre.deployment",
+        "another type",
+        {
+            "cloud[kube].storage[big].lustre": {
+                "deployment": "scratch-2",
+                "capacity": "2400 GiB",
+                "zone": "us-east-1a",
+            }
+        },
+        " chg-test-kube-big(-|$)",
+    )
+    yield _store("big", "lustre.throughput", "another tier of persistent-2", "250 MB/s/TiB")
+    yield _store("older", "lustre.throughput", "another tier of persistent-1", "100 MB/s/TiB")
+    yield Case(
+        f"{STORE}.lustre.efa",
+        "on or off",
+        {
+            "cloud[kube].storage[safe].lustre.efa": True,
+            "cloud[kube].storage[safe].lustre.capacity": "38400 GiB",
+            "cloud[kube].storage[safe].lustre.metadata_iops": 6000,
+        },
+        " chg-test-kube-safe(-|$)",
+    )
+    yield _store("safe", "lustre.metadata_iops", "more", 6000)
+    yield _store("big", "lustre.metadata_iops", "fewer", 1500)
+    yield _store("linked", "lustre.import_from", "another prefix or bucket", "s3://chg-test-data/b")
+    yield _store("linked", "lustre.import_from", "left out", GONE)
+    yield _store("linked", "lustre.export", "on or off", True)
+    yield _store("safe", "lustre.compression", "another one", "none")
+    yield _store("fs", "lustre.backups", "another length", "14 d")
+    yield _store("linked", "lustre.zone", "another zone", "us-east-1b")
+    yield Case(
+        f"{STORE}.bucket",
+        "another kind instead",
+        {"cloud[kube].storage[spare]": {"name": "spare", "lustre": scratch["lustre"]}},
+        f" chg-test-kube-spare(-|$)|{BUCKET_RIGHTS}",
+    )
+    yield _store("spare", "bucket.name", "another name", "chg-test-other", also=BUCKET_RIGHTS)
+    yield _store("cold", "bucket.versioning", "off", False)
+    yield _store("cold", "bucket.expire_after", "another age", "60 d")
+    yield Case(f"{STORE}.mount", "another folder", {"cloud[kube].storage[older].mount": "/fsx/older"})
+
+
+def _site(site: str, path: str, how: str, value: Any, *, scheduler: str = "slurm") -> Case:
+    return Case(
+        f"cloud[].{path}", how, {f"cloud[{site}].{path}": value}, rf" chg-test-{site}(-|$)", scheduler
+    )
+
+
+def _kube(path: str, how: str, value: Any, claims: str, *, at: str = "") -> Case:
+    return Case(f"cloud[].kubernetes.{path}", how, {f"cloud[kube].kubernetes.{at or path}": value}, claims)
+
+
+def site_cases() -> Iterator[Case]:
+    """Whole sites, their networks, and what is set for a whole cluster."""
+    yield Case(
+        "cloud[]",
+        "add an entry",
+        {"cloud[new]": small("new", "us-west-2", "10.44.0.0/16")},
+        " chg-test-new(-|$)",
+        "slurm",
+    )
+    yield Case("cloud[]", "remove an entry", {"cloud[far]": GONE}, " chg-test-far(-|$)", "slurm")
+    yield Case(
+        "cloud[].site", "another name", {"cloud[far].site": "away"}, " chg-test-(far|away)(-|$)", "slurm"
+    )
+    yield Case(
+        "cloud[].region",
+        "another region",
+        {
+            "cloud[near].region": "us-east-2",
+            "cloud[near].zones": ["us-east-2a", "us-east-2b"],
+            "cloud[near].node_groups[only].zones": ["us-east-2a"],
+        },
+        " chg-test-near(-|$)",
+        "slurm",
+    )
+    yield _site("far", "zones", "one more at the end", ["us-west-2a", "us-west-2b", "us-west-2c"])
+    yield _site("near", "zones", "one fewer", ["us-west-2a"])
+    yield _site("near", "network.cidr", "another network", "10.45.0.0/16")
+    yield _site("near", "network.nat", "single to per-zone", "per-zone")
+    yield _site("near", "network.nat", "to none", "none")
+    yield _site("far", "scheduler", "another one", "kubernetes")
+    yield Case(
+        "cloud[].kubernetes.version",
+        "the next minor version",
+        {"cloud[kube].kubernetes.version": "1.35"},
+        "aws:eks/(cluster|nodeGroup|addon):.* chg-test-kube(?!-(added|other))",
+    )
+    yield _kube(
+        "private_cidrs",
+        "another list",
+        ["10.60.0.0/24", "10.61.0.0/24"],
+        "SecurityGroupIngressRule chg-test-kube-api-",
+    )
+    yield _kube("public_cidrs", "another list", ["203.0.113.0/24"], "eks/cluster:Cluster chg-test-kube")
+    yield _kube("public_cidrs", "to or from an empty one", [], "eks/cluster:Cluster chg-test-kube")
+    yield _kube("admins", "another list", ["arn:aws:iam::123456789012:role/second"], "aws:eks/access")
+    yield _kube("gpu_stack", "another one", "gpu-operator", ":(DaemonSet|Release) chg-test-kube-base")
+    system = "eks/nodeGroup:NodeGroup chg-test-kube-system"
+    yield _kube("system_nodes.instance_types", "another type", ["m7i.2xlarge"], system)
+    yield _kube("system_nodes.min", "another number", 3, system)
+    yield _kube("system_nodes.max", "another number", 4, system)
+    yield _kube(
+        "teams[]", "add an entry", {"name": "white", "gpus": 1}, "chg-test-kube-base-white", at="teams[white]"
+    )
+    yield _kube("teams[]", "remove an entry", GONE, "chg-test-kube-base-green", at="teams[green]")
+    yield _kube(
+        "teams[].name", "another name", "azure", "chg-test-kube-base-(green|azure)", at="teams[green].name"
+    )
+    yield _kube("teams[].gpus", "another number", 8, "chg-test-kube-base-red", at="teams[red].gpus")
+    yield _kube(
+        "teams[].priority", "another one", "normal", "chg-test-kube-base-blue", at="teams[blue].priority"
+    )
+
+
+MONEY = "(aws:budgets/budget:Budget|aws:sns/topicSubscription:TopicSubscription) chg-test-budget"
+
+
+def fleet_cases() -> Iterator[Case]:
+    """What is written once for the whole fleet."""
+    yield Case("budget.monthly", "another amount", {"budget.monthly": "2900000 USD"}, MONEY)
+    yield Case("budget.alerts", "another list", {"budget.alerts": ["60%"]}, MONEY)
+    yield Case("budget.notify", "another list", {"budget.notify": ["b@example.com"]}, MONEY)
+    unseen = {
+        "budget.on_breach": "stop-scale-out",
+        "budget.upfront": "400000 USD",
+        "budget.max_increase": "50000 USD",
+        "budget.ends": "2099-01-01",
+        "budget.sites.kube": "750000 USD",
+        "budget.node_groups.kube/one": "650000 USD",
+        "budget.teams.red": "550000 USD",
+        "policies.scale-to-zero": {"enforcement": "advisory", "settings": {"workloads": ["batch"]}},
+        "required_tags": ["team"],
+    }
+    named = {
+        "budget.sites.kube": "budget.sites.<name>",
+        "budget.node_groups.kube/one": "budget.node_groups.<name>",
+        "budget.teams.red": "budget.teams.<name>",
+        "policies.scale-to-zero": "policies.<name>",
+    }
+    for path, value in unseen.items():
+        yield Case(named.get(path, path), "another value", {path: value})
+    for inner in ("enforcement", "settings.<name>"):
+        yield Case(
+            f"policies.<name>.{inner}",
+            "another value",
+            {"policies.scale-to-zero": unseen["policies.scale-to-zero"]},
+        )
+    exemption = {
+        "rule": "scale-to-zero",
+        "resource": "chg-test-kube-one",
+        "reason": "a service",
+        "approver": "lead@example.com",
+        "expires": "2099-01-01",
+    }
+    yield Case("exemptions[]", "add an entry", {"exemptions": [exemption]})
+    for inner in exemption:
+        yield Case(f"exemptions[].{inner}", "another value", {"exemptions": [exemption]})
+    yield Case("tags.<name>", "another value", {"tags.project": "other"}, alone=True)
+    yield Case("expires", "another day", {"expires": "2099-01-01"}, alone=True)
+    yield Case("fleet", "another name", {"fleet": "other"}, alone=True)
+    yield Case("environment", "another name", {"environment": "second"}, alone=True, environment="second")
+
+
+def rack_cases() -> Iterator[Case]:
+    """Every field of rack sites at once: whatever it says, the cloud stays as it is."""
+    yield Case(
+        "onprem[]", "every field", {f"onprem[{site['site']}]": site for site in RACKS_AFTER}, alone=True
+    )
+
+
+def all_cases(held: Mapping[str, Mapping[str, str]]) -> list[Case]:
+    """Every case; those that change the most come first, so that others fill up their rounds."""
+    cases = [
+        *site_cases(),
+        *node_group_cases(),
+        *existing_reservation_cases(held),
+        *storage_cases(),
+        *fleet_cases(),
+    ]
+    return sorted(cases, key=lambda case: not case.alone)
+
+
+def rounds(cases: Sequence[Case], resources: Sequence[str]) -> list[list[Case]]:
+    """The cases in as few previews as their places allow: they share no resource (`type name`) of the
+    state, and none writes where another does.
+    """
+    claimed = {id(case): frozenset(each for each in resources if _claims(case, each)) for case in cases}
+
+    def meet(one: Case, other: Case) -> bool:
+        if one.alone or other.alone or claimed[id(one)] & claimed[id(other)]:
+            return True
+        return any(
+            (a == b and one.changes[a] != other.changes[b]) or a.startswith(f"{b}.") or b.startswith(f"{a}.")
+            for a in one.changes
+            for b in other.changes
+        )
+
+    packed: list[list[Case]] = []
+    for case in cases:
+        home = next((each for each in packed if not any(meet(case, other) for other in each)), None)
+        if home is None:
+            packed.append([case])
+        else:
+            home.append(case)
+    return packed
+
+
+def _claims(case: Case, resource: str) -> bool:
+    return bool(case.claims and re.search(case.claims, resource))

@@ -1,0 +1,246 @@
+"""A small fleet that has every feature of the cloud half, and changes to it by path."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tests.e2e.changes_racks import RACKS_BEFORE
+
+GONE: Any = object()
+"""As a new value: the field, or the item of a list, is taken out."""
+
+_STEP = re.compile(r"([A-Za-z_]+)(?:\[([^\]]+)\])?$")
+_NAMED_BY = {"cloud": "site", "onprem": "site"}
+
+TRAIN = {"instance_types": ["g6.8xlarge"], "workload": "training"}
+
+
+def groups(near: str, far: str, held: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The node groups of a site in two zones; `held` are reservations that exist there already."""
+    plain = {"instance_types": ["g6e.2xlarge"], "zones": [near], "workload": "batch"}
+    scaled = {"on_demand": {"min": 0, "max": 3, "desired": 1}}
+    return [
+        *(
+            {**plain, "name": name, "capacity": copy.deepcopy(scaled)}
+            for name in ("one", "two", "three", "four")
+        ),
+        {**plain, "name": "marked", "capacity": scaled, "team": "red", "labels": {"tier": "low"}},
+        {
+            **plain,
+            "name": "tainted",
+            "capacity": scaled,
+            "taints": [{"key": "night", "value": "yes", "effect": "NoSchedule"}],
+        },
+        {**TRAIN, "name": "fast", "capacity": scaled, "zones": [near], "network": "efa"},
+        {**TRAIN, "name": "slow", "capacity": scaled, "zones": [near], "placement": "none"},
+        *(
+            {
+                **plain,
+                "name": name,
+                "zones": [near, far],
+                "capacity": {"spot": {"min": 0, "max": 2, "desired": 1, "on_shortage": ["wait"]}},
+            }
+            for name in ("cheap", "idle")
+        ),
+        {
+            "name": "kept",
+            "instance_types": ["p5.48xlarge"],
+            "workload": "training",
+            "capacity": {"reserved": {"odcr": {"nodes": 2, "zone": near}}},
+        },
+        {
+            "name": "block",
+            "instance_types": ["p5.48xlarge"],
+            "zones": [near],
+            "workload": "training",
+            "capacity": {"reserved": {"capacity_block": {"nodes": 1, "duration": "1 d", "start": "in 14 d"}}},
+        },
+        *(
+            {
+                **plain,
+                "name": name,
+                "capacity": {
+                    "reserved": {
+                        "odcr": {
+                            "nodes": 1,
+                            "id": held[reservation],
+                            "instance_type": "g6e.2xlarge",
+                            "zone": near,
+                            "instances": 2,
+                        }
+                    }
+                },
+            }
+            for name, reservation in (("given", "odcr"), ("lent", "lent_odcr"))
+        ),
+        {
+            "name": "bought",
+            "instance_types": ["p5.48xlarge"],
+            "workload": "training",
+            "capacity": {
+                "reserved": {
+                    "capacity_block": {
+                        "nodes": 1,
+                        "id": held["block"],
+                        "instance_type": "p5.48xlarge",
+                        "zone": near,
+                        "instances": 1,
+                    }
+                }
+            },
+        },
+    ]
+
+
+def storage() -> list[dict[str, Any]]:
+    """The storage of the main site: a bucket that a file system shows, and file systems of each kind."""
+    lasting = {"deployment": "persistent-2", "throughput": "125 MB/s/TiB", "zone": "us-east-1a"}
+    return [
+        {"name": "data", "bucket": {"name": "chg-test-data"}},
+        {"name": "spare", "bucket": {"name": "chg-test-spare"}},
+        {"name": "cold", "bucket": {"name": "chg-test-cold", "expire_after": "90 d"}},
+        *(
+            {
+                "name": name,
+                "lustre": {**lasting, "capacity": "2400 GiB", "metadata_iops": 3000, "backups": "7 d"},
+            }
+            for name in ("fs", "big", "safe")
+        ),
+        {
+            "name": "linked",
+            "mount": "/fsx/linked",
+            "lustre": {**lasting, "capacity": "1200 GiB", "import_from": "s3://chg-test-data/a"},
+        },
+        {
+            "name": "older",
+            "lustre": {
+                "deployment": "persistent-1",
+                "capacity": "1200 GiB",
+                "throughput": "50 MB/s/TiB",
+                "zone": "us-east-1a",
+            },
+        },
+    ]
+
+
+def small(site: str, region: str, cidr: str) -> dict[str, Any]:
+    """A Slurm site with one group."""
+    return {
+        "site": site,
+        "region": region,
+        "zones": [f"{region}a", f"{region}b"],
+        "network": {"cidr": cidr, "nat": "single"},
+        "scheduler": "slurm",
+        "node_groups": [
+            {
+                "name": "only",
+                "instance_types": ["g6e.2xlarge"],
+                "zones": [f"{region}a"],
+                "capacity": {"on_demand": {"min": 0, "max": 1}},
+            }
+        ],
+        "storage": [],
+    }
+
+
+def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """The fleet before any change; `held` has the reservations that exist already, by site."""
+    return {
+        "apiVersion": "gpufleet/v1",
+        "fleet": "chg",
+        "environment": "test",
+        "budget": {
+            "monthly": "3000000 USD",
+            "upfront": "300000 USD",
+            "notify": ["a@example.com"],
+            "sites": {"kube": "800000 USD"},
+            "node_groups": {"kube/one": "700000 USD"},
+            "teams": {"red": "600000 USD"},
+        },
+        "tags": {"team": "ml", "cost-center": "cc-1", "project": "atlas"},
+        "cloud": [
+            {
+                "site": "kube",
+                "region": "us-east-1",
+                "zones": ["us-east-1a", "us-east-1b"],
+                "network": {"cidr": "10.40.0.0/16", "nat": "single"},
+                "scheduler": "kubernetes",
+                "kubernetes": {
+                    "version": "1.34",
+                    "private_cidrs": ["10.60.0.0/24"],
+                    "public_cidrs": ["198.51.100.0/24"],
+                    "admins": ["arn:aws:iam::123456789012:role/first"],
+                    "system_nodes": {"instance_types": ["m7i.xlarge"], "min": 2, "max": 3},
+                    "teams": [
+                        {"name": "red", "gpus": 16, "priority": "normal"},
+                        {"name": "blue", "gpus": 8, "priority": "low"},
+                        {"name": "green", "gpus": 8, "priority": "low"},
+                    ],
+                },
+                "node_groups": groups("us-east-1a", "us-east-1b", held["kube"]),
+                "storage": storage(),
+            },
+            {
+                "site": "batch",
+                "region": "us-west-2",
+                "zones": ["us-west-2a", "us-west-2b"],
+                "network": {"cidr": "10.41.0.0/16", "nat": "single"},
+                "scheduler": "slurm",
+                "node_groups": groups("us-west-2a", "us-west-2b", held["batch"]),
+            },
+            small("near", "us-west-2", "10.42.0.0/16"),
+            small("far", "us-west-2", "10.43.0.0/16"),
+        ],
+        "onprem": RACKS_BEFORE,
+        "software": {"channel": "2026.11"},
+    }
+
+
+def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The fleet with values at paths like `cloud[kube].node_groups[one].volume.size` set or taken out.
+
+    An item of a list is found by its name; a name that is not there is appended.
+    """
+    after: dict[str, Any] = copy.deepcopy(dict(before))
+    for path, value in changes.items():
+        _set(after, path, copy.deepcopy(value) if value is not GONE else GONE)
+    return after
+
+
+def _set(document: Any, path: str, value: Any) -> None:
+    *way, last = _split(path)
+    for name, item in way:
+        document = document.setdefault(name, {})
+        if item is not None:
+            document = _find(document, name, item)
+    name, item = last
+    if item is not None:
+        found = _find(document.setdefault(name, []), name, item)
+        if value is GONE:
+            document[name].remove(found)
+        elif found is None:
+            document[name].append(value)
+        else:
+            document[name][document[name].index(found)] = value
+    elif value is GONE:
+        document.pop(name, None)
+    else:
+        document[name] = value
+
+
+def _split(path: str) -> list[tuple[str, str | None]]:
+    steps = []
+    for step in re.split(r"\.(?![^\[]*\])", path):
+        match = _STEP.match(step)
+        steps.append((match[1], match[2]) if match else (step, None))
+    return steps
+
+
+def _find(items: list[Any], name: str, item: str) -> Any:
+    if item.isdecimal():
+        return items[int(item)]
+    key = _NAMED_BY.get(name, "name")
+    return next((each for each in items if each[key] == item), None)
