@@ -296,3 +296,81 @@ def test_a_full_disk_stops_the_run_and_the_recorded_steps_are_kept(
     assert "c" not in lab.names()
     monkeypatch.setattr(journal, "_write_all", genuine)
     assert {"a", "b"} <= set(lab.names())
+
+
+LIMITED = """
+import pickle, resource, sys
+from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.errors import GpufleetError
+request = pickle.loads(open(sys.argv[1], "rb").read())
+limit = int(sys.argv[3])
+
+def watch(event):
+    # Once the program runs: what is full then is the disk under the state.
+    if getattr(event, "status", "") == "started" and event.name == "b":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+try:
+    result = getattr(EmbeddedEngine(), sys.argv[2])(request, watch)
+    print(result.ok, *(failure.error for failure in result.failures), flush=True)
+except GpufleetError as error:
+    print("refused", error.message, "|", error.remedy, flush=True)
+"""
+
+
+def run_on_a_full_disk(lab: Lab, tmp_path: Path, limit: int) -> str:
+    """An `up` that can write no file beyond `limit` bytes from the start of `b` on; what it said."""
+    request = tmp_path / "request.pickle"
+    lab.configure(config=dict(lab.request.config), providers=dict(lab.request.providers))
+    request.write_bytes(pickle.dumps(lab.request))
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(request), "up", str(limit)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def test_a_disk_that_fills_up_during_a_run_loses_no_resource(lab: Lab, tmp_path: Path) -> None:
+    lab.up('Box("a")\n')
+    before = lab.request.state_file.read_bytes()
+    lab.program('Box("a")\nb = Box("b")\nBox("c", {"of": b.arn})\n')
+    # Room for the journal's line that begins `b`, and not for the one that ends it.
+    said = run_on_a_full_disk(lab, tmp_path, limit=1)
+    assert "the state cannot be written: File too large" in said
+    assert "ulimit -f" in said
+    assert lab.request.state_file.read_bytes() == before
+    assert "c" not in lab.names()
+    names = lab.names()
+    result = lab.up()
+    assert lab.names() == ["a", "b", "c"]
+    assert len(lab.things()) == 3
+    assert result.changes.create == 3 - len(names)
+    assert lab.up().changes == Changes(same=4)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system to fill")
+def test_a_file_system_that_is_full_is_told_apart_and_the_next_run_goes_on(lab: Lab) -> None:
+    folder = lab.request.state_file.parent
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"this root may not mount: {mounted.stderr.decode().strip()}")
+    try:
+        lab.up('Box("a")\n')
+        (folder / "ballast").write_bytes(b"x" * 490 * 1024)
+        text = "\n".join(f'Box("b{number}", {{"size": {number}}})' for number in range(40))
+        lab.program(f'Box("a")\n{text}\n')
+        with pytest.raises(StateError, match="No space left on device") as full:
+            lab.run("up")
+        assert "make room on that disk" in full.value.remedy
+        made = len(lab.things())
+        assert 1 < made < 41
+        (folder / "ballast").unlink()
+        assert lab.up().changes.create == 41 - made
+        assert len(lab.things()) == 41
+        assert lab.up().changes.total == 0
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
