@@ -83,7 +83,8 @@ from typing import Any, NamedTuple
 from ansible.module_utils.basic import AnsibleModule
 
 MELLANOX = "0x15b3"
-INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
+INFINIBAND = "InfiniBand"
+ETHERNET = "Ethernet"
 KIND_OF_CLASS = {"0x0207": INFINIBAND, "0x0200": ETHERNET}
 # What LINK_TYPE_P1 and LINK_TYPE_P2 mean; 3 (VPI) finds out what is at the other end.
 NUMBERS = {INFINIBAND: "1", ETHERNET: "2"}
