@@ -258,6 +258,33 @@ def test_the_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
     assert not cluster.run(rotate).changed
 
 
+def test_a_controller_brings_its_state_along_and_needs_a_folder_that_it_may_write(cluster: Cluster) -> None:
+    said = cluster.lab.sh(
+        "ctl02",
+        """
+        mkdir -p /tmp/own; echo jobs >/tmp/own/job_state; chown -R slurm: /tmp/own
+        /usr/lib/gpufleet/slurm-state /tmp/share /tmp/own
+        stat -c '%U %a' /tmp/share; cat /tmp/share/job_state; ls -d /tmp/own*
+        echo later >/tmp/share/job_state; /usr/lib/gpufleet/slurm-state /tmp/share /tmp/own.moved
+        cat /tmp/share/job_state
+        /usr/lib/gpufleet/slurm-state /proc/nowhere /tmp/own 2>&1 || echo refused
+        """,
+    )
+    *lines, reason, refused = said.splitlines()
+    assert lines == ["slurm 700", "jobs", "/tmp/own.moved", "later"]
+    assert "cannot be written by slurm (uid 64030)" in reason and "no_root_squash" in reason
+    assert refused == "refused"
+
+
+def test_slurmctld_never_runs_without_the_file_system_of_its_state(cluster: Cluster) -> None:
+    state = "systemctl is-active slurmctld var-lib-slurm-shared.mount"
+    assert cluster.lab.sh("ctl02", state).split() == ["active", "active"]
+    cluster.lab.sh("ctl02", "systemctl stop var-lib-slurm-shared.mount")
+    assert cluster.lab.sh("ctl02", state, code=None).split() == ["inactive", "inactive"]
+    cluster.lab.sh("ctl02", "systemctl start slurmctld")
+    assert cluster.lab.sh("ctl02", state).split() == ["active", "active"]
+
+
 def test_a_backup_takes_over_with_all_jobs_when_the_primary_dies(cluster: Cluster) -> None:
     lab = cluster.lab
     waiting = cluster.submit("-A", "research", "--hold", "--gres=gpu:1", "--wrap", "true")

@@ -18,6 +18,7 @@ LIBRARY = "usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so"
 # Slurm refuses a plugin that was built for another release: bookworm has 22.05.
 SOURCE = """\
 #include <stddef.h>
+#include <string.h>
 
 typedef struct spank_handle *spank_t;
 typedef int (*spank_opt_cb_f)(int val, const char *optarg, int remote);
@@ -31,9 +32,9 @@ const char plugin_type[] = "spank";
 const unsigned int plugin_version = 22 << 16 | 5 << 8 | 8;
 const unsigned int spank_plugin_version = 1;
 
-static const char *image;
+static char *image;
 
-static int chosen(int val, const char *optarg, int remote) { image = optarg; return 0; }
+static int chosen(int val, const char *optarg, int remote) { image = strdup(optarg); return 0; }
 
 struct spank_option spank_options[] = {
     {"container-image", "[USER@][REGISTRY#]IMAGE[:TAG]|PATH", "[pyxis] the image to use", 1, 0, chosen},
