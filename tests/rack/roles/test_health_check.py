@@ -20,9 +20,7 @@ PARTS = (
     *("nvidia-open", "nvidia-driver", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "nvidia-smi"),
     *("libnvidia-ml1", "libcuda1", "nvidia-persistenced", "nvidia-modprobe", "nvidia-fabricmanager"),
 )
-APT = (
-    "export DEBIAN_FRONTEND=noninteractive; apt-get -qq update; apt-get -qq install -y --allow-downgrades"
-)
+APT = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq update; apt-get -qq install -y --allow-downgrades"
 NODE, OTHER = "dgx01", "dgx02"
 SLURM_CONF = """\
 ClusterName=lab
@@ -98,7 +96,7 @@ def install(lab: Lab, host: str) -> None:
         lab.sh(host, "nvidia-smi -L >/dev/null; systemctl start nvidia-fabricmanager")
 
 
-def wait_for(true: object, limit_s: float = 30) -> None:
+def wait_for(true: object, limit_s: float = 120) -> None:
     assert callable(true)
     until = time.monotonic() + limit_s
     while not true():
@@ -118,6 +116,11 @@ def slurm_node(lab: Lab, node: str = NODE) -> tuple[bool, str]:
     state = re.search(r"State=(\S+)", said)
     assert state is not None
     return "DRAIN" in state[1], reason[1] if reason else ""
+
+
+def shown(lab: Lab, job: int) -> str:
+    """What Slurm says of a job."""
+    return lab.sh("ctl01", f"scontrol show job {job}")
 
 
 def recover(lab: Lab, node: str = NODE) -> None:
@@ -283,10 +286,8 @@ def test_a_prolog_that_fails_gives_the_job_back_and_drains_the_node(rack: Lab) -
     rack.hardware(NODE).remove_gpu(7)
     said = rack.sh("ctl01", f"cd /tmp; sbatch --parsable -w {NODE} --gres=gpu:1 --wrap 'hostname >/tmp/ran'")
     job = int(said)
-    wait_for(lambda: "Restarts=1" in rack.sh("ctl01", f"scontrol show job {job}"))
-    shown = rack.sh("ctl01", f"scontrol show job {job}")
-    assert "JobState=PENDING" in shown
-    assert "Priority=0 " not in shown, "the job is held"
+    wait_for(lambda: "Restarts=1" in shown(rack, job) and "JobState=PENDING" in shown(rack, job))
+    assert "Priority=0 " not in shown(rack, job), "the job is held"
     assert slurm_node(rack) == (True, "gpufleet: 7 of 8 GPUs on the PCI bus")
     assert "yes" not in rack.sh(NODE, "test -e /tmp/ran && echo yes || true")
 
@@ -294,7 +295,7 @@ def test_a_prolog_that_fails_gives_the_job_back_and_drains_the_node(rack: Lab) -
     recover(rack)
     rack.sh("ctl01", f"scontrol update JobId={job} StartTime=now")
     wait_for(lambda: rack.sh(NODE, "cat /tmp/ran 2>/dev/null || true") == f"{NODE}\n")
-    wait_for(lambda: "JobState=COMPLETED" in rack.sh("ctl01", f"scontrol show job {job}"))
+    wait_for(lambda: "JobState=COMPLETED" in shown(rack, job))
 
 
 def test_what_a_job_leaves_broken_is_found_after_it(rack: Lab) -> None:
