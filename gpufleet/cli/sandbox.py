@@ -9,6 +9,7 @@ import typer
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.context import Workspace, find_root
+from gpufleet.cli.sandbox_faults import faults
 
 app = new_app(
     help="The emulated AWS of this checkout. It needs no account and no network, and costs nothing.",
@@ -75,3 +76,6 @@ def reset(json: Json = False) -> None:
         emit_json({"reset": True, "states_forgotten": forgotten})
     else:
         out.print(f"emulated AWS: empty again; {len(forgotten)} stack states forgotten")
+
+
+app.command()(faults)

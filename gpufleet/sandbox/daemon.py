@@ -28,7 +28,7 @@ from gpufleet.sandbox.server.process import Files, Runtime, code_stamp
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Endpoint", "ensure", "reset", "sandbox_env", "status", "stop"]
+__all__ = ["Endpoint", "ensure", "faults", "reset", "sandbox_env", "status", "stop"]
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
@@ -80,12 +80,19 @@ def stop(root: Path) -> bool:
         return _stop(files)
 
 
+def faults(root: Path) -> dict[str, Any] | None:
+    """What the server of `root` says of its faults: which hold, and how often they met a request."""
+    runtime = Runtime.read(Files(root.absolute()).runtime)
+    return _control(runtime, "GET", "faults") if runtime and runtime.alive else None
+
+
 def reset(root: Path) -> None:
-    """Forget every resource of the emulated account. A running server goes on, empty."""
+    """Forget every resource of the emulated account, and its faults. A running server goes on, empty."""
     files = Files(root.absolute())
     if not files.root.exists():
         return
     with _locked(files):
+        files.faults.unlink(missing_ok=True)
         # What the kubernetes provider rendered belongs to clusters that are forgotten with the rest.
         shutil.rmtree(files.root / "manifests", ignore_errors=True)
         runtime = Runtime.read(files.runtime)

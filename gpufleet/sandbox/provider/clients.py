@@ -11,6 +11,7 @@ import botocore.session
 from botocore.config import Config
 
 from gpufleet.sandbox.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from gpufleet.sandbox.provider.patience import Patience
 
 _CONFIG = Config(
     connect_timeout=5,
@@ -36,6 +37,7 @@ class Clients:
         session.set_config_variable("credentials_file", "/dev/null")
         self._session = session
         self._account = ""
+        self._patience = Patience()
 
     def get(self, service: str, region: str) -> Any:
         """The client of a service in a region."""
@@ -45,7 +47,7 @@ class Clients:
             return client
         with self._lock:
             if key not in self._clients:
-                self._clients[key] = self._session.create_client(
+                made = self._session.create_client(
                     service,
                     region_name=region,
                     endpoint_url=self.endpoint,
@@ -53,6 +55,8 @@ class Clients:
                     aws_secret_access_key=SECRET_ACCESS_KEY,
                     config=_CONFIG,
                 )
+                self._patience.watch(made)
+                self._clients[key] = made
             return self._clients[key]
 
     def end_block(self, reservation_id: str) -> None:

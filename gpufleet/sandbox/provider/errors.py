@@ -11,7 +11,13 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 from gpufleet.errors import CloudError, GpufleetError
 
 _MISSING = re.compile(r"NotFound|NoSuch|NotExist|NonExistent|^404$|\.Unknown$|^Unknown(Monitor|Subscription)")
+_NO_CAPACITY = "InsufficientInstanceCapacity"
+_ELSEWHERE = (
+    "name another zone or type (`zones`, `instance_types`), reserve capacity, or run up again later: "
+    "what was done is kept"
+)
 _REMEDIES = (
+    (re.compile(_NO_CAPACITY), _ELSEWHERE),
     (
         re.compile(r"NotImplemented|^501$|UnknownOperation"),
         "the emulated AWS of gpufleet does not have this operation",
@@ -51,7 +57,7 @@ def keeping(resource_id: str) -> Iterator[None]:
         raise PartialCreateError(
             f"{resource_id} was made and is kept in the state, but is incomplete: {code}{message_of(error)}",
             resource_id=resource_id,
-            remedy="correct the inputs and run up again",
+            remedy=_ELSEWHERE if _NO_CAPACITY in message_of(error) else "correct the inputs and run up again",
         ) from error
 
 

@@ -154,10 +154,12 @@ class AwsProvider(api.Provider):
         try:
             rid, state = await self._in_thread(lambda: self._create(handler, inputs, request.name))
         except PartialCreateError as error:
-            known = planning.state_of(handler, self._config, inputs, error.resource_id, {})
+            made = error.resource_id
+            observed = await self._in_thread(lambda: self._seen_of(handler, inputs, made))
+            known = planning.state_of(handler, self._config, inputs, made, observed)
             raise InitFailedError(
                 f"{error.message}; {error.remedy}",
-                resource_id=error.resource_id,
+                resource_id=made,
                 properties=wrap_map(known, secrets),
                 inputs=request.properties,
             ) from error
@@ -174,6 +176,13 @@ class AwsProvider(api.Provider):
         except Exception as error:
             raise explain(error, f"{handler.pulumi_type} {name}", "creating") from error
         return rid, planning.state_of(handler, self._config, inputs, rid, observed)
+
+    def _seen_of(self, handler: Handler, inputs: Props, rid: str) -> Props:
+        """What can be read of a resource that is there and incomplete: its deletion and repair need it."""
+        try:
+            return handler.read(self._aws(inputs), rid, inputs) or {}
+        except Exception:  # why it is incomplete has been said already
+            return {}
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
         """What is there now: outputs, and the inputs that would describe it. Nothing when it is gone."""

@@ -98,6 +98,7 @@ class _Server:
         _share_service_models()
         from werkzeug.serving import make_server
 
+        from gpufleet.sandbox.faults.inject import Injector
         from gpufleet.sandbox.server.app import SandboxApp
         from gpufleet.sandbox.server.handler import QuietHandler
 
@@ -107,7 +108,7 @@ class _Server:
         self._idle = idle
         self._runtime = Runtime(0, 0, "")
         self._saver = Saver(files.snapshot, self._owns_folder)
-        self._app = SandboxApp(self._saver.changed)
+        self._app = SandboxApp(self._saver.changed, Injector(files.faults))
         try:
             port = int(files.port.read_text())
         except (OSError, ValueError):

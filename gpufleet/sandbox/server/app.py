@@ -18,10 +18,14 @@ from urllib.parse import parse_qs
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from gpufleet.sandbox.backends import install_service
+from gpufleet.sandbox.faults import shortage
+from gpufleet.sandbox.faults.requests import read_request
 from gpufleet.sandbox.server import guard, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from gpufleet.sandbox.faults.inject import Injector
 
 CONTROL = "/_gpufleet/"
 CONTROL_HEADER = "HTTP_X_GPUFLEET_SANDBOX"
@@ -36,8 +40,9 @@ _READS = ("Describe", "Get", "List", "Head", "Lookup", "Simulate", "Search", "Ba
 class SandboxApp:
     """moto behind the guard. `on_change` is called after each request that may have changed state."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None], faults: Injector) -> None:
         self.lock = threading.Lock()
+        self._faults = faults
         self.last_request = time.monotonic()
         self._on_change = on_change
         self._backends = snapshot.backend_count()
@@ -55,6 +60,27 @@ class SandboxApp:
             return _error(environ, start_response, 403, "AccessDenied", why)
         if path.startswith("/moto-api"):
             return _error(environ, start_response, 404, "NotFound", "the sandbox has no moto-api")
+        if self._faults.refresh():
+            return self._with_faults(environ, start_response)
+        return self._perform(environ, start_response)
+
+    def _with_faults(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Answer one request, or don't, as the faults say that were asked for."""
+        if self._faults.faults.shortages:
+            with self.lock:
+                shortage.install(lambda: self._faults.faults.shortages)
+        request = read_request(environ)
+        refusal = self._faults.before(request)
+        if refusal is None:
+            started: list[tuple[Any, ...]] = []
+            answer = list(self._perform(environ, lambda *head: started.append(head)))
+            refusal = self._faults.after(request, int(str(started[0][0]).partition(" ")[0]), b"".join(answer))
+            if refusal is None:
+                start_response(*started[0])
+                return answer
+        return _error(environ, start_response, refusal.status, refusal.code, refusal.message)
+
+    def _perform(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         body = _buffer(environ)
         with self.lock:
             try:
@@ -79,6 +105,8 @@ class SandboxApp:
             return _error(environ, start_response, 403, "AccessDenied", "not for browsers")
         if verb == "health":
             return _json(start_response, {"status": "ok", **snapshot.header()})
+        if verb == "faults":
+            return _json(start_response, self._faults.report())
         if verb == "reset" and environ["REQUEST_METHOD"] == "POST":
             self.reset()
             return _json(start_response, {"status": "reset"})

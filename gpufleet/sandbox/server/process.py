@@ -42,6 +42,11 @@ class Files:
         return self.root / "state.pickle"
 
     @property
+    def faults(self) -> Path:
+        """The faults that were asked for; none without the file."""
+        return self.root / "faults.json"
+
+    @property
     def log(self) -> Path:
         """Whatever the server writes to its standard error."""
         return self.root / "server.log"
@@ -83,7 +88,9 @@ def code_stamp() -> str:
     A server that outlives an upgrade would go on with the old code; by this stamp it is known.
     """
     sandbox = Path(__file__).parent.parent
-    files = sorted(file for folder in ("server", "backends") for file in (sandbox / folder).glob("*.py"))
+    files = sorted(
+        file for folder in ("server", "backends", "faults") for file in (sandbox / folder).glob("*.py")
+    )
     facts = [(file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 

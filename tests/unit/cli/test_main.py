@@ -213,5 +213,5 @@ def test_a_run_whose_reader_goes_away_goes_on_to_its_end(
         os.dup2(kept, 1)
         os.close(kept)
     assert code == 0
-    assert engine.verbs == ["up"]
+    assert engine.verbs == ["export", "up"]
     assert console.out.quiet

@@ -117,8 +117,15 @@ class NodeGroup(Handler):
         }
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """First the version (a rolling replacement of the nodes), then sizes, labels and taints."""
+        """First the version (a rolling replacement of the nodes), then sizes, labels and taints.
+
+        A group that never came to be cannot be changed: it is made again under its name.
+        """
         of = self._of(rid)
+        if self._describe(aws, rid).get("status") == "CREATE_FAILED":
+            self.delete(aws, rid, old)
+            self.create(aws, new)
+            return
         waiting = {"name": of["clusterName"], "nodegroupName": of["nodegroupName"]}
         if changed & {"launchTemplate", "releaseVersion", "version"}:
             parameters = only(new, "releaseVersion", "version")

@@ -1,0 +1,80 @@
+"""The file of faults: what goes wrong, in which actions, how often."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpufleet.errors import InputError
+
+Action = Annotated[
+    str, Field(pattern=r"^[a-z0-9-]+:([A-Z][A-Za-z0-9]*|\*)$", description="service:Operation, or service:*")
+]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Shortage(_Part):
+    """No capacity of an instance type: in one zone, or in all."""
+
+    type: str = Field(min_length=1)
+    zone: str = ""
+
+
+class Slow(_Part):
+    """Requests of an action take so much longer."""
+
+    action: Action
+    seconds: float = Field(gt=0, le=300)
+
+
+class Failure(_Part):
+    """Requests of an action fail: from the `call`-th on (the first is 1), `times` of them.
+
+    With `done` the action is performed all the same, and its answer is what gets lost.
+    """
+
+    action: Action
+    call: int = Field(1, ge=1)
+    times: int = Field(1, ge=1)
+    code: str = Field("InternalError", pattern=r"^[A-Za-z][A-Za-z0-9.]*$")
+    message: str = "a fault that was asked for"
+    status: int = Field(500, ge=400, le=599)
+    done: bool = False
+
+
+class Faults(_Part):
+    """Everything that goes wrong. Without a word of any kind, nothing does.
+
+    `throttle` puts EC2's published token buckets in force. `late_s` is for how long something new is
+    not found (EC2 by id, roles and instance profiles of IAM by name).
+    """
+
+    throttle: bool = False
+    late_s: float = Field(0.0, ge=0, le=60)
+    shortages: tuple[Shortage, ...] = ()
+    slow: tuple[Slow, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self != Faults()
+
+
+def read_faults(path: Path) -> Faults:
+    """The faults in a file; none without it. Raises InputError for a file that says something else."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Faults()
+    try:
+        return Faults.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise InputError(
+            f"{path}: {where}: {first['msg']}", remedy="run `gpufleet sandbox faults --clear`, or mend it"
+        ) from None

@@ -1,0 +1,175 @@
+"""What `gpufleet up` makes of a cloud that throttles, has no capacity, is late, slow or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpufleet.sandbox import daemon
+from tests.conftest import Checkout, make_checkout
+from tests.e2e.changes_fleet import changed, small
+
+pytestmark = pytest.mark.xdist_group("e2e-faults")
+
+RUN = ("--engine", "embedded", "--yes", "--skip-policies")
+NODES = "cloud[near].node_groups[only]"
+
+
+class Place:
+    """A checkout with a small fleet of one Slurm site, and an emulated AWS that goes wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkout: Checkout = make_checkout(folder)
+        self._file = self.checkout.root / "stacks" / "test" / "fleet.yaml"
+        self._file.parent.mkdir()
+        (self.checkout.root / "stacks" / "Pulumi.test.yaml").write_text(
+            "config:\n  gpufleet:cloud: sandbox\n"
+        )
+        self.write({})
+
+    def write(self, changes: dict[str, Any]) -> None:
+        """The fleet with changes."""
+        fleet = {
+            "apiVersion": "gpufleet/v1",
+            "fleet": "flt",
+            "environment": "test",
+            "budget": {"monthly": "900000 USD"},
+            "tags": {"team": "ml", "cost-center": "cc-1", "project": "atlas"},
+            "cloud": [small("near", "us-east-1", "10.42.0.0/16")],
+            "software": {"channel": "2026.11"},
+        }
+        self._file.write_text(yaml.safe_dump(changed(fleet, changes), sort_keys=False))
+
+    def faults(self, *arguments: str) -> dict[str, Any]:
+        """`gpufleet sandbox faults`; what holds and what was injected."""
+        said: dict[str, Any] = self.checkout.json("sandbox", "faults", *arguments)
+        return said
+
+    def up(self, code: int = 0) -> dict[str, Any]:
+        """`gpufleet up`."""
+        said: dict[str, Any] = self.checkout.json("up", "test", *RUN, code=code)
+        return said
+
+    def failures(self) -> list[str]:
+        """`gpufleet up` that fails: what it says of each resource."""
+        return [each["error"] for each in self.up(code=4)["failures"] if "error" in each]
+
+    def finished(self) -> dict[str, Any]:
+        """A further run without faults finishes what is left; its changes."""
+        self.faults("--clear")
+        done = self.up()
+        assert done["ok"]
+        changes: dict[str, Any] = done["changes"]
+        return changes
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    daemon.ensure(made.checkout.root / ".gpufleet" / "sandbox")
+    yield made
+    made.checkout.run("sandbox", "stop")
+
+
+def test_up_gets_through_throttling_and_backs_off_while_the_bucket_is_empty(place: Place) -> None:
+    # 14 endpoints, and the bucket of CreateVpcEndpoint holds 4 and refills once in 3.3 s.
+    place.write({"cloud[near].network.nat": "none"})
+    place.faults("--throttle")
+    done = place.up()
+    assert done["ok"], done
+    counts = place.faults()["injected"]
+    assert counts["admitted ec2:CreateVpcEndpoint"] == 14
+    refused = counts["throttled ec2:CreateVpcEndpoint"]
+    # Ten requests wait 17 s each on average: repeated at once or every 100 ms they would be thousands.
+    assert 0 < refused < 150
+    assert done["duration_s"] > (14 - 4) / 0.3
+
+
+def test_a_shortage_is_named_with_type_zone_and_remedy_and_the_next_run_finishes(place: Place) -> None:
+    place.write({f"{NODES}.capacity": {"reserved": {"odcr": {"nodes": 1}}}})
+    place.faults("--no-capacity", "g6e.2xlarge:us-east-1a")
+    (said,) = [each for each in place.failures() if "InsufficientInstanceCapacity" in each]
+    assert "g6e.2xlarge" in said
+    assert "us-east-1a" in said
+    assert "name another zone or type" in said
+    changes = place.finished()
+    assert changes["create"] >= 3
+    assert changes["same"] > 30
+
+
+def test_a_node_group_without_capacity_fails_with_the_reason_and_the_next_run_finishes(place: Place) -> None:
+    place.write(
+        {
+            "cloud[near].scheduler": "kubernetes",
+            f"{NODES}.capacity": {"on_demand": {"min": 1, "max": 1}},
+        }
+    )
+    place.faults("--no-capacity", "g6e.2xlarge")
+    (said,) = [each for each in place.failures() if "InsufficientInstanceCapacity" in each]
+    assert "g6e.2xlarge" in said
+    assert "us-east-1a" in said
+    assert "name another zone or type" in said
+    place.finished()
+    eks = place.checkout.json("sandbox", "status")["url"]
+    assert _node_group_states(eks) == {"ACTIVE"}
+
+
+def _node_group_states(url: str) -> set[str]:
+    import boto3
+
+    from gpufleet.sandbox.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+
+    eks = boto3.client(
+        "eks",
+        region_name="us-east-1",
+        endpoint_url=url,
+        aws_access_key_id=ACCESS_KEY_ID,
+        aws_secret_access_key=SECRET_ACCESS_KEY,
+    )
+    (cluster,) = eks.list_clusters()["clusters"]
+    return {
+        eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]["status"]
+        for name in eks.list_nodegroups(clusterName=cluster)["nodegroups"]
+    }
+
+
+def test_what_is_found_late_is_waited_for(place: Place) -> None:
+    place.faults("--late", "1.5")
+    assert place.up()["ok"]
+    late = {what: count for what, count in place.faults()["injected"].items() if what.startswith("late")}
+    assert {"late ec2:DescribeSubnets", "late iam:GetRole"} <= set(late)
+
+
+def test_a_slow_answer_is_waited_for_and_an_error_of_the_server_is_tried_again(place: Place) -> None:
+    place.faults("--slow", "ec2:CreateInternetGateway=2", "--fail", "ec2:CreateVpc#1")
+    done = place.up()
+    assert done["ok"]
+    assert done["duration_s"] > 2
+    assert place.faults()["injected"] == {"failed ec2:CreateVpc": 1, "slow ec2:CreateInternetGateway": 1}
+
+
+def test_an_error_at_the_nth_call_fails_one_resource_and_the_next_run_finishes(place: Place) -> None:
+    place.faults("--fail", "ec2:CreateSubnet#3=SubnetLimitExceeded")
+    said = place.failures()
+    assert len([each for each in said if "SubnetLimitExceeded" in each]) == 1
+    place.finished()
+    again = place.up()["changes"]
+    counts = {key: again[key] for key in ("create", "update", "replace", "delete")}
+    assert counts == {"create": 0, "update": 0, "replace": 0, "delete": 0}
+
+
+def test_faults_that_mean_nothing_are_refused(place: Place) -> None:
+    said = place.checkout.run("sandbox", "faults", "--fail", "nonsense")
+    assert said.returncode == 2
+    assert "--fail 'nonsense' names no action of a service" in said.stderr
+    assert place.faults()["faults"] == {
+        "failures": [],
+        "late_s": 0.0,
+        "shortages": [],
+        "slow": [],
+        "throttle": False,
+    }
