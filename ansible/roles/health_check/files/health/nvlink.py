@@ -102,6 +102,8 @@ def check_fabric_manager(config: Config, readings: Readings, gpus: list[Gpu]) ->
                 "its version has to be the driver's; see /var/log/fabricmanager.log",
             )
         )
+        # That no GPU is in the fabric then goes without saying.
+        return found
     for gpu in gpus:
         where = gpu.values.get("fabric.state", "")
         status = gpu.values.get("fabric.status", "Success")
