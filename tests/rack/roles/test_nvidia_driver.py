@@ -110,7 +110,7 @@ CUT = """
 cat >/usr/local/bin/cut-short <<'END'
 #!/bin/sh
 while read -r line; do
-  case "$line" in "status: half-configured"*)
+  case "$line" in *": half-configured")
     rm -f /etc/dpkg/dpkg.cfg.d/cut-short
     apt=$(cut -d' ' -f4 /proc/$PPID/stat)
     kill -9 $PPID $apt
@@ -126,17 +126,17 @@ echo 'status-logger=exec /usr/local/bin/cut-short' >/etc/dpkg/dpkg.cfg.d/cut-sho
 def test_a_run_that_was_killed_in_mid_install_is_finished_by_the_next_one(rack: Lab) -> None:
     rack.sh("dgx01", CUT)
     token = os.urandom(8).hex()
-    begun = threading.Event()
+    begun, over = threading.Event(), threading.Event()
 
     def seen(event: TaskEvent) -> None:
         if event.kind == "started" and event.task == "Install the driver":
             begun.set()
 
     def kill() -> None:
-        begun.wait(120)
-        broken = "! test -e /etc/dpkg/dpkg.cfg.d/cut-short && echo cut"
-        while "cut" not in rack.sh("dgx01", broken, code=None):
-            time.sleep(0.1)
+        deadline = time.monotonic() + 300
+        while not begun.wait(0.1) or not was_cut(rack, "dgx01"):
+            if over.wait(0.1) or time.monotonic() > deadline:
+                return
         for process in marked(token):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
@@ -145,7 +145,9 @@ def test_a_run_that_was_killed_in_mid_install_is_finished_by_the_next_one(rack: 
     killer.start()
     with contextlib.suppress(GpufleetError):
         rack.run(str(_book(rack, ["nvidia_driver"], "dgx01")), on_task=seen, token=token)
+    over.set()
     killer.join()
+    assert was_cut(rack, "dgx01")
     assert rack.sh("dgx01", "dpkg --audit") != ""
 
     again = play(rack, ["nvidia_driver"], "dgx01")
@@ -153,6 +155,11 @@ def test_a_run_that_was_killed_in_mid_install_is_finished_by_the_next_one(rack: 
     assert rack.sh("dgx01", "dpkg --audit") == ""
     assert rack.sh("dgx01", LOADED).split() == [DRIVER, DRIVER]
     assert play(rack, ["nvidia_driver"], "dgx01").changed == frozenset()
+
+
+def was_cut(rack: Lab, host: str) -> bool:
+    """Whether the program has killed dpkg."""
+    return rack.sh(host, "test -e /etc/dpkg/dpkg.cfg.d/cut-short || echo cut") == "cut\n"
 
 
 def _book(rack: Lab, roles: list[str], host: str) -> object:
