@@ -28,7 +28,7 @@ def verify_table(results: Sequence[Result]) -> RenderableType:
         worst: Status = "pass"
         for state in states.values():
             worst = _worse(worst, state)
-        good = sum(1 for state in states.values() if state == "pass")
+        good = sum(1 for state in states.values() if state != "fail")
         shown = ", ".join(_colored(status, name) for name, status in checks[role].items())
         table.add_row(role, f"{good} of {len(states)}", shown, _colored(worst, worst))
     return Group(table, *_remarks(results))

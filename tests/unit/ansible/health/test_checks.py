@@ -292,6 +292,37 @@ def test_ports_that_are_not_named_may_be_slower_as_long_as_there_are_enough_good
     assert node.found["port"] == ("drain", "mlx5_11 is not there")
 
 
+def test_a_port_that_was_good_is_missed_even_where_there_are_enough_others(node: Node) -> None:
+    node.port(8)
+    node.run()
+    assert node.found == {}
+    node.port(2, state="1: DOWN", phys_state="2: Polling")
+    node.run()
+    assert node.found["port"] == ("drain", "mlx5_2 is DOWN (Polling)")
+    from health.main import main
+
+    assert main(["forget", "ports"]) == 0
+    node.run()
+    assert node.found == {}
+
+
+def test_a_port_that_is_gone_is_named_where_it_was_seen_before(node: Node) -> None:
+    node.run()
+    no_port(node)
+    node.run()
+    assert node.found["port"] == ("drain", "mlx5_5 is not there")
+
+
+def test_where_nobody_published_the_adapters_only_ports_of_the_fabric_s_kind_are_judged(node: Node) -> None:
+    node.config["adapters"] = -1
+    node.port(8, link_layer="Ethernet", rate="25 Gb/sec (1X EDR)")
+    node.run()
+    assert node.found == {}
+    node.port(9, rate="200 Gb/sec (4X HDR)")
+    node.run()
+    assert node.found["port"] == ("drain", "mlx5_9 at 200 Gb/s instead of 400")
+
+
 def test_a_node_without_switches_needs_no_fabric_manager(node: Node) -> None:
     node.config["nvswitches"] = 0
     node.answer("fabric", "inactive")

@@ -26,8 +26,9 @@ USAGE = """\
 health-check [periodic]       check the node, drain or undrain it, write what was found
 health-check prolog|epilog    the same before or after a job; never undrains
 health-check show             check and print as JSON; changes nothing. Exit code 1: unfit for jobs
-health-check forget [GPU|all|memory]
-                              forget Xids of a GPU (by its index), of all (default), or the memory size
+health-check forget [GPU|all|memory|ports]
+                              forget Xids of a GPU (by its index) or of all (default), the size of the
+                              memory, or which ports have been up
 """
 
 
@@ -118,7 +119,7 @@ def examine(
         lambda: unread_log(taken),
         lambda: nvlink.check_links(config, taken, gpus),
         lambda: nvlink.check_fabric_manager(config, taken, gpus),
-        lambda: ports.check_ports(config, found_ports),
+        lambda: ports.check_ports(config, found_ports, memory),
         lambda: ports.check_links(config, found_ports),
         lambda: system.check_disks(config),
         lambda: system.check_read_only(config),
@@ -201,7 +202,7 @@ def exit_code(mode: str, result: Report, *, drained: bool) -> int:
 
 
 def forget(what: str) -> int:
-    """Drop what is remembered of Xids or of the size of the memory."""
+    """Drop what is remembered of Xids, of the size of the memory, or of ports."""
     config = configuration.load()
     state = config.path(config.state_directory)
     with remembering.locked(state) as mine:
@@ -211,6 +212,8 @@ def forget(what: str) -> int:
         memory = remembering.load(state)
         if what == "memory":
             memory.memory_kib = 0
+        elif what == "ports":
+            memory.good_ports = []
         elif what == "all":
             sys.stdout.write(f"forgot {xid.forget(memory)} Xids\n")
         else:

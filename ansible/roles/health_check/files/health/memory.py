@@ -19,7 +19,8 @@ class Memory:
     """State of earlier runs. `boot_id` is that of the last one; `xids` are `health.xid.Event`s as JSON.
 
     `reason` is the drain that this program set last, "" when it set none. `seen` counts periodic runs in
-    a row that saw an unconfirmed finding. `hung` are processes by program that could not be killed.
+    a row that saw an unconfirmed finding. `good_ports` have been up at the fabric's rate once. `hung` are
+    processes by program that could not be killed.
     """
 
     boot_id: str = ""
@@ -30,6 +31,7 @@ class Memory:
     good_runs: int = 0
     seen: dict[str, int] = field(default_factory=dict)
     ports: dict[str, dict[str, Any]] = field(default_factory=dict)
+    good_ports: list[str] = field(default_factory=list)
     nvlinks: dict[str, Any] = field(default_factory=dict)
     memory_kib: int = 0
     unsupported: list[str] = field(default_factory=list)

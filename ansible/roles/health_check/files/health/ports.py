@@ -85,35 +85,38 @@ def fault(port: Port, config: Config) -> str:
     return ""
 
 
-def check_ports(config: Config, ports: list[Port]) -> list[Finding]:
+def check_ports(config: Config, ports: list[Port], memory: Memory) -> list[Finding]:
     """Every named port is up at its rate; where none is named, as many as the node has adapters.
 
     Adapters for storage are of the same make and may be slower: without names, a port that is not good
-    counts only when good ones are missing.
+    counts when good ones are missing, or when it was good before.
     """
-    if config.devices:
-        found = []
-        for name in config.devices:
-            mine = [port for port in ports if port.device == name]
-            if not mine:
-                found.append(Finding("port", name, "is not there", "reseat or replace the adapter"))
-            for port in mine:
-                if said := fault(port, config):
-                    found.append(Finding("port", name, said, CABLE))
-        return found
     faults = {port.device: said for port in ports if (said := fault(port, config))}
-    good = len(ports) - len(faults)
+    good = [port.device for port in ports if port.device not in faults]
+    there = {port.device for port in ports}
+    if config.devices:
+        return [_finding(name, faults, there) for name in config.devices if name not in good]
+    memory.good_ports = sorted({*memory.good_ports, *good})
+    worse = [name for name in memory.good_ports if name not in good]
     if config.adapters == UNKNOWN:
-        return [Finding("port", name, said, CABLE) for name, said in faults.items()]
-    if good >= config.adapters:
-        return []
-    if len(ports) < config.adapters:
-        message = f"{len(ports)} of {config.adapters} ports are there"
-        return [
-            Finding("port", "", message, "reseat or replace the missing adapter"),
-            *(Finding("port", name, said, CABLE) for name, said in faults.items()),
-        ]
-    return [Finding("port", name, said, CABLE) for name, said in faults.items()]
+        # Whoever published no number of adapters did not say either what the others are for.
+        layer = LAYERS[config.fabric_kind]
+        worse = sorted(
+            {*worse, *(port.device for port in ports if port.device in faults and port.layer == layer)}
+        )
+    elif len(good) < config.adapters:
+        worse = sorted({*worse, *faults})
+        if len(there) < config.adapters and there.issuperset(worse):
+            message = f"{len(there)} of {config.adapters} ports are there"
+            missing = Finding("port", "", message, "reseat or replace the missing adapter")
+            return [missing, *(_finding(name, faults, there) for name in worse)]
+    return [_finding(name, faults, there) for name in worse]
+
+
+def _finding(name: str, faults: dict[str, str], there: set[str]) -> Finding:
+    if name not in there:
+        return Finding("port", name, "is not there", "reseat or replace the adapter")
+    return Finding("port", name, faults[name], CABLE)
 
 
 def check_links(config: Config, ports: list[Port]) -> list[Finding]:
