@@ -106,7 +106,7 @@ def _ended(exported: Mapping[str, Any] | None, now: dt.datetime) -> Iterator[str
 def _named(steps: list[SeenStep]) -> str:
     names = [
         f"{step.name} ({short_type(step.type)}, {step.how}d"
-        + (f" because of {', '.join(sorted(step.diff))}" if step.how == "replace" and step.diff else "")
+        + (f" because of {', '.join(sorted(step.forced))}" if step.forced else "")
         + ")"
         for step in steps
     ]

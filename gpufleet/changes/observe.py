@@ -64,13 +64,17 @@ _HOW = {
 
 @dataclass(frozen=True, slots=True)
 class SeenStep:
-    """What happened to one resource, whichever of an engine's step kinds said so."""
+    """What happened to one resource, whichever of an engine's step kinds said so.
+
+    `diff` are the inputs that differ, `forced` those that force the replacement.
+    """
 
     urn: str
     type: str
     name: str
     how: str
     diff: frozenset[str] = frozenset()
+    forced: frozenset[str] = frozenset()
 
 
 def seen_steps(events: Iterable[ResourceEvent]) -> tuple[SeenStep, ...]:
@@ -81,10 +85,11 @@ def seen_steps(events: Iterable[ResourceEvent]) -> tuple[SeenStep, ...]:
         if event.status != "done" or how is None or not _is_real(event.type):
             continue
         known = found.get(event.urn)
-        diff = frozenset(event.diff) | frozenset(event.replace_keys) | (known.diff if known else frozenset())
+        forced = frozenset(event.replace_keys) | (known.forced if known else frozenset())
+        diff = frozenset(event.diff) | forced | (known.diff if known else frozenset())
         if known is not None and known.how == "replace":
             how = "replace"
-        found[event.urn] = SeenStep(event.urn, event.type, event.name, how, diff)
+        found[event.urn] = SeenStep(event.urn, event.type, event.name, how, diff, forced)
     return tuple(found.values())
 
 

@@ -4,67 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from gpufleet.sandbox import daemon
-from tests.conftest import Checkout, make_checkout
-from tests.e2e.changes_fleet import changed, small
+from tests.e2e.place import NODES, Place
 
 pytestmark = pytest.mark.xdist_group("e2e-faults")
-
-RUN = ("--engine", "embedded", "--yes", "--skip-policies")
-NODES = "cloud[near].node_groups[only]"
-
-
-class Place:
-    """A checkout with a small fleet of one Slurm site, and an emulated AWS that goes wrong."""
-
-    def __init__(self, folder: Path) -> None:
-        self.checkout: Checkout = make_checkout(folder)
-        self._file = self.checkout.root / "stacks" / "test" / "fleet.yaml"
-        self._file.parent.mkdir()
-        (self.checkout.root / "stacks" / "Pulumi.test.yaml").write_text(
-            "config:\n  gpufleet:cloud: sandbox\n"
-        )
-        self.write({})
-
-    def write(self, changes: dict[str, Any]) -> None:
-        """The fleet with changes."""
-        fleet = {
-            "apiVersion": "gpufleet/v1",
-            "fleet": "flt",
-            "environment": "test",
-            "budget": {"monthly": "900000 USD"},
-            "tags": {"team": "ml", "cost-center": "cc-1", "project": "atlas"},
-            "cloud": [small("near", "us-east-1", "10.42.0.0/16")],
-            "software": {"channel": "2026.11"},
-        }
-        self._file.write_text(yaml.safe_dump(changed(fleet, changes), sort_keys=False))
-
-    def faults(self, *arguments: str) -> dict[str, Any]:
-        """`gpufleet sandbox faults`; what holds and what was injected."""
-        said: dict[str, Any] = self.checkout.json("sandbox", "faults", *arguments)
-        return said
-
-    def up(self, code: int = 0) -> dict[str, Any]:
-        """`gpufleet up`."""
-        said: dict[str, Any] = self.checkout.json("up", "test", *RUN, code=code)
-        return said
-
-    def failures(self) -> list[str]:
-        """`gpufleet up` that fails: what it says of each resource."""
-        return [each["error"] for each in self.up(code=4)["failures"] if "error" in each]
-
-    def finished(self) -> dict[str, Any]:
-        """A further run without faults finishes what is left; its changes."""
-        self.faults("--clear")
-        done = self.up()
-        assert done["ok"]
-        changes: dict[str, Any] = done["changes"]
-        return changes
 
 
 @pytest.fixture

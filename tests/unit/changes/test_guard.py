@@ -16,7 +16,8 @@ NOW = dt.datetime(2026, 9, 15, tzinfo=dt.UTC)
 
 
 def step(kind: str, how: str) -> SeenStep:
-    return SeenStep("urn:one", kind, "one", how, frozenset({"zone"} if how == "replace" else ()))
+    keys = frozenset({"zone"} if how == "replace" else ())
+    return SeenStep("urn:one", kind, "one", how, keys | {"tags"}, keys)
 
 
 def state(kind: str, **outputs: Any) -> dict[str, Any]:
@@ -55,6 +56,11 @@ def test_a_block_whose_time_is_over_can_be_replaced() -> None:
     running = state(CAPACITY_BLOCK, endDate="2026-09-16T11:30:00Z")
     with pytest.raises(RefusedError):
         hold([step(CAPACITY_BLOCK, "replace")], allow_data_loss=False, exported=running, now=NOW)
+
+
+def test_what_forces_a_replacement_is_named_and_what_changes_beside_it_is_not() -> None:
+    with pytest.raises(RefusedError, match=r"one \(fsx\.LustreFileSystem, replaced because of zone\)"):
+        hold([step(LUSTRE, "replace")], allow_data_loss=False, exported=None, now=NOW)
 
 
 def test_many_losses_are_named_in_part_and_counted_in_full() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpufleet.changes.observe import Effect, SeenStep, effect_of, seen_steps, short_type, summary
 from gpufleet.engine.api import Op, ResourceEvent
 
@@ -13,10 +15,8 @@ def step(kind: str, how: str, *diff: str) -> SeenStep:
     return SeenStep(f"urn::{kind}", kind, "a", how, frozenset(diff))
 
 
-def event(
-    kind: str, op: Op, *, status: str = "done", urn: str = "urn:a", diff: tuple[str, ...] = ()
-) -> ResourceEvent:
-    return ResourceEvent(urn=urn, type=kind, name="a", op=op, status=status, diff=diff)  # type: ignore[arg-type]
+def event(kind: str, op: Op, *, urn: str = "urn:a", **more: Any) -> ResourceEvent:
+    return ResourceEvent(urn=urn, type=kind, name="a", op=op, **{"status": "done", **more})
 
 
 def test_no_step_is_no_effect() -> None:
@@ -55,12 +55,12 @@ def test_a_type_that_nobody_has_thought_about_counts_as_a_replacement() -> None:
 
 def test_the_three_steps_of_a_replacement_are_one() -> None:
     events = [
-        event(NODES, Op.CREATE_REPLACEMENT, diff=("subnetIds",)),
-        event(NODES, Op.REPLACE, diff=("subnetIds",)),
+        event(NODES, Op.CREATE_REPLACEMENT, diff=("subnetIds", "tags")),
+        event(NODES, Op.REPLACE, diff=("subnetIds", "tags"), replace_keys=("subnetIds",)),
         event(NODES, Op.DELETE_REPLACED),
     ]
     (seen,) = seen_steps(events)
-    assert (seen.how, seen.diff) == ("replace", {"subnetIds"})
+    assert (seen.how, seen.diff, seen.forced) == ("replace", {"subnetIds", "tags"}, {"subnetIds"})
 
 
 def test_components_providers_and_what_stays_are_no_steps() -> None:

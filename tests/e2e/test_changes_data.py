@@ -1,0 +1,73 @@
+"""Storage goes with a word of the user's alone, and nothing is changed before it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpufleet.sandbox import daemon
+from gpufleet.sandbox.inventory import list_resources
+from tests.e2e.place import Place
+
+pytestmark = pytest.mark.xdist_group("e2e-faults")
+
+DATA = {"name": "data", "bucket": {"name": "flt-test-data"}}
+SCRATCH = {"name": "scratch", "lustre": {"deployment": "scratch-2", "capacity": "2400 GiB"}}
+STORED = {"cloud[near].storage[data]": DATA, "cloud[near].storage[scratch]": SCRATCH}
+TAGGED = {"tags.project": "other"}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    made = Place(tmp_path_factory.mktemp("data"))
+    made.write(STORED)
+    made.up()
+    yield made
+    made.checkout.run("sandbox", "stop")
+
+
+def in_cloud(place: Place) -> set[str]:
+    endpoint = daemon.ensure(place.checkout.root / ".gpufleet" / "sandbox")
+    return {str(each) for each in list_resources(endpoint, regions=("us-east-1",))}
+
+
+def test_up_refuses_to_remove_storage_before_anything_else_is_changed(stored: Place) -> None:
+    state, cloud = stored.state(), in_cloud(stored)
+    stored.write({"cloud[near].storage[scratch]": SCRATCH, **TAGGED})
+    said = stored.up(code=1)
+    assert "flt-test-near-data (s3.Bucket, deleted)" in said["error"]
+    assert "--allow-data-loss" in said["remedy"]
+    assert (stored.state(), in_cloud(stored)) == (state, cloud)
+
+
+def test_up_refuses_to_replace_storage_by_a_new_and_empty_one(stored: Place) -> None:
+    state, cloud = stored.state(), in_cloud(stored)
+    smaller = {**SCRATCH, "lustre": {**SCRATCH["lustre"], "capacity": "1200 GiB"}}  # type: ignore[dict-item]
+    stored.write({**STORED, **TAGGED, "cloud[near].storage[scratch]": smaller})
+    said = stored.up(code=1)
+    assert (
+        "flt-test-near-scratch (fsx.LustreFileSystem, replaced because of storageCapacity)" in said["error"]
+    )
+    assert (stored.state(), in_cloud(stored)) == (state, cloud)
+
+
+def test_a_change_that_leaves_storage_alone_needs_no_word(stored: Place) -> None:
+    stored.write({**STORED, **TAGGED})
+    assert stored.up()["changes"]["update"] > 0
+
+
+def test_with_the_flag_the_removal_is_done(stored: Place) -> None:
+    stored.write({"cloud[near].storage[scratch]": SCRATCH, **TAGGED})
+    assert stored.up("--allow-data-loss")["changes"]["delete"] > 0
+    assert "flt-test-data" not in " ".join(in_cloud(stored))
+
+
+def test_destroy_takes_storage_along_only_with_the_flag(stored: Place) -> None:
+    state = stored.state()
+    said = stored.checkout.json("destroy", "test", "--engine", "embedded", "--yes", code=1)
+    assert "1 x fsx.LustreFileSystem" in said["error"]
+    assert stored.state() == state
+    done = stored.checkout.json("destroy", "test", "--engine", "embedded", "--yes", "--allow-data-loss")
+    assert done["ok"]
+    assert in_cloud(stored) == set()
