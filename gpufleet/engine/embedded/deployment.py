@@ -7,23 +7,20 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from pulumi.runtime.proto import resource_pb2
-
 from gpufleet.engine.api import Op, PolicyEvent
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.diffs import Diff
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
 from gpufleet.engine.embedded.policy import NO_POLICIES
+from gpufleet.engine.embedded.provider_choice import ProviderChoice
 from gpufleet.engine.embedded.registration import Registration
 from gpufleet.engine.embedded.registry import ProviderRegistry
 from gpufleet.engine.embedded.removal import Removal
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.urns import (
-    PROVIDER_PREFIX,
     ROOT_STACK_TYPE,
     AliasResolver,
-    default_provider_name,
     is_provider_type,
     make_urn,
     matches,
@@ -50,6 +47,7 @@ class Deployment:
         self.dry_run = context.dry_run
         self.policies = NO_POLICIES
         self.providers = ProviderRegistry(context)
+        self.choice = ProviderChoice(self)
         self.removal = Removal(context, self.operations_of)
         self.replaced: set[str] = set()
         self.deleted: dict[str, Diff] = {}
@@ -62,12 +60,9 @@ class Deployment:
         self._idle = threading.Condition()
         self._active = 0
         self._finished = False
-        self._provider_diffs: dict[tuple[str, str], bool] = {}
         self._seen: set[str] = set()
         self._failed: dict[str, str] = {}
         self._aliases = AliasResolver(context.request.stack, context.request.project)
-        self._defaults: dict[tuple[str, str, str], threading.Lock] = {}
-        self._default_references: dict[tuple[str, str, str], str] = {}
         self._stack_outputs: tuple[str, Properties] | None = None
 
     # -- registering
@@ -151,54 +146,6 @@ class Deployment:
         if is_provider_type(state.type):
             return self.providers
         return self.providers.get(state.provider)
-
-    def provider_replaces(self, old: str, new: str) -> bool:
-        """Whether a change from one provider to another makes it replace the resources it manages."""
-        old_urn, new_urn = split_reference(old)[0], split_reference(new)[0]
-        if old_urn != new_urn and self.former_urn(new_urn) == old_urn:
-            return False
-        if (old, new) not in self._provider_diffs:
-            before = next((state for state in self.store.olds if state.urn == old_urn), None)
-            after = self.store.find(new_urn)
-            if before is None or after is None:
-                return True
-            provider = self.providers.get(new)
-            diff = provider.diff_config(new_urn, before.inputs, before.outputs, after.inputs)
-            self._provider_diffs[old, new] = diff.replaces
-        return self._provider_diffs[old, new]
-
-    def default_provider(self, package: str, version: str, url: str) -> str:
-        """The reference of the package's default provider, registered at the first call."""
-        key = (package, version, url)
-        if self.context.default_provider_disabled(package):
-            raise StepFailedError(
-                f"the default provider of '{package}' is disabled by pulumi:disable-default-providers: "
-                f"pass an explicit one with the option provider"
-            )
-        with self._lock:
-            guard = self._defaults.setdefault(key, threading.Lock())
-        with guard:
-            if key not in self._default_references:
-                self._default_references[key] = self._register_default(package, version, url)
-            return self._default_references[key]
-
-    def _register_default(self, package: str, version: str, url: str) -> str:
-        inputs = self.context.package_config(package)
-        if version:
-            inputs["version"] = version
-        if url:
-            inputs["__internal"] = {"pluginDownloadURL": url}
-        goal = Goal(
-            type=PROVIDER_PREFIX + package,
-            name=default_provider_name(version, url),
-            custom=True,
-            inputs=inputs,
-        )
-        outcome = self.register(goal)
-        if outcome.result != resource_pb2.Result.SUCCESS:
-            # Resources that need it are skipped and say why.
-            return f"{outcome.urn}::"
-        return f"{outcome.urn}::{outcome.id}"
 
     # -- failures
 

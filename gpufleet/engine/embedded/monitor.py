@@ -130,7 +130,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             if url:
                 goal.inputs["__internal"] = {"pluginDownloadURL": url}
         elif goal.custom and not goal.provider:
-            goal.provider = self._deployment.default_provider(name, version, url)
+            goal.provider = self._deployment.choice.default(name, version, url)
         return goal
 
     def _package(self, reference: str, type_: str) -> tuple[str, str, str]:
@@ -168,7 +168,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             name, version, url = self._package(request.packageRef, request.type)
             if request.type == "pulumi:pulumi:StackReference":
                 raise UnsupportedError(f"stack reference '{request.name}'")
-            provider = request.provider or self._deployment.default_provider(
+            provider = request.provider or self._deployment.choice.default(
                 name, request.version or version, request.pluginDownloadURL or url
             )
             goal = Goal(
@@ -204,7 +204,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             name, version, url = self._package(request.packageRef, request.tok)
             reference = request.provider or self._inheritance.provider_for(request.parent, name)
             if not reference:
-                reference = self._deployment.default_provider(
+                reference = self._deployment.choice.default(
                     name, request.version or version, request.pluginDownloadURL or url
                 )
             provider = self._deployment.providers.get(reference)

@@ -220,7 +220,7 @@ class Registration:
             return False
         if not old.provider or not new.provider:
             return True
-        return self._deployment.provider_replaces(old.provider, new.provider)
+        return self._deployment.choice.replaces(old.provider, new.provider)
 
     def _must_import(self) -> bool:
         wanted, old = self._goal.import_id, self._old

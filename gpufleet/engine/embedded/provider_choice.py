@@ -1,0 +1,77 @@
+"""Which provider manages a resource: the default one of its package, and what a change of provider means."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from pulumi.runtime.proto import resource_pb2
+
+from gpufleet.engine.embedded.goal import Goal
+from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, default_provider_name, split_reference
+from gpufleet.engine.errors import StepFailedError
+
+if TYPE_CHECKING:
+    from gpufleet.engine.embedded.deployment import Deployment
+
+_Key = tuple[str, str, str]
+
+
+class ProviderChoice:
+    """The default providers of a run, and what it found out about changes from one provider to another."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+        self._lock = threading.Lock()
+        self._guards: dict[_Key, threading.Lock] = {}
+        self._references: dict[_Key, str] = {}
+        self._replaces: dict[tuple[str, str], bool] = {}
+
+    def default(self, package: str, version: str, url: str) -> str:
+        """The reference of the package's default provider, registered at the first call."""
+        key = (package, version, url)
+        if self._deployment.context.default_provider_disabled(package):
+            raise StepFailedError(
+                f"the default provider of '{package}' is disabled by pulumi:disable-default-providers: "
+                f"pass an explicit one with the option provider"
+            )
+        with self._lock:
+            guard = self._guards.setdefault(key, threading.Lock())
+        with guard:
+            if key not in self._references:
+                self._references[key] = self._register(package, version, url)
+            return self._references[key]
+
+    def _register(self, package: str, version: str, url: str) -> str:
+        inputs = self._deployment.context.package_config(package)
+        if version:
+            inputs["version"] = version
+        if url:
+            inputs["__internal"] = {"pluginDownloadURL": url}
+        goal = Goal(
+            type=PROVIDER_PREFIX + package,
+            name=default_provider_name(version, url),
+            custom=True,
+            inputs=inputs,
+        )
+        outcome = self._deployment.register(goal)
+        if outcome.result != resource_pb2.Result.SUCCESS:
+            # Resources that need it are skipped and say why.
+            return f"{outcome.urn}::"
+        return f"{outcome.urn}::{outcome.id}"
+
+    def replaces(self, old: str, new: str) -> bool:
+        """Whether a change from one provider to another makes it replace the resources it manages."""
+        deployment = self._deployment
+        old_urn, new_urn = split_reference(old)[0], split_reference(new)[0]
+        if old_urn != new_urn and deployment.former_urn(new_urn) == old_urn:
+            return False
+        if (old, new) not in self._replaces:
+            before = next((state for state in deployment.store.olds if state.urn == old_urn), None)
+            after = deployment.store.find(new_urn)
+            if before is None or after is None:
+                return True
+            provider = deployment.providers.get(new)
+            diff = provider.diff_config(new_urn, before.inputs, before.outputs, after.inputs)
+            self._replaces[old, new] = diff.replaces
+        return self._replaces[old, new]
