@@ -10,6 +10,8 @@ from gpufleet.changes.observe import Effect
 _S = "cloud[].storage[]"
 _NEW_ONE = "everybody who uses it: a new, empty one takes its place"
 _GONE = "everybody who uses it: it goes with everything in it"
+# FSx for Lustre user guide, "Managing storage capacity": operations are repeated until it is back.
+_WAIT = "jobs that read and write wait, for a few minutes at most"
 _LOST = "everybody who uses it: the data does not move by itself"
 
 
@@ -22,17 +24,17 @@ STORAGE: Mapping[str, tuple[Change, ...]] = {
     f"{_S}.name": (_loses("another name"),),
     f"{_S}.lustre": (_loses("another kind instead", _LOST),),
     f"{_S}.lustre.capacity": (
-        Change("more", Effect.IN_PLACE, "jobs that read and write: AWS spreads the files while it goes on"),
+        Change("more", Effect.IN_PLACE, _WAIT),
         _loses("less"),
     ),
     f"{_S}.lustre.deployment": (_loses("another type"),),
     f"{_S}.lustre.throughput": (
-        Change("another tier of persistent-2", Effect.IN_PLACE, "jobs that read and write, for some minutes"),
+        Change("another tier of persistent-2", Effect.IN_PLACE, _WAIT),
         _loses("another tier of persistent-1"),
     ),
     f"{_S}.lustre.efa": (_loses("on or off"),),
     f"{_S}.lustre.metadata_iops": (
-        Change("more", Effect.IN_PLACE, "jobs that read and write, for some minutes"),
+        Change("more", Effect.IN_PLACE, _WAIT),
         _loses("fewer"),
     ),
     f"{_S}.lustre.import_from": (
