@@ -136,13 +136,28 @@ def test_measuring_changes_nothing_and_finds_everything(rack: Lab) -> None:
     assert measured.changed == frozenset()
 
 
-def test_fabric_manager_comes_back_when_it_was_started_with_another_driver(rack: Lab) -> None:
-    # As a run leaves it that was killed after the driver and before Fabric Manager.
-    rack.sh("dgx02", "echo '{}' >/var/lib/gpufleet/units/nvidia-fabricmanager.service.json")
+def test_fabric_manager_is_started_where_it_does_not_run_and_never_restarted(rack: Lab) -> None:
     since = "systemctl show -p ActiveEnterTimestampMonotonic --value nvidia-fabricmanager"
     before = int(rack.sh("dgx02", since))
+    # As on a host that somebody set up by hand: nobody has written down with what it was started.
+    rack.sh("dgx02", "rm -f /var/lib/gpufleet/units/nvidia-fabricmanager.service.json")
+    assert play(rack, ["fabric_manager"], "dgx02").changed == frozenset()
+    assert int(rack.sh("dgx02", since)) == before
+    # As a run leaves it that was killed after it had exchanged the driver.
+    rack.sh("dgx02", "systemctl stop nvidia-fabricmanager")
     again = play(rack, ["fabric_manager"], "dgx02")
-    assert not again.result.failures, again.messages()
     assert {task for _, task in again.changed} == {"fabric_manager : Run Fabric Manager"}
     assert int(rack.sh("dgx02", since)) > before
-    assert play(rack, ["fabric_manager"], "dgx02").changed == frozenset()
+
+
+def test_nvswitches_of_the_fourth_generation_get_their_subnet_manager(rack: Lab) -> None:
+    variables = {"fabric_manager_nvlink_subnet_manager": True}
+    proof = prove(rack, ["fabric_manager"], "dgx02", variables=variables)
+    assert {task for _, task in proof.first.changed} == {
+        "fabric_manager : Install Fabric Manager",
+        "fabric_manager : Have InfiniBand's management packets for NVLSM",
+    }
+    rack.sh("dgx02", "dpkg-query -W nvlsm libnvsdm infiniband-diags >/dev/null; test -d /sys/module/ib_umad")
+    assert (
+        rack.sh("dgx02", "cat /etc/modules-load.d/gpufleet-fabric-manager.conf").splitlines()[-1] == "ib_umad"
+    )
