@@ -53,6 +53,14 @@ b = Box("b", {{"slot": a.arn}})
 c = Box("c", {{"of": a.arn}})
 d = Box("d", {{"slot": b.arn}}, Opts(depends_on=[c]))
 """
+CASCADE = """
+a = Box("a", {{"zone": "{zone}", "slot": {slot}}})
+b = Box("b", {{"zone": a.arn}}, Opts(delete_before_replace=True))
+c = Box("c", {{"slot": b.arn}}, Opts(delete_before_replace=False))
+d = Box("d", {{"of": c.arn, "list": [a.id]}}, Opts(replace_on_changes=["list"]))
+g = Group("g", Opts(depends_on=[d]))
+e = Box("e", {{"size": 1}}, Opts(parent=g, depends_on=[a], deleted_with=b))
+"""
 
 SCENARIOS = [
     Scenario(
@@ -194,6 +202,182 @@ SCENARIOS = [
             ("up", 'Box("v", {"size": 2}, kind="Vague")\nBox("n", {"size": 2}, kind="Named")\n'),
             ("up", None),
         ],
+    ),
+    Scenario(
+        "nested components, moved between parents and renamed by every kind of alias",
+        [
+            (
+                "up",
+                """
+                outer = Group("outer")
+                inner = Group("inner", Opts(parent=outer))
+                Box("leaf", {"size": 1}, Opts(parent=inner))
+                Box("outer-leaf", {"size": 1}, Opts(parent=outer))
+                Box("by-urn", {"size": 1})
+                Box("by-name", {"size": 1})
+                Box("by-type", {"size": 1}, kind="Vague")
+                Box("to-root", {"size": 1}, Opts(parent=outer))
+                Box("twice", {"size": 1})
+                """,
+            ),
+            (
+                "preview",
+                """
+                outer = Group("outer-2", Opts(aliases=[pulumi.Alias(name="outer")]))
+                other = Group("other")
+                inner = Group("inner", Opts(parent=other, aliases=[pulumi.Alias(parent=outer)]))
+                Box("leaf", {"size": 1}, Opts(parent=inner))
+                Box("outer-2-leaf", {"size": 2}, Opts(parent=outer))
+                old = "urn:pulumi:dev::lab::box:index:Box::by-urn"
+                Box("by-urn-2", {"size": 1}, Opts(aliases=[old]))
+                Box("by-name-2", {"size": 1}, Opts(aliases=[pulumi.Alias(name="by-name")]))
+                Box("by-type", {"size": 1}, Opts(aliases=[pulumi.Alias(type_="box:index:Vague")]))
+                Box("to-root", {"size": 1}, Opts(aliases=[pulumi.Alias(parent=outer)]))
+                thrice = [pulumi.Alias(name="never-was"), pulumi.Alias(name="twice")]
+                Box("twice-2", {"size": 1}, Opts(aliases=thrice))
+                """,
+            ),
+            ("up", None),
+            ("up", None),
+            ("destroy", None),
+        ],
+    ),
+    Scenario(
+        "secrets that pass through properties, components and outputs",
+        [
+            (
+                "up",
+                """
+                hidden = pulumi.Output.secret({"user": "u", "list": [1, {"deep": "d"}]})
+                a = Box("a", {"config": hidden, "plain": 1})
+                b = Box("b", {"nested": {"x": hidden["user"], "y": [hidden["list"]]}, "token": "t"})
+                g = Group("g")
+                g.register_outputs({"token": b.arn, "hidden": hidden})
+                Box("c", {"of": a.arn, "both": pulumi.Output.all(hidden["user"], b.arn)})
+                pulumi.export("hidden", hidden)
+                pulumi.export("joined", pulumi.Output.concat(hidden["user"], "@", a.arn))
+                pulumi.export("opened", pulumi.Output.unsecret(hidden["user"]))
+                """,
+            ),
+            ("refresh", None),
+            (
+                "up",
+                """
+                hidden = pulumi.Output.secret({"user": "v", "list": [1, {"deep": "e"}]})
+                a = Box("a", {"config": hidden, "plain": pulumi.Output.secret(1)})
+                b = Box("b", {"nested": {"x": "open now", "y": []}, "token": "t"})
+                """,
+            ),
+            ("destroy", None),
+        ],
+    ),
+    Scenario(
+        "what is not known during a preview, and what comes of it",
+        [
+            (
+                "preview",
+                """
+                a = Box("a", {"size": 1})
+                text = pulumi.Output.concat("arn ", a.arn)
+                b = Box("b", {"list": [a.arn, "x"], "map": {"k": a.arn}, "text": text})
+                a.arn.apply(lambda arn: Box("only-in-an-up", {"of": arn}))
+                Box("zoned", {"zone": a.arn}, Opts(depends_on=[b]))
+                pulumi.export("list", b.id.apply(lambda text: [text]))
+                """,
+            ),
+            ("up", None),
+            (
+                "preview",
+                """
+                a = Box("a", {"size": 1, "zone": "new"})
+                text = pulumi.Output.concat("arn ", a.arn)
+                b = Box("b", {"list": [a.arn, "x"], "map": {"k": a.arn}, "text": text})
+                a.arn.apply(lambda arn: Box("only-in-an-up", {"of": arn}))
+                Box("zoned", {"zone": a.arn}, Opts(depends_on=[b]))
+                """,
+            ),
+            ("up", None),
+        ],
+    ),
+    Scenario(
+        "replacement in cascade: create first, delete first and the option against the provider",
+        [
+            ("up", CASCADE.format(zone="x", slot=1)),
+            ("preview", CASCADE.format(zone="y", slot=1)),
+            ("up", None),
+            ("preview", CASCADE.format(zone="y", slot=2)),
+            ("up", None),
+            ("up", CASCADE.format(zone="z", slot=3)),
+            ("refresh", None),
+            ("destroy", None),
+        ],
+    ),
+    Scenario(
+        "what is retained, deleted with another, protected or taken from a component",
+        [
+            (
+                "up",
+                """
+                g = Group("g", Opts(protect=True))
+                Box("guarded", {"size": 1}, Opts(parent=g))
+                Box("free", {"size": 1}, Opts(parent=g, protect=False))
+                host = Box("host", {"size": 1})
+                Box("guest", {"size": 1}, Opts(deleted_with=host))
+                Box("kept", {"zone": "x"}, Opts(retain_on_delete=True))
+                """,
+            ),
+            (
+                "up",
+                """
+                g = Group("g", Opts(protect=True))
+                Box("guarded", {"size": 2}, Opts(parent=g))
+                host = Box("host", {"zone": "moved"})
+                Box("guest", {"size": 1}, Opts(deleted_with=host))
+                Box("kept", {"zone": "y"}, Opts(retain_on_delete=True))
+                """,
+            ),
+            (
+                "up",
+                """
+                g = Group("g", Opts(protect=False))
+                Box("guarded", {"size": 2}, Opts(parent=g))
+                """,
+            ),
+            ("destroy", None),
+        ],
+    ),
+    Scenario(
+        "providers: replaced, taken away, passed on by components",
+        [
+            (
+                "up",
+                """
+                one, two = BoxProvider("one", "first"), BoxProvider("two", "second")
+                g = Group("g", Opts(providers=[one]))
+                h = Group("h", Opts(parent=g))
+                a = Box("a", {"size": 1}, Opts(parent=h))
+                b = Box("b", {"of": a.arn}, Opts(provider=two))
+                late = BoxProvider("late", a.arn)
+                Box("c", {"size": 1}, Opts(provider=late))
+                """,
+            ),
+            (
+                "preview",
+                """
+                one, two = BoxProvider("one", "first"), BoxProvider("two", "third")
+                g = Group("g", Opts(providers=[one]))
+                h = Group("h", Opts(parent=g, providers=[two]))
+                a = Box("a", {"size": 2}, Opts(parent=h))
+                b = Box("b", {"of": a.arn}, Opts(provider=two))
+                late = BoxProvider("late", a.arn)
+                Box("c", {"size": 1}, Opts(provider=late))
+                """,
+            ),
+            ("up", None),
+            ("up", 'Box("c", {"size": 1})\n'),
+            ("destroy", None),
+        ],
+        config={"box:region": "home"},
     ),
     Scenario(
         "a failed program keeps what it made and deletes nothing",
@@ -339,3 +523,49 @@ def test_we_take_the_state_of_the_cli_and_go_on_from_it(cli: Lab, tmp_path: Path
     assert (result.changes.total, result.changes.same) == (0, 3)
     ours.run("destroy")
     assert ours.names() == []
+
+
+@pytest.mark.parametrize("verb", ["create", "update", "delete"])
+def test_both_engines_leave_the_same_after_a_failed_operation_and_finish_it_alike(
+    cli: Lab, tmp_path: Path, verb: str
+) -> None:
+    before = 'a = Box("a", {"size": 1})\nBox("b", {"of": a.arn})\nBox("old")\n'
+    after = 'a = Box("a", {"size": 2})\nBox("b", {"of": a.arn})\nc = Box("c")\nBox("d", {"of": c.arn})\n'
+    ours = Lab(tmp_path / "embedded")
+    for lab in (ours, cli):
+        lab.up(before)
+        lab.program(after)
+        lab.fault(verb, {"create": "c", "update": "a", "delete": "old"}[verb], message="not now")
+    mine, theirs = ours.run("up"), cli.run("up")
+    assert (mine.ok, theirs.ok) == (False, False)
+    assert ours.names() == cli.names()
+    assert comparable(ours.export()) == comparable(cli.export())
+    for lab in (ours, cli):
+        lab.no_faults()
+    mine, theirs = ours.up(), cli.up()
+    assert mine.changes == theirs.changes
+    assert sorted(ours.real_steps()) == sorted(cli.real_steps())
+    assert comparable(ours.export()) == comparable(cli.export())
+
+
+def test_both_engines_notice_alike_what_went_and_changed_behind_their_back(cli: Lab, tmp_path: Path) -> None:
+    text = """
+        a = Box("a", {"size": 1})
+        b = Box("b", {"of": a.arn}, Opts(parent=a))
+        Box("c", {"size": 1}, Opts(deleted_with=a, depends_on=[a, b]))
+        Box("d", {"size": 1, "password": pulumi.Output.secret("s")})
+    """
+    ours = Lab(tmp_path / "embedded")
+    for lab in (ours, cli):
+        lab.up(text)
+        (lab.cloud / "things" / f"{lab.resources()['a']['id']}.json").unlink()
+        changed = lab.cloud / "things" / f"{lab.resources()['d']['id']}.json"
+        thing = json.loads(changed.read_text())
+        changed.write_text(json.dumps({**thing, "inputs": {**thing["inputs"], "size": 7}}))
+    for verb in ("refresh", "preview", "up", "destroy"):
+        mine, theirs = ours.run(verb), cli.run(verb)
+        assert (mine.ok, theirs.ok) == (True, True), verb
+        assert mine.changes == theirs.changes, verb
+        assert sorted(ours.real_steps()) == sorted(cli.real_steps()), verb
+        assert comparable(ours.export()) == comparable(cli.export()), verb
+        assert ours.names() == cli.names(), verb

@@ -1,0 +1,135 @@
+"""kill -9 between AWS's success and the state's write, on the emulated AWS: nothing is made twice."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.sandbox import daemon
+
+from .conftest import Lab
+
+# Dies when the journal is about to take down that the named resource was made.
+KILLED = """
+import os, pickle, signal, sys
+from gpufleet.engine.embedded import EmbeddedEngine, journal
+
+genuine = journal._write_all
+
+def deadly(descriptor, data):
+    if b'"put"' in data and b"::" + sys.argv[2].encode() + b'"' in data:
+        os.kill(os.getpid(), signal.SIGKILL)
+    genuine(descriptor, data)
+
+journal._write_all = deadly
+EmbeddedEngine().up(pickle.loads(open(sys.argv[1], "rb").read()), lambda event: None)
+"""
+
+PROGRAM = """
+import json
+
+class Aws(pulumi.CustomResource):
+    def __init__(self, type_, name, tagged=True, depends_on=None, **props):
+        tags = {"tags": {"Name": name, "gpufleet:fleet": "atlas"}} if tagged else {}
+        super().__init__(f"aws:{type_}", name, {**props, **tags}, Opts(depends_on=depends_on))
+
+vpc = Aws("ec2/vpc:Vpc", "net", cidrBlock="10.0.0.0/16")
+subnet = Aws("ec2/subnet:Subnet", "sub", vpcId=vpc.id, cidrBlock="10.0.1.0/24")
+table = Aws("ec2/routeTable:RouteTable", "table", vpcId=vpc.id, depends_on=[subnet])
+joined = Aws("ec2/routeTableAssociation:RouteTableAssociation", "joined", tagged=False,
+             subnetId=subnet.id, routeTableId=table.id)
+trust = {"Version": "2012-10-17", "Statement": [{
+    "Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}}]}
+role = Aws("iam/role:Role", "role", assumeRolePolicy=json.dumps(trust), depends_on=[joined])
+Aws("iam/rolePolicyAttachment:RolePolicyAttachment", "attached", tagged=False, role=role.id,
+    policyArn="arn:aws:iam::aws:policy/ReadOnlyAccess")
+"""
+
+
+@pytest.fixture
+def aws(lab: Lab, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of an emulated AWS, which the laboratory's stack is deployed to."""
+    root = tmp_path / "aws"
+    env = daemon.sandbox_env(daemon.ensure(root))
+    lab.engine = EmbeddedEngine()
+    lab.request = replace(
+        lab.request,
+        env={**lab.request.env, **env},
+        providers={"aws": (sys.executable, "-m", "gpufleet.sandbox.provider")},
+        config={"aws:region": "us-east-1"},
+    )
+    yield env
+    daemon.stop(root)
+
+
+def clients(env: dict[str, str], service: str) -> Any:
+    return boto3.client(
+        service,
+        region_name="us-east-1",
+        endpoint_url=env["AWS_ENDPOINT_URL"],
+        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def test_a_run_killed_after_each_success_makes_nothing_twice(
+    lab: Lab, aws: dict[str, str], tmp_path: Path
+) -> None:
+    lab.program(PROGRAM)
+    request = tmp_path / "request.pickle"
+    request.write_bytes(pickle.dumps(lab.request))
+    for name in ("net", "sub", "joined", "role", "attached"):
+        died = subprocess.run(
+            [sys.executable, "-c", KILLED, str(request), name], capture_output=True, timeout=180, check=False
+        )
+        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        (pending,) = lab.export()["pending_operations"]
+        assert (pending["type"], pending["resource"]["urn"].rpartition("::")[2]) == ("creating", name)
+    result = lab.up()
+    # Attaching a policy again is harmless, so that is what was left to do.
+    assert result.changes.create == 1
+    assert "pending_operations" not in lab.export()
+    ec2, iam = clients(aws, "ec2"), clients(aws, "iam")
+    ours = [{"Name": "tag:gpufleet:fleet", "Values": ["atlas"]}]
+    assert [vpc["VpcId"] for vpc in ec2.describe_vpcs(Filters=ours)["Vpcs"]] == [lab.resources()["net"]["id"]]
+    assert len(ec2.describe_subnets(Filters=ours)["Subnets"]) == 1
+    (table,) = ec2.describe_route_tables(Filters=ours)["RouteTables"]
+    assert [item["RouteTableAssociationId"] for item in table["Associations"]] == [
+        lab.resources()["joined"]["id"]
+    ]
+    assert len([role for role in iam.list_roles()["Roles"] if role["RoleName"].startswith("role-")]) == 1
+    assert lab.up().changes.total == 0
+    assert lab.run("destroy").ok
+    assert ec2.describe_vpcs(Filters=ours)["Vpcs"] == []
+
+
+def test_a_killed_run_is_told_what_became_of_its_resource(
+    lab: Lab, aws: dict[str, str], tmp_path: Path
+) -> None:
+    lab.program(PROGRAM)
+    request = tmp_path / "request.pickle"
+    request.write_bytes(pickle.dumps(lab.request))
+    subprocess.run([sys.executable, "-c", KILLED, str(request), "net"], timeout=180, check=False)
+    (vpc,) = [
+        vpc["VpcId"]
+        for vpc in clients(aws, "ec2").describe_vpcs(
+            Filters=[{"Name": "tag:Name", "Values": ["net"]}]
+        )["Vpcs"]
+    ]  # fmt: skip
+    assert lab.run("preview").ok
+    said = lab.messages("warning")
+    assert "died while creating urn:pulumi:dev::lab::aws:ec2/vpc:Vpc::net: it was made" in said
+    assert f"taken over (id {vpc})" in said
+    assert lab.run("destroy").ok
+    assert "taken over" in lab.messages("warning")
+    assert lab.export()["resources"] == []
