@@ -54,6 +54,9 @@ def _remote(found: Measured, kinds: tuple[str, ...]) -> Iterator[Result]:
 
         def mounted(text: str, path: str = path, source: str = source) -> Judged:
             there = _mounts(text).get(path)
+            # A container has its machine's kernel, which binds in what it has mounted under another name.
+            if there is not None and found.container:
+                return Judged(there[0])
             if there is None or there[1] not in kinds:
                 return Judged("not mounted", f"{path} is not mounted")
             return Judged(there[0], "" if there[0] == source else f"{path} is {there[0]} instead of {source}")

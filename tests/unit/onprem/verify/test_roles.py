@@ -257,6 +257,18 @@ def test_a_container_is_not_asked_for_what_its_machine_decides() -> None:
     assert [item.status for item in JUDGES["base"](measured("base", changes, container=True))] == ["pass"] * 3
 
 
+def test_in_a_container_a_file_system_counts_by_its_place() -> None:
+    bound = "/dev/vda /home ext4 rw 0 0\n"
+    first, *_ = JUDGES["nfs_client"](measured("nfs_client", {"mounted": bound}, container=True))
+    assert first.status == "pass"
+    first, *_ = JUDGES["nfs_client"](
+        measured("nfs_client", {"mounted": "/dev/vda / ext4 rw 0 0"}, container=True)
+    )
+    assert first.message == "/home is not mounted"
+    first, *_ = JUDGES["nfs_client"](measured("nfs_client", {"mounted": bound}))
+    assert first.message == "/home is not mounted"
+
+
 def test_ports_that_are_named_have_to_be_good_each() -> None:
     named = [f"mlx5_{number}" for number in range(1, 8)]
     first, *_ = JUDGES["rdma"](measured("rdma", {"ports": HALF}, rdma_devices=named))
