@@ -41,7 +41,8 @@ def test_faults_of_hardware_clock_and_disk_are_found_on_their_hosts_and_only_the
     lab.hardware("dgx03").ecc(0, kind="sram_uncorrected")
     lab.hardware("dgx04").clock_offset(30)
     lab.sh("dgx04", "mount -t tmpfs -o size=4m tmpfs /tmp; dd if=/dev/zero of=/tmp/full 2>/dev/null || true")
-    lab.sh("dgx04", f"systemctl restart chrony; {SETTLED}")
+    # chrony would take the first step for the clock's, which it may not set here, and call it right.
+    lab.sh("dgx04", f"sed -i /makestep/d /etc/chrony/chrony.conf; systemctl restart chrony; {SETTLED}")
     lab.sh("login01", "systemctl stop munge; chmod 0644 /etc/munge/munge.key")
 
     result = site.configure(verb="verify", code=1)
