@@ -61,7 +61,8 @@ def test_faults_of_hardware_clock_and_disk_are_found_on_their_hosts_and_only_the
     assert login["munge", "service"] == "munge is inactive"
     assert login["munge", "key"] == "munge 644 instead of munge 400"
     assert ("munge", "round trip") in login
-    assert found(result, "ctl02") == {}
+    # Slurm may have run the nodes' own checks by now.
+    assert set(found(result, "ctl02")) <= {("slurm_controller", "nodes")}
 
 
 def test_a_host_that_does_not_answer_is_named_and_the_others_are_judged(site: Site) -> None:
