@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.checks import validate
+from gpufleet.onprem.configure.transport import transport_environment
 from gpufleet.onprem.inventory import build_inventory
 from gpufleet.onprem.inventory_text import render
 from gpufleet.onprem.rack import Kit, Rack, RackSite, rack_site, raise_rack, take_down
@@ -122,8 +123,12 @@ class Lab:
         on_task: OnTask | None = None,
         **options: Any,
     ) -> PlaybookResult:
-        """Runs a playbook of `ansible/` (or of `project`) on the rack; raises nothing for failed hosts."""
-        environment = self.rack.environment() | dict(options.pop("environment", {}))
+        """Runs a playbook of `ansible/` (or of `project`) on the rack; raises nothing for failed hosts.
+
+        Tasks get there as `gpufleet configure` sends them, unless another `transport` is named.
+        """
+        transport = transport_environment(options.pop("transport", "auto"))
+        environment = self.rack.environment() | transport | dict(options.pop("environment", {}))
         return run_playbook(
             PlaybookRun(
                 project=project,
