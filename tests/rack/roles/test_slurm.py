@@ -61,9 +61,11 @@ class Cluster:
         found = re.search(r"JobState=(\S+) Reason=(\S+)", said)
         return f"{found[1]} {found[2]}" if found else ""
 
-    def idle(self) -> bool:
-        """Whether both nodes wait for jobs."""
-        return self.lab.sh("login01", "sinfo -h -N -t idle -o %N | sort -u | wc -l", code=None).strip() == "2"
+    def ready(self) -> bool:
+        """Whether all GPUs wait for jobs. A slurmctld that has just started gives steps no GPUs before the
+        nodes have registered with it."""
+        said = self.ada("srun -A research -N2 --gres=gpu:8 --immediate=5 hostname -s 2>&1", code=None)
+        return sorted(said.split()) == ["dgx01", "dgx02"]
 
 
 def wait_for(true: Callable[[], bool], limit_s: float = 60) -> None:
@@ -99,8 +101,8 @@ def raised(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 def cluster(raised: Cluster) -> Iterator[Cluster]:
-    """The cluster, with both nodes idle before and no job left after."""
-    wait_for(raised.idle)
+    """The cluster, with all its GPUs idle before and no job left after."""
+    wait_for(raised.ready)
     yield raised
     raised.lab.sh("login01", "scancel -u ada", code=None)
 
@@ -211,10 +213,7 @@ def test_accounts_follow_the_fleet_file_and_those_of_people_stay(cluster: Cluste
         "vision|ada||low",
         "vision||gres/gpu=8|low",
     ]
-    assert [line.split("|")[:2] for line in found if line.startswith("guests")] == [
-        ["guests", ""],
-        ["guests", "root"],
-    ]
+    assert {"guests|root||", "guests|||"} <= set(found)
     assert not cluster.run(hosts="ctl01", tags=tags, variables=wanted).changed
     cluster.run(hosts="ctl01", tags=tags)
     assert "vision" not in cluster.lab.sh("ctl01", shown)
@@ -234,7 +233,7 @@ def test_a_node_with_another_munge_key_is_noticed_and_mended(cluster: Cluster) -
     assert {host for host, _ in noticed.changed} == {"dgx02"}
     cluster.run(hosts="rack_slurm_nodes", tags=["munge", "slurm_node"])
     assert "Slurmctld(primary) at ctl01 is UP" in lab.sh("dgx02", "scontrol ping")
-    wait_for(cluster.idle)
+    wait_for(cluster.ready)
 
 
 def test_the_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
@@ -254,7 +253,7 @@ def test_the_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
         f"{cluster.secrets[KEY]} munge 400\n"
     )
     wait_for(lambda: cluster.state(job).startswith("COMPLETED"))
-    wait_for(cluster.idle)
+    wait_for(cluster.ready)
     assert not cluster.run(rotate).changed
 
 
@@ -288,11 +287,15 @@ def test_slurmctld_never_runs_without_the_file_system_of_its_state(cluster: Clus
 def test_a_backup_takes_over_with_all_jobs_when_the_primary_dies(cluster: Cluster) -> None:
     lab = cluster.lab
     waiting = cluster.submit("-A", "research", "--hold", "--gres=gpu:1", "--wrap", "true")
+    # slurmctld writes its state every few seconds; what is younger dies with it.
+    lab.sh("ctl01", "touch /tmp/submitted")
+    newer = "find /var/lib/slurm/shared/slurmctld-lab/job_state -newer /tmp/submitted"
+    wait_for(lambda: lab.sh("ctl01", newer, code=None) != "")
     lab.sh("ctl01", "systemctl kill --signal=KILL slurmctld")
     try:
         wait_for(lambda: "DOWN" in lab.sh("login01", "scontrol ping", code=None).splitlines()[0])
         wait_for(lambda: cluster.state(waiting).startswith("PENDING"))
-        assert cluster.ada("srun -A research --gres=gpu:8 hostname -s").startswith("dgx")
+        wait_for(cluster.ready)
         cluster.ada(f"scontrol release {waiting}")
         wait_for(lambda: cluster.state(waiting).startswith("COMPLETED"))
     finally:
