@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gpufleet.engine.api import RunResult
+from gpufleet.engine.embedded.admin import import_state
 from gpufleet.engine.pulumi_cli import PulumiCliEngine
 
 from .conftest import Lab
@@ -510,14 +511,26 @@ def test_the_cli_takes_our_state_and_goes_on_from_it(cli: Lab, tmp_path: Path) -
     assert cli.names() == []
 
 
-def test_we_take_the_state_of_the_cli_and_go_on_from_it(cli: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--show-secrets",)], ids=["sealed", "in the clear"])
+def test_we_take_the_state_of_the_cli_and_go_on_from_it(
+    cli: Lab, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     text = 'a = Box("a", {"size": 1, "password": pulumi.Output.secret("s3cret")})\nBox("b", {"of": a.arn})\n'
     cli.up(text)
     ours = Lab(tmp_path / "embedded").program(text)
     ours.cloud.rmdir()
     shutil.copytree(cli.cloud, ours.cloud)
-    ours.request.state_file.parent.mkdir()
-    ours.request.state_file.write_text(json.dumps(cli.engine.export(cli.request)))
+    exported = subprocess.run(
+        [str(shutil.which("pulumi")), "stack", "export", "--stack", "dev", *options],
+        cwd=cli.folder,
+        env={**os.environ, **cli.request.env},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert (b"s3cret" in exported) is bool(options)
+    imported = import_state(ours.request.state_file, exported, "lab", "dev")
+    assert (imported.before, imported.after, imported.pending) == (0, 4, 0)
+    assert "s3cret" not in ours.request.state_file.read_text()
     result = ours.run("up")
     assert result.ok
     assert (result.changes.total, result.changes.same) == (0, 3)
