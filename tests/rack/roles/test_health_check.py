@@ -161,7 +161,7 @@ def test_a_healthy_node_is_silent_quick_and_in_the_metrics(rack: Lab) -> None:
     )
     assert judged.returncode == 0, judged.stderr
     took = json.loads(rack.sh(NODE, "/usr/lib/gpufleet/health-check show"))["duration_s"]
-    assert took < 3
+    assert took < 8, "it takes 0.2 s on a quiet machine"
 
 
 def test_faults_of_gpus_and_ports_drain_and_their_repair_takes_back(rack: Lab) -> None:
