@@ -544,6 +544,10 @@ def test_both_engines_leave_the_same_after_a_failed_operation_and_finish_it_alik
 ) -> None:
     before = 'a = Box("a", {"size": 1})\nBox("b", {"of": a.arn})\nBox("old")\n'
     after = 'a = Box("a", {"size": 2})\nBox("b", {"of": a.arn})\nc = Box("c")\nBox("d", {"of": c.arn})\n'
+    if verb != "delete":
+        # With --continue-on-error the CLI deletes what a failed program no longer registers. We leave it
+        # to the next run: a resource may be missing only because another one failed.
+        after += 'Box("old")\n'
     ours = Lab(tmp_path / "embedded")
     for lab in (ours, cli):
         lab.up(before)

@@ -94,6 +94,24 @@ def test_a_failed_delete_keeps_the_resource_and_what_it_needs(lab: Lab) -> None:
     assert lab.names() == []
 
 
+def test_a_fault_of_the_engine_during_a_deletion_ends_the_run(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpufleet.engine.embedded.removal import Removal
+
+    lab.up('a = Box("a")\nBox("b", {"of": a.arn})\n')
+
+    def broken(*_: object) -> bool:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(Removal, "_delete", broken)
+    with pytest.raises(RuntimeError, match="a fault"):
+        lab.run("destroy")
+    monkeypatch.undo()
+    assert lab.names() == ["a", "b"]
+    assert {"a", "b"} <= set(lab.resources())
+
+
 def test_a_resource_that_does_not_come_up_is_kept_with_its_errors(lab: Lab) -> None:
     lab.fault("create", "a", init="it never answered")
     lab.program('a = Box("a", {"size": 1})\nBox("b", {"of": a.arn})\n')

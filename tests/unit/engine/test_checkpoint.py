@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from gpufleet.engine.embedded import checkpoint, journal
+from gpufleet.engine.embedded.integrity import problems, without_gaps
 from gpufleet.engine.embedded.journal import Journal, fold
+from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.resource import ResourceState, from_json, to_json
 from gpufleet.engine.embedded.values import UNKNOWN, ResourceRef, Secret
 from gpufleet.engine.errors import StateError
@@ -136,6 +138,45 @@ def test_anything_else_is_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(StateError, match="not a complete checkpoint"):
         checkpoint.load(path)
     assert path.read_text() == content
+
+
+def test_what_the_operating_system_refuses_is_said_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    inside = tmp_path / "file" / "dev.json"
+    for act in (lambda: checkpoint.load(inside), lambda: checkpoint.save(inside, [], [], ""),
+                lambda: Journal(inside, "d"), lambda: StateLock(inside, "up").__enter__()):  # fmt: skip
+        with pytest.raises(StateError) as refused:
+            act()
+        assert "move it away and run again" in refused.value.remedy
+    with pytest.raises(StateError, match="Is a directory") as refused:
+        checkpoint.load(tmp_path)
+    assert "a folder is where the file belongs" in refused.value.remedy
+
+
+def test_a_state_that_is_gone_while_its_backups_are_there_is_no_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "dev.json"
+    checkpoint.save(path, [resource("a")], [], "")
+    checkpoint.save(path, [resource("b")], [], "")
+    path.unlink()
+    with pytest.raises(StateError, match="the state is gone") as refused:
+        checkpoint.load(path)
+    assert "gpufleet state repair" in refused.value.remedy
+
+
+def test_gaps_are_closed_as_pulumi_closes_them() -> None:
+    given = [
+        resource("a"),
+        resource("c", parent=urn("gone"), dependencies=[urn("gone"), urn("a")], deletedWith=urn("gone"),
+                 propertyDependencies={"x": [urn("gone")], "y": [urn("a")]}),
+        resource("d", id="1", provider=f"{urn('lost')}::id"),
+    ]  # fmt: skip
+    mended = without_gaps(given)
+    assert mended[0] is given[0]
+    assert mended[1] == resource(
+        "c", dependencies=[urn("a")], propertyDependencies={"x": [], "y": [urn("a")]}
+    )
+    # A provider cannot be made up for, so that is still told.
+    assert problems(mended[2:]) == [f"{urn('d')} needs {urn('lost')}, which is not there"]
 
 
 def test_another_secrets_provider_is_refused() -> None:
