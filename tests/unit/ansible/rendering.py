@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar, trust_as_template
 from ansible.vars.manager import VariableManager
 
@@ -45,7 +44,6 @@ class Rendered:
 
 @functools.cache
 def _loader() -> DataLoader:
-    init_plugin_loader([str(ANSIBLE / "collections")])
     return DataLoader()
 
 

@@ -19,8 +19,6 @@ PLUGINS = COLLECTIONS / "ansible_collections" / "gpufleet" / "rack" / "plugins"
 
 def load(name: str) -> ModuleType:
     """A module of the collection as Python's import would have it."""
-    if str(COLLECTIONS) not in sys.path:
-        sys.path.append(str(COLLECTIONS))
     spec = importlib.util.spec_from_file_location(f"gpufleet_rack_{name}", PLUGINS / "modules" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
