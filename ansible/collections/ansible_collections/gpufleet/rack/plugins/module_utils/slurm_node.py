@@ -16,9 +16,7 @@ def run(*command: str) -> tuple[int, str]:
     """Runs a program; its exit code and output. 127 where there is no such program."""
     if shutil.which(command[0]) is None:
         return 127, f"{command[0]} is not installed"
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=180
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
