@@ -28,6 +28,7 @@ lint: setup ## ruff, mypy strict, ansible-lint production, shell syntax
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@MYPYPATH=ansible/roles/health_check/files $(BIN)/mypy -p health
 	@cd ansible && ../$(BIN)/ansible-lint --offline -q
 	@bash -n scripts/setup .ci/run
 
