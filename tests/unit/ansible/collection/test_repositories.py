@@ -118,7 +118,7 @@ def test_of_several_keys_only_the_named_one_is_trusted(
     assert keyring.read_bytes() == keys["binary"]
     source = (module.SOURCES / "gpufleet-cuda.list").read_text().splitlines()[-1]
     assert source == f"deb [signed-by={keyring}] https://example.com/cuda ./"
-    pin = (module.PREFERENCES / "gpufleet-cuda").read_text()
+    pin = (module.PREFERENCES / "gpufleet-repository-cuda").read_text()
     assert 'Pin: origin "example.com"' in pin and "Pin-Priority: 600" in pin
     # The key is there: nobody is asked again.
     assert not run(module, repositories=[entry(served, keys)])["changed"]
@@ -178,11 +178,13 @@ def test_sources_that_are_no_longer_wanted_go_with_their_keys_and_others_stay(
 ) -> None:
     served["key"] = keys["armored"]
     (module.SOURCES / "own.list").write_text("deb https://own.example.com stable main\n")
+    (module.PREFERENCES / "gpufleet-nvidia-driver").touch()  # another role's
     run(module, repositories=[entry(served, keys)])
     mirror = {"name": "mirror", "url": "http://mirror.example.com/vendor"}
     assert run(module, repositories=[mirror])["changed"]
     assert sorted(path.name for path in (tmp_path / "apt").rglob("*") if path.is_file()) == [
         "gpufleet-mirror.list",
+        "gpufleet-nvidia-driver",
         "own.list",
     ]
     text = (module.SOURCES / "gpufleet-mirror.list").read_text()

@@ -99,6 +99,8 @@ SOURCES = Path("/etc/apt/sources.list.d")
 KEYS = Path("/etc/apt/keyrings")
 PREFERENCES = Path("/etc/apt/preferences.d")
 PREFIX = "gpufleet-"
+# Other roles write preferences as well; these are of repositories alone.
+PIN_PREFIX = "gpufleet-repository-"
 HEADER = "# Written by gpufleet, which overwrites it.\n"
 # Tags of OpenPGP packets (RFC 4880): a public key, and what follows it until the next one is its own.
 PUBLIC_KEY = 6
@@ -311,11 +313,11 @@ def work(wanted: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str,
             )
         texts[SOURCES / f"{PREFIX}{item['name']}.list"] = source_line(item, keyring).encode()
         if item["priority"]:
-            texts[PREFERENCES / f"{PREFIX}{item['name']}"] = preference(item).encode()
+            texts[PREFERENCES / f"{PIN_PREFIX}{item['name']}"] = preference(item).encode()
     obsolete = sorted(
         path
-        for folder in (SOURCES, KEYS, PREFERENCES)
-        for path in folder.glob(f"{PREFIX}*")
+        for folder, prefix in ((SOURCES, PREFIX), (KEYS, PREFIX), (PREFERENCES, PIN_PREFIX))
+        for path in folder.glob(f"{prefix}*")
         if path not in texts and path not in keys
     )
     lacking = [path for path, item in keys.items() if not key_fits(path, item["fingerprint"])]
