@@ -165,3 +165,22 @@ def test_a_build_that_fails_says_so_and_leaves_nothing(
     assert list((tmp_path / "opt").iterdir()) == []
     with pytest.raises(tests_module.BuildError, match="built with a CUDA toolkit"):
         tests_module.make(tmp_path / "opt", "2.18.3", path, digest, str(tmp_path / "none"), "a")
+
+
+def test_an_archive_that_reaches_outside_is_refused(
+    tests_module: ModuleType, tmp_path: Path, cuda: Path
+) -> None:
+    for name, kind in (
+        ("../escaped", tarfile.REGTYPE),
+        ("/etc/escaped", tarfile.REGTYPE),
+        ("a", tarfile.SYMTYPE),
+    ):
+        path = tmp_path / "bad.tar.gz"
+        with tarfile.open(path, "w:gz") as tar:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd"
+            tar.addfile(member)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        with pytest.raises(tests_module.BuildError, match="no file or folder inside it"):
+            tests_module.make(tmp_path / "opt", "2.18.3", str(path), digest, str(cuda), "a")
+        assert list((tmp_path / "opt").iterdir()) == []
