@@ -128,7 +128,7 @@ def make(target, version, archive, sha256, cuda_home, stamp):
     with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as name:
         folder = Path(name)
         with tarfile.open(fetch(archive, sha256, folder)) as tar:
-            tar.extractall(folder / "source", filter="data")
+            unpack(tar, folder / "source")
         (source,) = [path for path in (folder / "source").iterdir() if path.is_dir()]
         done = subprocess.run(
             ["make", f"-j{os.cpu_count()}", "MPI=0", f"CUDA_HOME={cuda_home}"],
