@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,13 +12,24 @@ from gpufleet.onprem.rack import missing
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.site import PEOPLE, ArgumentsSeen, Runs, Site
 
+HERE = Path(__file__).parent
+# Whole sites and every role for itself: more than a quarter of an hour. `make test-roles` runs them.
+LONG = (HERE / "roles", HERE / "test_site.py", HERE / "test_verify.py")
+WANTED = "GPUFLEET_TEST_ROLES"
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of a rack run in one process, where there are several."""
-    here = Path(__file__).parent
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """All tests of a rack run in one process, where there are several; the long ones on request."""
+    left_out = []
     for item in items:
-        if here in item.path.parents:
+        if HERE in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("rack"))
+        long = any(path == item.path or path in item.path.parents for path in LONG)
+        if long and not os.environ.get(WANTED):
+            left_out.append(item)
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +65,7 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
             first = site.configure()
             second = site.configure()
         site.lab.seal("site")
+        site.wait_for_nodes()
         yield Runs(site, check, first, second, arguments)
     finally:
         site.lab.down()
