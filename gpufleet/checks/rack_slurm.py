@@ -121,8 +121,8 @@ def slurm_state(fleet: Fleet) -> Iterator[Problem]:
                 " under `storage`, or name one controller",
                 value=site.controllers.text,
             )
-        if export is None:
-            continue
+        if export is None or site.slurm.state is None:
+            continue  # what is wrong with a file system is said of the file system
         server, _, folder = export.partition(":")
         if not server or not folder.startswith("/"):
             yield Problem(where, f"{export!r} is no NFS export", "write it as host:/export", value=export)

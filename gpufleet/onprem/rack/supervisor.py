@@ -148,7 +148,11 @@ class _Control(socketserver.ThreadingUnixStreamServer):
 
     def __init__(self, path: Path, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
-        super().__init__(str(path), _Connection)
+        # Under its name only once it listens: whoever sees it may ask.
+        new = path.with_name(f"{path.name}.new")
+        new.unlink(missing_ok=True)
+        super().__init__(str(new), _Connection)
+        new.rename(path)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A caller that did not wait for its answer is no fault of the rack's."""

@@ -90,6 +90,11 @@ def test_a_mount_point_of_a_bucket_is_refused(judge: Judge) -> None:
     ],
 )
 def test_a_source_of_another_kind_is_refused(judge: Judge, kind: str, source: str, good: str) -> None:
-    finding = judge({f"{HOME}.kind": kind, f"{HOME}.source": source}).only("mount-source")
+    state = {"onprem.0.slurm.state": "nas02:/export/slurm"}
+    finding = judge(state | {f"{HOME}.kind": kind, f"{HOME}.source": source}).only("mount-source")
     assert good in finding.remedy
-    assert judge({f"{HOME}.kind": kind, f"{HOME}.source": good}).rules == set()
+    assert judge(state | {f"{HOME}.kind": kind, f"{HOME}.source": good}).rules == set()
+
+
+def test_a_wrong_source_is_told_once_where_slurm_would_keep_its_state_there(judge: Judge) -> None:
+    judge({f"{HOME}.kind": "nfs", f"{HOME}.source": "nas01"}).only("mount-source")
