@@ -75,12 +75,6 @@ def configure(
     setup = Setup(environment, site, limit, tuple(only or ()), ssh_config)
     if not json:
         print_findings(setup.findings)
-        if setup.measures_alone:
-            err.print(
-                "this checkout has no role that installs anything: hosts are measured and left as they are",
-                style="yellow",
-                markup=False,
-            )
     with setup.folder.locked():
         request = setup.request(
             check=check,

@@ -50,12 +50,6 @@ class Setup:
         """The fleet without errors."""
         return validate(self.workspace.target, root=self.workspace.root)
 
-    @property
-    def measures_alone(self) -> bool:
-        """Whether the checkout has the role that measures, and none that changes a host."""
-        roles = self.workspace.root / "ansible" / "roles"
-        return not any(each.name != "preflight" for each in roles.iterdir() if each.is_dir())
-
     @cached_property
     def plan(self) -> FleetPlan:
         """The plan."""

@@ -81,15 +81,15 @@ def test_too_few_and_too_many_are_refused_with_what_is_on_the_others(module: Mod
     blank = [module.Drive(f"/dev/nvme{index}n1") for index in range(7)]
     full = module.Drive("/dev/nvme7n1", content="ext4 (type)")
     member = module.Drive("/dev/nvme8n1", array="0")
-    with pytest.raises(module.fstab.Refusal) as refused:
+    with pytest.raises(module.fstab.RefusalError) as refused:
         module.choose([*blank, full, member], 8, "scratch")
     said = str(refused.value)
     assert "7 NVMe drives are blank" in said and "8 have to be" in said
     assert "/dev/nvme7n1 has ext4 (type)" in said and "/dev/nvme8n1 has a part of the array 0" in said
     assert "wipefs" in said
-    with pytest.raises(module.fstab.Refusal, match="local_nvme_devices"):
+    with pytest.raises(module.fstab.RefusalError, match="local_nvme_devices"):
         module.choose(blank, 4, "scratch")
-    with pytest.raises(module.fstab.Refusal, match="at least one has to be"):
+    with pytest.raises(module.fstab.RefusalError, match="at least one has to be"):
         module.choose([full], 0, "scratch")
 
 
@@ -98,9 +98,9 @@ def test_an_array_of_ours_is_taken_up_and_one_that_lacks_a_drive_is_refused(modu
     assert module.choose(ours, 8, "scratch") is None
     assert module.choose(ours, 0, "scratch") is None
     fresh = module.Drive("/dev/nvme8n1")
-    with pytest.raises(module.fstab.Refusal, match="of 8 drives, 7 of them are there"):
+    with pytest.raises(module.fstab.RefusalError, match="of 8 drives, 7 of them are there"):
         module.choose([*ours[:7], fresh], 8, "scratch")
-    with pytest.raises(module.fstab.Refusal, match="it has to be of 4"):
+    with pytest.raises(module.fstab.RefusalError, match="it has to be of 4"):
         module.choose(ours, 4, "scratch")
 
 
@@ -110,7 +110,7 @@ def test_drives_are_in_the_order_of_their_numbers(module: ModuleType) -> None:
 
 def test_an_unreadable_drive_is_refused_by_name(module: ModuleType, programs: Programs) -> None:
     programs.add("blkid", "echo 'error: /dev/null: Input/output error' >&2; exit 4")
-    with pytest.raises(module.fstab.Refusal, match=r"/dev/null cannot be read.*Input/output error"):
+    with pytest.raises(module.fstab.RefusalError, match=r"/dev/null cannot be read.*Input/output error"):
         module.probe("/dev/null")
 
 
@@ -128,7 +128,7 @@ def test_a_device_with_something_else_on_it_is_never_formatted(
 ) -> None:
     programs.add("blkid", f"echo TYPE={kind}")
     programs.add("mkfs.xfs", "exit 0")
-    with pytest.raises(module.fstab.Refusal, match=f"has {kind} on it"):
+    with pytest.raises(module.fstab.RefusalError, match=f"has {kind} on it"):
         module.make_file_system("/dev/null")
     programs.add("blkid", "echo TYPE=xfs")
     module.make_file_system("/dev/null")

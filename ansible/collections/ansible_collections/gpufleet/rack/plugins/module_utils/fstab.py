@@ -14,7 +14,7 @@ MOUNTS = Path("/proc/self/mounts")
 MARK = "# gpufleet: "
 
 
-class Refusal(Exception):  # noqa: N818 - what it says is for people
+class RefusalError(Exception):
     """What is wrong, the rule and the remedy, in one text."""
 
 
@@ -69,7 +69,7 @@ def refuse_others(text: str, owner: str, mounts: list[Mount]) -> None:
     for mount in mounts:
         other = theirs.get(mount.path.rstrip("/"))
         if other is not None:
-            raise Refusal(
+            raise RefusalError(
                 f"/etc/fstab has {other.source} on {mount.path} already, and {mount.source} is to be "
                 "mounted there. One path has one file system: take that line out of /etc/fstab, or choose "
                 "another path in the fleet file. Nothing was changed."
@@ -122,7 +122,9 @@ def must(command: list[str], what: str, remedy: str, timeout_s: int = 120) -> No
     done = run(command, timeout_s)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "nothing")[-500:]
-        raise Refusal(f"{what}: {command[0]} ended with code {done.returncode} and said: {said} {remedy}")
+        raise RefusalError(
+            f"{what}: {command[0]} ended with code {done.returncode} and said: {said} {remedy}"
+        )
 
 
 def mount(entry: Mount, remedy: str, timeout_s: int = 120) -> None:
@@ -133,4 +135,4 @@ def mount(entry: Mount, remedy: str, timeout_s: int = 120) -> None:
         ["mount", "-t", entry.fstype, "-o", entry.options, entry.source, entry.path], what, remedy, timeout_s
     )
     if entry.path not in mounted():
-        raise Refusal(f"{what}: mount said that it was done, and it is not. {remedy}")
+        raise RefusalError(f"{what}: mount said that it was done, and it is not. {remedy}")

@@ -87,7 +87,7 @@ def refuse_taken(
     for mount in wanted:
         if mount.path in mounted and mount.path not in mine and mounted[mount.path][0] != mount.source:
             source, fstype = mounted[mount.path]
-            raise fstab.Refusal(
+            raise fstab.RefusalError(
                 f"{source} ({fstype}) is mounted on {mount.path}, where {mount.source} is to be. Unmount "
                 "it, or choose another path in the fleet file. Nothing was changed."
             )
@@ -150,7 +150,7 @@ def main() -> None:
     )
     try:
         result = work(module.params, module.check_mode)
-    except (fstab.Refusal, OSError) as failure:
+    except (fstab.RefusalError, OSError) as failure:
         module.fail_json(msg=str(failure))
     module.exit_json(**result)
 

@@ -144,7 +144,7 @@ def probe(path: str) -> dict[str, str]:
     if done.returncode == 8:
         return {"TYPE": "several things at once"}
     if done.returncode:
-        raise fstab.Refusal(
+        raise fstab.RefusalError(
             f"{path} cannot be read: blkid ended with code {done.returncode} and said "
             f"{done.stderr.strip()}. Replace the drive, or leave it out (local_nvme_devices). Nothing was "
             "changed."
@@ -183,7 +183,7 @@ def choose(drives: list[Drive], want: int, name: str) -> list[Drive] | None:
     if ours:
         members = ours[0].members or len(ours)
         if len(ours) != members or want not in (0, members):
-            raise fstab.Refusal(
+            raise fstab.RefusalError(
                 f"The array {name} is of {members} drives, {len(ours)} of them are there "
                 f"({', '.join(drive.path for drive in ours)}), and it has to be of {want or members}. A "
                 "striped array that lacks a drive is lost: replace the drive, then `mdadm "
@@ -201,7 +201,7 @@ def choose(drives: list[Drive], want: int, name: str) -> list[Drive] | None:
     ]
     wants = f"{want} have to be" if want else "at least one has to be"
     rule = TOO_MANY if len(blank) > want > 0 else TOO_FEW
-    raise fstab.Refusal(
+    raise fstab.RefusalError(
         f"{len(blank)} NVMe drives are blank ({', '.join(drive.path for drive in blank) or 'none'}), and "
         f"{wants}; {'; '.join(others) or 'no other drive is unused'}. {rule} Nothing was changed."
     )
@@ -227,7 +227,9 @@ def await_device(name: str) -> str:
         if device and Path(device).exists():
             return device
         time.sleep(0.3)
-    raise fstab.Refusal(f"The array {name} did not come up within 15 s: see `cat /proc/mdstat` and `dmesg`.")
+    raise fstab.RefusalError(
+        f"The array {name} did not come up within 15 s: see `cat /proc/mdstat` and `dmesg`."
+    )
 
 
 def make_array(drives: list[Drive], name: str) -> None:
@@ -275,7 +277,7 @@ def make_file_system(device: str) -> None:
     if found.get("TYPE") == "xfs":
         return
     if found:
-        raise fstab.Refusal(
+        raise fstab.RefusalError(
             f"{device} has {found.get('TYPE') or found.get('PTTYPE')} on it, and XFS was expected. If "
             f"nothing on it is needed, run `wipefs -a {device}` on the host and run again."
         )
@@ -305,7 +307,7 @@ def check_mounted(device: str, params: dict[str, Any]) -> None:
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     level, members = found.get("MD_LEVEL", "none"), int(found.get("MD_DEVICES", "0"))
     if level != "raid0" or params["drives"] not in (0, members):
-        raise fstab.Refusal(
+        raise fstab.RefusalError(
             f"{device} is mounted on {params['mount']}: an array of level {level} over {members} drives, "
             f"where one of raid0 over {params['drives'] or 'all'} drives has to be. Correct drives in the "
             "fleet file, or unmount it and free its drives. Nothing was changed."
@@ -327,7 +329,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     paths = params["devices"] or list_drives()
     missing = [path for path in paths if not Path(path).is_block_device()]
     if missing:
-        raise fstab.Refusal(
+        raise fstab.RefusalError(
             f"{', '.join(missing)} is not there. Look for it with `nvme list`, or correct local_nvme_devices."
         )
     used = numbers_in_use()
@@ -388,7 +390,7 @@ def main() -> None:
     )
     try:
         result = work(module.params, module.check_mode)
-    except (fstab.Refusal, OSError) as failure:
+    except (fstab.RefusalError, OSError) as failure:
         module.fail_json(msg=str(failure))
     module.exit_json(**result)
 
