@@ -72,7 +72,13 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def site(runs: Runs) -> Iterator[Site]:
+def site(runs: Runs) -> Site:
+    """The site as it was set up, for tests that leave it so."""
+    return runs.site
+
+
+@pytest.fixture
+def site_to_break(runs: Runs) -> Iterator[Site]:
     """The site as it was set up, and taken back to that afterwards."""
     yield runs.site
     runs.site.lab.reset(name="site")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -108,10 +107,6 @@ class Lab:
         for host in hosts or tuple(self.healthy):
             self.hardware(host).restore(self.healthy[host])
         self.rack.repository(on=True)
-        if not hosts:
-            self.rack.stop(force=True)
-            for served in self.rack.layout.shared.iterdir():
-                shutil.rmtree(served)
         self.rack.restore(*hosts, name=name)
 
     def run(

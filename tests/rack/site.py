@@ -37,6 +37,7 @@ class Site:
     lab: Lab
     checkout: Path
     secrets: dict[str, str] = field(default_factory=dict)
+    _before: set[Path] = field(default_factory=set)
 
     @classmethod
     def up(cls, folder: Path, fleet: str) -> Site:
@@ -82,6 +83,7 @@ class Site:
     @contextmanager
     def configuring(self, *words: str) -> Iterator[subprocess.Popen[str]]:
         """A run that goes on meanwhile; it is ended with the block, however that ends."""
+        self._before = self._journals()
         process = subprocess.Popen(
             self.command(*words),
             env=self.environment,
@@ -98,9 +100,11 @@ class Site:
             process.communicate()
 
     def journal(self) -> str:
-        """What the newest run has written of its tasks so far."""
-        runs = sorted(self.checkout.glob(".gpufleet/configure/*/runs/*.jsonl"))
-        return runs[-1].read_text() if runs else ""
+        """What the run that goes on has written of its tasks so far."""
+        return "".join(path.read_text() for path in self._journals() - self._before)
+
+    def _journals(self) -> set[Path]:
+        return set(self.checkout.glob(".gpufleet/configure/*/runs/*.jsonl"))
 
     @staticmethod
     def changes(result: dict[str, Any]) -> set[tuple[str, str, str]]:

@@ -122,15 +122,22 @@ def test_a_host_that_reboots_comes_back_with_what_was_written(clean_rack: Lab) -
 
 def test_hosts_go_back_to_what_was_sealed_and_to_their_first_boot(folder: Path, tmp_path: Path) -> None:
     lab = Lab.up(tmp_path, SMALL)
-    lab.sh("ctl01", "echo one >/etc/mark")
+    lab.sh("ctl01", "echo one >/etc/mark; install -D -o daemon /etc/mark /srv/shared/filer/mark")
     lab.seal("configured")
-    lab.sh("ctl01", "echo two >/etc/mark; echo new >/etc/other; rm /etc/hosts")
+    lab.sh("ctl01", "echo two | tee /etc/mark /srv/shared/filer/mark; echo new >/etc/other; rm /etc/hosts")
 
     lab.reset(name="configured")
     assert lab.sh("ctl01", "cat /etc/mark; ls /etc/hosts; test ! -e /etc/other") == "one\n/etc/hosts\n"
+    assert lab.sh("ctl01", "cd /srv/shared/filer; cat mark; stat -c %U mark") == "one\ndaemon\n"
+
+    lab.reset()
+    assert lab.sh("ctl01", "ls /srv/shared") == ""
+    lab.reset(name="configured")
+    assert lab.sh("ctl01", "cat /etc/mark /srv/shared/filer/mark") == "one\none\n"
 
     lab.reset()
     assert lab.sh("ctl01", "test ! -e /etc/mark && systemctl is-system-running") == "running\n"
+    lab.seal("other")
     with pytest.raises(InputError, match="no state 'configured'"):
         lab.rack.restore(name="configured")
 

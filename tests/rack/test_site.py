@@ -12,7 +12,7 @@ from tests.rack.site import Runs, Site
 
 JOB = """\
 #!/bin/bash
-#SBATCH --nodes=4 --ntasks-per-node=1 --gres=gpu:8 --output=/tmp/job-%j.out --account=research
+#SBATCH --nodes=3 --ntasks-per-node=1 --gres=gpu:8 --output=/tmp/job-%j.out --account=research
 srun sh -c 'echo $(hostname -s) $CUDA_VISIBLE_DEVICES' >/shared/home/job-$SLURM_JOB_ID
 """
 
@@ -31,18 +31,20 @@ def test_a_second_run_changes_nothing(runs: Runs) -> None:
     )
 
 
-def test_a_job_runs_on_all_gpus_of_all_nodes_and_is_accounted_for(site: Site) -> None:
+def test_a_job_runs_on_all_gpus_that_its_team_may_hold_and_is_accounted_for(site: Site) -> None:
+    # research may hold 24 of the 32.
     lab = site.lab
     said = lab.sh(
         "login01",
-        f"cat >/tmp/job.sh <<'END'\n{JOB}END\nchmod 755 /tmp/job.sh; su ada -c 'sbatch --wait /tmp/job.sh'",
+        f"cat >/tmp/job.sh <<'END'\n{JOB}END\nchmod 755 /tmp/job.sh\n"
+        "su ada -c 'timeout 60 sbatch --wait /tmp/job.sh'",
     )
     number = re.search(r"Submitted batch job (\d+)", said)[1]
 
     lines = sorted(lab.sh("login01", f"cat /shared/home/job-{number}").splitlines())
-    assert lines == [f"dgx{node:02d} 0,1,2,3,4,5,6,7" for node in range(1, 5)]
+    assert lines == [f"dgx{node:02d} 0,1,2,3,4,5,6,7" for node in range(1, 4)]
     tres = lab.sh("login01", f"sacct -X -n -P -j {number} -o AllocTRES,State,Account")
-    assert "gres/gpu=32" in tres
+    assert "gres/gpu=24" in tres
     assert tres.strip().endswith("|COMPLETED|research")
 
 
@@ -86,7 +88,7 @@ def test_no_secret_is_in_an_argument_a_log_or_a_file_that_others_can_read(runs: 
             "chmod 600 /root/patterns\n"
             "grep -rlF -f /root/patterns --exclude=patterns "
             "/etc /var /usr/lib /usr/local /opt /home /root /tmp /srv 2>/dev/null | "
-            "xargs -r stat -c '%n %a %U'; journalctl -o cat | grep -cF -f /root/patterns; "
+            "xargs -r stat -c '%n %a %U'; journalctl -o cat | grep -cF -f /root/patterns || true; "
             "rm /root/patterns; true",
         ).splitlines()
         *files, in_journal = found
@@ -100,7 +102,8 @@ def test_mariadb_answers_on_loopback_alone(site: Site) -> None:
     assert [line.split()[3] for line in listening if line.strip()] in (["127.0.0.1:3306"], [])
 
 
-def test_hosts_lost_in_mid_play_are_finished_by_resume_and_the_others_are_done(site: Site) -> None:
+def test_hosts_lost_in_mid_play_are_finished_by_resume_and_the_others_are_done(site_to_break: Site) -> None:
+    site = site_to_break
     lab = site.lab
     lab.reset("dgx03", "dgx04", name="identity")
     with site.configuring("--skip-preflight") as run:
@@ -121,7 +124,8 @@ def test_hosts_lost_in_mid_play_are_finished_by_resume_and_the_others_are_done(s
     assert site.configure()["changed"] == 0
 
 
-def test_a_run_that_was_killed_is_finished_by_the_next(site: Site) -> None:
+def test_a_run_that_was_killed_is_finished_by_the_next(site_to_break: Site) -> None:
+    site = site_to_break
     lab = site.lab
     lab.reset("dgx01", "dgx02", name="identity")
     for role in ("nvidia_driver", "slurm_node"):

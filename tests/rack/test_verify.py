@@ -27,7 +27,10 @@ def test_nothing_is_wrong_after_configure(site: Site) -> None:
     assert all(result["hosts"][name]["pass"] > 10 for name in site.lab.names("gpu"))
 
 
-def test_faults_of_hardware_clock_and_disk_are_found_on_their_hosts_and_only_there(site: Site) -> None:
+def test_faults_of_hardware_clock_and_disk_are_found_on_their_hosts_and_only_there(
+    site_to_break: Site,
+) -> None:
+    site = site_to_break
     lab = site.lab
     # A rack in a box has no time server: here is one, from which dgx04 is 30 s away.
     lab.sh(
@@ -65,7 +68,8 @@ def test_faults_of_hardware_clock_and_disk_are_found_on_their_hosts_and_only_the
     assert set(found(result, "ctl02")) <= {("slurm_controller", "nodes")}
 
 
-def test_a_host_that_does_not_answer_is_named_and_the_others_are_judged(site: Site) -> None:
+def test_a_host_that_does_not_answer_is_named_and_the_others_are_judged(site_to_break: Site) -> None:
+    site = site_to_break
     site.lab.rack.stop("dgx04", force=True)
     try:
         result = site.configure("--limit", "dgx03,dgx04", verb="verify", code=4)
@@ -76,7 +80,10 @@ def test_a_host_that_does_not_answer_is_named_and_the_others_are_judged(site: Si
     assert result["hosts"]["dgx03"]["pass"] > 10
 
 
-def test_a_service_that_a_person_stopped_and_a_version_that_was_changed_are_found(site: Site) -> None:
+def test_a_service_that_a_person_stopped_and_a_version_that_was_changed_are_found(
+    site_to_break: Site,
+) -> None:
+    site = site_to_break
     lab = site.lab
     lab.sh("dgx01", "systemctl stop slurmd nvidia-fabricmanager; nft flush ruleset")
     lab.sh("dgx02", "sysctl -qw vm.swappiness=61; umount -l /shared/home")

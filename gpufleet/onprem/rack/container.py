@@ -52,6 +52,7 @@ class Container:
         self._ready = threading.Event()
         self._stopping = False
         self._layers = ["identity"]
+        self._used = 1
         self.boots = 0
 
     @property
@@ -95,17 +96,19 @@ class Container:
 
     def seal(self, name: str) -> None:
         """Makes what the stopped host has written a layer called `name`, to come back to."""
-        layer = self._folder / "layers" / name
-        remove_tree(layer)
-        (self._folder / "upper").rename(layer)
-        self._layers = [*(item for item in self._layers if item != name), name]
+        # Layers above the one in use lie on what is no longer there once this one is between them.
+        for above in self._layers[self._used :]:
+            remove_tree(self._folder / "layers" / above)
+        (self._folder / "upper").rename(self._folder / "layers" / name)
+        self._layers = [*self._layers[: self._used], name]
+        self._used = len(self._layers)
 
     def drop_to(self, name: str) -> None:
-        """Forgets what the stopped host has written since the layer `name` was sealed."""
-        keep = self._layers[: self._layers.index(name) + 1]
-        for layer in self._layers[len(keep) :]:
-            remove_tree(self._folder / "layers" / layer)
-        self._layers = keep
+        """Takes the stopped host to the layer `name`, and forgets what it has written since.
+
+        Layers that were sealed after that one stay: `drop_to` takes the host there again.
+        """
+        self._used = self._layers.index(name) + 1
         remove_tree(self._folder / "upper")
 
     def has(self, name: str) -> bool:
@@ -123,7 +126,7 @@ class Container:
         for folder in (root, upper, work):
             folder.mkdir(exist_ok=True)
         upper.chmod(0o755)
-        above = [str(self._folder / "layers" / name) for name in reversed(self._layers)]
+        above = [str(self._folder / "layers" / name) for name in reversed(self._layers[: self._used])]
         lower = ":".join([*above, *self._record.lower])
         # volatile: syncing a disk that is thrown away with the rack would only cost time.
         options = f"lowerdir={lower},upperdir={upper},workdir={work},volatile"

@@ -59,6 +59,10 @@ class Layout:
         """What all hosts see as /srv/shared: the disks of the rack's file servers."""
         return self.root / "shared"
 
+    def sealed(self, name: str) -> Path:
+        """What `shared` held when a state of all hosts was sealed under `name`."""
+        return self.root / "sealed" / name
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import GpufleetError, InputError
+from gpufleet.onprem.rack.cache import remove_tree
 from gpufleet.onprem.rack.container import BRIDGE, Container
 from gpufleet.onprem.rack.layout import BOOT_S, Layout, Record
 from gpufleet.onprem.rack.shell import run
@@ -32,6 +33,7 @@ class Supervisor:
     """The hosts of a rack and its package repository, and what can be asked of them."""
 
     def __init__(self, layout: Layout, record: Record) -> None:
+        self._layout = layout
         self._site = record.site
         self._containers = {
             host.name: Container(layout, record, host, number)
@@ -96,15 +98,21 @@ class Supervisor:
         everyone = list(self._containers)
         self.stop(everyone)
         self._each(everyone, lambda item: item.seal(name))
+        _copy_disks(self._layout.shared, self._layout.sealed(name))
         self.start(everyone)
 
     def restore(self, name: str, hosts: list[str]) -> None:
-        """Hosts as they were when `name` was sealed (`identity`: as they were first booted)."""
+        """Hosts as they were when `name` was sealed (`identity`: as they were first booted).
+
+        With all hosts, the disks of the file servers go back as well; some hosts alone leave them.
+        """
         for host in hosts:
             if not self._containers[host].has(name):
                 raise InputError(f"{host} has no state {name!r}", remedy="seal one first")
         self.stop(hosts, force=True)
         self._each(hosts, lambda item: item.drop_to(name))
+        if set(hosts) == set(self._containers):
+            _copy_disks(self._layout.sealed(name), self._layout.shared)
         self.start(hosts)
 
     def repository(self, on: bool) -> None:
@@ -131,6 +139,16 @@ class Supervisor:
                 f"{', '.join(late)} did not boot within {BOOT_S:.0f} s",
                 remedy="`console.log` in the rack's folder hosts/<name> shows how far they came",
             )
+
+
+def _copy_disks(source: Path, target: Path) -> None:
+    """Makes `target` hold what `source` holds, owners and all; nothing where `source` is not there."""
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in target.iterdir():
+        remove_tree(entry)
+        entry.unlink(missing_ok=True)
+    if source.exists():
+        run(["cp", "--archive", f"{source}/.", target], what="the disks of the file servers")
 
 
 class _Connection(socketserver.StreamRequestHandler):
