@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
 
 from tests.unit.ansible.collection.conftest import load
 
@@ -96,13 +97,13 @@ def test_a_run_that_was_killed_between_is_completed(module: ModuleType, tmp_path
 def test_a_number_that_is_taken_is_refused(
     users: str, groups: str, said: str, module: ModuleType, tmp_path: Path
 ) -> None:
-    with pytest.raises(module.RefusalError, match=said) as refused:
+    with pytest.raises(RefusalError, match=said) as refused:
         steps(module, host(module, users, groups), tmp_path)
     assert "usermod -u" in str(refused.value) and "Nothing was changed" in str(refused.value)
 
 
 def test_all_conflicts_are_said_at_once(module: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(module.RefusalError) as refused:
+    with pytest.raises(RefusalError) as refused:
         steps(
             module,
             host(module, "eve:2001:2001", "games:3000:"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
 
 from tests.unit.ansible.collection.conftest import load
 
@@ -97,8 +98,8 @@ def test_grub_makes_the_configuration_and_is_held_to_it(
     module.apply(host, ["write", "grub"], ["iommu=pt"])
     assert module.differences(host, ["iommu=pt"]) == []
     program.write_text(f"#!/bin/sh\n: >{host}/{module.GRUB}\n")
-    with pytest.raises(module.RefusalError, match="without iommu=pt"):
+    with pytest.raises(RefusalError, match="without iommu=pt"):
         module.apply(host, ["write", "grub"], ["iommu=pt"])
     monkeypatch.setattr(module.shutil, "which", lambda *_, **__: None)
-    with pytest.raises(module.RefusalError, match="no update-grub"):
+    with pytest.raises(RefusalError, match="no update-grub"):
         module.apply(host, ["write", "grub"], ["iommu=pt"])

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.rack.plugins.module_utils import apt
 
 from tests.unit.ansible.collection.conftest import Programs, load
 
@@ -24,8 +25,8 @@ munge | 0.5.15-2 | http://packages.rack/debian bookworm/main Sources
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = load("packages")
-    monkeypatch.setattr(module, "STAMP", tmp_path / "apt.json")
-    monkeypatch.setattr(module, "POLICY", tmp_path / "policy-rc.d")
+    monkeypatch.setattr(apt, "STAMP", tmp_path / "apt.json")
+    monkeypatch.setattr(apt, "POLICY", tmp_path / "policy-rc.d")
     monkeypatch.setattr(module, "read_automatic", lambda _text: set())
     return module
 
@@ -132,12 +133,12 @@ def test_what_a_broken_run_left_is_configured_first(
     assert run(packages, names=["munge"])["changed"] is False
 
 
-def test_versions_are_matched_as_whole_words_with_stars(packages: ModuleType) -> None:
-    wanted = packages.Wanted.of("doca-ofed=3.4.0-*")
+def test_versions_are_matched_as_whole_words_with_stars() -> None:
+    wanted = apt.Wanted.of("doca-ofed=3.4.0-*")
     assert wanted.name == "doca-ofed"
     assert wanted.suits("3.4.0-26.04.0.8.6.0")
     assert not wanted.suits("3.4.01-1") and not wanted.suits("13.4.0-1")
-    assert packages.Wanted.of("munge").suits("anything")
+    assert apt.Wanted.of("munge").suits("anything")
 
 
 def test_states_of_dpkg_are_read_by_their_letters(packages: ModuleType) -> None:
@@ -151,15 +152,15 @@ def test_states_of_dpkg_are_read_by_their_letters(packages: ModuleType) -> None:
 def test_lists_are_read_anew_when_repositories_change(
     packages: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert packages.stale()
-    packages.write_stamp()
-    assert not packages.stale()
-    monkeypatch.setattr(packages, "source_digest", lambda: "other")
-    assert packages.stale()
-    packages.write_stamp()
-    now = packages.time.time()
-    monkeypatch.setattr(packages.time, "time", lambda: now + packages.LISTS_AGE_S + 1)
-    assert packages.stale()
+    assert apt.stale()
+    apt.write_stamp()
+    assert not apt.stale()
+    monkeypatch.setattr(apt, "source_digest", lambda: "other")
+    assert apt.stale()
+    apt.write_stamp()
+    now = apt.time.time()
+    monkeypatch.setattr(apt.time, "time", lambda: now + apt.LISTS_AGE_S + 1)
+    assert apt.stale()
 
 
 @pytest.mark.parametrize(
@@ -170,9 +171,9 @@ def test_lists_are_read_anew_when_repositories_change(
         ("E: Unable to correct problems, you have held broken packages.", "apt could not do it"),
     ],
 )
-def test_what_apt_says_is_explained(packages: ModuleType, said: str, words: str) -> None:
-    assert words in packages.explain(said)
-    assert "run again" in packages.explain(said)
+def test_what_apt_says_is_explained(said: str, words: str) -> None:
+    assert words in apt.explain(said)
+    assert "run again" in apt.explain(said)
 
 
 def test_packages_that_came_along_with_another_are_told_by_apts_own_list(tmp_path: Path) -> None:

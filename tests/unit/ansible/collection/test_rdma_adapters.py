@@ -7,6 +7,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.rack.plugins.module_utils import rdma_hardware
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
 
 from tests.unit.ansible.collection.conftest import Programs, load
 
@@ -63,7 +65,7 @@ class Host:
 @pytest.fixture
 def module(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     found = load("rdma_adapters")
-    monkeypatch.setattr(found, "PLACES", f"{programs.folder}:/usr/bin:/bin")
+    monkeypatch.setattr(rdma_hardware, "PLACES", f"{programs.folder}:/usr/bin:/bin")
     return found
 
 
@@ -141,9 +143,7 @@ def test_an_adapter_of_one_kind_only_is_fine_if_it_is_the_right_one(module: Modu
     assert work(module, host, count=3)["changed"] is False
     host.adapter(3, "0000:5e:00.0", "Ethernet")
     (host.firmware / "0000:5e:00.0.LINK_TYPE_P1").unlink()
-    with pytest.raises(
-        module.RefusalError, match=r"mlx5_3 .* its firmware did not take LINK_TYPE_P1=1: -E- locked"
-    ):
+    with pytest.raises(RefusalError, match=r"mlx5_3 .* its firmware did not take LINK_TYPE_P1=1: -E- locked"):
         work(module, host, count=4)
 
 
@@ -154,7 +154,7 @@ def test_before_the_firmwares_tool_is_there_a_check_run_goes_by_the_kind_of_now(
     assert work(module, host, check=True, count=3)["changed"] is False
     host.adapter(3, "0000:5e:00.0", "Ethernet")
     assert work(module, host, check=True, count=4)["changed"] is True
-    with pytest.raises(module.RefusalError, match="Install the package mft or mstflint"):
+    with pytest.raises(RefusalError, match="Install the package mft or mstflint"):
         work(module, host, count=4)
 
 
@@ -223,7 +223,7 @@ def test_modules_are_loaded_once_and_left_to_the_next_boot_where_the_driver_chan
 
 def test_a_module_that_does_not_load_is_told(module: ModuleType, host: Host) -> None:
     host.programs.add("modprobe", "echo 'modprobe: FATAL: Module ib_umad not found' >&2; exit 1")
-    with pytest.raises(module.RefusalError, match=r"did not load ib_umad: .* not found"):
+    with pytest.raises(RefusalError, match=r"did not load ib_umad: .* not found"):
         work(module, host, count=3, load=["ib_umad"])
 
 
@@ -243,9 +243,13 @@ def test_other_vendors_virtual_functions_and_bridges_are_no_adapters(module: Mod
     assert len(work(module, host, count=3)["ports"]) == 3
 
 
-def test_what_a_parameter_will_be_is_read_from_either_tools_output(module: ModuleType) -> None:
+def test_what_a_parameter_will_be_is_read_from_either_tools_output() -> None:
     plain = "Configurations:              Next Boot\n         LINK_TYPE_P1      IB(1)\n"
     columns = "Configurations:   Default   Current   Next Boot\n*   LINK_TYPE_P1   ETH(2)   ETH(2)   IB(1)\n"
-    assert module.parse_next(plain, "LINK_TYPE_P1") == module.parse_next(columns, "LINK_TYPE_P1") == "1"
-    assert module.parse_next(plain, "LINK_TYPE_P2") is None
-    assert module.parse_next("LINK_TYPE_P1   unknown", "LINK_TYPE_P1") is None
+    assert (
+        rdma_hardware.parse_next(plain, "LINK_TYPE_P1")
+        == rdma_hardware.parse_next(columns, "LINK_TYPE_P1")
+        == "1"
+    )
+    assert rdma_hardware.parse_next(plain, "LINK_TYPE_P2") is None
+    assert rdma_hardware.parse_next("LINK_TYPE_P1   unknown", "LINK_TYPE_P1") is None

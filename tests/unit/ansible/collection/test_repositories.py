@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.rack.plugins.module_utils import openpgp
 
 from tests.unit.ansible.collection.conftest import load
 
@@ -99,10 +100,8 @@ def entry(served: dict[str, Any], keys: dict[str, Any], **changes: Any) -> dict[
 
 
 @pytest.mark.parametrize("form", ["armored", "binary", "both"])
-def test_a_key_is_known_by_the_fingerprint_that_gpg_gives_it(
-    form: str, keys: dict[str, Any], module: ModuleType
-) -> None:
-    found = module.keys_in(keys[form])
+def test_a_key_is_known_by_the_fingerprint_that_gpg_gives_it(form: str, keys: dict[str, Any]) -> None:
+    found = openpgp.keys_in(keys[form])
     assert set(found) == {keys["vendor"]} | ({keys["thief"]} if form == "both" else set())
     # With its subkey and signatures, byte for byte.
     assert found[keys["vendor"]] == keys["binary"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.rack.plugins.module_utils import nvme_drives
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
 
 from tests.unit.ansible.collection.conftest import Programs, load
 
@@ -30,7 +33,7 @@ def module() -> ModuleType:
 
 
 @pytest.fixture
-def drive(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def drive(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """What is found on a drive of which blkid and mdadm say this."""
 
     def make(blkid: dict[str, str] | None = None, mdadm: str = "", used: bool = False) -> Any:
@@ -39,13 +42,13 @@ def drive(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 
         def run(command: list[str], _timeout_s: int = 0) -> Any:
             code, out = answers[command[0]]
-            return module.fstab.subprocess.CompletedProcess(command, code, out, "")
+            return subprocess.CompletedProcess(command, code, out, "")
 
-        monkeypatch.setattr(module.fstab, "run", run)
-        monkeypatch.setattr(module.shutil, "which", lambda *_, **__: "/sbin/mdadm")
-        monkeypatch.setattr(module, "above", lambda _: [])
+        monkeypatch.setattr(nvme_drives.fstab, "run", run)
+        monkeypatch.setattr(nvme_drives.shutil, "which", lambda *_, **__: "/sbin/mdadm")
+        monkeypatch.setattr(nvme_drives, "above", lambda _: [])
         numbers = {Path("/dev/null").stat().st_rdev} if used else set()
-        return module.inspect("/dev/null", numbers)
+        return nvme_drives.inspect("/dev/null", numbers)
 
     return make
 
@@ -69,49 +72,50 @@ def test_what_is_on_a_drive_is_named(drive: Callable[..., Any]) -> None:
 
 
 def test_blank_drives_are_taken_if_they_are_as_many_as_they_have_to_be(module: ModuleType) -> None:
-    blank = [module.Drive(f"/dev/nvme{index}n1") for index in range(8)]
-    system = module.Drive("/dev/nvme9n1", used=True)
+    blank = [nvme_drives.Drive(f"/dev/nvme{index}n1") for index in range(8)]
+    system = nvme_drives.Drive("/dev/nvme9n1", used=True)
     assert module.choose([*blank, system], 8, "scratch") == blank
     assert module.choose([*blank, system], 0, "scratch") == blank
-    other = module.Drive("/dev/nvme10n1", content="ntfs (type)")
+    other = nvme_drives.Drive("/dev/nvme10n1", content="ntfs (type)")
     assert module.choose([*blank, other], 8, "scratch") == blank
 
 
 def test_too_few_and_too_many_are_refused_with_what_is_on_the_others(module: ModuleType) -> None:
-    blank = [module.Drive(f"/dev/nvme{index}n1") for index in range(7)]
-    full = module.Drive("/dev/nvme7n1", content="ext4 (type)")
-    member = module.Drive("/dev/nvme8n1", array="0")
-    with pytest.raises(module.fstab.RefusalError) as refused:
+    blank = [nvme_drives.Drive(f"/dev/nvme{index}n1") for index in range(7)]
+    full = nvme_drives.Drive("/dev/nvme7n1", content="ext4 (type)")
+    member = nvme_drives.Drive("/dev/nvme8n1", array="0")
+    with pytest.raises(RefusalError) as refused:
         module.choose([*blank, full, member], 8, "scratch")
     said = str(refused.value)
     assert "7 NVMe drives are blank" in said and "8 have to be" in said
     assert "/dev/nvme7n1 has ext4 (type)" in said and "/dev/nvme8n1 has a part of the array 0" in said
     assert "wipefs" in said
-    with pytest.raises(module.fstab.RefusalError, match="local_nvme_devices"):
+    with pytest.raises(RefusalError, match="local_nvme_devices"):
         module.choose(blank, 4, "scratch")
-    with pytest.raises(module.fstab.RefusalError, match="at least one has to be"):
+    with pytest.raises(RefusalError, match="at least one has to be"):
         module.choose([full], 0, "scratch")
 
 
 def test_an_array_of_ours_is_taken_up_and_one_that_lacks_a_drive_is_refused(module: ModuleType) -> None:
-    ours = [module.Drive(f"/dev/nvme{index}n1", array="scratch", members=8) for index in range(8)]
+    ours = [nvme_drives.Drive(f"/dev/nvme{index}n1", array="scratch", members=8) for index in range(8)]
     assert module.choose(ours, 8, "scratch") is None
     assert module.choose(ours, 0, "scratch") is None
-    fresh = module.Drive("/dev/nvme8n1")
-    with pytest.raises(module.fstab.RefusalError, match="of 8 drives, 7 of them are there"):
+    fresh = nvme_drives.Drive("/dev/nvme8n1")
+    with pytest.raises(RefusalError, match="of 8 drives, 7 of them are there"):
         module.choose([*ours[:7], fresh], 8, "scratch")
-    with pytest.raises(module.fstab.RefusalError, match="it has to be of 4"):
+    with pytest.raises(RefusalError, match="it has to be of 4"):
         module.choose(ours, 4, "scratch")
 
 
-def test_drives_are_in_the_order_of_their_numbers(module: ModuleType) -> None:
-    assert sorted(["/dev/nvme10n1", "/dev/nvme9n1"], key=module.natural) == ["/dev/nvme9n1", "/dev/nvme10n1"]
+def test_drives_are_in_the_order_of_their_numbers() -> None:
+    found = sorted(["/dev/nvme10n1", "/dev/nvme9n1"], key=nvme_drives.natural)
+    assert found == ["/dev/nvme9n1", "/dev/nvme10n1"]
 
 
-def test_an_unreadable_drive_is_refused_by_name(module: ModuleType, programs: Programs) -> None:
+def test_an_unreadable_drive_is_refused_by_name(programs: Programs) -> None:
     programs.add("blkid", "echo 'error: /dev/null: Input/output error' >&2; exit 4")
-    with pytest.raises(module.fstab.RefusalError, match=r"/dev/null cannot be read.*Input/output error"):
-        module.probe("/dev/null")
+    with pytest.raises(RefusalError, match=r"/dev/null cannot be read.*Input/output error"):
+        nvme_drives.probe("/dev/null")
 
 
 def test_the_array_keeps_one_line_in_mdadms_configuration(module: ModuleType) -> None:
@@ -128,7 +132,7 @@ def test_a_device_with_something_else_on_it_is_never_formatted(
 ) -> None:
     programs.add("blkid", f"echo TYPE={kind}")
     programs.add("mkfs.xfs", "exit 0")
-    with pytest.raises(module.fstab.RefusalError, match=f"has {kind} on it"):
+    with pytest.raises(RefusalError, match=f"has {kind} on it"):
         module.make_file_system("/dev/null")
     programs.add("blkid", "echo TYPE=xfs")
     module.make_file_system("/dev/null")

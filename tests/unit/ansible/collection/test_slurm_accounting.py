@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.rack.plugins.module_utils import sacctmgr
 
 from tests.unit.ansible.collection.conftest import Programs, load
 
@@ -186,5 +187,5 @@ def test_a_refusal_because_of_running_jobs_says_what_to_do(
 @pytest.mark.parametrize(
     ("text", "minutes"), [("", 0), ("01:30:00", 90), ("7-00:00:00", 10080), ("1-02:03:00", 1563)]
 )
-def test_times_are_read_as_slurm_writes_them(module: ModuleType, text: str, minutes: int) -> None:
-    assert module.minutes_of(text) == minutes
+def test_times_are_read_as_slurm_writes_them(text: str, minutes: int) -> None:
+    assert sacctmgr.minutes_of(text) == minutes

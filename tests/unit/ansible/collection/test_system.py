@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
 
 from tests.unit.ansible.collection.conftest import Programs, load
 
@@ -51,13 +52,16 @@ def test_a_supported_system_has_a_name(
 def test_another_system_is_refused_with_those_that_are_served(
     name: str, version: str, dgx: bool, tmp_path: Path
 ) -> None:
-    said = load("system").facts(host(tmp_path, name, version, dgx))["refusal"]
+    with pytest.raises(RefusalError) as refused:
+        load("system").facts(host(tmp_path, name, version, dgx))
+    said = str(refused.value)
     assert f"{name.title()} {version}" in said
     assert ("DGX OS 6 and 7" in said) and ("with DGX OS;" in said) is dgx
 
 
 def test_a_host_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -> None:
-    assert "an unknown system" in load("system").facts(tmp_path)["refusal"]
+    with pytest.raises(RefusalError, match="an unknown system"):
+        load("system").facts(tmp_path)
 
 
 def test_containers_and_the_version_of_control_groups_are_facts(tmp_path: Path, programs: Programs) -> None:
@@ -94,7 +98,11 @@ def test_a_refusal_fails_the_host_before_anything_is_changed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = load("system")
-    monkeypatch.setattr(module, "facts", lambda: {"refusal": "not served"})
+
+    def refuse() -> None:
+        raise RefusalError("not served")
+
+    monkeypatch.setattr(module, "facts", refuse)
     answer = run(module)
     assert answer["failed"] and answer["msg"] == "not served"
     assert "ansible_facts" not in answer

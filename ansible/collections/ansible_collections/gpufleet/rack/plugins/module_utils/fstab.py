@@ -9,13 +9,11 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+
 FSTAB = Path("/etc/fstab")
 MOUNTS = Path("/proc/self/mounts")
 MARK = "# gpufleet: "
-
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
 
 
 class Mount(NamedTuple):

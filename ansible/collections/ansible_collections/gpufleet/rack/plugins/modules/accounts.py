@@ -102,13 +102,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 RECORD = Path("/var/lib/gpufleet/accounts.json")
 HEADER = "# Written by gpufleet, which overwrites it. A user's own keys belong into ~/.ssh/authorized_keys.\n"
-
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
 
 
 class Host(NamedTuple):
@@ -301,6 +298,25 @@ def apply(step: Step) -> None:
         Path(step.path).unlink(missing_ok=True)
 
 
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Compares and changes; the result for Ansible."""
+    host, made = Host.read(), made_before()
+    refuse_conflicts(host, params["groups"], params["accounts"])
+    steps = plan(params, host, made)
+    if steps and not check:
+        fresh = [a["name"] for a in params["accounts"] if a["name"] not in host.users]
+        # Before they are made: a run that is killed must not forget which accounts are its own.
+        write(RECORD, json.dumps({"made": sorted({*made, *fresh})}))
+        for step in steps:
+            apply(step)
+    actions = [step.words for step in steps]
+    return {
+        "changed": bool(actions),
+        "actions": actions,
+        "diff": difference("accounts", "", "\n".join(actions)),
+    }
+
+
 def main() -> None:
     """Entry point."""
     group = {"name": {"type": "str", "required": True}, "gid": {"type": "int", "required": True}}
@@ -323,30 +339,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params, made = module.params, made_before()
-    try:
-        host = Host.read()
-        refuse_conflicts(host, params["groups"], params["accounts"])
-        steps = plan(params, host, made)
-        if steps and not module.check_mode:
-            fresh = [a["name"] for a in params["accounts"] if a["name"] not in host.users]
-            # Before they are made: a run that is killed must not forget which accounts are its own.
-            write(RECORD, json.dumps({"made": sorted({*made, *fresh})}))
-            for step in steps:
-                apply(step)
-    except (RefusalError, OSError) as failure:
-        module.fail_json(msg=str(failure))
-    actions = [step.words for step in steps]
-    module.exit_json(
-        changed=bool(actions),
-        actions=actions,
-        diff={
-            "before_header": "accounts",
-            "after_header": "accounts",
-            "before": "",
-            "after": "\n".join(actions),
-        },
-    )
+    finish(module, lambda: work(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -48,17 +48,15 @@ import hashlib
 import re
 import shutil
 import subprocess
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 HOST = "localhost"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
 PLUGIN = "mysql_native_password"
 USERS = "SELECT user, host, plugin, authentication_string FROM mysql.user;"
-
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
 
 
 class Server:
@@ -121,9 +119,18 @@ def missing(server: Server, database: str, user: str, secret: str) -> list[tuple
     return needed
 
 
-def work(module: AnsibleModule) -> list[str]:
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Does what is missing; the result for Ansible."""
+    done = make(params["database"], params["user"], params["password"], check)
+    return {
+        "changed": bool(done),
+        "statements": done,
+        "diff": difference("database", "", "".join(f"{line}\n" for line in done)),
+    }
+
+
+def make(database: str, user: str, password: str, check: bool) -> list[str]:
     """Does what is missing; what it was."""
-    database, user = module.params["database"], module.params["user"]
     for name in (database, user):
         if not NAME.fullmatch(name):
             raise RefusalError(
@@ -132,14 +139,14 @@ def work(module: AnsibleModule) -> list[str]:
     client = shutil.which("mariadb") or shutil.which("mysql")
     server = Server(client) if client else None
     if server is None or not server.answers():
-        if module.check_mode:
+        if check:
             return [f"create database {database}", f"create user '{user}'@'{HOST}'"]
         raise RefusalError(
             "MariaDB does not answer on its socket. See `journalctl -u mariadb` on the host, mend the cause "
             "and run again."
         )
-    needed = missing(server, database, user, hashed(module.params["password"]))
-    if not module.check_mode:
+    needed = missing(server, database, user, hashed(password))
+    if not check:
         for statement, _ in needed:
             server.ask(statement)
     return [words for _, words in needed]
@@ -155,20 +162,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        done = work(module)
-    except (RefusalError, OSError, subprocess.TimeoutExpired) as failure:
-        module.fail_json(msg=str(failure), invocation={})
-    module.exit_json(
-        changed=bool(done),
-        statements=done,
-        diff={
-            "before_header": "database",
-            "after_header": "database",
-            "before": "",
-            "after": "".join(f"{line}\n" for line in done),
-        },
-    )
+    finish(module, lambda: work(module.params, module.check_mode), {"invocation": {}})
 
 
 if __name__ == "__main__":

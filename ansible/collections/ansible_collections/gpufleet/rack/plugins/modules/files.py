@@ -86,6 +86,7 @@ changed_files:
   returned: always
 """
 
+import errno
 import grp
 import os
 import pwd
@@ -98,10 +99,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 
 def number_of(item: dict[str, Any], kind: str, check: bool) -> int | None:
@@ -211,11 +209,6 @@ def attributes(path: Path, uid: int | None, gid: int | None, mode: int) -> list[
     return words
 
 
-def describe(path: str, before: str, after: str) -> dict[str, str]:
-    """One entry of Ansible's diff."""
-    return {"before_header": path, "after_header": path, "before": before, "after": after}
-
-
 def remove(path: Path) -> None:
     """A file, a link, or a folder with all that is in it."""
     if path.is_dir() and not path.is_symlink():
@@ -231,7 +224,7 @@ def treat_absent(item: dict[str, Any], check: bool) -> dict[str, str] | None:
         return None
     if not check:
         remove(path)
-    return describe(item["path"], "present\n", "absent\n")
+    return difference(item["path"], "present\n", "absent\n")
 
 
 def treat_link(item: dict[str, Any], check: bool) -> dict[str, str] | None:
@@ -250,7 +243,7 @@ def treat_link(item: dict[str, Any], check: bool) -> dict[str, str] | None:
         new.unlink(missing_ok=True)
         new.symlink_to(target)
         new.replace(path)
-    return describe(item["path"], f"-> {old}\n" if old else "", f"-> {target}\n")
+    return difference(item["path"], f"-> {old}\n" if old else "", f"-> {target}\n")
 
 
 def treat_directory(item: dict[str, Any], check: bool) -> dict[str, str] | None:
@@ -268,7 +261,7 @@ def treat_directory(item: dict[str, Any], check: bool) -> dict[str, str] | None:
             make_parents(path)
             path.mkdir(mode=0o700)
         own(path.resolve(), uid, gid, mode)
-    return describe(item["path"], "", ", ".join(words) + "\n")
+    return difference(item["path"], "", ", ".join(words) + "\n")
 
 
 def treat_file(item: dict[str, Any], check: bool) -> dict[str, str] | None:
@@ -294,8 +287,8 @@ def treat_file(item: dict[str, Any], check: bool) -> dict[str, str] | None:
         else:
             write(path, text, uid, gid, mode)
     if item["secret"] and not same:
-        return describe(item["path"], "(secret)\n" if old is not None else "", "(new secret)\n")
-    return describe(item["path"], old or "", text if not words else f"{text}\n({', '.join(words)})\n")
+        return difference(item["path"], "(secret)\n" if old is not None else "", "(new secret)\n")
+    return difference(item["path"], old or "", text if not words else f"{text}\n({', '.join(words)})\n")
 
 
 def treat(item: dict[str, Any], check: bool) -> dict[str, str] | None:
@@ -307,6 +300,25 @@ def treat(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     if item["directory"]:
         return treat_directory(item, check)
     return treat_file(item, check)
+
+
+def work(params: dict[str, Any], check: bool, told: dict[str, Any]) -> dict[str, Any]:
+    """Brings all items into their states; the result for Ansible, of which `told` has what is done so far."""
+    diffs: list[dict[str, str]] = []
+    try:
+        for item in params["files"]:
+            entry = treat(item, check)
+            if entry is not None:
+                told["changed"] = True
+                told["changed_files"].append(item["path"])
+                diffs.append(entry)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise RefusalError(
+            f"The disk is full: {error}. The old file is as it was; make room and run again."
+        ) from error
+    return told | {"diff": diffs if params["diff"] else []}
 
 
 def main() -> None:
@@ -333,26 +345,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    changed: list[str] = []
-    diffs: list[dict[str, str]] = []
-    try:
-        for entry in module.params["files"]:
-            difference = treat(entry, module.check_mode)
-            if difference is not None:
-                changed.append(entry["path"])
-                diffs.append(difference)
-    except (RefusalError, OSError, subprocess.TimeoutExpired) as failure:
-        text = str(failure)
-        if isinstance(failure, OSError) and failure.errno == 28:
-            text = f"The disk is full: {failure}. The old file is as it was; make room and run again."
-        # Without the arguments: they have the texts of all files.
-        module.fail_json(msg=text, changed_files=changed, changed=bool(changed), invocation={})
-    module.exit_json(
-        changed=bool(changed),
-        changed_files=changed,
-        diff=diffs if module.params["diff"] else [],
-        invocation={},
-    )
+    # Without the arguments: they have the texts of all files.
+    told: dict[str, Any] = {"changed": False, "changed_files": [], "invocation": {}}
+    finish(module, lambda: work(module.params, module.check_mode, told), told)
 
 
 if __name__ == "__main__":

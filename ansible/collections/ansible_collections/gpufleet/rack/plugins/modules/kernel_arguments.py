@@ -47,13 +47,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 DROP_IN = "etc/default/grub.d/90-gpufleet.cfg"
 GRUB = "boot/grub/grub.cfg"
-
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
 
 
 def drop_in(arguments: list[str]) -> str:
@@ -135,6 +132,23 @@ def apply(root: Path, todo: list[str], arguments: list[str]) -> None:
         )
 
 
+def work(params: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[str, Any]:
+    """Compares and changes; the result for Ansible."""
+    arguments = params["arguments"]
+    before = read(root / DROP_IN)
+    todo = differences(root, arguments)
+    if todo and not check:
+        apply(root, todo, arguments)
+    result: dict[str, Any] = {
+        "changed": bool(todo),
+        "reboot_reasons": reasons(root, arguments, params["updates"]),
+        "job_steps": job_steps(root),
+    }
+    if todo:
+        result["diff"] = difference(f"/{DROP_IN}", before, drop_in(arguments) if arguments else "")
+    return result
+
+
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(
@@ -144,24 +158,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    root, arguments = Path("/"), module.params["arguments"]
-    before = read(root / DROP_IN)
-    todo = differences(root, arguments)
-    try:
-        if todo and not module.check_mode:
-            apply(root, todo, arguments)
-    except (RefusalError, OSError) as failure:
-        module.fail_json(msg=str(failure))
-    result: dict[str, Any] = {
-        "changed": bool(todo),
-        "reboot_reasons": reasons(root, arguments, module.params["updates"]),
-        "job_steps": job_steps(root),
-    }
-    if todo:
-        header = f"/{DROP_IN}"
-        after = drop_in(arguments) if arguments else ""
-        result["diff"] = {"before_header": header, "after_header": header, "before": before, "after": after}
-    module.exit_json(**result)
+    finish(module, lambda: work(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -43,14 +43,12 @@ loaded:
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 HEAD = "# Written by gpufleet.\n"
-
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
 
 
 def missing(names: list[str], root: Path = Path("/")) -> list[str]:
@@ -78,43 +76,6 @@ def insert(name: str) -> None:
     raise RefusalError(f"The kernel did not load {name}: {said}. {hint}")
 
 
-def main() -> None:
-    """Entry point."""
-    module = AnsibleModule(
-        argument_spec={
-            "names": {"type": "list", "elements": "str", "required": True},
-            "path": {"type": "path", "required": True},
-            "unloaded": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
-    names, path = module.params["names"], Path(module.params["path"])
-    text = HEAD + "".join(f"{name}\n" for name in names) if names else ""
-    try:
-        before = path.read_text()
-    except OSError:
-        before = ""
-    load = names if module.check_mode and module.params["unloaded"] else missing(names)
-    try:
-        if not module.check_mode:
-            if text != before:
-                write(path, text)
-            for name in load:
-                insert(name)
-    except (RefusalError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=bool(load) or text != before,
-        loaded=load,
-        diff={
-            "before_header": str(path),
-            "after_header": str(path),
-            "before": before,
-            "after": text + "".join(f"loaded now: {name}\n" for name in load),
-        },
-    )
-
-
 def write(path: Path, text: str) -> None:
     """Writes the list whole or not at all; removes an empty one."""
     if not text:
@@ -125,6 +86,40 @@ def write(path: Path, text: str) -> None:
     new.write_text(text)
     new.chmod(0o644)
     new.replace(path)
+
+
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Compares and changes; the result for Ansible."""
+    names, path = params["names"], Path(params["path"])
+    text = HEAD + "".join(f"{name}\n" for name in names) if names else ""
+    try:
+        before = path.read_text()
+    except OSError:
+        before = ""
+    load = names if check and params["unloaded"] else missing(names)
+    if not check:
+        if text != before:
+            write(path, text)
+        for name in load:
+            insert(name)
+    return {
+        "changed": bool(load) or text != before,
+        "loaded": load,
+        "diff": difference(str(path), before, text + "".join(f"loaded now: {name}\n" for name in load)),
+    }
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "required": True},
+            "path": {"type": "path", "required": True},
+            "unloaded": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    finish(module, lambda: work(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

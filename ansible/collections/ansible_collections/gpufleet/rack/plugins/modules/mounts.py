@@ -65,6 +65,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils import fstab
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 
 def decide(
@@ -87,7 +88,7 @@ def refuse_taken(
     for mount in wanted:
         if mount.path in mounted and mount.path not in mine and mounted[mount.path][0] != mount.source:
             source, fstype = mounted[mount.path]
-            raise fstab.RefusalError(
+            raise RefusalError(
                 f"{source} ({fstype}) is mounted on {mount.path}, where {mount.source} is to be. Unmount "
                 "it, or choose another path in the fleet file. Nothing was changed."
             )
@@ -129,8 +130,8 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
         "changed": bool(actions) or new != text,
         "actions": actions,
         "diff": [
-            {"after_header": "/etc/fstab", "before_header": "/etc/fstab", "before": text, "after": new},
-            {"after_header": "mounts", "before_header": "mounts", "before": "", "after": "\n".join(actions)},
+            difference("/etc/fstab", text, new),
+            difference("mounts", "", "\n".join(actions)),
         ],
     }
 
@@ -148,11 +149,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = work(module.params, module.check_mode)
-    except (fstab.RefusalError, OSError) as failure:
-        module.fail_json(msg=str(failure))
-    module.exit_json(**result)
+    finish(module, lambda: work(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -60,54 +60,13 @@ after:
 """
 
 import fnmatch
-import hashlib
-import json
-import os
-import re
 import subprocess
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
-
-STAMP = Path("/var/lib/gpufleet/apt.json")
-POLICY = Path("/usr/sbin/policy-rc.d")
-MARK = "# gpufleet: a run of apt is under way"
-LISTS_AGE_S = 3600
-FETCH = re.compile(
-    r"failed to fetch|unable to fetch|could not resolve|could not connect|connection (refused|timed out)"
-    r"|temporary failure|not found on server|404",
-    re.I,
-)
-LOCKED = re.compile(r"could not (get|open) lock|unable to (acquire|lock)|is locked by|frontend lock", re.I)
-
-
-class Wanted(NamedTuple):
-    """A package, and what its version has to match."""
-
-    name: str
-    version: str
-    others: tuple[Wanted, ...] = ()
-
-    @classmethod
-    def of(cls, text: str) -> Wanted:
-        """From C(name) or C(name=version), or alternatives of these with C(|) between them."""
-        first, *rest = text.split("|")
-        name, _, version = first.partition("=")
-        return cls(name.strip(), version.strip() or "*", tuple(cls.of(other) for other in rest))
-
-    def ways(self) -> tuple[Wanted, ...]:
-        """All alternatives, the preferred one first."""
-        return (self, *self.others)
-
-    def met(self, there: dict[str, Installed]) -> bool:
-        """Whether one of the alternatives is installed."""
-        return any(way.name in there and way.suits(there[way.name].version) for way in self.ways())
-
-    def suits(self, version: str) -> bool:
-        """Whether a version is the one that is wanted."""
-        return fnmatch.fnmatchcase(version, self.version)
+from ansible_collections.gpufleet.rack.plugins.module_utils.apt import Apt, NoStarts, Wanted
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 
 class Installed(NamedTuple):
@@ -116,10 +75,6 @@ class Installed(NamedTuple):
     version: str
     held: bool
     whole: bool
-
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
 
 
 def read_dpkg() -> dict[str, Installed]:
@@ -176,11 +131,16 @@ def expand(patterns: list[str], there: dict[str, Installed]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def met(wanted: Wanted, there: dict[str, Installed]) -> bool:
+    """Whether one of the alternatives is installed."""
+    return any(way.name in there and way.suits(there[way.name].version) for way in wanted.ways())
+
+
 def compare(
     wanted: list[Wanted], absent: list[str], hold: list[str], there: dict[str, Installed], automatic: set[str]
 ) -> Change:
     """What has to be done so that the packages are as they are wanted."""
-    install = [w for w in wanted if not w.met(there)]
+    install = [w for w in wanted if not met(w, there)]
     return Change(
         install=install,
         remove=[name for name in sorted(there) if any(fnmatch.fnmatchcase(name, one) for one in absent)],
@@ -201,197 +161,22 @@ def say(wanted: dict[str, str], there: dict[str, Installed], names: list[str]) -
     return lines
 
 
-class Apt:
-    """apt and dpkg, with the patience and the words that a run over many hosts needs."""
-
-    def __init__(self, lock_timeout_s: int, install_recommends: bool) -> None:
-        self.deadline = time.monotonic() + lock_timeout_s
-        self.lock_timeout_s = lock_timeout_s
-        self.recommends = install_recommends
-        self.updated = False
-        self.complaints = ""
-        self.environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
-
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command, again for as long as another process holds a lock."""
-        while True:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                check=False,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-            )
-            if done.returncode == 0 or not LOCKED.search(done.stderr):
-                return done
-            if time.monotonic() > self.deadline:
-                raise RefusalError(
-                    f"{last_lines(done.stderr)} One program at a time may change packages; this one waited "
-                    f"{self.lock_timeout_s} s. Wait for it or stop it, then run again."
-                )
-            time.sleep(1)
-
-    def update(self) -> None:
-        """Reads the repositories' lists anew, once."""
-        if self.updated:
-            return
-        done = self.run("apt-get", "update", "-q", "-o", "Acquire::Retries=2")
-        self.updated = True
-        self.complaints = "\n".join(
-            line for line in done.stderr.splitlines() if line.startswith(("E:", "W:")) and FETCH.search(line)
-        )
-        if done.returncode == 0 and not self.complaints:
-            write_stamp()
-
-    def candidates(self, names: list[str]) -> dict[str, list[str]]:
-        """Versions that the repositories have, newest first."""
-        done = self.run("apt-cache", "madison", *names)
-        found: dict[str, list[str]] = {name: [] for name in names}
-        for line in done.stdout.splitlines():
-            parts = [part.strip() for part in line.split("|")]
-            if len(parts) == 3 and "Sources" not in parts[2] and parts[0] in found:
-                found[parts[0]].append(parts[1])
-        return found
-
-    def choose(self, install: list[Wanted]) -> list[str]:
-        """The packages as apt wants them named; raises if a repository has none that suits."""
-        names = [way.name for w in install for way in w.ways()]
-        if names and stale():
-            self.update()
-        for _ in range(2):
-            have = self.candidates(names) if names else {}
-            lacking = [
-                w for w in install if not any(way.suits(v) for way in w.ways() for v in have[way.name])
-            ]
-            if not lacking:
-                break
-            self.update()
-        if lacking:
-            self.refuse(lacking, have)
-        chosen = []
-        for w in install:
-            way = next(way for way in w.ways() if any(way.suits(v) for v in have[way.name]))
-            if way.version == "*":
-                chosen.append(way.name)
-            else:
-                chosen.append(f"{way.name}={next(v for v in have[way.name] if way.suits(v))}")
-        return chosen
-
-    def refuse(self, lacking: list[Wanted], have: dict[str, list[str]]) -> None:
-        """Says which packages no repository has."""
-        if self.complaints:
-            raise RefusalError(
-                f"A package repository does not answer: {last_lines(self.complaints)} "
-                f"Needed from it: {', '.join(w.name for w in lacking)}. Make it reachable from the host and "
-                "run again; nothing was installed."
-            )
-        said = []
-        for w in (way for entry in lacking for way in entry.ways()):
-            others = ", ".join(have[w.name][:4])
-            wants = "" if w.version == "*" else f" in version {w.version}"
-            said.append(f"{w.name}{wants} ({'there is ' + others if others else 'not there at all'})")
-        raise RefusalError(
-            f"No repository of the host has {'; '.join(said)}. Add the repository or mirror that has "
-            "it, or choose another version in the software channel, then run again; nothing was installed."
-        )
-
-    def apply(self, change: Change) -> None:
-        """Makes the change; raises if apt does not."""
-        if change.repair:
-            self.must("dpkg", "--configure", "-a", "--force-confdef", "--force-confold")
-        if change.install or change.remove:
-            words = self.choose(change.install) + [f"{name}-" for name in change.remove]
-            done = self.install(words)
-            if done.returncode and FETCH.search(done.stderr) and not self.updated:
-                self.update()  # lists from before the repository moved on
-                done = self.install(self.choose(change.install) + [f"{name}-" for name in change.remove])
-            if done.returncode:
-                raise RefusalError(explain(done.stderr or done.stdout))
-        if change.manual:
-            self.must("apt-mark", "manual", *change.manual)
-        if change.hold:
-            self.must("apt-mark", "hold", *change.hold)
-
-    def install(self, words: list[str]) -> subprocess.CompletedProcess[str]:
-        """One transaction of apt."""
-        return self.run(
-            *("apt-get", "install", "-y", "-q", "--allow-downgrades", "--allow-change-held-packages"),
-            *("-o", f"DPkg::Lock::Timeout={self.lock_timeout_s}", "-o", "Acquire::Retries=2"),
-            *("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"),
-            *("-o", f"APT::Install-Recommends={'true' if self.recommends else 'false'}"),
-            *words,
-        )
-
-    def must(self, *command: str) -> None:
-        """Runs a command that has to succeed."""
-        done = self.run(*command)
-        if done.returncode:
-            raise RefusalError(explain(done.stderr or done.stdout))
+def apply(apt: Apt, change: Change) -> None:
+    """Makes the change; raises if apt does not."""
+    if change.repair:
+        apt.must("dpkg", "--configure", "-a", "--force-confdef", "--force-confold")
+    if change.install or change.remove:
+        apt.change(change.install, change.remove)
+    if change.manual:
+        apt.must("apt-mark", "manual", *change.manual)
+    if change.hold:
+        apt.must("apt-mark", "hold", *change.hold)
 
 
-def last_lines(text: str, count: int = 3) -> str:
-    """The end of what a program said, on one line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("E:")] or lines
-    return " ".join(errors[-count:])
-
-
-def explain(text: str) -> str:
-    """What apt said, with what it means where that is known."""
-    said = last_lines(text)
-    if "no space left" in text.lower() or "don't have enough free space" in text.lower():
-        return f"The disk is full: {said} Make room (apt-get clean) and run again."
-    if FETCH.search(text):
-        return f"A package repository does not answer: {said} Make it reachable from the host and run again."
-    return f"apt could not do it: {said} Run `apt-get -f install` on the host to see why, then run again."
-
-
-def source_digest() -> str:
-    """Which repositories the host has."""
-    digest = hashlib.sha256()
-    for name in sorted(["/etc/apt/sources.list", *map(str, Path("/etc/apt/sources.list.d").glob("*"))]):
-        try:
-            digest.update(name.encode() + b"\0" + Path(name).read_bytes())
-        except OSError:
-            continue
-    return digest.hexdigest()
-
-
-def stale() -> bool:
-    """Whether the lists are old, or of other repositories."""
-    try:
-        stamp = json.loads(STAMP.read_text())
-        return bool(stamp["sources"] != source_digest() or not 0 <= time.time() - stamp["at"] < LISTS_AGE_S)
-    except (OSError, ValueError, KeyError, TypeError):
-        return True
-
-
-def write_stamp() -> None:
-    """Remembers that the lists are those of the repositories that the host has now."""
-    STAMP.parent.mkdir(parents=True, exist_ok=True)
-    STAMP.write_text(json.dumps({"sources": source_digest(), "at": time.time()}))
-
-
-class NoStarts:
-    """Keeps the packages' scripts from starting services, for as long as this process lives."""
-
-    def __enter__(self) -> None:
-        self.ours = not POLICY.exists() or MARK in POLICY.read_text()
-        if self.ours:
-            # Allows again when this process is gone, also when it was killed.
-            POLICY.write_text(f"#!/bin/sh\n{MARK}\nkill -0 {os.getpid()} 2>/dev/null && exit 101\nexit 0\n")
-            POLICY.chmod(0o755)
-
-    def __exit__(self, *_: object) -> None:
-        if self.ours:
-            POLICY.unlink(missing_ok=True)
-
-
-def work(module: AnsibleModule) -> dict[str, Any]:
+def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Compares, changes, compares again; the result for Ansible."""
-    wanted = [Wanted.of(text) for text in module.params["names"]]
-    absent, hold = module.params["absent"], module.params["hold"]
+    wanted = [Wanted.of(text) for text in params["names"]]
+    absent, hold = params["absent"], params["hold"]
 
     def now() -> tuple[dict[str, Installed], Change]:
         there = read_dpkg()
@@ -404,10 +189,10 @@ def work(module: AnsibleModule) -> dict[str, Any]:
     before, change = now()
     names = [*(w.name for w in change.install), *change.remove, *change.hold]
     after = before
-    if change and not module.check_mode:
-        apt = Apt(module.params["lock_timeout_s"], module.params["install_recommends"])
+    if change and not check:
+        apt = Apt(params["lock_timeout_s"], params["install_recommends"])
         with NoStarts():
-            apt.apply(change)
+            apply(apt, change)
         after, left = now()
         if left.hold:  # a pattern that matches what has just come
             apt.must("apt-mark", "hold", *left.hold)
@@ -417,7 +202,7 @@ def work(module: AnsibleModule) -> dict[str, Any]:
                 f"apt said that it was done, and it is not: {left}. Run `apt-get -f install` on the host."
             )
     lines_before = say({}, before, names)
-    if module.check_mode:
+    if check:
         will = {w.name: w.version.replace("*", "") or "newest" for w in change.install}
         planned = {n: p for n, p in before.items() if n not in change.remove}
         planned |= {n: planned[n]._replace(held=True) for n in change.hold if n in planned}
@@ -426,17 +211,21 @@ def work(module: AnsibleModule) -> dict[str, Any]:
         lines_after = say({}, after, names)
     extra = [f"{name} kept for itself" for name in change.manual]
     extra += ["unfinished packages configured"] if change.repair else []
+    texts = ["".join(f"{line}\n" for line in lines) for lines in (lines_before, lines_after + extra)]
     return {
         "changed": bool(change),
         "before": lines_before,
         "after": lines_after + extra,
-        "diff": {
-            "before_header": "packages",
-            "after_header": "packages",
-            "before": "".join(f"{line}\n" for line in lines_before),
-            "after": "".join(f"{line}\n" for line in lines_after + extra),
-        },
+        "diff": difference("packages", *texts),
     }
+
+
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """As `bring`, with words for what no refusal foresees."""
+    try:
+        return bring(params, check)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise RefusalError(f"Packages could not be read or written: {error}") from error
 
 
 def main() -> None:
@@ -451,13 +240,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = work(module)
-    except RefusalError as failure:
-        module.fail_json(msg=str(failure))
-    except (OSError, subprocess.CalledProcessError) as error:
-        module.fail_json(msg=f"Packages could not be read or written: {error}")
-    module.exit_json(**result)
+    finish(module, lambda: work(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -72,10 +72,18 @@ import shutil
 import stat
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils import fstab
+from ansible_collections.gpufleet.rack.plugins.module_utils.nvme_drives import (
+    Drive,
+    inspect,
+    list_drives,
+    numbers_in_use,
+    probe,
+)
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 CONFIG = Path("/etc/mdadm/mdadm.conf")
 TOO_MANY = "More of them than there have to be are not told apart: name the right ones in local_nvme_devices."
@@ -87,103 +95,13 @@ TOO_FEW = (
 SHARED = 0o1777
 
 
-class Drive(NamedTuple):
-    """What is on a drive: `array` is the name of the array it is part of, `content` what else is there."""
-
-    path: str
-    used: bool = False
-    array: str = ""
-    members: int = 0
-    content: str = ""
-
-    @property
-    def blank(self) -> bool:
-        """Whether nothing on it could be lost."""
-        return not (self.used or self.array or self.content)
-
-
-def natural(path: str) -> list[int]:
-    """Sorts nvme10n1 behind nvme9n1."""
-    return [int(number) for number in re.findall(r"\d+", path)]
-
-
-def list_drives() -> list[str]:
-    """Block devices of NVMe namespaces."""
-    found = [str(path) for path in Path("/dev").iterdir() if re.fullmatch(r"nvme\d+n\d+", path.name)]
-    return sorted((path for path in found if stat.S_ISBLK(Path(path).stat().st_mode)), key=natural)
-
-
-def numbers_in_use() -> set[int]:
-    """Device numbers of what is mounted or swapped to."""
-    found = set()
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        major, minor = line.split()[2].split(":")
-        found.add(os.makedev(int(major), int(minor)))
-    for line in Path("/proc/swaps").read_text().splitlines()[1:]:
-        path = line.split()[0]
-        if Path(path).is_block_device():
-            found.add(Path(path).stat().st_rdev)
-    return found
-
-
-def above(path: str) -> list[str]:
-    """Partitions of a drive, and arrays and volumes that are built of them."""
-    folder = Path("/sys/class/block") / Path(path).name
-    if not folder.is_dir():
-        return []
-    names = [item.name for item in folder.iterdir() if (item / "partition").exists()]
-    names += [item.name for item in (folder / "holders").iterdir()] if (folder / "holders").is_dir() else []
-    return [found for name in names for found in (f"/dev/{name}", *above(f"/dev/{name}"))]
-
-
-def probe(path: str) -> dict[str, str]:
-    """What blkid finds on a device, read anew from it."""
-    done = fstab.run(["blkid", "-p", "-o", "export", path], 30)
-    if done.returncode == 2:
-        return {}
-    if done.returncode == 8:
-        return {"TYPE": "several things at once"}
-    if done.returncode:
-        raise fstab.RefusalError(
-            f"{path} cannot be read: blkid ended with code {done.returncode} and said "
-            f"{done.stderr.strip()}. Replace the drive, or leave it out (local_nvme_devices). Nothing was "
-            "changed."
-        )
-    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-
-
-def superblock(path: str) -> dict[str, str]:
-    """Name and members of the array that a drive is part of, by mdadm where that is installed."""
-    if shutil.which("mdadm", path="/usr/sbin:/sbin") is None:
-        return {}
-    done = fstab.run(["mdadm", "--examine", path], 30)
-    if done.returncode:
-        return {}
-    pairs = (line.partition(" : ")[::2] for line in done.stdout.splitlines() if " : " in line)
-    return {key.strip(): value.strip() for key, value in pairs}
-
-
-def inspect(path: str, used: set[int]) -> Drive:
-    """One drive."""
-    numbers = {Path(item).stat().st_rdev for item in [path, *above(path)] if Path(item).exists()}
-    busy = bool(numbers & used)
-    found = {} if busy else probe(path)
-    array = {} if busy else superblock(path)
-    if array or found.get("TYPE") == "linux_raid_member":
-        # "host:name  (local to host host)"
-        name = (array.get("Name") or found.get("LABEL") or "(unnamed)").split()[0]
-        return Drive(path, busy, name.rpartition(":")[2], int(array.get("Raid Devices", "0")))
-    words = [f"{found[key]} ({key.lower()})" for key in ("TYPE", "PTTYPE") if key in found]
-    return Drive(path, busy, content=" and ".join(words))
-
-
 def choose(drives: list[Drive], want: int, name: str) -> list[Drive] | None:
     """The drives for a new array; None if there is one of ours. Raises when the drives do not fit."""
     ours = [drive for drive in drives if drive.array == name]
     if ours:
         members = ours[0].members or len(ours)
         if len(ours) != members or want not in (0, members):
-            raise fstab.RefusalError(
+            raise RefusalError(
                 f"The array {name} is of {members} drives, {len(ours)} of them are there "
                 f"({', '.join(drive.path for drive in ours)}), and it has to be of {want or members}. A "
                 "striped array that lacks a drive is lost: replace the drive, then `mdadm "
@@ -201,7 +119,7 @@ def choose(drives: list[Drive], want: int, name: str) -> list[Drive] | None:
     ]
     wants = f"{want} have to be" if want else "at least one has to be"
     rule = TOO_MANY if len(blank) > want > 0 else TOO_FEW
-    raise fstab.RefusalError(
+    raise RefusalError(
         f"{len(blank)} NVMe drives are blank ({', '.join(drive.path for drive in blank) or 'none'}), and "
         f"{wants}; {'; '.join(others) or 'no other drive is unused'}. {rule} Nothing was changed."
     )
@@ -227,9 +145,7 @@ def await_device(name: str) -> str:
         if device and Path(device).exists():
             return device
         time.sleep(0.3)
-    raise fstab.RefusalError(
-        f"The array {name} did not come up within 15 s: see `cat /proc/mdstat` and `dmesg`."
-    )
+    raise RefusalError(f"The array {name} did not come up within 15 s: see `cat /proc/mdstat` and `dmesg`.")
 
 
 def make_array(drives: list[Drive], name: str) -> None:
@@ -277,7 +193,7 @@ def make_file_system(device: str) -> None:
     if found.get("TYPE") == "xfs":
         return
     if found:
-        raise fstab.RefusalError(
+        raise RefusalError(
             f"{device} has {found.get('TYPE') or found.get('PTTYPE')} on it, and XFS was expected. If "
             f"nothing on it is needed, run `wipefs -a {device}` on the host and run again."
         )
@@ -307,7 +223,7 @@ def check_mounted(device: str, params: dict[str, Any]) -> None:
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     level, members = found.get("MD_LEVEL", "none"), int(found.get("MD_DEVICES", "0"))
     if level != "raid0" or params["drives"] not in (0, members):
-        raise fstab.RefusalError(
+        raise RefusalError(
             f"{device} is mounted on {params['mount']}: an array of level {level} over {members} drives, "
             f"where one of raid0 over {params['drives'] or 'all'} drives has to be. Correct drives in the "
             "fleet file, or unmount it and free its drives. Nothing was changed."
@@ -329,7 +245,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     paths = params["devices"] or list_drives()
     missing = [path for path in paths if not Path(path).is_block_device()]
     if missing:
-        raise fstab.RefusalError(
+        raise RefusalError(
             f"{', '.join(missing)} is not there. Look for it with `nvme list`, or correct local_nvme_devices."
         )
     used = numbers_in_use()
@@ -368,8 +284,8 @@ def report(steps: list[str], device: str, before: str, after: str) -> dict[str, 
         "actions": steps,
         "device": device,
         "diff": [
-            {"before_header": "drives", "after_header": "drives", "before": "", "after": "\n".join(steps)},
-            {"before_header": "/etc/fstab", "after_header": "/etc/fstab", "before": before, "after": after},
+            difference("drives", "", "\n".join(steps)),
+            difference("/etc/fstab", before, after),
         ],
     }
 
@@ -388,11 +304,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = work(module.params, module.check_mode)
-    except (fstab.RefusalError, OSError) as failure:
-        module.fail_json(msg=str(failure))
-    module.exit_json(**result)
+    finish(module, lambda: work(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -55,101 +55,24 @@ commands:
 """
 
 import json
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
+from ansible_collections.gpufleet.rack.plugins.module_utils.sacctmgr import (
+    GPU,
+    SilentError,
+    State,
+    read,
+    sacctmgr,
+)
 
 RECORD = Path("/var/lib/gpufleet/slurm-accounting.json")
 MADE_BY = "gpufleet"
 LEVELS = ("low", "normal", "high")
-GPU = "gres/gpu"
-State = dict[str, Any]
 Command = list[str]
-
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
-
-
-class SilentError(Exception):
-    """Accounting does not answer, or does not know the cluster yet."""
-
-
-def sacctmgr(*words: str) -> str:
-    """What sacctmgr prints."""
-    try:
-        done = subprocess.run(
-            ["sacctmgr", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SilentError(str(error)) from error
-    if done.returncode:
-        said = (done.stderr.strip() + "\n" + done.stdout.strip()).strip()
-        raise SilentError(f"sacctmgr {' '.join(words)}: {said[-600:]}")
-    return done.stdout
-
-
-def table(what: str, fields: str, *conditions: str) -> list[dict[str, str]]:
-    """Rows of `sacctmgr show`."""
-    names = fields.split(",")
-    text = sacctmgr("-n", "-P", "show", what, *conditions, f"format={fields}")
-    return [dict(zip(names, line.split("|"), strict=True)) for line in text.splitlines() if line]
-
-
-def gpus_of(tres: str) -> int:
-    """GPUs in a list of TRES limits; -1 if none is limited."""
-    limits = dict(item.split("=", 1) for item in tres.split(",") if "=" in item)
-    return int(limits.get(GPU, -1))
-
-
-def minutes_of(text: str) -> int:
-    """Minutes of `[days-]hours:minutes:seconds`; 0 for no limit."""
-    if not text:
-        return 0
-    days, _, clock = text.rpartition("-")
-    hours, minutes, _seconds = (int(part) for part in clock.split(":"))
-    return (int(days or 0) * 24 + hours) * 60 + minutes
-
-
-def words_of(text: str) -> list[str]:
-    """A list as sacctmgr shows it, sorted."""
-    return sorted(part for part in text.split(",") if part)
-
-
-def read(cluster: str) -> State:
-    """What accounting has: QOS by name, accounts by name, and (account, user) pairs."""
-    if [cluster] not in [list(row.values()) for row in table("cluster", "Cluster")]:
-        raise SilentError(f"cluster {cluster} is not known to accounting yet")
-    if not any(row == {"Type": "gres", "Name": "gpu"} for row in table("tres", "Type,Name")):
-        raise SilentError(f"accounting knows no {GPU} yet: slurmctld has not registered with it")
-    qos = {
-        row["Name"]: {
-            "priority": int(row["Priority"] or 0),
-            "preempts": words_of(row["Preempt"]),
-            "max_gpus_per_user": gpus_of(row["MaxTRESPU"]),
-            "max_minutes": minutes_of(row["MaxWall"]),
-        }
-        for row in table("qos", "Name,Priority,Preempt,MaxTRESPU,MaxWall")
-    }
-    accounts, users = {}, set()
-    for row in table("assoc", "Account,User,GrpTRES,DefaultQOS,QOS", f"cluster={cluster}"):
-        if row["User"]:
-            users.add((row["Account"], row["User"]))
-        else:
-            accounts[row["Account"]] = {
-                "gpus": gpus_of(row["GrpTRES"]),
-                "default": row["DefaultQOS"],
-                "qos": words_of(row["QOS"]),
-            }
-    return {"qos": qos, "accounts": accounts, "users": users}
 
 
 def wanted(qos: list[dict[str, Any]], accounts: list[dict[str, Any]]) -> State:
@@ -312,13 +235,13 @@ def read_when_ready(cluster: str, timeout_s: int) -> State:
         time.sleep(0.5)
 
 
-def work(module: AnsibleModule) -> list[Command]:
+def bring(params: dict[str, Any], check: bool) -> list[Command]:
     """Brings accounting into the state that is wanted; the commands that it took."""
-    cluster = module.params["cluster"]
-    wants = wanted(module.params["qos"], module.params["accounts"])
+    cluster = params["cluster"]
+    wants = wanted(params["qos"], params["accounts"])
     made = recorded(RECORD)
     try:
-        has = read(cluster) if module.check_mode else read_when_ready(cluster, module.params["timeout_s"])
+        has = read(cluster) if check else read_when_ready(cluster, params["timeout_s"])
     except SilentError:
         has = {"qos": {}, "accounts": {}, "users": set()}
     commands = [
@@ -326,7 +249,7 @@ def work(module: AnsibleModule) -> list[Command]:
         *account_commands(cluster, has, wants),
         *removals(cluster, has, wants, made),
     ]
-    if commands and not module.check_mode:
+    if commands and not check:
         # Before anything is made: a run that is killed must not forget that it was us. The union, since
         # removals may fail.
         ours = newly_made(made, has, wants)
@@ -344,6 +267,16 @@ def kept_accounts(made: State, wants: State, commands: list[Command]) -> set[str
     return kept
 
 
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Compares and changes; the result for Ansible."""
+    commands = [" ".join(command) for command in bring(params, check)]
+    return {
+        "changed": bool(commands),
+        "commands": commands,
+        "diff": difference("accounting", "", "".join(f"{line}\n" for line in commands)),
+    }
+
+
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(
@@ -355,20 +288,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        commands = [" ".join(command) for command in work(module)]
-    except (RefusalError, OSError) as failure:
-        module.fail_json(msg=str(failure))
-    module.exit_json(
-        changed=bool(commands),
-        commands=commands,
-        diff={
-            "before_header": "accounting",
-            "after_header": "accounting",
-            "before": "",
-            "after": "".join(f"{line}\n" for line in commands),
-        },
-    )
+    finish(module, lambda: work(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

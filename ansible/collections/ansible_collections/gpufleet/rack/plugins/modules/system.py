@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
 SYSTEMS = {
     ("debian", "12"): "debian_12",
@@ -77,7 +78,7 @@ def gpu_numa(root: Path) -> list[int]:
 
 
 def facts(root: Path = Path("/")) -> dict[str, Any]:
-    """Facts of the host, or the text of a refusal as `refusal`."""
+    """Facts of the host; raises for a system that is not served."""
     try:
         release = (root / "etc/os-release").read_text()
     except OSError:
@@ -86,10 +87,10 @@ def facts(root: Path = Path("/")) -> dict[str, Any]:
     system = identify(release, dgx)
     if system is None:
         name = parse_release(release).get("PRETTY_NAME", "an unknown system")
-        return {
-            "refusal": f"The host runs {name}{' with DGX OS' if dgx else ''}; the roles serve {SERVED}. "
+        raise RefusalError(
+            f"The host runs {name}{' with DGX OS' if dgx else ''}; the roles serve {SERVED}. "
             "Install one of these, or take the host out of the fleet file."
-        }
+        )
     container = subprocess.run(
         ["systemd-detect-virt", "--container", "--quiet"], check=False, capture_output=True
     )
@@ -105,10 +106,7 @@ def facts(root: Path = Path("/")) -> dict[str, Any]:
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    found = facts()
-    if "refusal" in found:
-        module.fail_json(msg=found["refusal"])
-    module.exit_json(changed=False, ansible_facts=found)
+    finish(module, lambda: {"changed": False, "ansible_facts": facts()})
 
 
 if __name__ == "__main__":

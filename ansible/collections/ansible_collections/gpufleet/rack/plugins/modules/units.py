@@ -88,16 +88,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 RECORDS = Path("/var/lib/gpufleet/units")
 FIELDS = ("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload", "Type", "Result")
 # States of a unit file that `systemctl enable` has nothing to do for.
 AS_GOOD_AS_ENABLED = {"enabled", "static", "indirect", "generated", "alias", "linked", "transient"}
 SETTLE_S = 0.4
-
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
 
 
 def systemctl(*words: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
@@ -230,7 +227,7 @@ def apply(name: str, words: list[str], timeout_s: int) -> None:
             )
 
 
-def work(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, list[str]]:
+def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, list[str]]:
     """Brings all units into their states; what was done to each, or would be."""
     names = [unit["name"] for unit in units]
     states = show(names)
@@ -265,6 +262,13 @@ def work(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, 
     return done
 
 
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Compares and changes; the result for Ansible."""
+    done = bring([unit for unit in params["units"] if unit["when"]], params["timeout_s"], check)
+    after = "".join(f"{name}: {', '.join(words)}\n" for name, words in done.items())
+    return {"changed": bool(done), "changed_units": done, "diff": difference("units", "", after)}
+
+
 def main() -> None:
     """Entry point."""
     unit = {
@@ -285,21 +289,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    units = [unit for unit in module.params["units"] if unit["when"]]
-    try:
-        done = work(units, module.params["timeout_s"], module.check_mode)
-    except (RefusalError, OSError) as failure:
-        module.fail_json(msg=str(failure))
-    module.exit_json(
-        changed=bool(done),
-        changed_units=done,
-        diff={
-            "before_header": "units",
-            "after_header": "units",
-            "before": "",
-            "after": "".join(f"{name}: {', '.join(words)}\n" for name, words in done.items()),
-        },
-    )
+    finish(module, lambda: work(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

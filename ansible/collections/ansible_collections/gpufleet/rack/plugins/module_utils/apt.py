@@ -1,0 +1,229 @@
+"""apt and dpkg as programs: transactions with patience, and what they say in words that help."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+
+STAMP = Path("/var/lib/gpufleet/apt.json")
+POLICY = Path("/usr/sbin/policy-rc.d")
+MARK = "# gpufleet: a run of apt is under way"
+LISTS_AGE_S = 3600
+FETCH = re.compile(
+    r"failed to fetch|unable to fetch|could not resolve|could not connect|connection (refused|timed out)"
+    r"|temporary failure|not found on server|404",
+    re.I,
+)
+LOCKED = re.compile(r"could not (get|open) lock|unable to (acquire|lock)|is locked by|frontend lock", re.I)
+
+
+class Wanted(NamedTuple):
+    """A package, and what its version has to match."""
+
+    name: str
+    version: str
+    others: tuple[Wanted, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> Wanted:
+        """From C(name) or C(name=version), or alternatives of these with C(|) between them."""
+        first, *rest = text.split("|")
+        name, _, version = first.partition("=")
+        return cls(name.strip(), version.strip() or "*", tuple(cls.of(other) for other in rest))
+
+    def ways(self) -> tuple[Wanted, ...]:
+        """All alternatives, the preferred one first."""
+        return (self, *self.others)
+
+    def suits(self, version: str) -> bool:
+        """Whether a version is the one that is wanted."""
+        return fnmatch.fnmatchcase(version, self.version)
+
+
+class Apt:
+    """apt and dpkg, with the patience and the words that a run over many hosts needs."""
+
+    def __init__(self, lock_timeout_s: int, install_recommends: bool) -> None:
+        self.deadline = time.monotonic() + lock_timeout_s
+        self.lock_timeout_s = lock_timeout_s
+        self.recommends = install_recommends
+        self.updated = False
+        self.complaints = ""
+        self.environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command, again for as long as another process holds a lock."""
+        while True:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+            )
+            if done.returncode == 0 or not LOCKED.search(done.stderr):
+                return done
+            if time.monotonic() > self.deadline:
+                raise RefusalError(
+                    f"{last_lines(done.stderr)} One program at a time may change packages; this one waited "
+                    f"{self.lock_timeout_s} s. Wait for it or stop it, then run again."
+                )
+            time.sleep(1)
+
+    def update(self) -> None:
+        """Reads the repositories' lists anew, once."""
+        if self.updated:
+            return
+        done = self.run("apt-get", "update", "-q", "-o", "Acquire::Retries=2")
+        self.updated = True
+        self.complaints = "\n".join(
+            line for line in done.stderr.splitlines() if line.startswith(("E:", "W:")) and FETCH.search(line)
+        )
+        if done.returncode == 0 and not self.complaints:
+            write_stamp()
+
+    def candidates(self, names: list[str]) -> dict[str, list[str]]:
+        """Versions that the repositories have, newest first."""
+        done = self.run("apt-cache", "madison", *names)
+        found: dict[str, list[str]] = {name: [] for name in names}
+        for line in done.stdout.splitlines():
+            parts = [part.strip() for part in line.split("|")]
+            if len(parts) == 3 and "Sources" not in parts[2] and parts[0] in found:
+                found[parts[0]].append(parts[1])
+        return found
+
+    def choose(self, install: list[Wanted]) -> list[str]:
+        """The packages as apt wants them named; raises if a repository has none that suits."""
+        names = [way.name for w in install for way in w.ways()]
+        if names and stale():
+            self.update()
+        for _ in range(2):
+            have = self.candidates(names) if names else {}
+            lacking = [
+                w for w in install if not any(way.suits(v) for way in w.ways() for v in have[way.name])
+            ]
+            if not lacking:
+                break
+            self.update()
+        if lacking:
+            self.refuse(lacking, have)
+        chosen = []
+        for w in install:
+            way = next(way for way in w.ways() if any(way.suits(v) for v in have[way.name]))
+            if way.version == "*":
+                chosen.append(way.name)
+            else:
+                chosen.append(f"{way.name}={next(v for v in have[way.name] if way.suits(v))}")
+        return chosen
+
+    def refuse(self, lacking: list[Wanted], have: dict[str, list[str]]) -> None:
+        """Says which packages no repository has."""
+        if self.complaints:
+            raise RefusalError(
+                f"A package repository does not answer: {last_lines(self.complaints)} "
+                f"Needed from it: {', '.join(w.name for w in lacking)}. Make it reachable from the host and "
+                "run again; nothing was installed."
+            )
+        said = []
+        for w in (way for entry in lacking for way in entry.ways()):
+            others = ", ".join(have[w.name][:4])
+            wants = "" if w.version == "*" else f" in version {w.version}"
+            said.append(f"{w.name}{wants} ({'there is ' + others if others else 'not there at all'})")
+        raise RefusalError(
+            f"No repository of the host has {'; '.join(said)}. Add the repository or mirror that has "
+            "it, or choose another version in the software channel, then run again; nothing was installed."
+        )
+
+    def change(self, install: list[Wanted], remove: list[str]) -> None:
+        """Installs and removes in one transaction; raises if apt does not."""
+        gone = [f"{name}-" for name in remove]
+        done = self.transact(self.choose(install) + gone)
+        if done.returncode and FETCH.search(done.stderr) and not self.updated:
+            self.update()  # lists from before the repository moved on
+            done = self.transact(self.choose(install) + gone)
+        if done.returncode:
+            raise RefusalError(explain(done.stderr or done.stdout))
+
+    def transact(self, words: list[str]) -> subprocess.CompletedProcess[str]:
+        """One transaction of apt."""
+        return self.run(
+            *("apt-get", "install", "-y", "-q", "--allow-downgrades", "--allow-change-held-packages"),
+            *("-o", f"DPkg::Lock::Timeout={self.lock_timeout_s}", "-o", "Acquire::Retries=2"),
+            *("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"),
+            *("-o", f"APT::Install-Recommends={'true' if self.recommends else 'false'}"),
+            *words,
+        )
+
+    def must(self, *command: str) -> None:
+        """Runs a command that has to succeed."""
+        done = self.run(*command)
+        if done.returncode:
+            raise RefusalError(explain(done.stderr or done.stdout))
+
+
+class NoStarts:
+    """Keeps the packages' scripts from starting services, for as long as this process lives."""
+
+    def __enter__(self) -> None:
+        self.ours = not POLICY.exists() or MARK in POLICY.read_text()
+        if self.ours:
+            # Allows again when this process is gone, also when it was killed.
+            POLICY.write_text(f"#!/bin/sh\n{MARK}\nkill -0 {os.getpid()} 2>/dev/null && exit 101\nexit 0\n")
+            POLICY.chmod(0o755)
+
+    def __exit__(self, *_: object) -> None:
+        if self.ours:
+            POLICY.unlink(missing_ok=True)
+
+
+def last_lines(text: str, count: int = 3) -> str:
+    """The end of what a program said, on one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("E:")] or lines
+    return " ".join(errors[-count:])
+
+
+def explain(text: str) -> str:
+    """What apt said, with what it means where that is known."""
+    said = last_lines(text)
+    if "no space left" in text.lower() or "don't have enough free space" in text.lower():
+        return f"The disk is full: {said} Make room (apt-get clean) and run again."
+    if FETCH.search(text):
+        return f"A package repository does not answer: {said} Make it reachable from the host and run again."
+    return f"apt could not do it: {said} Run `apt-get -f install` on the host to see why, then run again."
+
+
+def source_digest() -> str:
+    """Which repositories the host has."""
+    digest = hashlib.sha256()
+    for name in sorted(["/etc/apt/sources.list", *map(str, Path("/etc/apt/sources.list.d").glob("*"))]):
+        try:
+            digest.update(name.encode() + b"\0" + Path(name).read_bytes())
+        except OSError:
+            continue
+    return digest.hexdigest()
+
+
+def stale() -> bool:
+    """Whether the lists are old, or of other repositories."""
+    try:
+        stamp = json.loads(STAMP.read_text())
+        return bool(stamp["sources"] != source_digest() or not 0 <= time.time() - stamp["at"] < LISTS_AGE_S)
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
+
+
+def write_stamp() -> None:
+    """Remembers that the lists are those of the repositories that the host has now."""
+    STAMP.parent.mkdir(parents=True, exist_ok=True)
+    STAMP.write_text(json.dumps({"sources": source_digest(), "at": time.time()}))

@@ -1,0 +1,67 @@
+"""How modules end: refusals and what hosts do are told in words, and mistakes of ours are not hidden."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
+
+from tests.unit.ansible.collection.conftest import PLUGINS, load
+
+
+def ended(
+    capsys: pytest.CaptureFixture[str], work: Callable[[], dict[str, Any]], told: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    with patch_module_args({}), pytest.raises(SystemExit):
+        finish(AnsibleModule(argument_spec={}), work, told)
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_a_result_is_the_answer_and_nothing_of_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = ended(capsys, lambda: {"changed": True, "diff": difference("x", "", "y\n")}, {"reached": 3})
+    assert answer["changed"] is True
+    assert answer["diff"] == {"before_header": "x", "after_header": "x", "before": "", "after": "y\n"}
+    assert "failed" not in answer and "msg" not in answer and "reached" not in answer
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (RefusalError("Wrong, and what to do."), "Wrong, and what to do."),
+        (PermissionError(13, "Permission denied", "/etc/x"), "[Errno 13] Permission denied: '/etc/x'"),
+        (subprocess.TimeoutExpired("sacctmgr", 60), "Command 'sacctmgr' timed out after 60 seconds"),
+    ],
+)
+def test_what_a_host_does_is_told_in_words_with_how_far_it_came(
+    failure: Exception, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: dict[str, Any] = {"changed": False, "done": []}
+
+    def work() -> dict[str, Any]:
+        told["changed"] = True
+        told["done"].append("first")
+        raise failure
+
+    answer = ended(capsys, work, told)
+    assert answer["failed"] is True and answer["msg"] == said
+    assert (answer["changed"], answer["done"]) == (True, ["first"])
+
+
+def test_a_mistake_of_a_module_is_no_refusal() -> None:
+    def work() -> dict[str, Any]:
+        raise KeyError("name")
+
+    with patch_module_args({}), pytest.raises(KeyError):
+        finish(AnsibleModule(argument_spec={}), work)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (PLUGINS / "modules").glob("*.py")))
+def test_every_module_refuses_with_the_one_class(name: str) -> None:
+    assert getattr(load(name), "RefusalError", RefusalError) is RefusalError
