@@ -99,15 +99,25 @@ class Lab:
             self.sh(host, f"echo '{line}' >/etc/apt/sources.list.d/vendor.list; apt-get -qq update")
 
     def seal(self, name: str) -> None:
-        """Keeps the state of all hosts under a name."""
+        """Keeps the state of all hosts under a name, with what is on their disks."""
+        self.rack.stop()
+        for host in self.healthy:
+            self.hardware(host).keep(self._kept(name, host))
         self.rack.seal(name)
 
     def reset(self, *hosts: str, name: str = "identity") -> None:
-        """Hosts (default: all) as they were at `seal(name)`, with all their hardware in order."""
+        """Hosts (default: all) as they were at `seal(name)`, with all their hardware as it was then."""
+        self.rack.stop(*hosts, force=True)
         for host in hosts or tuple(self.healthy):
-            self.hardware(host).restore(self.healthy[host])
+            if name == "identity":
+                self.hardware(host).restore(self.healthy[host])
+            else:
+                self.hardware(host).bring_back(self._kept(name, host))
         self.rack.repository(on=True)
         self.rack.restore(*hosts, name=name)
+
+    def _kept(self, name: str, host: str) -> Path:
+        return self.rack.layout.root / "kept" / name / host
 
     def run(
         self,

@@ -142,7 +142,7 @@ class ArgumentsSeen:
         self._thread.join()
 
     def _look(self) -> None:
-        while not self._ended.wait(0.05):
+        while not self._ended.wait(0.2):
             self.looks += 1
             for process in Path("/proc").glob("[0-9]*/cmdline"):
                 try:

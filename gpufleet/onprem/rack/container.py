@@ -111,6 +111,10 @@ class Container:
         self._used = self._layers.index(name) + 1
         remove_tree(self._folder / "upper")
 
+    def stands_on(self, name: str) -> bool:
+        """Whether the layer `name` is in use below what the host writes."""
+        return name in self._layers[: self._used]
+
     def has(self, name: str) -> bool:
         """Whether a layer of that name is there."""
         return name in self._layers

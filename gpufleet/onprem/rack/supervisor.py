@@ -95,6 +95,11 @@ class Supervisor:
 
     def seal(self, name: str) -> None:
         """Powers all hosts off, keeps their state under `name`, and boots them again."""
+        for host, item in self._containers.items():
+            if item.stands_on(name):
+                raise InputError(
+                    f"{host} has a state {name!r} below it", remedy="seal this one by another name"
+                )
         everyone = list(self._containers)
         self.stop(everyone)
         self._each(everyone, lambda item: item.seal(name))
