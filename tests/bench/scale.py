@@ -85,21 +85,27 @@ def report(console: Console, folder: Path, groups: Sequence[int], rounds: int, c
     budget = Budget(cli_seconds)
     has_cli = shutil.which("pulumi") is not None
     stored = counts(folder)
-    sizes = []
-    for count in sorted(groups):
-        size = measure(folder / f"scale-{count}", count, rounds, budget if has_cli else None)
-        sizes.append(size)
-        console.print(f"{size.resources} resources: done", highlight=False)
-        if has_cli and not size.peer:
-            console.print(
-                f"{size.resources} resources: without the Pulumi CLI, which would take longer than the "
-                f"{budget.left:.0f} s that are left of --cli-seconds."
-            )
-    console.print(times(sizes))
-    if stored:
-        console.print(stores(sizes))
-    else:
-        console.print(f"{folder}: this file system counts no writes, so bytes are left out.")
+    sizes: list[Size] = []
+    try:
+        for count in sorted(groups):
+            size = measure(folder / f"scale-{count}", count, rounds, budget if has_cli else None)
+            sizes.append(size)
+            console.print(f"{size.resources} resources: done", highlight=False)
+            if has_cli and not size.peer:
+                console.print(
+                    f"{size.resources} resources: without the Pulumi CLI, which would take longer than the "
+                    f"{budget.left:.0f} s that are left of --cli-seconds."
+                )
+    finally:
+        # Also of a run that was interrupted: the largest fleet takes most of the time.
+        if sizes:
+            console.print(times(sizes))
+        if sizes and stored:
+            console.print(stores(sizes))
+    if not has_cli:
+        console.print("The Pulumi CLI is not on PATH: its columns are empty.")
+    if not stored:
+        console.print(f"{folder}: this file system counts no writes, so stored bytes are left out.")
 
 
 def measure(folder: Path, groups: int, rounds: int, budget: Budget | None) -> Size:
