@@ -18,8 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gpufleet.onprem.rack import missing
-from tests.bench import engines, many, policies, racks, validation
+from tests.bench import engines, many, policies, racks, scale, specs, validation
 from tests.bench.measure import Row
+
+PARTS = ("engine", "scale", "rules", "racks")
 
 
 def main() -> int:
@@ -31,16 +33,29 @@ def main() -> int:
         "--only",
         nargs="*",
         default=[],
-        choices=["engine", "rules", "racks"],
+        choices=PARTS,
         help="these alone; default: all",
     )
+    parser.add_argument(
+        "--scale-groups", type=int, nargs="+", default=scale.GROUPS, help="node groups of the scale case"
+    )
+    parser.add_argument(
+        "--cli-seconds",
+        type=float,
+        default=300.0,
+        help="the Pulumi CLI's time in the scale case: larger sizes are left out; inf: none is",
+    )
     options = parser.parse_args()
-    parts = options.only or ["engine", "rules", "racks"]
+    parts = options.only or PARTS
     console = Console(width=120)
     if "engine" in parts:
         console.print(engine_table(options))
         if shutil.which("pulumi") is None:
             console.print("The Pulumi CLI is not on PATH: its rows are left out.")
+    if "scale" in parts:
+        with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
+            specs.report(console, Path(folder), options.rounds)
+            scale.report(console, Path(folder), options.scale_groups, options.rounds, options.cli_seconds)
     if "rules" in parts:
         console.print(policies.table(options.rounds))
     if "racks" in parts:

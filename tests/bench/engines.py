@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
 from gpufleet.cli.context import Workspace
 from gpufleet.engine.api import Engine, Event, RunResult, StackRequest, Verb
 from gpufleet.engine.select import select_engine
+from gpufleet.findings import FINDINGS_SHOWN
 from gpufleet.sandbox import daemon
-from tests.bench.generate import write_environment
+from tests.bench.generate import fleet_file, write_environment
 from tests.bench.measure import Row, interleaved, seconds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,42 +26,50 @@ def measure(folder: Path, sizes: list[int], rounds: int) -> list[Row]:
     """Preview beside the floor (and the CLI's preview), first and second update beside the CLI's."""
     rows: list[Row] = []
     for groups in sizes:
-        checkout = folder / f"fleet-{groups}"
-        checkout.mkdir()
-        shutil.copy(ROOT / "Pulumi.yaml", checkout)
-        shutil.copytree(ROOT / "stacks", checkout / "stacks", ignore=shutil.ignore_patterns("__pycache__"))
-        write_environment(checkout, groups)
-        workspace = Workspace(checkout, "bench")
-        try:
+        with sandboxed(folder / f"fleet-{groups}", fleet_file(groups)) as workspace:
             rows += _measure(workspace, groups, rounds)
-        finally:
-            daemon.stop(workspace.sandbox_root)
     return rows
+
+
+@contextlib.contextmanager
+def sandboxed(checkout: Path, text: str) -> Iterator[Workspace]:
+    """A checkout with a fleet file as its stack `bench`, and an emulated AWS of its own."""
+    checkout.mkdir()
+    shutil.copy(ROOT / "Pulumi.yaml", checkout)
+    shutil.copytree(ROOT / "stacks", checkout / "stacks", ignore=shutil.ignore_patterns("__pycache__"))
+    write_environment(checkout, text)
+    workspace = Workspace(checkout, "bench")
+    try:
+        yield workspace
+    finally:
+        daemon.stop(workspace.sandbox_root)
+
+
+def cli_backend(checkout: Path) -> Mapping[str, str]:
+    """The environment in which the Pulumi CLI keeps its state in files below a checkout."""
+    state = checkout / "pulumi-state"
+    state.mkdir()
+    return {
+        "PULUMI_BACKEND_URL": f"file://{state}",
+        "PULUMI_CONFIG_PASSPHRASE": "bench",
+        "PULUMI_HOME": str(checkout / "pulumi-home"),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
 
 
 def _measure(workspace: Workspace, groups: int, rounds: int) -> list[Row]:
     request = workspace.request("bench", "sandbox")
     embedded = select_engine("embedded")
-    resources = sum(_run(embedded, "preview", request).changes.to_json().values())
+    resources = sum(run(embedded, "preview", request).changes.to_json().values())
     size = f"{groups} node groups, {resources} resources"
-    ours, floor = interleaved(
-        lambda: _run(embedded, "preview", request), lambda: _floor(workspace.root), rounds
-    )
-    rows = [Row("preview", size, ours, "the SDK under mocks", floor)]
+    ours, bare = interleaved(lambda: run(embedded, "preview", request), lambda: floor(workspace.root), rounds)
+    rows = [Row("preview", size, ours, "the SDK under mocks", bare)]
     if shutil.which("pulumi") is None:
-        up = [seconds(lambda: _run(embedded, "up", request))]
-        again = [seconds(lambda: _run(embedded, "up", request)) for _ in range(rounds)]
-        _run(embedded, "destroy", request)
+        up = [seconds(lambda: run(embedded, "up", request))]
+        again = [seconds(lambda: run(embedded, "up", request)) for _ in range(rounds)]
+        run(embedded, "destroy", request)
         return [*rows, Row("up, nothing to change", size, again, "up, everything to create", up)]
-    state = workspace.root / "pulumi-state"
-    state.mkdir()
-    backend = {
-        "PULUMI_BACKEND_URL": f"file://{state}",
-        "PULUMI_CONFIG_PASSPHRASE": "bench",
-        "PULUMI_HOME": str(workspace.root / "pulumi-home"),
-        "PULUMI_SKIP_UPDATE_CHECK": "true",
-    }
-    with mock.patch.dict(os.environ, backend):
+    with mock.patch.dict(os.environ, cli_backend(workspace.root)):
         cli = select_engine("pulumi")
         verbs: tuple[tuple[Verb, str], ...] = (
             ("preview", "preview"),
@@ -68,14 +79,16 @@ def _measure(workspace: Workspace, groups: int, rounds: int) -> list[Row]:
         )
         for verb, what in verbs:
             times = rounds if what in {"preview", "up, nothing to change"} else 1
-            theirs = [seconds(lambda verb=verb: _run(cli, verb, request)) for _ in range(times)]
+            theirs = [seconds(lambda verb=verb: run(cli, verb, request)) for _ in range(times)]
             rows.append(Row(what, size, [], "the Pulumi CLI, file backend", theirs))
         for row, (verb, _) in zip(rows[1:], verbs, strict=True):
-            row.ours.extend(seconds(lambda verb=verb: _run(embedded, verb, request)) for _ in row.peers)
+            row.ours.extend(seconds(lambda verb=verb: run(embedded, verb, request)) for _ in row.peers)
     return rows
 
 
-def _run(engine: Engine, verb: Verb, request: StackRequest) -> RunResult:
+def run(engine: Engine, verb: Verb, request: StackRequest) -> RunResult:
+    """One run that has to go well."""
+
     def ignore(_event: Event) -> None:
         pass
 
@@ -88,10 +101,12 @@ def _run(engine: Engine, verb: Verb, request: StackRequest) -> RunResult:
     return result
 
 
-def _floor(checkout: Path) -> None:
+def floor(checkout: Path) -> None:
+    """The program of a checkout under the SDK's mocks, in a process of its own."""
     subprocess.run(
         [sys.executable, "-m", "tests.bench.floor", str(checkout), "bench"],
         cwd=ROOT,
         check=True,
         stdout=subprocess.DEVNULL,
+        env={**os.environ, FINDINGS_SHOWN: "1"},
     )

@@ -87,6 +87,20 @@ def _keep(resource: Resource, key: str, value: Any) -> None:
         resource.pop(key, None)
 
 
+def is_same(resources: Sequence[Resource], others: Sequence[Resource]) -> bool:
+    """Whether two ordered states say the same.
+
+    Resources that are registered side by side end in another order in each run, which says nothing.
+    Of two with one URN (one waits to be deleted) the order does: then it has to be the same.
+    """
+    if resources == others:
+        return True
+    by_urn = {item["urn"]: item for item in resources}
+    return len(by_urn) == len(resources) == len(others) and all(
+        by_urn.get(item["urn"]) == item for item in others
+    )
+
+
 def problems(resources: Sequence[Resource]) -> list[str]:
     """What is wrong with a state, in words; empty when it is whole."""
     found: list[str] = []

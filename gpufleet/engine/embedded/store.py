@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.crypter import SecretsManager
 from gpufleet.engine.embedded.folded import load_folded
-from gpufleet.engine.embedded.integrity import in_order, without_gaps
+from gpufleet.engine.embedded.integrity import in_order, is_same, without_gaps
 from gpufleet.engine.embedded.journal import Journal, Record, fold, journal_of
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.resource import ResourceState, from_json, to_json
@@ -106,7 +106,9 @@ class StateStore:
         resources = without_gaps(in_order(folded.resources))
         pending = [*(item for item in self.pending if _is_open(item, resources)), *folded.pending]
         try:
-            if resources != self._base or pending != self._base_pending or not self._file.exists():
+            unchanged = pending == self._base_pending and is_same(resources, self._base)
+            # A backup for each run that changed nothing would leave none of a state that differs.
+            if not unchanged or not self._file.exists():
                 checkpoint.save(self._file, resources, pending, folded.salt)
         except StateError:
             journal.close(remove=False)
