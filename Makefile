@@ -5,7 +5,7 @@ BIN := .venv/bin
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up rack test test-roles lint bench mutate docs lock clean
+.PHONY: help setup up rack test test-rack lint bench mutate docs lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 12
@@ -20,14 +20,13 @@ rack: ## a rack in a box: 2 controllers, a login host and 4 GPU nodes as contain
 	@scripts/setup rack
 	@$(BIN)/gpufleet rack up
 
-test: ## set up everything the tests need, and run all but the long ones on racks
+test: ## set up everything the tests need, and run them all
 	@scripts/setup system
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
-	@echo "Not among them: whole sites and every role on racks in a box, which \`make test-roles\` runs."
 
-test-roles: ## whole sites and every role on racks in a box (needs root)
+test-rack: ## those on racks in a box alone (needs root)
 	@scripts/setup system
-	@GPUFLEET_TEST_ROLES=1 $(BIN)/python -m pytest tests/rack $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup tests/rack $(ARGS)
 
 lint: setup ## ruff, mypy strict, ansible-lint production, shell syntax
 	@$(BIN)/ruff check .

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,23 +12,17 @@ from tests.rack.lab import Lab, fleet_text
 from tests.rack.site import PEOPLE, ArgumentsSeen, Runs, Site
 
 HERE = Path(__file__).parent
-# Whole sites and every role for itself: more than a quarter of an hour. `make test-roles` runs them.
-LONG = (HERE / "roles", HERE / "test_site.py", HERE / "test_verify.py")
-WANTED = "GPUFLEET_TEST_ROLES"
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All tests of a rack run in one process, where there are several; the long ones on request."""
-    left_out = []
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two processes at most have racks, where there are several: roles one, all else the other.
+
+    More would only wait for each other's processors, and for the racks that a process shares.
+    """
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("rack"))
-        long = any(path == item.path or path in item.path.parents for path in LONG)
-        if long and not os.environ.get(WANTED):
-            left_out.append(item)
-    if left_out:
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
+            roles = HERE / "roles" in item.path.parents
+            item.add_marker(pytest.mark.xdist_group("rack-roles" if roles else "rack"))
 
 
 @pytest.fixture(scope="session")
