@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 
 from tests.unit.ansible.collection.conftest import Programs, load
 
+HARDWARE = importlib.import_module("ansible_collections.gpufleet.rack.plugins.module_utils.hardware")
 Run = Callable[..., dict[str, Any]]
 RELEASES = {
     ("debian", "12", False): "debian_12",
@@ -23,6 +25,8 @@ RELEASES = {
 
 def host(root: Path, name: str, version: str, dgx: bool = False) -> Path:
     (root / "etc").mkdir()
+    (root / "proc").mkdir()
+    (root / "proc/meminfo").write_text("MemTotal:       24684132 kB\nMemFree:        20000000 kB\n")
     text = f'PRETTY_NAME="{name.title()} {version}"\nID={name}\nVERSION_ID="{version}"\n# ID=other\n'
     (root / "etc/os-release").write_text(text)
     if dgx:
@@ -36,7 +40,7 @@ def test_a_supported_system_has_a_name(
 ) -> None:
     programs.add("systemd-detect-virt", "exit 1")
     found = load("system").facts(host(tmp_path, *release))
-    assert found == {
+    assert found == HARDWARE.hardware(tmp_path) | {
         "gpufleet_system": system,
         "gpufleet_container": False,
         "gpufleet_cgroup": 1,

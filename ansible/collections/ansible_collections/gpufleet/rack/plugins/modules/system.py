@@ -1,11 +1,11 @@
 #!/usr/bin/python
-"""Which of the supported systems a host runs."""
+"""Which of the supported systems a host runs, and the few facts of its hardware that roles read."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: system
-short_description: Facts about the operating system that roles go by
+short_description: Facts about the operating system and the hardware that roles go by
 description:
   - Refuses a system that the roles do not serve, before anything is changed on it.
 author:
@@ -22,7 +22,10 @@ ansible_facts:
   description: C(gpufleet_system), one of the supported systems; C(gpufleet_container), whether the host
     shares a kernel with others; C(gpufleet_cgroup), the version of its control groups;
     C(gpufleet_numa_nodes), how many NUMA nodes it has; C(gpufleet_gpu_numa), the one of each
-    NVIDIA GPU in the order of the PCI bus.
+    NVIDIA GPU in the order of the PCI bus. By the names and with the meaning that
+    M(ansible.builtin.setup) gives them C(kernel), C(architecture), C(memtotal_mb), C(processor_count),
+    C(processor_cores), C(processor_threads_per_core), C(processor_nproc), and of C(default_ipv4) the
+    C(address) and C(interface), where the host has a default route.
   type: dict
   returned: success
 """
@@ -32,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.hardware import hardware
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
 SYSTEMS = {
@@ -95,6 +99,7 @@ def facts(root: Path = Path("/")) -> dict[str, Any]:
         ["systemd-detect-virt", "--container", "--quiet"], check=False, capture_output=True
     )
     return {
+        **hardware(root),
         "gpufleet_system": system,
         "gpufleet_container": container.returncode == 0,
         "gpufleet_numa_nodes": numa_nodes(root),
