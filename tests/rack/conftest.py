@@ -14,6 +14,7 @@ from tests.rack.site import PEOPLE, ArgumentsSeen, Runs, Site
 HERE = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two processes at most have racks, where there are several: roles one, all else the other.
 

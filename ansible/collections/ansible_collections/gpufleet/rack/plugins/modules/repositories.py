@@ -91,7 +91,6 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.urls import open_url
 from ansible_collections.gpufleet.rack.plugins.module_utils.openpgp import keys_in
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
@@ -156,6 +155,9 @@ def fetch_key(item: dict[str, Any], timeout_s: int) -> bytes:
 
 def download(url: str, timeout_s: int) -> bytes:
     """What is at a URL; tried several times."""
+    # Half a second of a host's time, which most runs do not need: they find the keys there.
+    from ansible.module_utils.urls import open_url
+
     for attempt in range(ATTEMPTS):
         try:
             with open_url(url, timeout=timeout_s) as answer:
