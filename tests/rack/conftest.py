@@ -16,14 +16,14 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes at most have racks, where there are several: roles one, all else the other.
+    """Two processes at most have racks, where there are several, each about half of the work.
 
-    More would only wait for each other's processors, and for the racks that a process shares.
+    More would only wait for each other's processors, and raise again the racks that files share.
     """
     for item in items:
         if HERE in item.path.parents:
-            roles = HERE / "roles" in item.path.parents
-            item.add_marker(pytest.mark.xdist_group("rack-roles" if roles else "rack"))
+            roles = item.path.parent.name == "roles" and item.path.stem != "test_health_check"
+            item.add_marker(pytest.mark.xdist_group("rack-roles" if roles else "rack-sites"))
 
 
 @pytest.fixture(scope="session")
@@ -68,12 +68,21 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture
 def site(runs: Runs) -> Site:
     """The site as it was set up, for tests that leave it so."""
-    return runs.site
+    return mended(runs)
 
 
 @pytest.fixture
-def site_to_break(runs: Runs) -> Iterator[Site]:
-    """The site as it was set up, and taken back to that afterwards."""
-    yield runs.site
-    runs.site.lab.reset(name="site")
-    runs.site.wait_for_nodes()
+def site_to_break(runs: Runs) -> Site:
+    """The site as it was set up; what a test does to it is undone before the next one."""
+    made = mended(runs)
+    runs.broken = True
+    return made
+
+
+def mended(runs: Runs) -> Site:
+    """Takes the site back to what it was when it was set up, if a test has broken it."""
+    if runs.broken:
+        runs.site.lab.reset(name="site")
+        runs.site.wait_for_nodes()
+        runs.broken = False
+    return runs.site

@@ -162,3 +162,4 @@ class Runs:
     first: dict[str, Any]
     second: dict[str, Any]
     arguments: ArgumentsSeen
+    broken: bool = False

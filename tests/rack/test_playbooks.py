@@ -10,6 +10,7 @@ from tests.rack.lab import Lab, fleet_text
 PLAYBOOK = """\
 - hosts: all
   gather_facts: true
+  gather_subset: [min]
   become: true
   tasks:
     - name: Write who it is

@@ -45,7 +45,7 @@ def lab(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.fixture(scope="module")
 def base(lab: Lab) -> Proof:
     """base.yml on bare hosts: predicted, done, and nothing left to do."""
-    return prove(lab, "playbooks/base.yml")
+    return prove(lab, "playbooks/base.yml", again=False)
 
 
 def tasks(lab: Lab, *what: dict[str, Any], hosts: str = "dgx01", **options: Any) -> Played:

@@ -20,7 +20,7 @@ DRIVER = "580.159.03"
 def proven(gpu_rack: Lab) -> Iterator[tuple[Lab, Proof]]:
     """Both nodes after all roles: announced, done, and nothing left for a second run."""
     gpu_rack.reset(name="bare")
-    yield gpu_rack, prove(gpu_rack, ROLES, ",".join(NODES))
+    yield gpu_rack, prove(gpu_rack, ROLES, ",".join(NODES), again=False)
 
 
 @pytest.fixture

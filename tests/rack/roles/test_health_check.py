@@ -63,7 +63,7 @@ def site(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     try:
         with ThreadPoolExecutor(3) as pool:
             list(pool.map(lambda host: install(lab, host), ("ctl01", NODE, OTHER)))
-        proof = prove(lab, ["health_check"], f"{NODE},{OTHER}")
+        proof = prove(lab, ["health_check"], f"{NODE},{OTHER}", again=False)
         lab.sh("ctl01", "systemctl restart slurmctld")
         for node in (NODE, OTHER):
             lab.sh(node, f"echo '{GRES}' >/etc/slurm/gres.conf; systemctl restart slurmd")

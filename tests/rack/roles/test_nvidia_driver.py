@@ -225,9 +225,10 @@ def test_the_driver_is_never_changed_under_running_jobs(rack: Lab) -> None:
 
     rack.sh("ctl01", "scancel --full $(squeue -h -o %A)")
     until(rack, "drained")
-    done = prove(rack, ["nvidia_driver"], "dgx01")
+    done = play(rack, ["nvidia_driver"], "dgx01")
+    assert not done.result.failures, done.messages()
     assert ("dgx01", "nvidia_driver : See that the driver is loaded, and give the node back to Slurm") in (
-        done.first.changed
+        done.changed
     )
     assert rack.sh("dgx01", LOADED).split() == [DRIVER, DRIVER]
     until(rack, "idle")

@@ -95,7 +95,7 @@ def raised(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> It
             list(pool.map(lambda host: prepare(lab, host), sorted(HOSTS)))
         facts = lab.run("playbooks/base.yml", tags=["always"])
         assert not facts.failures
-        yield Cluster(lab, prove(lab, BOOK, secrets=made, variables=FAST), made)
+        yield Cluster(lab, prove(lab, BOOK, secrets=made, variables=FAST, again=False), made)
     finally:
         lab.down()
 
