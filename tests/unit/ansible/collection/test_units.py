@@ -28,9 +28,11 @@ for unit in $units; do
       if [ -e $state ]; then . $state; else load=not-found active=inactive file= type= sub=dead; fi
       printf 'Id=%s\\nLoadState=%s\\nActiveState=%s\\nSubState=%s\\nUnitFileState=%s\\n' \\
         $unit $load $active "$sub" "$file"
-      printf 'NeedDaemonReload=no\\nType=%s\\nResult=success\\n' "$type";;
+      printf 'NeedDaemonReload=no\\nResult=success\\nType=%s\\nConditionResult=%s\\n' \\
+        "$type" ${condition:-yes};;
     start|restart|reload-or-restart)
-      if grep -q broken $state; then sed -i s/active=.*/active=failed/ $state
+      if grep -q condition=no $state; then :
+      elif grep -q broken $state; then sed -i s/active=.*/active=failed/ $state
       else sed -i s/active=.*/active=active/ $state; fi;;
     stop) sed -i s/active=.*/active=inactive/ $state;;
     enable) sed -i s/file=.*/file=enabled/ $state;;
@@ -87,6 +89,28 @@ def test_a_unit_is_enabled_and_started_once(units: ModuleType, host: Host, run: 
     assert host.did() == ["enable munge.service", "start munge.service"]
     assert run(units, units=[{"name": "munge.service"}])["changed"] is False
     assert host.did() == []
+
+
+def test_systemd_reads_its_files_again_before_a_start_and_only_then(
+    units: ModuleType, host: Host, run: Run
+) -> None:
+    host.unit("slurmd.service", file="enabled")
+    run(units, units=[{"name": "slurmd.service"}])
+    assert [line.split()[2] for line in host.programs.called("systemctl")] == [
+        *("show", "daemon-reload", "show"),
+        *("start", "show"),
+    ]
+    host.did()
+    run(units, units=[{"name": "slurmd.service"}])
+    assert [line.split()[2] for line in host.programs.called("systemctl")] == ["show"]
+
+
+def test_a_unit_whose_condition_is_not_met_is_no_success(units: ModuleType, host: Host, run: Run) -> None:
+    host.unit("slurmd.service")
+    with (host.folder / "slurmd.service").open("a") as state:
+        state.write("condition=no\n")
+    failed = run(units, units=[{"name": "slurmd.service"}])
+    assert failed["failed"] and "a condition of its unit is not met" in failed["msg"]
 
 
 def test_other_files_restart_it_also_when_the_run_that_wrote_them_was_killed(

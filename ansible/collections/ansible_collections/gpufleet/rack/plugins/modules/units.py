@@ -91,7 +91,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 RECORDS = Path("/var/lib/gpufleet/units")
-FIELDS = ("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload", "Type", "Result")
+FIELDS = (
+    *("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload", "Type", "Result"),
+    "ConditionResult",
+)
 # States of a unit file that `systemctl enable` has nothing to do for.
 AS_GOOD_AS_ENABLED = {"enabled", "static", "indirect", "generated", "alias", "linked", "transient"}
 SETTLE_S = 0.4
@@ -225,15 +228,31 @@ def apply(name: str, words: list[str], timeout_s: int) -> None:
                 f"{journal(name) or 'nothing'}. "
                 f"See `journalctl -u {name}` on the host, mend the cause and run again."
             )
+        # To systemctl that is no failure.
+        idle = state["ActiveState"] == "inactive" and state["Type"] != "oneshot"
+        if idle and state.get("ConditionResult") == "no":
+            raise RefusalError(
+                f"{name} was not started: a condition of its unit is not met, `systemctl status {name}` on "
+                "the host names it. Mend the cause and run again."
+            )
+
+
+def needs_reload(unit: dict[str, Any], state: dict[str, str]) -> bool:
+    """Whether systemd has to read its files again before it does what is wanted.
+
+    It says so itself of a file that changed, and not of a first drop-in: it remembers which folders there
+    are, and goes on without the new one. So it reads before every start.
+    """
+    if state["NeedDaemonReload"] == "yes" or state["LoadState"] == "not-found":
+        return True
+    return bool(decide(unit, state, digest(unit["files"]), read_record(unit["name"])))
 
 
 def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, list[str]]:
     """Brings all units into their states; what was done to each, or would be."""
     names = [unit["name"] for unit in units]
     states = show(names)
-    if not check and any(
-        s["NeedDaemonReload"] == "yes" or s["LoadState"] == "not-found" for s in states.values()
-    ):
+    if not check and any(needs_reload(unit, states[unit["name"]]) for unit in units):
         systemctl("daemon-reload")
         states = show(names)
     done: dict[str, list[str]] = {}
