@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from gpufleet.engine.embedded.files import state_error
+from gpufleet.engine.embedded.files import make_folder, state_error
 from gpufleet.engine.errors import StateLockedError
 
 
@@ -29,7 +29,7 @@ class StateLock:
 
     def __enter__(self) -> StateLock:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise state_error(self.path, "the state cannot be locked", error) from error
