@@ -101,6 +101,13 @@ def node_group_cases() -> Iterator[Case]:
             rf" chg-test-{site}-(three|other)$",
             scheduler,
         )
+        yield Case(
+            f"{GROUP}.name",
+            "another name, with a reservation of its own",
+            {f"cloud[{site}].node_groups[kept].name": "moved"},
+            rf" chg-test-{site}-(kept|moved)$",
+            scheduler,
+        )
     yield from _group("one", "instance_types", "another type", ["g6e.4xlarge"])
     yield from _group("two", "instance_types", "a further type", ["g6e.2xlarge", "g6e.4xlarge"])
     yield from _group("one", "capacity.on_demand", "another kind instead", SPOT, at="capacity")
@@ -261,8 +268,9 @@ def storage_cases() -> Iterator[Case]:
         },
         " chg-test-kube-big(-|$)",
     )
-    yield _store("big", "lustre.throughput", "another tier of persistent-2", "250 MB/s/TiB")
-    yield _store("older", "lustre.throughput", "another tier of persistent-1", "100 MB/s/TiB")
+    yield _store("big", "lustre.throughput", "another tier", "250 MB/s/TiB")
+    yield _store("older", "lustre.throughput", "another tier", "100 MB/s/TiB")
+    yield _store("swift", "lustre.throughput", "another tier with EFA", "250 MB/s/TiB")
     yield Case(
         f"{STORE}.lustre.efa",
         "on or off",
