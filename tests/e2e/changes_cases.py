@@ -38,7 +38,8 @@ class Case:
     environment: str = "test"
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.how} ({self.scheduler})"
+        # With its place: a change may be run in several.
+        return f"{self.path}: {self.how} ({self.scheduler}, {next(iter(self.changes))})"
 
     def owns(self, step: SeenStep) -> bool:
         """Whether a step is this case's."""
