@@ -38,8 +38,14 @@ def lost_data(steps: Iterable[SeenStep]) -> list[SeenStep]:
 
 
 def lost_reservations(steps: Iterable[SeenStep]) -> list[SeenStep]:
-    """The steps that replace a reservation; one whose group was taken out of the file is meant to go."""
-    return [step for step in steps if step.type in RESERVATIONS and step.how == "replace"]
+    """The steps that replace a reservation, or delete one in the run that asks for another.
+
+    One whose group was taken out of the file is meant to go. A group, site or fleet with another name looks
+    like an old one that goes and a new one that comes: nobody said that its reservation may go.
+    """
+    held = [step for step in steps if step.type in RESERVATIONS]
+    asked = {step.type for step in held if step.how == "create"}
+    return [step for step in held if step.how == "replace" or (step.how == "delete" and step.type in asked)]
 
 
 def hold(
@@ -63,8 +69,8 @@ def hold(
         raise RefusedError(
             f"this gives up reserved capacity to ask for other: {_named(reservations)}; nothing has been"
             " changed",
-            remedy="keep it as it is and add a node group beside it; take the old group out of the fleet file"
-            " to give its reservation up",
+            remedy="keep it as it is and add a node group beside it; to give a reservation up, take its group"
+            " out of the fleet file in a run of its own",
         )
 
 

@@ -28,7 +28,8 @@ FSx file systems, buckets and reservations survive every change but their explic
 first, and ends before anything is changed where
 
 - storage would be deleted or replaced, unless `--allow-data-loss` is passed (`destroy` too);
-- a reservation would be replaced: it has to be taken out of the file to be given up. A Capacity Block
+- a reservation would be replaced, or deleted in the run that asks for another (its group, site or fleet
+  has another name): to be given up, it has to be taken out of the file in a run of its own. A Capacity Block
   whose time is over holds nothing any more.
 
 Rules of the policy pack ask for an exemption besides (`storage-survives`, `reservations-survive`), and on a

@@ -51,6 +51,12 @@ NODE_GROUPS: Mapping[str, tuple[Change, ...]] = {
             Effect.REPLACEMENT,
             "running jobs of the group: it is another group, and the old one goes with all its nodes",
         ),
+        Change(
+            "another name, with a reservation of its own",
+            Effect.REPLACEMENT,
+            "running jobs of the group: the reservation is given back and another is asked for",
+            Word.RESERVATION,
+        ),
     ),
     f"{_G}.instance_types": (*_replaces("another type"), *_replaces("a further type")),
     f"{_G}.capacity.on_demand": _replaces("another kind instead"),

@@ -12,6 +12,8 @@ _NEW_ONE = "everybody who uses it: a new, empty one takes its place"
 _GONE = "everybody who uses it: it goes with everything in it"
 # FSx for Lustre user guide, "Managing storage capacity": operations are repeated until it is back.
 _WAIT = "jobs that read and write wait, for a few minutes at most"
+# The same, "Managing provisioned throughput capacity": file servers are switched, for an hour at most.
+_SCALES = "jobs that read and write wait, for up to an hour; the next change of it takes six hours"
 _LOST = "everybody who uses it: the data does not move by itself"
 
 
@@ -29,8 +31,8 @@ STORAGE: Mapping[str, tuple[Change, ...]] = {
     ),
     f"{_S}.lustre.deployment": (_loses("another type"),),
     f"{_S}.lustre.throughput": (
-        Change("another tier of persistent-2", Effect.IN_PLACE, _WAIT),
-        _loses("another tier of persistent-1"),
+        Change("another tier", Effect.IN_PLACE, _SCALES),
+        _loses("another tier with EFA"),
     ),
     f"{_S}.lustre.efa": (_loses("on or off"),),
     f"{_S}.lustre.metadata_iops": (

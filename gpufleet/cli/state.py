@@ -153,20 +153,25 @@ def import_(
     from gpufleet.cli.context import PROJECT
     from gpufleet.engine.embedded.admin import check_import, import_state
     from gpufleet.engine.embedded.folded import load_folded
+    from gpufleet.engine.embedded.repair import examine
 
     name, state_file = state_of(environment, cloud)
     content = sys.stdin.buffer.read() if file == "-" else _content(Path(file))
     after = len(check_import(content, PROJECT, name)["resources"])
-    before = len(load_folded(state_file).folded.resources)
-    if before:
+    if not examine(state_file).is_whole:
+        question = f"The state of {name} is damaged (`gpufleet state repair` may mend it)."
+        confirm(f"{question} Put the {after} resources of the export in its place?", yes=yes, json=json)
+    elif before := len(load_folded(state_file).folded.resources):
         confirm(f"Replace the {before} resources in the state of {name} by {after}?", yes=yes, json=json)
     done = import_state(state_file, content, PROJECT, name)
     if json:
-        emit_json(
-            {"file": str(state_file), "before": done.before, "after": done.after, "pending": done.pending}
-        )
+        kept = [str(path) for path in done.kept]
+        counts = {"before": done.before, "after": done.after, "pending": done.pending}
+        emit_json({"file": str(state_file), **counts, "kept": kept})
         return
     out.print(f"{state_file}: {done.after} resources, {done.before} before", soft_wrap=True, markup=False)
+    for path in done.kept:
+        out.print(f"   kept: {path}", markup=False, soft_wrap=True)
     if done.pending:
         out.print(f"{done.pending} operations are pending in it: the next run looks them up")
     out.print(f"next: `gpufleet preview {environment}` shows what differs", soft_wrap=True, markup=False)

@@ -36,21 +36,30 @@ import os, signal, sys, time
 groups = set()
 for line in sys.stdin:
     (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+def send(group, sign):
+    try:
+        os.killpg(group, sign)
+    except OSError:
+        groups.discard(group)
 for sign in (signal.SIGTERM, signal.SIGKILL):
-    for group in groups:
-        try:
-            os.killpg(group, sign)
-        except OSError:
-            pass
-    if groups and sign == signal.SIGTERM:
-        time.sleep(1)
+    for group in list(groups):
+        send(group, sign)
+    deadline = time.monotonic() + 1
+    while groups and time.monotonic() < deadline:
+        time.sleep(0.02)
+        for group in list(groups):
+            send(group, 0)
 """
 
 
 class ProcessGroup:
-    """All processes of one run. `close` ends them; so does the death of this process."""
+    """All processes of one run. `close` ends them; so does the death of this process.
 
-    def __init__(self) -> None:
+    `held` are descriptors of files that stay open until the last process is gone: a lock on one of them
+    outlives this process for as long as its providers may still be at work.
+    """
+
+    def __init__(self, held: Sequence[int] = ()) -> None:
         self._lock = threading.Lock()
         self._running: list[subprocess.Popen[str]] = []
         self._closed = False
@@ -59,6 +68,7 @@ class ProcessGroup:
             stdin=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            pass_fds=held,
         )
 
     def start(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> subprocess.Popen[str]:

@@ -19,6 +19,8 @@ ACCESS_KEY_ID = "GPUFLEETSANDBOXONLY0"
 SECRET_ACCESS_KEY = "gpufleet-sandbox-not-a-secret"  # noqa: S105 - public by design, opens nothing
 ACCOUNT_ID = "123456789012"
 """moto's default account; every sandbox resource belongs to it."""
+LATE = "GPUFLEET_AWS_LATE_S"
+"""The variable that says for how long, in seconds, the emulated AWS may not find what it has made."""
 
 
 def sandbox_env(endpoint: Endpoint) -> dict[str, str]:
@@ -34,6 +36,7 @@ def sandbox_env(endpoint: Endpoint) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
         "AWS_SESSION_TOKEN": "",
         "AWS_ENDPOINT_URL": endpoint.url,
+        LATE: str(endpoint.late_s),
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,

@@ -7,6 +7,7 @@ command, keeps its state in the same folder, and stops by itself after half an h
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import http.client
 import json
@@ -16,12 +17,11 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.errors import CloudError
+from gpufleet.errors import CloudError, InputError
 from gpufleet.sandbox.credentials import isolated_environ, sandbox_env
 from gpufleet.sandbox.server.process import Files, Runtime, code_stamp
 
@@ -38,10 +38,14 @@ _PACKAGES = str(Path(__file__).absolute().parents[2])
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the emulated AWS answers, and the process that does."""
+    """Where the emulated AWS answers, and the process that does.
+
+    `late_s` is for how long it was told not to find what it has just made.
+    """
 
     url: str
     pid: int
+    late_s: float = 0.0
 
 
 def ensure(root: Path, *, idle_s: float | None = None) -> Endpoint:
@@ -158,7 +162,7 @@ def _healthy(files: Files) -> Endpoint | None:
     runtime = Runtime.read(files.runtime)
     if runtime is None or not runtime.alive or _control(runtime, "GET", "health") is None:
         return None
-    return _endpoint(runtime)
+    return Endpoint(f"http://{LOOPBACK}:{runtime.port}", runtime.pid, _late_s(files))
 
 
 def _current(files: Files) -> Endpoint | None:
@@ -167,8 +171,15 @@ def _current(files: Files) -> Endpoint | None:
     return _healthy(files) if runtime and runtime.code == code_stamp() else None
 
 
-def _endpoint(runtime: Runtime) -> Endpoint:
-    return Endpoint(f"http://{LOOPBACK}:{runtime.port}", runtime.pid)
+def _late_s(files: Files) -> float:
+    if not files.faults.exists():
+        return 0.0
+    from gpufleet.sandbox.faults.plan import read_faults
+
+    with contextlib.suppress(InputError):
+        # What the server cannot read holds for nobody.
+        return read_faults(files.faults).late_s
+    return 0.0
 
 
 def _control(runtime: Runtime, method: str, verb: str) -> dict[str, Any] | None:
@@ -186,7 +197,7 @@ def _control(runtime: Runtime, method: str, verb: str) -> dict[str, Any] | None:
         connection.close()
 
 
-@contextmanager
+@contextlib.contextmanager
 def _locked(files: Files) -> Iterator[None]:
     files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     # An flock ends with its holder, however that ends: no stale lock is ever left behind.

@@ -38,7 +38,8 @@ class Case:
     environment: str = "test"
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.how} ({self.scheduler})"
+        # With its place: a change may be run in several.
+        return f"{self.path}: {self.how} ({self.scheduler}, {next(iter(self.changes))})"
 
     def owns(self, step: SeenStep) -> bool:
         """Whether a step is this case's."""
@@ -99,6 +100,13 @@ def node_group_cases() -> Iterator[Case]:
             "another name",
             {f"cloud[{site}].node_groups[three].name": "other"},
             rf" chg-test-{site}-(three|other)$",
+            scheduler,
+        )
+        yield Case(
+            f"{GROUP}.name",
+            "another name, with a reservation of its own",
+            {f"cloud[{site}].node_groups[kept].name": "moved"},
+            rf" chg-test-{site}-(kept|moved)$",
             scheduler,
         )
     yield from _group("one", "instance_types", "another type", ["g6e.4xlarge"])
@@ -261,8 +269,9 @@ def storage_cases() -> Iterator[Case]:
         },
         " chg-test-kube-big(-|$)",
     )
-    yield _store("big", "lustre.throughput", "another tier of persistent-2", "250 MB/s/TiB")
-    yield _store("older", "lustre.throughput", "another tier of persistent-1", "100 MB/s/TiB")
+    yield _store("big", "lustre.throughput", "another tier", "250 MB/s/TiB")
+    yield _store("older", "lustre.throughput", "another tier", "100 MB/s/TiB")
+    yield _store("swift", "lustre.throughput", "another tier with EFA", "250 MB/s/TiB")
     yield Case(
         f"{STORE}.lustre.efa",
         "on or off",

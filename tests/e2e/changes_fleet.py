@@ -110,6 +110,10 @@ def storage() -> list[dict[str, Any]]:
             for name in ("fs", "big", "safe")
         ),
         {
+            "name": "swift",
+            "lustre": {**lasting, "capacity": "38400 GiB", "efa": True, "metadata_iops": 6000},
+        },
+        {
             "name": "linked",
             "mount": "/fsx/linked",
             "lustre": {**lasting, "capacity": "1200 GiB", "import_from": "s3://chg-test-data/a"},

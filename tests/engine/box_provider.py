@@ -13,6 +13,7 @@ import asyncio
 import fcntl
 import json
 import os
+import signal
 import sys
 import time
 import uuid
@@ -233,6 +234,9 @@ async def fault(op: str, name: str, made: Callable[[], None] | None = None) -> s
             json.dump(faults, handle)
     if found is None:
         return ""
+    if found.get("stubborn"):
+        # Goes on with its work when it is asked to end.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     (CLOUD / "reached").write_text(name)
     await asyncio.sleep(found.get("delay", 0))
     if found.get("made") and made is not None:

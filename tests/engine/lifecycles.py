@@ -12,7 +12,7 @@ import importlib.util
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -256,6 +256,9 @@ class _Plugin:
 
 
 class _NoProcesses:
+    def __init__(self, held: Sequence[int] = ()) -> None:
+        self.held = held
+
     def close(self) -> None:
         return None
 

@@ -207,6 +207,32 @@ def test_a_second_run_is_told_who_holds_the_state(
     assert lab.up().ok
 
 
+def test_a_run_that_follows_a_death_at_once_waits_for_what_the_dead_ones_provider_still_does(
+    lab: Lab, start: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    lab.program('Box("a")\n')
+    # It does not heed the end, and makes the box just before it is killed.
+    lab.fault("create", "a", delay=0.8, stubborn=True)
+    process = start("up")
+    wait_for(lambda: (lab.cloud / "reached").exists())
+    process.kill()
+    process.wait()
+    assert lab.things() == {}
+    lab.up()
+    assert "died while creating" in lab.messages("warning")
+    assert processes_of(lab) == []
+    assert list(lab.things()) == [lab.resources()["a"]["id"]]
+    assert lab.up().changes.total == 0
+
+
+def test_a_holder_on_another_host_is_not_taken_for_dead(lab: Lab) -> None:
+    with StateLock(lab.request.state_file, "up") as lock:
+        said = json.loads(lock.path.read_text())
+        lock.path.write_text(json.dumps({**said, "pid": 2**22 + 1, "host": "elsewhere"}))
+        with pytest.raises(StateLockedError, match="on elsewhere"):
+            lab.program("").run("up")
+
+
 def test_the_lock_of_a_dead_process_does_not_hold(lab: Lab) -> None:
     with StateLock(lab.request.state_file, "up"), pytest.raises(StateLockedError, match=str(os.getpid())):
         lab.program("").run("up")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,4 +134,99 @@ def test_a_killed_run_is_told_what_became_of_its_resource(
     assert f"taken over (id {vpc})" in said
     assert lab.run("destroy").ok
     assert "taken over" in lab.messages("warning")
+    assert lab.export()["resources"] == []
+
+
+def again(lab: Lab, tmp_path: Path) -> None:
+    """Read the environment anew: it says how late the emulated AWS is."""
+    env = daemon.sandbox_env(daemon.ensure(tmp_path / "aws"))
+    lab.request = replace(lab.request, env={**lab.request.env, **env})
+
+
+def test_what_a_killed_run_made_is_found_though_the_cloud_shows_it_late(
+    lab: Lab, aws: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "aws" / "faults.json").write_text('{"late_s": 6}')
+    again(lab, tmp_path)
+    lab.program(PROGRAM)
+    request = tmp_path / "request.pickle"
+    request.write_bytes(pickle.dumps(lab.request))
+    for name in ("net", "role"):
+        subprocess.run([sys.executable, "-c", KILLED, str(request), name], timeout=180, check=False)
+        assert lab.run("refresh").ok
+        assert "it was made, and is taken over" in lab.messages("warning")
+    (tmp_path / "aws" / "faults.json").unlink()
+    assert lab.up().ok
+    ours = [{"Name": "tag:gpufleet:fleet", "Values": ["atlas"]}]
+    assert len(clients(aws, "ec2").describe_vpcs(Filters=ours)["Vpcs"]) == 1
+    assert lab.run("destroy").ok
+
+
+def test_a_run_that_is_killed_while_the_cloud_takes_its_time_makes_nothing_twice(
+    lab: Lab, aws: dict[str, str], tmp_path: Path
+) -> None:
+    faults = {
+        "slow": [{"action": "ec2:CreateVpc", "seconds": 30}, {"action": "ec2:DeleteVpc", "seconds": 30}]
+    }
+    (tmp_path / "aws" / "faults.json").write_text(json.dumps(faults))
+    lab.program(PROGRAM)
+    request = tmp_path / "request.pickle"
+    request.write_bytes(pickle.dumps(lab.request))
+    ec2 = clients(aws, "ec2")
+    ours = [{"Name": "tag:gpufleet:fleet", "Values": ["atlas"]}]
+    killed_once(request, "up", lambda: bool(ec2.describe_vpcs(Filters=ours)["Vpcs"]))
+    (vpc,) = [each["VpcId"] for each in ec2.describe_vpcs(Filters=ours)["Vpcs"]]
+    lab.up()
+    assert f"it was made, and is taken over (id {vpc})" in lab.messages("warning")
+    assert [each["VpcId"] for each in ec2.describe_vpcs(Filters=ours)["Vpcs"]] == [vpc]
+    killed_once(request, "destroy", lambda: not ec2.describe_vpcs(Filters=ours)["Vpcs"])
+    assert lab.run("destroy").ok
+    assert "it was deleted" in lab.messages("warning")
+    assert lab.export()["resources"] == []
+
+
+def killed_once(request: Path, verb: str, condition: Callable[[], bool]) -> None:
+    """Run a verb in a process of its own and kill it as soon as the cloud shows what it has done."""
+    text = (
+        "import pickle, sys\nfrom gpufleet.engine.embedded import EmbeddedEngine\n"
+        "request = pickle.loads(open(sys.argv[1], 'rb').read())\n"
+        "getattr(EmbeddedEngine(), sys.argv[2])(request, lambda event: None)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", text, str(request), verb])
+    try:
+        deadline = time.monotonic() + 120
+        while not condition():
+            assert process.poll() is None, "it ended before the cloud showed anything"
+            assert time.monotonic() < deadline, "waited in vain"
+            time.sleep(0.05)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_somebody_deleted_is_told_by_up_and_made_again_after_a_refresh(
+    lab: Lab, aws: dict[str, str]
+) -> None:
+    lab.up(PROGRAM)
+    ec2 = clients(aws, "ec2")
+    joined, subnet = (lab.resources()[name]["id"] for name in ("joined", "sub"))
+    ec2.disassociate_route_table(AssociationId=joined)
+    ec2.delete_subnet(SubnetId=subnet)
+    changed = PROGRAM.replace('cidrBlock="10.0.1.0/24"', 'cidrBlock="10.0.1.0/24", mapPublicIpOnLaunch=True')
+    assert changed != PROGRAM
+    lab.program(changed)
+    assert not lab.run("up").ok
+    assert "is gone" in lab.errors()["sub"]
+    assert "run refresh, then up" in lab.errors()["sub"]
+    refreshed = lab.run("refresh")
+    assert refreshed.ok
+    assert refreshed.changes.delete == 2
+    assert not {"sub", "joined"} & set(lab.resources())
+    assert lab.up().changes.create == 2
+    assert lab.up().changes.total == 0
+    # And what goes behind our back before a destroy is no failure of it.
+    ec2.disassociate_route_table(AssociationId=lab.resources()["joined"]["id"])
+    ec2.delete_subnet(SubnetId=lab.resources()["sub"]["id"])
+    assert lab.run("destroy").ok
     assert lab.export()["resources"] == []

@@ -14,6 +14,7 @@ from gpufleet.engine.embedded.folded import holds_secrets, load_folded
 from gpufleet.engine.embedded.integrity import in_order, problems
 from gpufleet.engine.embedded.journal import Record, journal_of
 from gpufleet.engine.embedded.lock import StateLock
+from gpufleet.engine.embedded.repair import examine, replace_damaged
 from gpufleet.engine.embedded.resource import from_json, to_json
 from gpufleet.errors import GpufleetError, InputError
 
@@ -22,11 +23,15 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Resources in the state before and after an import, and operations that are pending in it."""
+    """Resources in the state before and after an import, and operations that are pending in it.
+
+    `kept` is where damaged files were put that could not be read as a state.
+    """
 
     before: int
     after: int
     pending: int
+    kept: tuple[Path, ...] = ()
 
 
 def check_import(content: bytes, project: str, stack: str) -> dict[str, Any]:
@@ -63,6 +68,8 @@ def import_state(
 ) -> Imported:
     """Make an export the state of a stack; what was there becomes its first backup.
 
+    A damaged state is no backup: it is kept under a name that ends in `damaged-<time>`.
+
     Secrets have to open with the passphrase at hand; those in the clear (`--show-secrets`) are sealed.
     """
     deployment = check_import(content, project, stack)
@@ -71,11 +78,16 @@ def import_state(
     resources = [to_json(from_json(item, manager), manager) for item in in_order(deployment["resources"])]
     pending = [_sealed(item, manager) for item in deployment.get("pending_operations") or ()]
     with StateLock(state_file, "state import"):
+        if not examine(state_file).is_whole:
+            content = checkpoint.content_of(resources, pending, manager.salt)
+            kept = replace_damaged(state_file, content)
+            return Imported(0, len(resources), len(pending), tuple(kept))
         former = load_folded(state_file)
         if former.interrupted:
             checkpoint.save(state_file, former.folded.resources, former.folded.pending, former.folded.salt)
-        checkpoint.save(state_file, resources, pending, manager.salt)
+        # All that it says is in the checkpoint now, and it continues nothing that is imported.
         journal_of(state_file).unlink(missing_ok=True)
+        checkpoint.save(state_file, resources, pending, manager.salt)
     return Imported(len(former.folded.resources), len(resources), len(pending))
 
 

@@ -13,6 +13,7 @@ from gpufleet import __version__
 from gpufleet.engine.embedded.files import (
     backup_of,
     backups_of,
+    make_folder,
     replace_durably,
     state_error,
     write_durably,
@@ -94,7 +95,7 @@ def save(path: Path, resources: Sequence[Resource], pending: Sequence[Resource],
     content = content_of(resources, pending, salt)
     temporary = path.with_name(path.name + ".tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_durably(temporary, content)
         replace_durably(temporary, path)
     except OSError as error:

@@ -20,6 +20,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from gpufleet.engine.embedded.files import make_folder, replace_durably, state_error, write_durably
 from gpufleet.engine.errors import PassphraseError, StateError
 
 ROUNDS = 1_000_000
@@ -131,8 +132,9 @@ class SecretsManager:
                     f"PULUMI_CONFIG_PASSPHRASE_FILE names {named}, which cannot be read: {error.strerror}",
                     remedy="name a readable file, or set PULUMI_CONFIG_PASSPHRASE",
                 ) from error
-        if self._file.exists():
-            return self._file.read_text(encoding="utf-8").strip()
+        kept = self._kept()
+        if kept:
+            return kept
         if not may_create:
             raise PassphraseError(
                 f"the state has secrets, and neither PULUMI_CONFIG_PASSPHRASE nor {self._file} is there",
@@ -140,14 +142,36 @@ class SecretsManager:
             )
         return self._create()
 
+    def _kept(self) -> str:
+        """The random passphrase of an earlier run; empty where there is none."""
+        try:
+            kept = self._file.read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise PassphraseError(
+                f"{self._file}, the passphrase of the state, cannot be read: {reason}",
+                remedy="make it readable, or set PULUMI_CONFIG_PASSPHRASE to what it holds",
+            ) from error
+        if not kept:
+            raise PassphraseError(
+                f"{self._file}, the passphrase of the state, is empty",
+                remedy="put back its content, or set PULUMI_CONFIG_PASSPHRASE to the passphrase",
+            )
+        return kept
+
     def _create(self) -> str:
         passphrase = secrets.token_urlsafe(32)
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            out.write(passphrase + "\n")
-            out.flush()
-            os.fsync(out.fileno())
+        temporary = self._file.with_name(self._file.name + ".tmp")
+        try:
+            make_folder(self._file.parent)
+            # Whole or not at all: half a passphrase would open nothing that the state keeps.
+            write_durably(temporary, f"{passphrase}\n".encode())
+            replace_durably(temporary, self._file)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise state_error(self._file, "the passphrase of the state cannot be written", error) from error
         self.notice = (
             "PULUMI_CONFIG_PASSPHRASE is not set: secrets in the state are encrypted with a random "
             f"passphrase kept in {self._file}"

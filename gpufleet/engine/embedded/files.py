@@ -63,8 +63,16 @@ def write_durably(path: Path, content: bytes) -> None:
         os.fsync(out.fileno())
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, each durably."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
 def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` durable."""
+    """Make what happened to the names in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpufleet.engine.embedded.files import state_error
+from gpufleet.engine.embedded.files import make_folder, state_error, sync_folder
 from gpufleet.engine.errors import StateError
 
 Record = dict[str, Any]
@@ -148,8 +148,10 @@ class Journal:
         self.records: list[Record] = []
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             self._descriptor = os.open(path, flags, 0o600)
+            # A line is not on the disk as long as the file has no name there.
+            sync_folder(path.parent)
         except OSError as error:
             raise state_error(path, "the journal cannot be written", error) from error
         self._condition = threading.Condition()

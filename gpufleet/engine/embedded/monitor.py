@@ -17,6 +17,7 @@ from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.goal import Goal, aliases_of, property_dependencies_of, timeouts_of
 from gpufleet.engine.embedded.inheritance import Inheritance
+from gpufleet.engine.embedded.provider_choice import set_plugin
 from gpufleet.engine.embedded.refusal import Refusing, refuse_unsupported
 from gpufleet.engine.embedded.urns import is_provider_type, package_of
 from gpufleet.engine.errors import ProviderError, StepFailedError, UnsupportedError
@@ -125,10 +126,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         name, version, url = self._package(request.packageRef, request.type)
         version, url = request.version or version, request.pluginDownloadURL or url
         if is_provider_type(goal.type):
-            if version:
-                goal.inputs["version"] = version
-            if url:
-                goal.inputs["__internal"] = {"pluginDownloadURL": url}
+            set_plugin(goal.inputs, version, url)
         elif goal.custom and not goal.provider:
             goal.provider = self._deployment.choice.default(name, version, url)
         return goal

@@ -9,12 +9,21 @@ from pulumi.runtime.proto import resource_pb2
 
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, default_provider_name, split_reference
+from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import StepFailedError
 
 if TYPE_CHECKING:
     from gpufleet.engine.embedded.deployment import Deployment
 
 _Key = tuple[str, str, str]
+
+
+def set_plugin(inputs: Properties, version: str, url: str) -> None:
+    """Name the plugin in a provider's inputs, as Pulumi does: with a version `__internal` is always there."""
+    if version:
+        inputs["version"] = version
+    if version or url:
+        inputs["__internal"] = {"pluginDownloadURL": url} if url else {}
 
 
 class ProviderChoice:
@@ -44,10 +53,7 @@ class ProviderChoice:
 
     def _register(self, package: str, version: str, url: str) -> str:
         inputs = self._deployment.context.package_config(package)
-        if version:
-            inputs["version"] = version
-        if url:
-            inputs["__internal"] = {"pluginDownloadURL": url}
+        set_plugin(inputs, version, url)
         goal = Goal(
             type=PROVIDER_PREFIX + package,
             name=default_provider_name(version, url),

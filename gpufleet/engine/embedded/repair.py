@@ -84,7 +84,7 @@ def repair(state_file: Path, source: Path) -> Repaired:
         left = problems(resources)
         if left:
             raise StateError(f"{source}: {left[0]}, and that cannot be made up for", remedy=_OTHER)
-        kept = _put(state_file, checkpoint.content_of(resources, state.pending, state.salt))
+        kept = replace_damaged(state_file, checkpoint.content_of(resources, state.pending, state.salt))
         return Repaired(len(resources), tuple(brought_in), tuple(kept))
 
 
@@ -167,7 +167,7 @@ def _merged(resources: Sequence[Record], records: Sequence[Record], salt: str) -
     return state
 
 
-def _put(state_file: Path, content: bytes) -> list[Path]:
+def replace_damaged(state_file: Path, content: bytes) -> list[Path]:
     """Write the state; what was in its place and the journal are kept under other names."""
     mark = datetime.now(UTC).strftime("damaged-%Y%m%dT%H%M%SZ")
     temporary = state_file.with_name(state_file.name + ".tmp")

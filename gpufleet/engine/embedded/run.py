@@ -50,7 +50,7 @@ class Run:
             env={**os.environ, **request.env},
             reporter=reporter,
             store=store,
-            processes=ProcessGroup(),
+            processes=ProcessGroup(store.held),
             slots=threading.Semaphore(max(1, request.parallel)),
             engine_address=self._services.address,
         )
@@ -58,6 +58,16 @@ class Run:
         self._signals = contextlib.ExitStack()
 
     def __enter__(self) -> Run:
+        try:
+            self._start()
+        except BaseException:
+            # The warden holds the state's lock: it must not outlive a run that never began.
+            self.context.processes.close()
+            self._services.stop()
+            raise
+        return self
+
+    def _start(self) -> None:
         engine = EngineService(self.context.reporter)
         self.deployment.on_refusal = engine.silent.set
         self._services.start(engine, Monitor(self.context, self.deployment))
@@ -67,7 +77,6 @@ class Run:
                 self._packs, self.context, deployment.refuse, deployment.former_urn
             )
         self._signals.enter_context(_interruptible(self.interrupt))
-        return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:

@@ -39,7 +39,8 @@ class StateStore:
         self._file = state_file
         self._dry_run = dry_run
         self._env = {**os.environ, **(env or {})}
-        self._guard: AbstractContextManager[Any] = nullcontext() if dry_run else StateLock(state_file, verb)
+        self._state_lock = None if dry_run else StateLock(state_file, verb)
+        self._guard: AbstractContextManager[Any] = self._state_lock or nullcontext()
         self._lock = threading.Lock()
         self._journal: Journal | None = None
         self._next = 0
@@ -202,6 +203,11 @@ class StateStore:
         return data
 
     # -- looking
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The descriptor of the state's lock, for a process that holds it on after a death of this one."""
+        return () if self._state_lock is None else (self._state_lock.descriptor,)
 
     def index_of(self, old: ResourceState) -> int:
         """The place of an old resource among `olds`."""

@@ -129,6 +129,9 @@ def update_file_system(call: Call) -> Params:
         if current.get("EfaEnabled"):
             message = "PerUnitStorageThroughput of an EFA-enabled file system cannot be changed."
             raise AwsError("BadRequest", message)
+        if file_system.storage_type != "SSD":
+            message = f"PerUnitStorageThroughput of {file_system.storage_type} storage cannot be changed."
+            raise AwsError("BadRequest", message)
         check_throughput(
             current["DeploymentType"], file_system.storage_type, wanted["PerUnitStorageThroughput"]
         )

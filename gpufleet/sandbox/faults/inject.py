@@ -97,11 +97,7 @@ class Injector:
             return {"faults": faults.model_dump(mode="json"), "injected": dict(sorted(self._counts.items()))}
 
     def before(self, request: Request) -> Refusal | None:
-        """Delay the request, or say why it is not performed."""
-        for slow in self.faults.slow:
-            if _meant(slow.action, request):
-                self._count("slow", request)
-                self._sleep(slow.seconds)
+        """Say why a request is not performed; None where it is."""
         return (
             self._throttled(request)
             or self._failing(request, done=False)
@@ -110,9 +106,16 @@ class Injector:
         )
 
     def after(self, request: Request, status: int, body: bytes) -> Refusal | None:
-        """Note what a performed request has made; say why its answer does not arrive."""
+        """Note what a performed request has made, and delay its answer or say why it does not arrive.
+
+        What is slow is the answer: whoever dies while waiting for it leaves something that was made.
+        """
         if status < 300 and self.faults.late_s:
             self._hide(request, body)
+        for slow in self.faults.slow:
+            if _meant(slow.action, request):
+                self._count("slow", request)
+                self._sleep(slow.seconds)
         return self._failing(request, done=True)
 
     # -- kinds

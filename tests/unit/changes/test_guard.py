@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -43,11 +44,27 @@ def test_what_becomes_of_everything_else_is_nobodys_business(how: str) -> None:
 def test_a_reservation_is_never_replaced_whatever_the_flag_says(kind: str) -> None:
     with pytest.raises(RefusedError, match="reserved capacity") as error:
         hold([step(kind, "replace")], allow_data_loss=True, exported=None, now=NOW)
-    assert "take the old group out" in error.value.remedy
+    assert "take its group out of the fleet file in a run of its own" in error.value.remedy
 
 
 def test_a_reservation_goes_with_the_group_that_is_taken_out() -> None:
     hold([step(CAPACITY_RESERVATION, "delete")], allow_data_loss=False, exported=None, now=NOW)
+
+
+@pytest.mark.parametrize("kind", [CAPACITY_BLOCK, CAPACITY_RESERVATION])
+def test_a_reservation_does_not_go_in_the_run_that_asks_for_another(kind: str) -> None:
+    renamed = [step(kind, "delete"), dataclasses.replace(step(kind, "create"), urn="urn:other", name="other")]
+    with pytest.raises(RefusedError, match=r"gives up reserved capacity to ask for other: one \(") as error:
+        hold(renamed, allow_data_loss=True, exported=None, now=NOW)
+    assert "other (" not in error.value.message
+    over = state(kind, endDate="2026-09-14T11:30:00Z")
+    hold(renamed, allow_data_loss=False, exported=over, now=NOW)
+    hold(renamed[1:], allow_data_loss=False, exported=None, now=NOW)
+
+
+def test_a_reservation_of_another_kind_takes_the_place_of_one_that_was_taken_out() -> None:
+    steps = [step(CAPACITY_RESERVATION, "delete"), step(CAPACITY_BLOCK, "create")]
+    hold(steps, allow_data_loss=False, exported=None, now=NOW)
 
 
 def test_a_block_whose_time_is_over_can_be_replaced() -> None:

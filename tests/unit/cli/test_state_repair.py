@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.engine.embedded import checkpoint
+from gpufleet.engine.embedded import admin, checkpoint
 from gpufleet.engine.embedded.folded import load_folded
 from gpufleet.engine.embedded.journal import Journal, journal_of
 from gpufleet.engine.embedded.lock import StateLock
@@ -280,6 +280,52 @@ def test_nothing_to_bring_back_is_said(gpufleet: Gpufleet, state_file: Path) -> 
     assert answer.code == 2
     assert "no copy of the state of dev can be read" in answer.err
     assert "gpufleet state import" in answer.err
+
+
+@pytest.mark.parametrize("damage", ["truncated", "gone", "journal"])
+def test_an_import_takes_the_place_of_a_damaged_state_and_keeps_that(
+    gpufleet: Gpufleet, state_file: Path, tmp_path: Path, damage: str
+) -> None:
+    backup = checkpoint.backup_of(state_file).read_bytes()
+    bad = {"truncated": state_file, "journal": journal_of(state_file)}.get(damage)
+    if bad is None:
+        state_file.unlink()
+    else:
+        bad.write_bytes(b"{\n{\n")
+    file = tmp_path / "export.json"
+    file.write_bytes(exported(stack()))
+    asked = gpufleet("state", "import", "dev", str(file))
+    assert (asked.code, "--yes" in asked.err) == (2, True)
+    answer = gpufleet("state", "import", "dev", str(file), "--yes", "--json")
+    assert answer.code == 0, answer.err
+    kept = [Path(path) for path in answer.json["kept"]]
+    assert urns(state_file) == [STACK]
+    assert (b"{\n{\n" in [path.read_bytes() for path in kept]) is (bad is not None)
+    assert all("damaged-" in path.name for path in kept)
+    assert checkpoint.backup_of(state_file).read_bytes() == backup
+    assert not journal_of(state_file).exists()
+    assert load_folded(state_file).folded.resources
+
+
+@pytest.mark.parametrize(("dies_after", "left"), [(1, {STACK, VPC, SUBNET}), (2, {STACK})])
+def test_an_import_that_dies_leaves_what_was_there_or_what_was_imported(
+    state_file: Path, monkeypatch: pytest.MonkeyPatch, dies_after: int, left: set[str]
+) -> None:
+    journal = Journal(journal_of(state_file), checkpoint.load(state_file)[1])
+    journal.append({"kind": "step", "put": [0, subnet()]}, durable=True)
+    journal.close(remove=False)
+    genuine, saved = checkpoint.save, []
+
+    def deadly(*args: Any) -> str:
+        saved.append(genuine(*args))
+        if len(saved) == dies_after:
+            raise KeyboardInterrupt
+        return saved[-1]
+
+    monkeypatch.setattr(checkpoint, "save", deadly)
+    with pytest.raises(KeyboardInterrupt):
+        admin.import_state(state_file, exported(stack()), "gpufleet", "dev")
+    assert set(urns(state_file)) == left
 
 
 # -- what an interrupted run left open

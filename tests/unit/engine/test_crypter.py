@@ -81,3 +81,40 @@ def test_no_key_is_derived_before_a_secret_is_met(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(crypter, "_derive", lambda *_: pytest.fail("derived"))
     assert SecretsManager(tmp_path / "dev.json", SALT, {}).salt == SALT
+
+
+def test_a_passphrase_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpufleet.engine.embedded import crypter
+
+    def full(path: Path, content: bytes) -> None:
+        path.write_bytes(content[:7])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crypter, "write_durably", full)
+        with pytest.raises(StateError, match="No space left on device") as refused:
+            SecretsManager(tmp_path / "dev.json", "", {}).encrypt("x")
+    assert "make room" in refused.value.remedy
+    assert list(tmp_path.iterdir()) == []
+    assert SecretsManager(tmp_path / "dev.json", "", {}).encrypt("x")
+
+
+def test_an_emptied_passphrase_is_refused_and_never_used(tmp_path: Path) -> None:
+    file = tmp_path / "dev.json.passphrase"
+    file.write_text("\n")
+    for salt in ("", SALT):
+        manager = SecretsManager(tmp_path / "dev.json", salt, {})
+        with pytest.raises(PassphraseError, match="is empty"):
+            manager.encrypt("x")
+    assert file.read_text() == "\n"
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\xff", None])
+def test_a_passphrase_that_cannot_be_read_is_told_with_what_to_do(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    file = tmp_path / "dev.json.passphrase"
+    file.mkdir() if content is None else file.write_bytes(content)
+    with pytest.raises(PassphraseError, match="cannot be read") as refused:
+        SecretsManager(tmp_path / "dev.json", SALT, {}).encrypt("x")
+    assert "PULUMI_CONFIG_PASSPHRASE" in refused.value.remedy

@@ -63,7 +63,7 @@ class LustreFileSystem(Handler):
     }  # fmt: skip
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
-        """What grows in place and cannot shrink, and what only some deployment types can change."""
+        """What grows in place and cannot shrink, and what only some file systems can change."""
         hard = set()
         shrinks = _number(new.get("storageCapacity")) < _number(old.get("storageCapacity"))
         if "storageCapacity" in changed and (shrinks or new.get("deploymentType") == "SCRATCH_1"):
@@ -72,8 +72,8 @@ class LustreFileSystem(Handler):
         if "fileSystemTypeVersion" in changed and version:
             older = _number(version) < _number(old.get("fileSystemTypeVersion"))
             hard |= {"fileSystemTypeVersion"} if older else set()
-        adjustable = new.get("deploymentType") == "PERSISTENT_2" and not new.get("efaEnabled")
-        if "perUnitStorageThroughput" in changed and not adjustable:
+        # Both persistent types since November 2023 (hashicorp/terraform-provider-aws#34932).
+        if "perUnitStorageThroughput" in changed and new.get("efaEnabled"):
             hard.add("perUnitStorageThroughput")
         before, after = old.get("metadataConfiguration") or {}, new.get("metadataConfiguration") or {}
         if "metadataConfiguration" in changed and before:

@@ -104,6 +104,23 @@ def test_a_file_system_only_grows_and_keeps_what_an_update_leaves_out(
         )
 
 
+def test_the_older_persistent_type_changes_its_throughput_on_ssd_and_not_on_hdd(
+    aws: Any, make: Any, refused: Any
+) -> None:
+    fsx = aws("fsx")
+    older = {"DeploymentType": "PERSISTENT_1"}
+    ssd = make(lustre={**older, "PerUnitStorageThroughput": 50})["FileSystemId"]
+    fsx.update_file_system(FileSystemId=ssd, LustreConfiguration={"PerUnitStorageThroughput": 200})
+    assert _described(aws, ssd)["LustreConfiguration"]["PerUnitStorageThroughput"] == 200
+    with refused("BadRequest"):
+        fsx.update_file_system(FileSystemId=ssd, LustreConfiguration={"PerUnitStorageThroughput": 125})
+    hdd = make(6000, StorageType="HDD", lustre={**older, "PerUnitStorageThroughput": 12})["FileSystemId"]
+    with refused("BadRequest"):
+        fsx.update_file_system(FileSystemId=hdd, LustreConfiguration={"PerUnitStorageThroughput": 40})
+    for made in (ssd, hdd):
+        fsx.delete_file_system(FileSystemId=made)
+
+
 P2 = {"DeploymentType": "PERSISTENT_2"}
 EFA = {"EfaEnabled": True, "MetadataConfiguration": {"Mode": "AUTOMATIC"}}
 

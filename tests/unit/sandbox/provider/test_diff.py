@@ -101,6 +101,13 @@ def test_a_file_system_grows_in_place_and_shrinks_by_replacement(
     assert diff(LUSTRE, old, {**old, **changes}).replaces == replaced
 
 
+@pytest.mark.parametrize("deployment", ["PERSISTENT_1", "PERSISTENT_2"])
+def test_persistent_file_systems_of_both_kinds_change_their_throughput_in_place(deployment: str) -> None:
+    old = {"deploymentType": deployment, "storageType": "SSD", "perUnitStorageThroughput": 50}
+    answer = diff(LUSTRE, old, {**old, "perUnitStorageThroughput": 200})
+    assert (answer.diffs, answer.replaces) == (["perUnitStorageThroughput"], [])
+
+
 def test_a_file_system_with_efa_cannot_change_its_throughput_in_place() -> None:
     old = {"deploymentType": "PERSISTENT_2", "efaEnabled": True, "perUnitStorageThroughput": 125}
     assert diff(LUSTRE, old, {**old, "perUnitStorageThroughput": 250}).replaces == [

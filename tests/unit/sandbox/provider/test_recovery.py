@@ -10,6 +10,8 @@ from gpufleet.engine.embedded.recovery.search import Ask, Candidates, Repeatable
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import ProviderError
+from gpufleet.sandbox import daemon
+from gpufleet.sandbox.credentials import sandbox_env
 from gpufleet.sandbox.provider.registry import tokens
 from tests.unit.sandbox.provider.driver import Engine, Resource
 from tests.unit.sandbox.provider.scenarios import Scenario, changed
@@ -101,3 +103,9 @@ def test_a_name_with_somebody_elses_tags_is_not_ours() -> None:
 )
 def test_only_a_cloud_that_lags_is_waited_for(endpoint: str, waits: bool) -> None:
     assert (AwsFinder().settle_s({"AWS_ENDPOINT_URL": endpoint}) > 0) is waits
+
+
+def test_an_emulator_that_was_told_to_be_late_is_waited_for_that_long() -> None:
+    env = sandbox_env(daemon.Endpoint("http://127.0.0.1:4566", 1, late_s=3.0))
+    assert AwsFinder().settle_s(env) > 3
+    assert AwsFinder().settle_s({**env, "AWS_ENDPOINT_URL": "https://ec2.amazonaws.com"}) == 20
