@@ -121,6 +121,23 @@ def test_a_check_run_on_bare_hosts_names_every_task_that_then_changes_something(
     }
 
 
+def test_slurmd_itself_finds_the_processors_and_gpus_that_the_configuration_names(cluster: Cluster) -> None:
+    fetched = "/run/slurm/conf/slurm.conf"
+    found = fields(cluster.lab.sh("dgx01", "slurmd -C"))
+    given = fields(cluster.lab.sh("dgx01", f"grep -h 'NodeName=DEFAULT' {fetched}"))
+    for name in ("CPUs", "CoresPerSocket", "ThreadsPerCore"):
+        assert given[name] == found[name]
+    assert int(given["Sockets"]) == int(found["Boards"]) * int(found["SocketsPerBoard"])
+    assert int(given["RealMemory"]) <= int(found["RealMemory"])
+    gres = cluster.lab.sh("dgx01", f"slurmd -G -f {fetched} 2>&1")
+    assert "Gres Name=gpu Type=h100 Count=8" in gres
+
+
+def fields(line: str) -> dict[str, str]:
+    """`Name=value` words, as Slurm writes them."""
+    return dict(word.split("=", 1) for word in line.split() if "=" in word)
+
+
 def test_a_job_of_a_user_runs_on_all_gpus_of_two_nodes_and_is_accounted_for(cluster: Cluster) -> None:
     cluster.lab.sh("login01", f"cat >/tmp/job.sh <<'END'\n{JOB}END\nchmod 755 /tmp/job.sh")
     job = cluster.submit("--wait", "/tmp/job.sh")
