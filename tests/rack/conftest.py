@@ -12,6 +12,10 @@ from tests.rack.lab import Lab, fleet_text
 from tests.rack.site import PEOPLE, ArgumentsSeen, Runs, Site
 
 HERE = Path(__file__).parent
+# Fixtures that hold a rack for several files, the last test of each, and the racks that are up.
+SHARED = {"rack", "gpu_rack", "runs"}
+LAST: dict[str, pytest.Item] = {}
+UP: dict[str, Lab] = {}
 
 
 @pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
@@ -24,6 +28,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents:
             roles = item.path.parent.name == "roles" and item.path.stem != "test_health_check"
             item.add_marker(pytest.mark.xdist_group("rack-roles" if roles else "rack-sites"))
+            LAST.update(dict.fromkeys(SHARED & set(item.fixturenames), item))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """A shared rack goes with the last test that uses it: its hosts would keep a processor busy."""
+    for name in [name for name, last in LAST.items() if last is item]:
+        if name in UP:
+            UP.pop(name).down()
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +50,22 @@ def can_hold_racks() -> None:
 @pytest.fixture(scope="session")
 def rack(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Two controllers, a login host and four GPU nodes, as they are after their first boot."""
-    made = Lab.up(tmp_path_factory.mktemp("rack"))
+    made = UP["rack"] = Lab.up(tmp_path_factory.mktemp("rack"))
     yield made
     made.down()
+
+
+@pytest.fixture(scope="session")
+def gpu_rack(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A controller and two GPU nodes, which know the vendor's packages; sealed as `bare`."""
+    made = Lab.up(tmp_path_factory.mktemp("gpu"), fleet_text(gpu_nodes=2, controllers=1, login=False))
+    UP["gpu_rack"] = made
+    try:
+        made.add_vendor_repository("dgx01", "dgx02")
+        made.seal("bare")
+        yield made
+    finally:
+        made.down()
 
 
 @pytest.fixture
@@ -53,6 +79,7 @@ def clean_rack(rack: Lab) -> Iterator[Lab]:
 def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """A rack from bare hosts to a working cluster."""
     site = Site.up(tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE))
+    UP["runs"] = site.lab
     try:
         with ArgumentsSeen(list(site.secrets.values())) as arguments:
             check = site.configure("--check", "--diff", code=1)

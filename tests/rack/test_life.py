@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,39 +17,70 @@ import pytest
 
 from gpufleet.errors import CloudError, InputError
 from gpufleet.onprem.rack import Rack, raise_rack, take_down
-from gpufleet.onprem.rack.limits import INSTANCES
+from gpufleet.onprem.rack.limits import KEPT
 from tests.rack.lab import CACHE, ROOT, Lab, fleet_text, plan_fleet
 
 SMALL = fleet_text(gpu_nodes=1, controllers=1, login=False)
 
 
-def traces() -> dict[str, object]:
-    """Everything of this machine that a rack could leave something in."""
-    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    marks = (b"systemd-nspawn", b"onprem.rack.supervisor", b"gpg-agent")
-    processes = []
+class Traces:
+    """What racks leave on this machine. Others may be up, come and go meanwhile: theirs do not count."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+        self._before = self._of_racks()
+
+    def left(self) -> dict[str, list[str]]:
+        """What the racks in the folder have left; others that come or go are waited for."""
+        deadline = time.monotonic() + 20
+        while (found := self._left()) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return found
+
+    def _left(self) -> dict[str, list[str]]:
+        commands = command_lines()
+        alive = [line for line in commands if "onprem.rack.supervisor" in line]
+        links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+        backing = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        found = {
+            "processes": [line for line in commands if self._folder in line],
+            "mounts": [line for line in mounts if self._folder in line],
+            "links": re.findall(r"^\d+: ((?:rack|vb-)\S*?)[@:]", links, re.M),
+            "loops": [line for line in backing if self._folder in line],
+            "of racks": sorted(
+                name
+                for name in self._of_racks() - self._before
+                if not any(name.rpartition("-")[2] in line for line in alive)
+            ),
+        }
+        return {kind: names for kind, names in found.items() if names}
+
+    @staticmethod
+    def _of_racks() -> set[str]:
+        """Control groups, folders with sockets, and claims on the machine's limits: each ends with an id."""
+        claims = KEPT.read_text().split()[1:] if KEPT.exists() else []
+        return {
+            *map(str, Path("/sys/fs/cgroup").glob("**/gpufleet-rack-*")),
+            *map(str, Path("/var/tmp").glob("gpufleet-rack-*")),
+            *(f"limits-{claim.partition('=')[0]}" for claim in claims),
+        }
+
+
+def command_lines() -> list[str]:
+    """Those of all processes of this machine but our own."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if any(mark in command for mark in marks):
-            processes.append(process.name)
-    return {
-        "mounts": sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
-        "links": sorted(line.split(":")[1].strip() for line in links.splitlines()),
-        "namespaces": names("/run/netns"),
-        "groups": sorted(map(str, Path("/sys/fs/cgroup").glob("**/gpufleet-rack-*"))),
-        "processes": sorted(processes),
-        "temporary": names("/var/tmp"),
-        "run": names("/run"),
-        "loops": names("/sys/block"),
-        "inotify": INSTANCES.read_text(),
-    }
+        with contextlib.suppress(OSError):
+            if process.name != str(os.getpid()):
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
 
 
-def names(folder: str) -> list[str]:
-    return sorted(path.name for path in Path(folder).iterdir()) if Path(folder).is_dir() else []
+@pytest.fixture
+def traces(tmp_path: Path) -> Traces:
+    """How the machine was before the test."""
+    return Traces(tmp_path)
 
 
 @pytest.fixture
@@ -171,8 +204,9 @@ def test_packages_are_signed_and_a_repository_that_is_gone_stops_an_installation
     assert "NO_PUBKEY" in clean_rack.sh("dgx01", "apt-get update 2>&1", code=None)
 
 
-def test_down_leaves_nothing_and_a_second_rack_is_not_touched(folder: Path, tmp_path: Path) -> None:
-    before = traces()
+def test_down_leaves_nothing_and_a_second_rack_is_not_touched(
+    folder: Path, tmp_path: Path, traces: Traces
+) -> None:
     other = tmp_path / "other"
     site = small_site(tmp_path)
     first = raise_rack(folder, site, CACHE)
@@ -187,7 +221,7 @@ def test_down_leaves_nothing_and_a_second_rack_is_not_touched(folder: Path, tmp_
         assert second.ssh("dgx01", "ping -c1 -W2 ctl01").returncode == 0
     finally:
         take_down(other)
-    assert traces() == before
+    assert traces.left() == {}
     assert not other.exists()
     assert not take_down(other)
 
@@ -208,9 +242,8 @@ def test_up_again_takes_a_rack_that_is_up_and_refuses_other_hosts(folder: Path, 
 
 @pytest.mark.parametrize("after_s", [0.3, 0.8, 1.5, 3.0])
 def test_up_after_an_up_that_was_killed_ends_with_a_whole_rack(
-    folder: Path, tmp_path: Path, after_s: float
+    folder: Path, tmp_path: Path, traces: Traces, after_s: float
 ) -> None:
-    before = traces()
     (tmp_path / "fleet.yaml").write_text(SMALL)
     program = (
         "from pathlib import Path; from tests.rack.lab import *; "
@@ -226,13 +259,12 @@ def test_up_after_an_up_that_was_killed_ends_with_a_whole_rack(
     assert {host.name: host.state for host in rack.status()} == {"ctl01": "running", "dgx01": "running"}
     assert rack.ssh("dgx01", "systemctl is-system-running").stdout == "running\n"
     take_down(folder)
-    assert traces() == before
+    assert traces.left() == {}
 
 
 def test_a_supervisor_that_is_killed_takes_the_rack_with_it_and_down_cleans_up(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, traces: Traces
 ) -> None:
-    before = traces()
     rack = raise_rack(folder, small_site(tmp_path), CACHE)
     os.kill(rack.pid, signal.SIGKILL)
     os.waitpid(rack.pid, 0)
@@ -241,7 +273,7 @@ def test_a_supervisor_that_is_killed_takes_the_rack_with_it_and_down_cleans_up(
     with pytest.raises(CloudError, match="does not answer"):
         rack.status()
     assert take_down(folder)
-    assert traces() == before
+    assert traces.left() == {}
 
 
 def test_the_command_lists_hosts_and_says_what_is_missing(folder: Path, checkout, tmp_path: Path) -> None:

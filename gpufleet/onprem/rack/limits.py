@@ -18,56 +18,57 @@ INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 PER_HOST = 24
 # What the machine itself may use of them.
 _MACHINE = 64
-# Its first line is the setting as it was; after it, the id of each rack that needs another.
-_KEPT = Path("/var/tmp/gpufleet-racks.limits")  # noqa: S108 - root's, opened without following links
+_BEFORE = "before"
+# Its first line is the setting as it was; after it, `id=hosts` for each rack.
+KEPT = Path("/var/tmp/gpufleet-racks.limits")  # noqa: S108 - root's, opened without following links
 
 
 def raise_for(rack: str, hosts: int) -> None:
-    """Makes room for a rack of so many hosts, when there is not enough."""
-    with _kept() as (before, racks):
+    """Makes room for a rack of so many hosts beside those that are up."""
+    with _kept() as kept:
         now = int(INSTANCES.read_text(encoding="utf-8"))
-        needed = PER_HOST * hosts + _MACHINE
-        if needed <= now and not racks:
-            return
-        before.append(now)
-        racks.append(rack)
+        kept.setdefault(_BEFORE, now)
+        kept[rack] = hosts
+        needed = PER_HOST * sum(number for name, number in kept.items() if name != _BEFORE) + _MACHINE
         if needed > now:
             INSTANCES.write_text(f"{needed}\n", encoding="utf-8")
 
 
 def give_back(rack: str) -> None:
-    """Forgets the rack's need; the last one that had any puts the setting back."""
-    with _kept() as (before, racks):
-        if rack in racks:
-            racks.remove(rack)
-            if not racks:
-                INSTANCES.write_text(f"{before[0]}\n", encoding="utf-8")
+    """Forgets the rack's need; the last one puts the setting back."""
+    with _kept() as kept:
+        if kept.pop(rack, None) is not None and set(kept) == {_BEFORE}:
+            INSTANCES.write_text(f"{kept[_BEFORE]}\n", encoding="utf-8")
 
 
 @contextmanager
-def _kept() -> Iterator[tuple[list[int], list[str]]]:
-    """The setting as it was before any rack, and the racks that needed another; written back."""
+def _kept() -> Iterator[dict[str, int]]:
+    """Hosts by rack, and the setting as it was before any of them; written back."""
     with _locked_file() as handle:
         handle.seek(0)
-        lines = handle.read().split()
-        before, racks = [int(line) for line in lines[:1]], lines[1:]
-        yield before, racks
+        before, *racks = handle.read().split() or [""]
+        kept = {_BEFORE: int(before)} if before else {}
+        for entry in racks:
+            name, _, hosts = entry.partition("=")
+            kept[name] = int(hosts or 0)
+        yield kept
         handle.seek(0)
         handle.truncate()
-        if racks:
-            handle.write("\n".join([str(before[0]), *racks]) + "\n")
+        if set(kept) - {_BEFORE}:
+            lines = [str(kept.pop(_BEFORE)), *(f"{name}={hosts}" for name, hosts in kept.items())]
+            handle.write("\n".join(lines) + "\n")
             handle.flush()
         else:
-            _KEPT.unlink()
+            KEPT.unlink()
 
 
 @contextmanager
 def _locked_file() -> Iterator[IO[str]]:
     while True:
-        with open(_KEPT, "a+", encoding="utf-8", opener=_private) as handle:
+        with open(KEPT, "a+", encoding="utf-8", opener=_private) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             # Whoever held it before may have removed it: then this is a file that nobody else sees.
-            if _KEPT.exists() and os.fstat(handle.fileno()).st_ino == _KEPT.stat().st_ino:
+            if KEPT.exists() and os.fstat(handle.fileno()).st_ino == KEPT.stat().st_ino:
                 yield handle
                 return
 
