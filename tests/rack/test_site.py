@@ -43,7 +43,12 @@ def test_a_job_runs_on_all_gpus_that_its_team_may_hold_and_is_accounted_for(site
 
     lines = sorted(lab.sh("login01", f"cat /shared/home/job-{number}").splitlines())
     assert lines == [f"dgx{node:02d} 0,1,2,3,4,5,6,7" for node in range(1, 4)]
-    tres = lab.sh("login01", f"sacct -X -n -P -j {number} -o AllocTRES,State,Account")
+    # slurmctld tells slurmdbd of a job's end in its own time.
+    tres = lab.sh(
+        "login01",
+        f"for try in $(seq 100); do said=$(sacct -X -n -P -j {number} -o AllocTRES,State,Account); "
+        "case $said in *COMPLETED*) break;; esac; sleep 0.3; done; echo $said",
+    )
     assert "gres/gpu=24" in tres
     assert tres.strip().endswith("|COMPLETED|research")
 

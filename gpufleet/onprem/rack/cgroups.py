@@ -8,6 +8,7 @@ the systemd of each takes the root of the named hierarchy for its own, finds the
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from pathlib import Path
 
@@ -47,10 +48,11 @@ def make(group: Path) -> None:
 def processes(groups: tuple[str, ...]) -> set[int]:
     """The processes in the groups and in all groups below."""
     found: set[int] = set()
-    for group in map(Path, groups):
-        for file in group.rglob("cgroup.procs"):
+    for group in groups:
+        for folder in _below(group):
             with contextlib.suppress(OSError):  # a group that goes while it is read
-                found.update(int(line) for line in file.read_text().split() if line != "0")
+                lines = (folder / "cgroup.procs").read_text().split()
+                found.update(int(line) for line in lines if line != "0")
     return found
 
 
@@ -71,9 +73,13 @@ def end(groups: tuple[str, ...]) -> None:
 
 def remove(groups: tuple[str, ...]) -> bool:
     """Removes groups without processes, deepest first; whether all are gone."""
-    for group in map(Path, groups):
-        below = [path for path in group.rglob("*") if path.is_dir()] if group.is_dir() else []
-        for path in [*sorted(below, key=lambda item: len(item.parts), reverse=True), group]:
+    for group in groups:
+        for folder in _below(group):
             with contextlib.suppress(OSError):  # busy for a moment while processes end
-                path.rmdir()
+                folder.rmdir()
     return not any(Path(group).exists() for group in groups)
+
+
+def _below(group: str) -> list[Path]:
+    """A group and all groups below it, deepest first. Unlike rglob, passes over those that go meanwhile."""
+    return [Path(folder) for folder, _, _ in os.walk(group, topdown=False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,24 @@ def test_groups_are_removed_with_all_that_is_below_them(tmp_path: Path) -> None:
     assert cgroups.remove((str(group),))
     assert not group.exists()
     assert cgroups.remove((str(group),))
+
+
+def test_groups_that_go_while_others_are_ended_are_no_fault(tmp_path: Path, monkeypatch) -> None:
+    """As sessions of users do, whose systemd ends with them."""
+    group = tmp_path / "rack"
+    session = group / "user.slice" / "session-1.scope"
+    session.mkdir(parents=True)
+    real = os.scandir
+
+    def scandir(path: str):
+        entries = real(path)
+        if Path(path).name == "session-1.scope":
+            session.rmdir()
+            entries.close()
+            raise FileNotFoundError(path)
+        return entries
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr("pathlib.os.scandir", scandir)
+    cgroups.end((str(group),))
+    assert not group.exists()
