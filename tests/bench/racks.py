@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
-from gpufleet.onprem.configure.transport import transport_environment
 from gpufleet.onprem.rack import missing
 from gpufleet.onprem.runner import PlaybookResult
 from tests.rack.lab import ROOT, Lab, fleet_text
@@ -36,7 +36,6 @@ class Size:
     hosts: int
     ours: list[float] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
-    ssh: list[float] = field(default_factory=list)
     task_hosts: int = 0
 
 
@@ -46,17 +45,16 @@ def table(rounds: int, sizes: tuple[int, ...] = SIZES) -> Table | None:
         return None
     made = Table(
         *("hosts", "task-hosts", "ours, s", "task-hosts / s"),
-        *("ours by ssh, s", "plain, s", "task-hosts / s", "plain / ours"),
+        *("plain, s", "task-hosts / s", "plain / ours"),
         title="site.yml when nothing changes",
     )
     for size in measure(rounds, sizes):
-        ours, ssh, plain = map(statistics.median, (size.ours, size.ssh, size.plain))
+        ours, plain = map(statistics.median, (size.ours, size.plain))
         made.add_row(
             str(size.hosts),
             str(size.task_hosts),
             f"{ours:.1f}",
             f"{size.task_hosts / ours:.1f}",
-            f"{ssh:.1f}",
             f"{plain:.1f}",
             f"{size.task_hosts / plain:.1f}",
             f"{plain / ours:.2f}",
@@ -65,7 +63,7 @@ def table(rounds: int, sizes: tuple[int, ...] = SIZES) -> Table | None:
 
 
 def measure(rounds: int, sizes: tuple[int, ...]) -> list[Size]:
-    """Every size in turn, each with both transports of ours and the peer."""
+    """Every size in turn, each with ours and the peer."""
     secret = dict(site_secrets())
     with (
         tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder,
@@ -73,18 +71,15 @@ def measure(rounds: int, sizes: tuple[int, ...]) -> list[Size]:
     ):
         hosts = [*lab.names("controller"), *lab.names("gpu")]
         plain = plain_settings(Path(folder), lab)
-        kinds: Mapping[str, Mapping[str, str]] = {
-            "ours": transport_environment("mitogen"),
-            "ssh": transport_environment("ssh"),
-            "plain": plain,
-        }
         found = [Size(number) for number in sizes]
         for size in found:
+            limit = hosts[: size.hosts]
             for _ in range(rounds):
-                for kind, environment in kinds.items():
-                    result = quiet(lab, hosts[: size.hosts], environment, secret)
-                    getattr(size, kind).append(result.duration_s)
-                    size.task_hosts = sum(stats.ok for stats in result.hosts.values())
+                result = quiet(lab, limit, secret, transport="mitogen")
+                size.ours.append(result.duration_s)
+                size.task_hosts = sum(stats.ok for stats in result.hosts.values())
+                result = quiet(lab, limit, secret, transport="ssh", environment=plain)
+                size.plain.append(result.duration_s)
     return found
 
 
@@ -93,7 +88,7 @@ def site_of(folder: Path, hosts: int, secret: Mapping[str, str]) -> Iterator[Lab
     """A rack with one controller, on which the whole site was set up."""
     lab = Lab.up(folder, fleet_text(gpu_nodes=hosts - 1, controllers=1, login=False))
     try:
-        done = lab.run(SITE, environment=transport_environment("mitogen"), secrets=secret)
+        done = lab.run(SITE, transport="mitogen", secrets=secret)
         if done.failures:
             first = done.failures[0]
             raise RuntimeError(f"{first.host}: {first.task}: {first.message}")
@@ -108,11 +103,9 @@ def site_secrets() -> Iterator[tuple[str, str]]:
     yield "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB", secrets.token_hex(16)
 
 
-def quiet(
-    lab: Lab, hosts: list[str], environment: Mapping[str, str], secret: Mapping[str, str]
-) -> PlaybookResult:
-    """A run that has to change nothing."""
-    result = lab.run(SITE, environment=environment, limit=",".join(hosts), secrets=secret)
+def quiet(lab: Lab, hosts: list[str], secret: Mapping[str, str], **how: Any) -> PlaybookResult:
+    """A run that has to change nothing, with options of `Lab.run`."""
+    result = lab.run(SITE, limit=",".join(hosts), secrets=secret, **how)
     if result.failures or result.changed:
         raise RuntimeError(f"the run changed {result.changed} and failed on {result.failed_hosts}")
     return result
