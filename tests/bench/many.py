@@ -59,7 +59,8 @@ def measure(hosts: int) -> Peak:
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as name:
         folder = Path(name)
         fleet = folder / "fleet.yaml"
-        fleet.write_text(FLEET.read_text().replace("dgx[01-04]", f"dgx[001-{hosts - 3:03d}]"))
+        text = FLEET.read_text().replace("dgx[01-04]", f"dgx[001-{hosts - 3:03d}]")
+        fleet.write_text(text.replace("10.90.0.0/24", "10.90.0.0/22"))
         _, inventory = plan_fleet(fleet)
         (folder / "inventory.yml").write_text(inventory)
         with Watched() as watched:

@@ -16,21 +16,33 @@ options: {}
 """
 
 MODULE = re.compile(rb"module_fqn='([\w.]+)'")
-FACTS = {
-    "gpufleet.rack.plugins.modules.system": {
-        "gpufleet_system": "ubuntu_22_04",
-        "gpufleet_container": False,
-        "gpufleet_cgroup": 2,
-        "gpufleet_numa_nodes": 2,
-        "gpufleet_gpu_numa": [0, 0, 0, 0, 1, 1, 1, 1],
-        "kernel": "5.15.0-130-generic",
-        "architecture": "x86_64",
-        "processor_nproc": 224,
-        "processor_count": 2,
-        "processor_cores": 56,
-        "processor_threads_per_core": 2,
-        "memtotal_mb": 2_063_000,
-        "default_ipv4": {"address": "10.0.0.1", "interface": "ens1"},
+QUIET = {"rc": 0, "stdout": "", "stderr": ""}
+# What modules answer beside "nothing changed", as far as roles read it.
+ANSWERS: dict[str, dict[str, Any]] = {
+    "system": {
+        "ansible_facts": {
+            "gpufleet_system": "ubuntu_22_04",
+            "gpufleet_container": False,
+            "gpufleet_cgroup": 2,
+            "gpufleet_numa_nodes": 2,
+            "gpufleet_gpu_numa": [0, 0, 0, 0, 1, 1, 1, 1],
+            "kernel": "5.15.0-130-generic",
+            "architecture": "x86_64",
+            "processor_nproc": 224,
+            "processor_count": 2,
+            "processor_cores": 56,
+            "processor_threads_per_core": 2,
+            "memtotal_mb": 2_063_000,
+            "default_ipv4": {"address": "10.0.0.1", "interface": "ens1"},
+        }
+    },
+    "files": {"changed_files": []},
+    "kernel_arguments": {"reboot_reasons": [], "job_steps": 0},
+    "measure": {
+        "measurements": {
+            "firewall_sshd": QUIET | {"stdout": "port 22\n"},
+            "firewall_names": QUIET,
+        }
     },
 }
 
@@ -40,6 +52,8 @@ class Connection(ConnectionBase):  # type: ignore[misc]
 
     transport = "canned"
     has_pipelining = True
+    # Whatever the settings of ssh: a module that is sent as a file would have to be read back.
+    always_pipeline_modules = True
 
     def _connect(self) -> Connection:
         self._connected = True
@@ -50,10 +64,8 @@ class Connection(ConnectionBase):  # type: ignore[misc]
     ) -> tuple[int, bytes, bytes]:
         """The answer of the module that was sent."""
         found = MODULE.search(in_data or b"")
-        answer: dict[str, Any] = {"changed": False}
-        if found:
-            name = found[1].decode().removeprefix("ansible_collections.")
-            answer["ansible_facts"] = FACTS.get(name, {})
+        name = found[1].decode().rpartition(".")[2] if found else ""
+        answer = {"changed": False} | ANSWERS.get(name, {})
         return 0, json.dumps(answer).encode(), b""
 
     def put_file(self, in_path: str, out_path: str) -> None:
