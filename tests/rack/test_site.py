@@ -89,12 +89,12 @@ def test_no_secret_is_in_an_argument_a_log_or_a_file_that_others_can_read(runs: 
     for host in (*site.lab.names("controller"), *site.lab.names("login"), *site.lab.names("gpu")):
         found = site.lab.sh(
             host,
-            f"cat >/root/patterns <<'END'\n{patterns}\nEND\n"
-            "chmod 600 /root/patterns\n"
-            "grep -rlF -f /root/patterns --exclude=patterns "
+            f"cat >/run/patterns <<'END'\n{patterns}\nEND\n"
+            "chmod 600 /run/patterns\n"
+            "grep -rlF -f /run/patterns --exclude=patterns "
             "/etc /var /usr/lib /usr/local /opt /home /root /tmp /srv 2>/dev/null | "
-            "xargs -r stat -c '%n %a %U'; journalctl -o cat | grep -cF -f /root/patterns || true; "
-            "rm /root/patterns; true",
+            "xargs -r stat -c '%n %a %U'; journalctl -o cat | grep -cF -f /run/patterns || true; "
+            "rm /run/patterns; true",
         ).splitlines()
         *files, in_journal = found
         assert in_journal == "0", host
