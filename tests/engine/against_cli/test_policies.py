@@ -6,7 +6,6 @@ Runs where `pulumi` is on PATH (it is in no package registry, so no test set-up 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,11 @@ import pytest
 
 from gpufleet.engine.api import PolicyEvent, RunResult
 
-from .conftest import Lab
-from .packs import RECORDER, write_pack
-from .test_against_cli import cli, comparable, normal, planned
+from ..conftest import Lab
+from ..packs import RECORDER, write_pack
+from .comparing import comparable, needs_cli, normal, planned
 
-__all__ = ["cli"]
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("pulumi") is None,
-    reason="the Pulumi CLI is not on PATH, so there is nothing to compare with",
-)
+pytestmark = needs_cli
 
 Pair = tuple[Lab, Lab]
 
