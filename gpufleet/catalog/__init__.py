@@ -25,6 +25,7 @@ from gpufleet.catalog.models import (
     Region,
     RegionRead,
     ServicePrice,
+    SlurmRelease,
     SoftwareLock,
     SpotPrices,
     System,
@@ -46,6 +47,7 @@ __all__ = [
     "Region",
     "RegionRead",
     "ServicePrice",
+    "SlurmRelease",
     "SoftwareLock",
     "SpotPrices",
     "System",
@@ -97,6 +99,7 @@ def _load(stamps: tuple[tuple[Path, int], ...]) -> Catalog:
         systems=_entries(System, "systems.json", "systems", "name"),
         lustre_tiers=read_entries(DATA / "storage.json", LustreTier, "lustre"),
         locks=_entries(SoftwareLock, "software.json", "channels", "channel"),
+        slurm_releases=_entries(SlurmRelease, "slurm.json", "releases", "release"),
         services=_entries(ServicePrice, "services.json", "services", "key"),
         capacity_block_rules=rules,
     )

@@ -14,6 +14,7 @@ from gpufleet.catalog.models import (
     Price,
     Region,
     ServicePrice,
+    SlurmRelease,
     SoftwareLock,
     SpotPrices,
     System,
@@ -48,13 +49,14 @@ def _unknown(kind: str, name: str, known: Iterable[str], listing: str) -> InputE
 
 @dataclass(frozen=True)
 class Catalog:
-    """All facts. Mappings are keyed by name (`instances`, `systems`, `locks`, `regions`, `services`)."""
+    """All facts. Mappings are keyed by name (`instances`, `systems`, `locks`, `slurm_releases`, ...)."""
 
     instances: Mapping[str, InstanceType]
     regions: Mapping[str, Region]
     systems: Mapping[str, System]
     lustre_tiers: tuple[LustreTier, ...]
     locks: Mapping[str, SoftwareLock]
+    slurm_releases: Mapping[str, SlurmRelease]
     services: Mapping[str, ServicePrice]
     capacity_block_rules: CapacityBlockRules
 

@@ -205,7 +205,8 @@ class SoftwareLock(Fact):
     those whose fit with the others no source states. `fabric_manager` equals `driver` by rule.
     `eks_ami_driver` is what the EKS images that were read carry, whichever the channel.
     `driver_eol` is the month (YYYY-MM) in which support of the branch ends. `gpus_min_driver` maps
-    a GPU to the first driver branch in which it was seen.
+    a GPU to the first driver branch in which it was seen. `kubernetes` are the minors that EKS runs,
+    `kubernetes_releases` the release that racks install of each minor, `cni` the version of each CNI's chart.
     """
 
     channel: str
@@ -230,10 +231,28 @@ class SoftwareLock(Fact):
     network_operator: str
     slurm: str
     kubernetes: tuple[str, ...]
+    kubernetes_releases: dict[str, str]
+    containerd: str
+    cni: dict[str, str]
+    helm: str
+    kueue: str
     gpus_min_driver: dict[str, int] = {}
     notes: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     sources: dict[str, str]
+
+
+class SlurmRelease(Fact):
+    """A major release of Slurm (`25.05`), and those whose database, state and running jobs it takes over.
+
+    Anything older has to go there in steps, and nothing goes back. `unverified` where the release follows
+    from the rule that the source states, and its own line was not read.
+    """
+
+    release: Annotated[str, Field(pattern=r"^\d{2}\.\d{2}$")]
+    upgrades_from: tuple[str, ...]
+    unverified: bool = False
+    source: str
 
 
 class ServicePrice(Fact):

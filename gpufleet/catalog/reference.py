@@ -173,12 +173,16 @@ def _storage(catalog: Catalog) -> str:
     return "## FSx for Lustre\n\n" + _table(columns, rows)
 
 
+# Fields of a lock that hold more than one version.
+_BY_NAME = frozenset({"gpus_min_driver", "kubernetes", "kubernetes_releases", "cni"})
+
+
 def _software(catalog: Catalog) -> str:
     locks = list(catalog.locks.values())
     fields = [
         name
         for name in type(locks[0]).model_fields
-        if name not in {"channel", "notes", "unverified", "sources", "gpus_min_driver", "kubernetes"}
+        if name not in {"channel", "notes", "unverified", "sources", *_BY_NAME}
     ]
     rows: list[Sequence[object]] = [
         (
@@ -188,6 +192,10 @@ def _software(catalog: Catalog) -> str:
         for name in fields
     ]
     rows.append(("kubernetes", *(", ".join(lock.kubernetes) for lock in locks)))
+    rows.append(("kubernetes of racks", *(", ".join(lock.kubernetes_releases.values()) for lock in locks)))
+    for name in locks[0].cni:
+        mark = ["*" if "cni" in lock.unverified else "" for lock in locks]
+        rows.append((name, *(f"{lock.cni[name]}{star}" for lock, star in zip(locks, mark, strict=True))))
     notes = "".join(f"- {lock.channel}: {note}\n" for lock in locks for note in lock.notes)
     return (
         "## Software channels\n\n"

@@ -82,7 +82,7 @@ def _rows(field: Field) -> Iterator[str]:
     if field.only:
         yield _row(field.path, "none", f"takes `{field.only}` alone", "", "")
     elif counts_alone(field.path):
-        yield _row(field.path, "any", "nothing", "whoever reads the costs", "")
+        yield _row(field.path, "any", "nothing", "whoever reads the costs; Prometheus, where it is", "")
     elif is_rack(field.path):
         yield _row(field.path, "any", "rack only: `configure`", "the site's hosts", "")
     for change in CLOUD.get(field.path, ()):

@@ -30,7 +30,8 @@ def key_problem(key: str) -> str | None:
     return None
 
 
-def _value_problem(value: str, least: int) -> str | None:
+def value_problem(value: str, least: int) -> str | None:
+    """What is wrong with a value, of at least `least` characters; None when nothing is."""
     if len(value) > LONGEST:
         return f"the value has {len(value)} characters (at most {LONGEST})"
     if len(value) < least:
@@ -52,7 +53,7 @@ def labels_legal(fleet: Fleet) -> Iterator[Problem]:
             path = (*each.path, "labels", key)
             if (wrong := key_problem(key)) is not None:
                 yield Problem(path, f"label {wrong}", _KEY_REMEDY, value=key)
-            elif (wrong := _value_problem(value, 1)) is not None:
+            elif (wrong := value_problem(value, 1)) is not None:
                 yield Problem(path, f"label '{key}': {wrong}", _VALUE_REMEDY)
 
 
@@ -65,7 +66,7 @@ def taints_legal(fleet: Fleet) -> Iterator[Problem]:
             path: Path = (*each.path, "taints", index)
             if (wrong := key_problem(taint.key)) is not None:
                 yield Problem((*path, "key"), f"taint {wrong}", _KEY_REMEDY)
-            elif (wrong := _value_problem(taint.value, 0)) is not None:
+            elif (wrong := value_problem(taint.value, 0)) is not None:
                 yield Problem((*path, "value"), f"taint '{taint.key}': {wrong}", _VALUE_REMEDY)
             if (taint.key, taint.effect) in seen:
                 yield Problem(

@@ -21,6 +21,16 @@ EKS_NODE_GROUP = 63
 IAM_ROLE = 64
 KUBERNETES_NAME = 63
 NAMESPACES = ("default", "amazon-cloudwatch", "gpu-operator", "amazon-guardduty")
+RACK_NAMESPACES = (
+    "default",
+    "gpu-operator",
+    "network-operator",
+    "kueue-system",
+    "calico-system",
+    "calico-apiserver",
+    "tigera-operator",
+    "cilium-secrets",
+)
 
 
 @check("name-repeated")
@@ -123,6 +133,16 @@ def team_names(fleet: Fleet) -> Iterator[Problem]:
             if team.name.startswith("kube-") or team.name in NAMESPACES:
                 yield Problem(
                     (*path, "kubernetes", "teams", index, "name"),
+                    f"namespace '{team.name}' belongs to the cluster",
+                    f"choose another name, such as 'team-{team.name}'",
+                )
+    for path, rack in fleet.onprem():
+        if rack.scheduler != "kubernetes":
+            continue
+        for index, team in enumerate(rack.teams):
+            if team.name.startswith("kube-") or team.name in RACK_NAMESPACES:
+                yield Problem(
+                    (*path, "teams", index, "name"),
                     f"namespace '{team.name}' belongs to the cluster",
                     f"choose another name, such as 'team-{team.name}'",
                 )

@@ -1,14 +1,16 @@
-"""People, drives and addresses of rack sites."""
+"""Racks, people, drives and addresses of rack sites."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from typing import Protocol
 
 from gpufleet.checks.rack_fabric import twice
-from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed, nearest
+from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed, nearest
 from gpufleet.spec.models import OnPremSite
+from gpufleet.spec.quantity import HostRange
 
 _SYSTEM_ACCOUNTS = frozenset(
     {"root", "daemon", "bin", "sys", "sync", "mail", "backup", "nobody", "sshd", "slurm", "munge", "mysql"}
@@ -18,6 +20,46 @@ _SYSTEM_ACCOUNTS = frozenset(
 def _hosts(site: OnPremSite) -> list[str]:
     parts = (site.nodes, site.controllers, site.login)
     return [host for part in parts if part is not None for host in part.hosts]
+
+
+class _Nodes(Protocol):
+    """What has a name and GPU nodes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def nodes(self) -> HostRange: ...
+
+
+def apart(where: Path, site: OnPremSite, items: Sequence[_Nodes], what: str) -> Iterator[Problem]:
+    """Names are there once, nodes are GPU nodes of the site, and each of them is in one of `items`."""
+    yield from twice(where, [item.name for item in items], what, "name")
+    owner: dict[str, str] = {}
+    for index, item in enumerate(items):
+        strange = [host for host in item.nodes.hosts if host not in site.nodes.hosts]
+        if strange:
+            yield Problem(
+                (*where, index, "nodes"),
+                f"{what} {item.name!r} has {len(strange)} nodes that are no GPU nodes of site"
+                f" {site.site!r} ({listed(strange, 3)})",
+                f"name nodes of {site.nodes.text}",
+            )
+        taken = [host for host in item.nodes.hosts if owner.setdefault(host, item.name) != item.name]
+        if taken:
+            yield Problem(
+                (*where, index, "nodes"),
+                f"{len(taken)} nodes of {what} {item.name!r} are in {owner[taken[0]]!r} as well"
+                f" ({listed(taken, 3)})",
+                "list each node once",
+            )
+
+
+@check("rack-nodes")
+def rack_nodes(fleet: Fleet) -> Iterator[Problem]:
+    """A node stands in one rack: it draws that rack's power, and jobs are kept together by it."""
+    for path, site in fleet.onprem():
+        yield from apart((*path, "racks"), site, site.racks, "rack")
 
 
 @check("people-numbers")
@@ -178,6 +220,7 @@ def reboot_settings(fleet: Fleet) -> Iterator[Problem]:
 
 
 CHECKS = (
+    rack_nodes,
     people_numbers,
     people_names,
     nvme_cache,

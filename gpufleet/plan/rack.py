@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
+from gpufleet.plan.management import plan_management, plan_mig
+from gpufleet.plan.rack_kubernetes import plan_kubernetes
 from gpufleet.plan.rack_models import (
     FabricPartitionPlan,
     FabricPlan,
@@ -12,6 +14,7 @@ from gpufleet.plan.rack_models import (
     SubnetManagerPlan,
     UserPlan,
 )
+from gpufleet.plan.rack_monitoring import plan_monitoring
 from gpufleet.plan.rack_slurm import plan_slurm
 from gpufleet.spec.models import Fabric, OnPremSite
 from gpufleet.spec.rack_fabric import GBPS
@@ -26,6 +29,7 @@ def plan_rack(site: OnPremSite) -> RackPlan:
         network=site.network,
         fabric=_fabric(site.fabric),
         slurm=plan_slurm(site),
+        kubernetes=plan_kubernetes(site),
         groups=tuple((group.name, group.gid) for group in site.groups),
         users=tuple(
             UserPlan(
@@ -47,6 +51,9 @@ def plan_rack(site: OnPremSite) -> RackPlan:
         reboot_batch=_share(len(site.nodes.hosts), Decimal(site.reboot.batch.value)),
         reboot_timeout_s=math.ceil(site.reboot.timeout.delta.total_seconds()),
         fingerprints=tuple(site.ssh.fingerprints.items()),
+        monitoring=plan_monitoring(site),
+        management=plan_management(site),
+        mig=plan_mig(site),
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.plan.rack_models import RackPlan, SlurmPlan
+from gpufleet.plan.rack_models import KubernetesPlan, RackPlan, SlurmPlan
 
 
 def rack_to_json(rack: RackPlan) -> dict[str, Any]:
-    """The rack's part of a site in `plan_to_json`. `slurm` is null where Slurm places no jobs."""
+    """The rack's part of a site in `plan_to_json`; the scheduler that places no jobs is null."""
     return {
         "link_gbps": rack.fabric.link_gbps,
         "rails": list(rack.fabric.rails),
@@ -17,11 +17,20 @@ def rack_to_json(rack: RackPlan) -> dict[str, Any]:
         ],
         "partitions": [{"name": item.name, "pkey": item.pkey} for item in rack.fabric.partitions],
         "slurm": None if rack.slurm is None else _slurm(rack.slurm),
+        "kubernetes": None if rack.kubernetes is None else _kubernetes(rack.kubernetes),
         "users": [user.name for user in rack.users],
         "local_nvme": rack.nvme_mount,
         "time_servers": list(rack.time_servers),
         "package_mirror": rack.package_mirror,
         "reboot_batch": rack.reboot_batch,
+        "management": None if rack.management is None else rack.management.protocol,
+        "mig": None
+        if rack.mig is None
+        else [
+            {"nodes": len(item.nodes), "gpus": list(item.gpus), "profiles": dict(item.profiles)}
+            for item in rack.mig
+        ],
+        "monitoring": None if rack.monitoring is None else rack.monitoring.host,
     }
 
 
@@ -44,4 +53,29 @@ def _slurm(slurm: SlurmPlan) -> dict[str, Any]:
         ],
         "units": len([item for item in slurm.switches if item.nodes]),
         "preemption": slurm.preemption,
+    }
+
+
+def _kubernetes(kubernetes: KubernetesPlan) -> dict[str, Any]:
+    return {
+        "version": kubernetes.version,
+        "endpoint": kubernetes.endpoint,
+        "port": kubernetes.port,
+        "members": list(kubernetes.members),
+        "pod_network": kubernetes.pod_network,
+        "service_network": kubernetes.service_network,
+        "cni": kubernetes.cni,
+        "pod_security": kubernetes.pod_security,
+        "node_groups": [
+            {
+                "name": item.name,
+                "nodes": len(item.nodes),
+                "sharing": item.sharing,
+                "replicas": item.replicas,
+                "mig_profile": item.mig_profile,
+                "mig_devices": item.mig_devices,
+            }
+            for item in kubernetes.groups
+        ],
+        "kueue": kubernetes.kueue,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 
@@ -112,6 +113,84 @@ class SlurmPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class KubernetesGroupPlan:
+    """GPU nodes that are used alike. `labels` are the user's own; `taints` are key, value, effect.
+
+    `sharing` is how pods share a GPU, and `replicas` how many of them do (1 where none do).
+    Each GPU is divided into `mig_devices` instances of `mig_profile`; None and 1 where it is whole.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
+    taints: tuple[tuple[str, str, str], ...]
+    sharing: Literal["none", "time_slicing", "mps"]
+    replicas: int
+    mig_profile: str | None
+    mig_devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesPlan:
+    """Kubernetes of a rack site.
+
+    `version` is the minor alone: the patch is the software channel's. `endpoint` is the virtual
+    address, None where a single member has none. `router_id` is the number by which members find
+    each other (VRRP, 1 to 255). `node_labels` are all labels of each GPU node, gpufleet's and the user's.
+    """
+
+    version: str
+    endpoint: str | None
+    port: int
+    router_id: int
+    members: tuple[str, ...]
+    pod_network: str
+    service_network: str
+    cni: Literal["calico", "cilium", "flannel"]
+    pod_security: Literal["privileged", "baseline", "restricted"]
+    groups: tuple[KubernetesGroupPlan, ...]
+    node_labels: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    kueue: bool
+    gpu_operator: bool
+    network_operator: bool
+    backup_folder: str
+    backup_keep: int
+    backup_every_s: int
+    reserved_cpus: int
+    reserved_memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoringPlan:
+    """Monitoring of a rack site. None is what the fleet file does not say.
+
+    Seconds, GiB, kW of one rack, USD a kWh, USD that a node costs in an hour of its lifetime. `racks` are
+    names with their nodes.
+    """
+
+    host: str
+    interval_s: int
+    retention_s: int
+    retention_gib: int | None
+    remote_write_url: str | None
+    remote_write_user: str | None
+    webhook_url: str | None
+    webhook_token: bool
+    slack_channel: str | None
+    email_to: tuple[str, ...]
+    email_sender: str | None
+    email_server: str | None
+    email_user: str | None
+    grafana: bool
+    open_to: tuple[str, ...]
+    racks: tuple[tuple[str, tuple[str, ...]], ...]
+    rack_kw: Decimal | None
+    pue: float | None
+    energy_price: Decimal | None
+    node_hour_cost: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
 class UserPlan:
     """A person with the same numbers on every host. `ssh_keys` are public keys."""
 
@@ -124,16 +203,51 @@ class UserPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ManagementPlan:
+    """How management controllers are reached and what they have to show.
+
+    `model` is what they have to report, None where serial numbers alone tell; `power_cap_w` in W.
+    Certificates (SHA-256) and serial numbers are by node.
+    """
+
+    protocol: Literal["redfish", "ipmi"]
+    port: int
+    user: str
+    ca: str | None
+    certificates: tuple[tuple[str, str], ...]
+    model: str | None
+    serials: tuple[tuple[str, str], ...]
+    firmware: tuple[tuple[str, str], ...]
+    power_cap_w: int | None
+    boot_order: tuple[str, ...]
+    bios: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MigPlan:
+    """GPUs of nodes that are divided alike, and how many instances of each profile they have.
+
+    `gpus` are indexes from 0; none is all of them.
+    """
+
+    nodes: tuple[str, ...]
+    gpus: tuple[int, ...]
+    profiles: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RackPlan:
-    """What the roles of one rack site install. `slurm` is None where Slurm does not place jobs.
+    """What the roles of one rack site install. `slurm` and `kubernetes` are None where they place no jobs.
 
     `nvme_mount` is None where the nodes' drives are left alone; `nvme_drives` None is "all unused
-    ones". `reboot_batch` counts hosts.
+    ones". `reboot_batch` counts hosts. `management` is None where controllers are left alone, `mig` where
+    GPUs are, `monitoring` where there is none.
     """
 
     network: str | None
     fabric: FabricPlan
     slurm: SlurmPlan | None
+    kubernetes: KubernetesPlan | None
     groups: tuple[tuple[str, int], ...]
     users: tuple[UserPlan, ...]
     nvme_mount: str | None
@@ -145,3 +259,6 @@ class RackPlan:
     reboot_batch: int
     reboot_timeout_s: int
     fingerprints: tuple[tuple[str, str], ...]
+    monitoring: MonitoringPlan | None = None
+    management: ManagementPlan | None = None
+    mig: tuple[MigPlan, ...] | None = None

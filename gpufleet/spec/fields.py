@@ -73,6 +73,8 @@ ACCOUNT = r"^[a-z_][a-z0-9_-]{0,30}$"
 SSH_KEY = (
     r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-[a-z0-9@.-]+) [A-Za-z0-9+/]+={0,3}( [^\r\n]*)?$"
 )
+BMC_USER = r"^[A-Za-z0-9._@-]{1,32}$"
+CERTIFICATE = r"^[0-9a-f]{64}$"
 FINGERPRINT = r"^SHA256:[A-Za-z0-9+/]{43}$"
 WEB_FOLDER = r"^https?://[^\s/][^\s]*$"
 HOST_OR_ADDRESS = r"^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$"
@@ -89,6 +91,8 @@ PATTERNS = {
     DEVICE: "the name of a device, such as mlx5_0",
     ACCOUNT: "a login name of at most 31 lower-case letters, digits, '_' and '-', such as ada",
     SSH_KEY: "one line of an OpenSSH public key, such as 'ssh-ed25519 AAAA... ada@example.com'",
+    BMC_USER: "a login name of a management controller, such as admin",
+    CERTIFICATE: "64 hexadecimal digits in lower case: what openssl shows, without its colons",
     FINGERPRINT: "a fingerprint as ssh-keygen -l shows it, such as SHA256: and 43 characters",
     WEB_FOLDER: "a web address, such as http://mirror.example.com/rack",
     HOST_OR_ADDRESS: "a host name or an address, such as ntp1.example.com",
@@ -116,5 +120,7 @@ DeviceName = Annotated[str, Field(pattern=DEVICE)]
 AccountName = Annotated[str, Field(pattern=ACCOUNT)]
 SshKey = Annotated[str, Field(pattern=SSH_KEY, max_length=4096)]
 Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
+BmcUser = Annotated[str, Field(pattern=BMC_USER)]
+Certificate = Annotated[str, Field(pattern=CERTIFICATE)]
 WebFolder = Annotated[str, Field(pattern=WEB_FOLDER, max_length=1024)]
 HostOrAddress = Annotated[str, Field(pattern=HOST_OR_ADDRESS, max_length=253)]

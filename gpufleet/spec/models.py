@@ -25,14 +25,25 @@ from gpufleet.spec.cloud import (
     Volume,
 )
 from gpufleet.spec.fields import FEW_SITES, MOST_SITES, Name, NodeCount, SoftwareChannel, Text, Word
+from gpufleet.spec.management import Management, MigLayout
 from gpufleet.spec.onprem import Group, LocalNvme, OnPremSite, Ownership, Reboot, SitePower, Ssh, User
 from gpufleet.spec.policy import Date, Exemption, RuleSettings
 from gpufleet.spec.quantity import Money, Percent
 from gpufleet.spec.rack_fabric import Fabric, FabricPartition, FabricSwitch, Roce, SubnetManager
+from gpufleet.spec.rack_kubernetes import EtcdBackup, GpuSharing, RackKubernetes, RackNodeGroup
+from gpufleet.spec.rack_monitoring import (
+    AlertReceivers,
+    EmailReceiver,
+    Monitoring,
+    RemoteWrite,
+    SlackReceiver,
+    WebhookReceiver,
+)
 from gpufleet.spec.rack_slurm import Billing, RackSlurm, SlurmPartition, SlurmQos
 from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
 
 __all__ = [
+    "AlertReceivers",
     "Billing",
     "Bucket",
     "Budget",
@@ -40,16 +51,22 @@ __all__ = [
     "CapacityBlock",
     "CloudNetwork",
     "CloudSite",
+    "EmailReceiver",
+    "EtcdBackup",
     "Exemption",
     "Fabric",
     "FabricPartition",
     "FabricSwitch",
     "FleetSpec",
+    "GpuSharing",
     "Group",
     "Kubernetes",
     "LocalNvme",
     "Lustre",
+    "Management",
+    "MigLayout",
     "Model",
+    "Monitoring",
     "Name",
     "NodeCount",
     "NodeGroup",
@@ -58,12 +75,16 @@ __all__ = [
     "OnPremSite",
     "OnPremStorage",
     "Ownership",
+    "RackKubernetes",
+    "RackNodeGroup",
     "RackSlurm",
     "Reboot",
+    "RemoteWrite",
     "Reserved",
     "Roce",
     "RuleSettings",
     "SitePower",
+    "SlackReceiver",
     "SlurmPartition",
     "SlurmQos",
     "Software",
@@ -76,6 +97,7 @@ __all__ = [
     "Team",
     "User",
     "Volume",
+    "WebhookReceiver",
 ]
 
 

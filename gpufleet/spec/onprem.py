@@ -22,8 +22,11 @@ from gpufleet.spec.fields import (
     Text,
     WebFolder,
 )
+from gpufleet.spec.management import Management, MigLayout
 from gpufleet.spec.quantity import Duration, EnergyPrice, HostRange, Money, Percent, Power
 from gpufleet.spec.rack_fabric import Fabric as Fabric
+from gpufleet.spec.rack_kubernetes import RackKubernetes
+from gpufleet.spec.rack_monitoring import Monitoring
 from gpufleet.spec.rack_slurm import RackSlurm
 from gpufleet.spec.storage import OnPremStorage
 
@@ -91,6 +94,13 @@ class LocalNvme(Model):
     ] = None
 
 
+class RackOfNodes(Model):
+    """Nodes that stand in one rack: one feed supplies them, which `power.per_rack` is the capacity of."""
+
+    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    nodes: Annotated[HostRange, Field(description="The GPU nodes in it.")]
+
+
 class Reboot(Model):
     """How nodes are rebooted when a change needs it."""
 
@@ -117,9 +127,13 @@ class OnPremSite(Model):
     power: Annotated[SitePower | None, Field(description="Electricity, for the cost of running.")] = None
     ownership: Annotated[Ownership | None, Field(description="What nodes cost, if it is not sunk.")] = None
     ssh: Annotated[Ssh, Field(description="How Ansible logs in.")] = Ssh()
+    racks: Annotated[tuple[RackOfNodes, ...], Field(description="Which nodes stand in which rack.")] = ()
     storage: Annotated[tuple[OnPremStorage, ...], Field(description="File systems that nodes mount.")] = ()
     teams: Annotated[tuple[Team, ...], Field(description="Accounts with GPU limits.")] = ()
     slurm: Annotated[RackSlurm, Field(description="Partitions, QOS and accounting.")] = RackSlurm()
+    kubernetes: Annotated[
+        RackKubernetes, Field(description="Control plane, networks and groups of nodes.")
+    ] = RackKubernetes()
     groups: Annotated[tuple[Group, ...], Field(description="Groups of people.")] = ()
     users: Annotated[tuple[User, ...], Field(description="People who log in.")] = ()
     local_nvme: Annotated[
@@ -136,3 +150,14 @@ class OnPremSite(Model):
         default_factory=dict, description="Addresses of hosts that no name server knows, by host name."
     )
     reboot: Annotated[Reboot, Field(description="How nodes are rebooted.")] = Reboot()
+    monitoring: Annotated[
+        Monitoring | None, Field(description="Prometheus and what belongs to it; none if left out.")
+    ] = None
+    management: Annotated[
+        Management | None,
+        Field(description="The management controllers; they are left alone without."),
+    ] = None
+    mig: Annotated[
+        tuple[MigLayout, ...] | None,
+        Field(description="GPUs that are divided; [] joins all again, and without it they are left alone."),
+    ] = None

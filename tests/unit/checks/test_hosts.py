@@ -93,7 +93,6 @@ def test_a_rack_that_cannot_feed_one_node_is_refused(judge: Judge) -> None:
 
 def test_slurm_without_a_controller_is_doubtful(judge: Judge) -> None:
     judge({f"{SITE}.controllers": GONE}).only("slurm-controllers", "warning")
-    assert judge({f"{SITE}.controllers": GONE, f"{SITE}.scheduler": "kubernetes"}).rules == set()
 
 
 def test_a_fully_qualified_name_that_is_too_long_is_refused(judge: Judge) -> None:

@@ -35,6 +35,21 @@ def test_people_drives_and_addresses_that_fit_pass(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
+    ("racks", "says"),
+    [
+        ([("r1", "dgx[001-002]"), ("r2", "dgx002")], "are in 'r1' as well"),
+        ([("r1", "dgx999")], "no GPU nodes of site"),
+        ([("r1", "dgx001"), ("r1", "dgx002")], "declared twice"),
+    ],
+)
+def test_a_node_stands_in_one_rack_of_its_site(judge: Judge, racks: list[tuple[str, str]], says: str) -> None:
+    written = [{"name": name, "nodes": nodes} for name, nodes in racks]
+    finding = judge({f"{SITE}.racks": written}).only("rack-nodes")
+    assert finding.field.startswith("onprem[0].racks[")
+    assert says in finding.message
+
+
+@pytest.mark.parametrize(
     ("changes", "field"),
     [
         ({"users": [ADA, ADA | {"name": "eve"}]}, "users[1].uid"),

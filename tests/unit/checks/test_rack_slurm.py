@@ -69,9 +69,10 @@ def test_preemption_that_is_off_is_told(judge: Judge) -> None:
 
 
 def test_settings_of_slurm_on_a_kubernetes_site_are_refused(judge: Judge) -> None:
-    said = judge({"onprem.0.scheduler": "kubernetes", SLURM: {"preemption": "cancel"}})
+    kubernetes = {"onprem.0.scheduler": "kubernetes", "onprem.0.controllers": "ctl01"}
+    said = judge(kubernetes | {SLURM: {"preemption": "cancel"}})
     assert said.only("slurm-unused").field == "onprem[0].slurm"
-    assert "slurm-unused" not in judge({"onprem.0.scheduler": "kubernetes"}).rules
+    assert "slurm-unused" not in judge(kubernetes).rules
 
 
 def test_several_controllers_need_a_file_system_that_all_of_them_reach(judge: Judge) -> None:

@@ -1,0 +1,52 @@
+"""Management controllers of a rack site, and how its GPUs are divided."""
+
+from __future__ import annotations
+
+from gpufleet.plan.rack_models import ManagementPlan, MigPlan
+from gpufleet.spec.models import OnPremSite
+
+PORTS = {"redfish": 443, "ipmi": 623}
+"""HTTPS (DSP0266), and RMCP+ (IPMI 2.0)."""
+
+
+def reported_model(system: str) -> str | None:
+    """What a controller of the system type reports as its model; None where each vendor has its own.
+
+    NVIDIA's own servers are named after the type. An HGX is a board in somebody else's server.
+    """
+    return system.replace("-", "").upper() if system.startswith("dgx-") else None
+
+
+def plan_management(site: OnPremSite) -> ManagementPlan | None:
+    """How the controllers are reached; None where the site leaves them alone."""
+    found = site.management
+    if found is None:
+        return None
+    return ManagementPlan(
+        protocol=found.protocol,
+        port=found.port or PORTS[found.protocol],
+        user=found.user,
+        ca=found.ca,
+        certificates=tuple(found.certificates.items()),
+        model=found.model or reported_model(site.system),
+        serials=tuple(found.serials.items()),
+        firmware=tuple(found.firmware.items()),
+        power_cap_w=None if found.power_cap is None else int(found.power_cap.kw * 1000),
+        boot_order=tuple(found.boot_order),
+        bios=tuple(found.bios.items()),
+    )
+
+
+def plan_mig(site: OnPremSite) -> tuple[MigPlan, ...] | None:
+    """The layouts; None where GPUs are left alone."""
+    if site.mig is None:
+        return None
+    return tuple(MigPlan(item.nodes.hosts, item.gpus, tuple(item.profiles.items())) for item in site.mig)
+
+
+def mig_layout(layouts: tuple[MigPlan, ...], node: str, gpus: int) -> dict[str, dict[str, int]]:
+    """GPU -> profile -> how many instances, of one node with `gpus` GPUs; whole ones are left out."""
+    found = {
+        gpu: dict(item.profiles) for item in layouts if node in item.nodes for gpu in item.gpus or range(gpus)
+    }
+    return {str(gpu): found[gpu] for gpu in sorted(found)}

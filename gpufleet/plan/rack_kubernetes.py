@@ -1,0 +1,120 @@
+"""Kubernetes of a rack site: what its fleet file says, and labels that follow from its switches and racks."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from typing import Literal
+
+from gpufleet.plan.marks import LABEL_PREFIX, label_value
+from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan
+from gpufleet.plan.rack_slurm import plan_switches
+from gpufleet.spec.models import GpuSharing, OnPremSite, RackNodeGroup
+
+DEFAULT_GROUP = "gpu"
+
+
+def plan_kubernetes(site: OnPremSite) -> KubernetesPlan | None:
+    """Kubernetes of the site, None where another scheduler places its jobs."""
+    if site.scheduler != "kubernetes":
+        return None
+    told = site.kubernetes
+    groups = plan_groups(site)
+    return KubernetesPlan(
+        version=told.version,
+        endpoint=told.endpoint,
+        port=told.port,
+        router_id=_router_id(told.endpoint),
+        members=site.controllers.hosts if site.controllers is not None else (),
+        pod_network=told.pod_network,
+        service_network=told.service_network,
+        cni=told.cni,
+        pod_security=told.pod_security,
+        groups=groups,
+        node_labels=tuple(_labels(site, groups).items()),
+        kueue=told.kueue,
+        gpu_operator=told.operators.gpu_operator,
+        network_operator=told.operators.network_operator,
+        backup_folder=told.backup.folder,
+        backup_keep=told.backup.keep,
+        backup_every_s=math.ceil(told.backup.every.delta.total_seconds()),
+        reserved_cpus=told.reserved_cpus,
+        reserved_memory_mib=told.reserved_memory_gib * 1024,
+    )
+
+
+def plan_groups(site: OnPremSite) -> tuple[KubernetesGroupPlan, ...]:
+    """The declared groups, and `gpu` of all nodes that none of them names."""
+    declared = site.kubernetes.node_groups
+    named = {host for group in declared for host in group.nodes.hosts}
+    left = tuple(host for host in site.nodes.hosts if host not in named)
+    groups = tuple(_group(site, group) for group in declared)
+    if left:
+        groups += (KubernetesGroupPlan(DEFAULT_GROUP, left, (), (), "none", 1, *_divided(site, left)),)
+    return groups
+
+
+def _group(site: OnPremSite, group: RackNodeGroup) -> KubernetesGroupPlan:
+    sharing, replicas = _sharing(group.gpu_sharing)
+    profile, devices = _divided(site, group.nodes.hosts)
+    return KubernetesGroupPlan(
+        name=group.name,
+        nodes=group.nodes.hosts,
+        labels=tuple(group.labels.items()),
+        taints=tuple((taint.key, taint.value, taint.effect) for taint in group.taints),
+        sharing=sharing,
+        replicas=replicas,
+        mig_profile=profile,
+        mig_devices=devices,
+    )
+
+
+def _divided(site: OnPremSite, nodes: tuple[str, ...]) -> tuple[str | None, int]:
+    """The MIG profile into which nodes' GPUs are divided, and how many of it each GPU has; (None, 1) where
+    they are whole. A check refuses layouts that are not the same for a whole group."""
+    for layout in site.mig or ():
+        if nodes and nodes[0] in layout.nodes.hosts and layout.profiles:
+            return next(iter(layout.profiles.items()))
+    return None, 1
+
+
+def _sharing(sharing: GpuSharing | None) -> tuple[Literal["none", "time_slicing", "mps"], int]:
+    if sharing is not None and sharing.time_slicing is not None:
+        return "time_slicing", sharing.time_slicing.replicas
+    if sharing is not None and sharing.mps is not None:
+        return "mps", sharing.mps.replicas
+    return "none", 1
+
+
+def _labels(
+    site: OnPremSite, groups: tuple[KubernetesGroupPlan, ...]
+) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Every GPU node's labels: system, group, rack, unit of the topology, and the leaf of each rail."""
+    labels = {
+        host: {f"{LABEL_PREFIX}site": site.site, f"{LABEL_PREFIX}system": label_value(site.system)}
+        for host in site.nodes.hosts
+    }
+    for rack in site.racks:
+        for host in rack.nodes.hosts:
+            labels.get(host, {})[f"{LABEL_PREFIX}rack"] = rack.name
+    for unit in plan_switches(site.fabric.switches, site.nodes.hosts):
+        for host in unit.nodes:
+            labels[host][f"{LABEL_PREFIX}leaf"] = unit.name
+    for switch in site.fabric.switches:
+        if switch.tier != "leaf" or switch.rail is None or switch.nodes is None:
+            continue
+        for host in switch.nodes.hosts:
+            labels.get(host, {})[f"{LABEL_PREFIX}rail-{switch.rail}"] = switch.name
+    for group in groups:
+        for host in group.nodes:
+            if host in labels:
+                labels[host] |= {f"{LABEL_PREFIX}node-group": group.name, **dict(group.labels)}
+    return {host: tuple(sorted(own.items())) for host, own in labels.items()}
+
+
+def _router_id(endpoint: str | None) -> int:
+    """A number from 1 to 255 that differs between neighbouring virtual addresses of one network."""
+    try:
+        return int(ipaddress.IPv4Address(endpoint or "")) % 255 + 1
+    except ValueError:
+        return 1

@@ -1,0 +1,97 @@
+"""What a rack site asks of Kubernetes: the control plane, its networks, and groups of GPU nodes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpufleet.spec.base import Model
+from gpufleet.spec.cloud import Taint
+from gpufleet.spec.fields import WHOLE, AbsolutePath, KubernetesVersion, Name, Switch, Text, Word
+from gpufleet.spec.quantity import Duration, HostRange
+
+
+class SharedGpu(Model):
+    """One GPU shown as several to the scheduler."""
+
+    replicas: Annotated[int, Field(ge=2, le=48, description="How many pods share a GPU."), WHOLE]
+
+
+class GpuSharing(Model):
+    """How pods share a GPU: exactly one of the two."""
+
+    exactly_one_of = ("time_slicing", "mps")
+
+    time_slicing: Annotated[
+        SharedGpu | None, Field(description="Pods take turns; memory is neither shared out nor protected.")
+    ] = None
+    mps: Annotated[
+        SharedGpu | None, Field(description="Pods run at once, each with its part of memory and threads.")
+    ] = None
+
+
+class RackNodeGroup(Model):
+    """GPU nodes of a site that are used alike."""
+
+    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    nodes: Annotated[HostRange, Field(description="Its GPU nodes.")]
+    labels: dict[str, Word] = Field(default_factory=dict, description="Labels of the nodes.")
+    taints: Annotated[tuple[Taint, ...], Field(description="Taints of the nodes.")] = ()
+    gpu_sharing: Annotated[
+        GpuSharing | None, Field(description="Whether pods share GPUs; each has its own if left out.")
+    ] = None
+
+
+class EtcdBackup(Model):
+    """Snapshots of etcd on every member of the control plane."""
+
+    folder: Annotated[AbsolutePath, Field(description="Where they are, on each member.")] = (
+        "/var/backups/gpufleet/etcd"
+    )
+    keep: Annotated[int, Field(ge=1, le=1000, description="How many are kept."), WHOLE] = 28
+    every: Annotated[Duration, Field(description="How often one is taken.")] = Duration(timedelta(hours=6))
+
+
+class Operators(Model):
+    """Which of NVIDIA's operators are installed. Drivers stay the host's in either case."""
+
+    gpu_operator: Annotated[Switch, Field(description="Device plugin, feature discovery, metrics.")] = True
+    network_operator: Annotated[Switch, Field(description="RDMA devices and secondary networks.")] = True
+
+
+class RackKubernetes(Model):
+    """Kubernetes of a rack site, made by kubeadm. `controllers` of the site are its control plane."""
+
+    version: Annotated[
+        KubernetesVersion, Field(description="The minor version; the channel has the rest.")
+    ] = "1.35"
+    endpoint: Annotated[
+        Text | None,
+        Field(description="The API's virtual address; the control plane's only host if left out."),
+    ] = None
+    port: Annotated[int, Field(ge=1024, le=65_535, description="The API's port."), WHOLE] = 6443
+    pod_network: Annotated[Text, Field(description="Addresses of pods.")] = "10.244.0.0/16"
+    service_network: Annotated[Text, Field(description="Addresses of services.")] = "10.96.0.0/16"
+    cni: Annotated[Literal["calico", "cilium", "flannel"], Field(description="What connects pods.")] = (
+        "calico"
+    )
+    network_policies: Annotated[Switch, Field(description="Whether network policies have to hold.")] = True
+    pod_security: Annotated[
+        Literal["privileged", "baseline", "restricted"],
+        Field(description="What pods may do at most, outside of the system's namespaces."),
+    ] = "baseline"
+    node_groups: Annotated[
+        tuple[RackNodeGroup, ...],
+        Field(description="Nodes that are used alike; one of all, `gpu`, if empty."),
+    ] = ()
+    kueue: Annotated[Switch, Field(description="Whether Kueue shares out GPUs among teams.")] = True
+    operators: Annotated[Operators, Field(description="NVIDIA's operators.")] = Operators()
+    backup: Annotated[EtcdBackup, Field(description="Snapshots of etcd.")] = EtcdBackup()
+    reserved_cpus: Annotated[
+        int, Field(ge=0, le=1024, description="Processors of a node kept for the system."), WHOLE
+    ] = 2
+    reserved_memory_gib: Annotated[
+        int, Field(ge=0, le=4096, description="GiB of a node kept for the system."), WHOLE
+    ] = 4

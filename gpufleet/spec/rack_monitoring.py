@@ -1,0 +1,82 @@
+"""Monitoring of a rack site: where Prometheus runs, what it keeps, and who is told.
+
+Without it there is none: no exporter, no Prometheus, nobody who is told.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import Field
+
+from gpufleet.spec.base import Model
+from gpufleet.spec.fields import HostOrAddress, Name, Switch, Text
+from gpufleet.spec.fields import WebFolder as WebAddress
+from gpufleet.spec.quantity import Duration, Size
+
+
+class RemoteWrite(Model):
+    """Where all series are sent as well. The password is GPUFLEET_SECRET_REMOTE_WRITE_PASSWORD_<SITE>."""
+
+    url: Annotated[WebAddress, Field(description="The receiver, as https://metrics.example.com/api/v1/push.")]
+    username: Annotated[
+        Text | None, Field(description="Who logs in there, by a secret password; nobody if left out.")
+    ] = None
+
+
+class WebhookReceiver(Model):
+    """Alertmanager's webhook. A token is the secret GPUFLEET_SECRET_WEBHOOK_TOKEN_<SITE>."""
+
+    url: Annotated[WebAddress, Field(description="What is called, without a secret in it.")]
+    token: Annotated[Switch, Field(description="Whether it wants a bearer token, which is a secret.")] = False
+
+
+class SlackReceiver(Model):
+    """A channel in Slack. The webhook's address is the secret GPUFLEET_SECRET_SLACK_URL_<SITE>."""
+
+    channel: Annotated[Text, Field(description="The channel, as '#gpu-alerts'.")]
+
+
+class EmailReceiver(Model):
+    """E-mail. With `username`, the password is the secret GPUFLEET_SECRET_SMTP_PASSWORD_<SITE>."""
+
+    to: Annotated[tuple[Text, ...], Field(min_length=1, description="Addresses of those who are told.")]
+    sender: Annotated[Text, Field(description="The address that mails come from.")]
+    server: Annotated[HostOrAddress, Field(description="The mail server, as mail.example.com:587.")]
+    username: Annotated[
+        Text | None, Field(description="Who logs in there, by a secret password; nobody if left out.")
+    ] = None
+
+
+class AlertReceivers(Model):
+    """Who is told of alerts: every one of these that is there."""
+
+    webhook: Annotated[WebhookReceiver | None, Field(description="A program.")] = None
+    slack: Annotated[SlackReceiver | None, Field(description="A channel.")] = None
+    email: Annotated[EmailReceiver | None, Field(description="People by e-mail.")] = None
+
+
+class Monitoring(Model):
+    """Prometheus, Alertmanager, Grafana and the exporters of a rack site."""
+
+    host: Annotated[
+        Name | None,
+        Field(description="A controller or login host that runs it; the last controller if left out."),
+    ] = None
+    interval: Annotated[Duration, Field(description="How often everything is measured.")] = Duration(
+        timedelta(seconds=30)
+    )
+    retention: Annotated[Duration, Field(description="How long series are kept on that host.")] = Duration(
+        timedelta(days=30)
+    )
+    retention_size: Annotated[
+        Size | None, Field(description="What they may take of its disk; the older go first.")
+    ] = None
+    remote_write: Annotated[RemoteWrite | None, Field(description="Where they are sent as well.")] = None
+    alerts: Annotated[AlertReceivers, Field(description="Who is told of alerts.")] = AlertReceivers()
+    grafana: Annotated[Switch, Field(description="Whether Grafana runs beside Prometheus.")] = True
+    open_to: Annotated[
+        tuple[Text, ...],
+        Field(description="Networks beyond the cluster's from which Grafana may be opened."),
+    ] = ()

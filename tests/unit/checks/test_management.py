@@ -1,0 +1,79 @@
+"""Management controllers of a fleet file: each has to be known for what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.fleets import GONE, Judge
+
+SITE = "onprem.0"
+PLAIN: dict[str, Any] = {"user": "admin"}
+EVERYTHING = PLAIN | {
+    "ca": "/etc/ssl/bmc.pem",
+    "serials": {"dgx001": "1660224000001"},
+    "certificates": {"dgx001": "ab" * 32},
+    "firmware": {"HostBMC_0": "24.09.17"},
+    "power_cap": "9 kW",
+    "boot_order": ["disk", "pxe"],
+    "bios": {"SriovEnable": "Enabled"},
+}
+
+
+@pytest.mark.parametrize("found", [PLAIN, EVERYTHING])
+def test_controllers_of_a_dgx_are_known_by_its_name(judge: Judge, found: dict[str, Any]) -> None:
+    assert judge({f"{SITE}.management": found}).rules == set()
+
+
+def test_a_site_that_names_no_controllers_is_refused(judge: Judge) -> None:
+    finding = judge({f"{SITE}.management": PLAIN, f"{SITE}.bmc": GONE}).only("management-identity")
+    assert "names none" in finding.message
+
+
+def test_a_board_in_somebody_elses_server_needs_a_model_or_all_serials(judge: Judge) -> None:
+    changes: dict[str, Any] = {f"{SITE}.system": "hgx-h100"}
+    finding = judge(changes | {f"{SITE}.management": EVERYTHING}).only("management-identity")
+    assert "give `model`" in finding.remedy
+    named = judge(changes | {f"{SITE}.management": PLAIN | {"model": "SYS-821GE-TNHR"}})
+    assert "management-identity" not in named.rules
+    serials = {f"dgx{number:03}": str(number) for number in range(1, 9)}
+    every = judge(changes | {f"{SITE}.management": PLAIN | {"serials": serials}})
+    assert "management-identity" not in every.rules
+
+
+@pytest.mark.parametrize(
+    ("more", "field", "message"),
+    [
+        ({"serials": {"dgx001": "1", "dgx002": "1"}}, "serials.dgx002", "have one serial number"),
+        ({"serials": {"dgx099": "1"}}, "serials.dgx099", "is no GPU node"),
+        ({"certificates": {"ctl01": "ab" * 32}}, "certificates.ctl01", "is no GPU node"),
+    ],
+)
+def test_numbers_belong_to_one_node_each(
+    judge: Judge, more: dict[str, Any], field: str, message: str
+) -> None:
+    finding = judge({f"{SITE}.management": PLAIN | more}).only("management-identity")
+    assert finding.field == f"onprem[0].management.{field}" and message in finding.message
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"protocol": "ipmi", "bios": {"a": "b"}}, "bios"),
+        ({"protocol": "ipmi", "ca": "/etc/ssl/bmc.pem"}, "ca"),
+        ({"protocol": "ipmi", "firmware": {"HostBIOS_0": "1"}}, "firmware"),
+        ({"protocol": "ipmi", "boot_order": ["disk", "pxe"]}, "boot_order"),
+        ({"protocol": "ipmi", "boot_order": ["http"]}, "boot_order"),
+        ({"boot_order": ["disk", "disk"]}, "boot_order"),
+        ({"power_cap": "2 kW"}, "power_cap"),
+    ],
+)
+def test_what_a_controller_cannot_do_is_refused(judge: Judge, more: dict[str, Any], field: str) -> None:
+    finding = judge({f"{SITE}.management": PLAIN | more}).only("management-settings")
+    assert finding.field == f"onprem[0].management.{field}" and finding.severity == "error"
+
+
+def test_a_cap_that_caps_nothing_is_warned_of(judge: Judge) -> None:
+    (finding,) = judge({f"{SITE}.management": PLAIN | {"power_cap": "12 kW"}}).of("management-settings")
+    assert finding.severity == "warning" and "10.2 kW" in finding.message

@@ -1,0 +1,225 @@
+"""Kubernetes of rack sites."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.fleets import FLEET, GONE, Judge
+
+SITE = "onprem.0"
+KUBERNETES = f"{SITE}.kubernetes"
+
+
+def rack(**changes: Any) -> dict[str, Any]:
+    """The changes that make the fleet's rack a Kubernetes site with one controller."""
+    site = copy.deepcopy(FLEET["onprem"][0]) | {"scheduler": "kubernetes", "controllers": "ctl01"}
+    return {SITE: site | changes}
+
+
+def three(mig: list[dict[str, Any]] | None = None, **kubernetes: Any) -> dict[str, Any]:
+    """The same with three members behind a virtual address; `kubernetes` changes its settings."""
+    return rack(
+        mig=mig,
+        controllers="ctl[01-03]",
+        addresses={f"ctl0{number}": f"10.60.0.1{number}" for number in (1, 2, 3)},
+        kubernetes={"endpoint": "10.60.0.10"} | kubernetes,
+    )
+
+
+def test_one_member_and_three_behind_a_virtual_address_pass(judge: Judge) -> None:
+    assert judge(rack()).rules == set()
+    assert judge(three()).rules == set()
+    groups = [
+        {"name": "shared", "nodes": "dgx[001-002]", "gpu_sharing": {"mps": {"replicas": 4}}},
+        {"name": "divided", "nodes": "dgx003"},
+    ]
+    divided = [{"nodes": "dgx003", "profiles": {"1g.10gb": 7}}]
+    assert judge(three(divided, node_groups=groups)).rules == set()
+
+
+def test_settings_of_kubernetes_on_a_slurm_site_are_refused(judge: Judge) -> None:
+    finding = judge({KUBERNETES: {"version": "1.35"}}).only("kubernetes-unused")
+    assert finding.field == "onprem[0].kubernetes"
+
+
+@pytest.mark.parametrize(
+    ("controllers", "says"),
+    [
+        ("ctl[01-02]", "has 2 controllers: an even number"),
+        ("ctl[01-04]", "has 4 controllers: an even number"),
+        ("ctl[01-05]", "has 5 controllers"),
+        (GONE, "names no host for its control plane"),
+    ],
+)
+def test_a_control_plane_that_cannot_vote_is_refused(judge: Judge, controllers: Any, says: str) -> None:
+    changes = three()
+    changes[SITE]["controllers"] = controllers
+    if controllers is GONE:
+        changes = rack()
+        del changes[SITE]["controllers"]
+    found = [item for item in judge(changes).findings if item.rule == "kubernetes-members"]
+    assert [says in item.message for item in found] == [True]
+    assert found[0].field.startswith("onprem[0]")
+    assert found[0].severity == "error"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "says"),
+    [
+        ("10.61.0.10", "is not in the site's network"),
+        ("10.60.0.12", "is the address of 'ctl02'"),
+        ("10.60.0.0", "is no host's address"),
+        ("10.60.0.255", "is no host's address"),
+        ("api.example.com", "is not an IPv4 address"),
+    ],
+)
+def test_a_virtual_address_that_cannot_move_is_refused(judge: Judge, endpoint: str, says: str) -> None:
+    finding = judge(three(endpoint=endpoint)).only("kubernetes-endpoint")
+    assert finding.field == "onprem[0].kubernetes.endpoint"
+    assert says in finding.message
+
+
+def test_three_members_need_a_virtual_address_and_addresses_of_their_own(judge: Judge) -> None:
+    bare = rack(controllers="ctl[01-03]")
+    assert "no virtual address" in judge(bare).only("kubernetes-endpoint").message
+    nowhere = three()
+    del nowhere[SITE]["addresses"]["ctl03"]
+    assert "'ctl03' has no IPv4 address" in judge(nowhere).only("kubernetes-endpoint").message
+    homeless = three()
+    del homeless[SITE]["network"]
+    assert "no `network`" in judge(homeless).only("kubernetes-endpoint").message
+
+
+@pytest.mark.parametrize(
+    ("networks", "field", "says"),
+    [
+        ({"pod_network": "10.60.0.0/16"}, "pod_network", "overlaps the site's network 10.60.0.0/24"),
+        ({"service_network": "10.60.0.0/22"}, "service_network", "overlaps the site's network"),
+        ({"service_network": "10.244.8.0/24"}, "service_network", "overlaps the pod network 10.244.0.0/16"),
+        ({"pod_network": "10.244.0.0/22"}, "pod_network", "room for 4 nodes (a /24 each)"),
+        ({"pod_network": "10.244.0.1/16"}, "pod_network", "is not an IPv4 CIDR"),
+        ({"service_network": "11.0.0.0/8"}, "service_network", "kube-apiserver takes /12 to /28"),
+        ({"service_network": "10.96.0.0/29"}, "service_network", "kube-apiserver takes /12 to /28"),
+    ],
+)
+def test_networks_that_overlap_or_do_not_fit_are_refused(
+    judge: Judge, networks: dict[str, str], field: str, says: str
+) -> None:
+    finding = judge(rack(kubernetes=networks)).only("kubernetes-networks")
+    assert finding.field == f"onprem[0].kubernetes.{field}"
+    assert says in finding.message
+
+
+def test_the_remedy_of_a_small_pod_network_is_large_enough(judge: Judge) -> None:
+    finding = judge(rack(kubernetes={"pod_network": "10.244.0.0/22"})).only("kubernetes-networks")
+    assert "/20" in finding.remedy  # eight nodes and a controller take nine of sixteen /24
+    assert judge(rack(kubernetes={"pod_network": "10.244.0.0/20"})).rules == set()
+
+
+def test_a_minor_that_the_channel_does_not_have_is_refused(judge: Judge) -> None:
+    for version in ("1.33", "1.37"):
+        finding = judge(rack(kubernetes={"version": version})).only("kubernetes-release")
+        assert "1.34, 1.35, 1.36" in finding.remedy
+    for version in ("1.34", "1.35", "1.36"):
+        assert judge(rack(kubernetes={"version": version})).rules == set()
+
+
+def test_a_cni_that_does_not_hold_policies_has_to_be_asked_for_without(judge: Judge) -> None:
+    finding = judge(rack(kubernetes={"cni": "flannel"})).only("kubernetes-cni")
+    assert "every pod would reach every other" in finding.message
+    assert judge(rack(kubernetes={"cni": "flannel", "network_policies": False})).rules == set()
+
+
+@pytest.mark.parametrize(
+    ("groups", "field", "says"),
+    [
+        ([{"name": "a", "nodes": "ctl01"}], "[0].nodes", "no GPU nodes of site 'dc1' (ctl01)"),
+        (
+            [{"name": "a", "nodes": "dgx[001-002]"}, {"name": "b", "nodes": "dgx[002-003]"}],
+            "[1].nodes",
+            "are in 'a' as well (dgx002)",
+        ),
+        ([{"name": "a", "nodes": "dgx001"}, {"name": "a", "nodes": "dgx002"}], "[1].name", "declared twice"),
+        ([{"name": "gpu", "nodes": "dgx001"}], "[0].name", "there are 7"),
+    ],
+)
+def test_groups_that_share_nodes_or_name_strangers_are_refused(
+    judge: Judge, groups: list[dict[str, Any]], field: str, says: str
+) -> None:
+    finding = judge(rack(kubernetes={"node_groups": groups})).only("kubernetes-groups")
+    assert finding.field == f"onprem[0].kubernetes.node_groups{field}"
+    assert says in finding.message
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"labels": {"kubernetes.io/role": "x"}},
+        {"labels": {"a b": "x"}},
+        {"labels": {"a": "-x"}},
+        {"taints": [{"key": "gpufleet.io/x"}]},
+        {"taints": [{"key": "a", "value": "b c"}]},
+        {"taints": [{"key": "a"}, {"key": "a"}]},
+    ],
+)
+def test_labels_and_taints_that_kubernetes_would_refuse_are_found(
+    judge: Judge, group: dict[str, Any]
+) -> None:
+    judge(rack(kubernetes={"node_groups": [{"name": "a", "nodes": "dgx001"} | group]})).only(
+        "kubernetes-labels"
+    )
+
+
+def test_mps_on_mig_devices_is_refused_and_time_slicing_is_not(judge: Judge) -> None:
+    def group(sharing: str) -> dict[str, Any]:
+        shared = {"name": "a", "nodes": "dgx001", "gpu_sharing": {sharing: {"replicas": 2}}}
+        divided = [{"nodes": "dgx001", "profiles": {"1g.10gb": 7}}]
+        return rack(mig=divided, kubernetes={"node_groups": [shared]})
+
+    assert "by MPS and divides them by MIG" in judge(group("mps")).only("kubernetes-sharing").message
+    assert judge(group("time_slicing")).rules == set()
+
+
+@pytest.mark.parametrize(
+    ("layout", "field", "says"),
+    [
+        ({"gpus": [0]}, ".gpus", "only some GPUs of dgx001"),
+        ({"profiles": {"1g.10gb": 3, "2g.20gb": 2}}, ".profiles", "instances of 1g.10gb, 2g.20gb"),
+        ({"nodes": "dgx[001-002]"}, ".nodes", "1 of "),
+    ],
+)
+def test_gpus_of_a_group_that_are_not_divided_alike_are_refused(
+    judge: Judge, layout: dict[str, Any], field: str, says: str
+) -> None:
+    divided = {"nodes": "dgx001", "profiles": {"1g.10gb": 7}} | layout
+    groups = [{"name": "a", "nodes": "dgx001"}]
+    finding = judge(rack(mig=[divided], kubernetes={"node_groups": groups})).only("kubernetes-mig")
+    assert finding.field == f"onprem[0].mig[0]{field}"
+    assert says in finding.message
+
+
+@pytest.mark.parametrize(
+    ("backup", "field"),
+    [
+        ({"every": "10 s"}, "every"),
+        ({"every": "30 d"}, "every"),
+        ({"folder": "/var/lib/etcd/backup"}, "folder"),
+        ({"folder": "/run/etcd"}, "folder"),
+    ],
+)
+def test_backups_that_would_not_be_there_are_refused(
+    judge: Judge, backup: dict[str, str], field: str
+) -> None:
+    finding = judge(rack(kubernetes={"backup": backup})).only("kubernetes-backup")
+    assert finding.field == f"onprem[0].kubernetes.backup.{field}"
+
+
+@pytest.mark.parametrize("name", ["kube-system", "network-operator", "kueue-system"])
+def test_a_team_gets_no_namespace_of_the_cluster(judge: Judge, name: str) -> None:
+    teams = [{"name": name, "gpus": 8}]
+    assert judge(rack(teams=teams)).only("team-name").field == "onprem[0].teams[0].name"
+    site = copy.deepcopy(FLEET["onprem"][0]) | {"teams": teams}
+    assert "team-name" not in judge({SITE: site}).rules

@@ -1,0 +1,84 @@
+"""Monitoring of rack sites."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.fleets import GONE, Judge
+
+MONITORING = "onprem.0.monitoring"
+TOLD = {"slack": {"channel": "#gpu"}}
+
+
+def test_monitoring_that_fits_its_site_passes(judge: Judge) -> None:
+    said = judge(
+        {
+            MONITORING: {
+                "host": "ctl02",
+                "interval": "15 s",
+                "remote_write": {"url": "https://metrics.example.com/push", "username": "dc1"},
+                "alerts": TOLD,
+                "open_to": ["10.20.0.0/16"],
+            },
+            "onprem.0.racks": [{"name": "r1", "nodes": "dgx[001-004]"}],
+        }
+    )
+    assert said.rules == set()
+
+
+@pytest.mark.parametrize(
+    ("declared", "rule", "field", "says"),
+    [
+        ({"host": "dgx001"}, "monitoring-host", ".host", "'dgx001' is no controller and no login host"),
+        ({"interval": "1 s"}, "monitoring-times", ".interval", "an interval of 1 s"),
+        ({"interval": "10 min"}, "monitoring-times", ".interval", "an interval of 10 min"),
+        ({"retention": "2 h"}, "monitoring-times", ".retention", "gone after 2 h"),
+        ({"open_to": ["everybody"]}, "monitoring-networks", ".open_to[0]", "is no network"),
+        ({"open_to": ["10.0.0.0/8"], "grafana": False}, "monitoring-networks", ".open_to", "has none"),
+        (
+            {"remote_write": {"url": "https://me:secret@metrics.example.com/push"}},
+            "monitoring-receivers",
+            ".remote_write.url",
+            "a password in an address",
+        ),
+        (
+            {"alerts": {"webhook": {"url": "https://me:secret@hooks.example.com/"}}},
+            "monitoring-receivers",
+            ".alerts.webhook.url",
+            "a password in an address",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_changes(
+    judge: Judge, declared: dict[str, Any], rule: str, field: str, says: str
+) -> None:
+    finding = judge({MONITORING: {"alerts": TOLD} | declared}).only(rule)
+    assert finding.field == f"onprem[0].monitoring{field}"
+    assert says in finding.message
+    assert "secret" not in f"{finding.message} {finding.value}"
+
+
+def test_a_site_without_a_host_that_could_run_it_is_refused(judge: Judge) -> None:
+    said = judge(
+        {
+            MONITORING: {"alerts": TOLD},
+            "onprem.0.controllers": GONE,
+            "onprem.0.login": GONE,
+        }
+    )
+    assert "no controller and no login host" in said.of("monitoring-host")[0].message
+
+
+def test_alerts_that_nobody_hears_are_a_warning(judge: Judge) -> None:
+    finding = judge({MONITORING: {}}).only("monitoring-receivers", "warning")
+    assert "nobody is told" in finding.message
+
+
+def test_racks_without_a_capacity_are_a_warning(judge: Judge) -> None:
+    racks = [{"name": "r1", "nodes": "dgx001"}]
+    said = judge({MONITORING: {"alerts": TOLD}, "onprem.0.racks": racks, "onprem.0.power": GONE})
+    assert [(item.rule, item.severity) for item in said.of("monitoring-racks")] == [
+        ("monitoring-racks", "warning")
+    ]

@@ -1,0 +1,82 @@
+"""Guarantees of teams: never more than there is, never more than they may hold, and fair."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gpufleet.plan.gpu_quotas import GpuPool, guarantees, resource_name, thousandths
+from gpufleet.plan.models import TeamPlan
+
+
+def team(name: str, gpus: int) -> TeamPlan:
+    return TeamPlan(name, gpus, "normal")
+
+
+def pool(name: str, gpus: int, *, resource: str = "nvidia.com/gpu", per_gpu: int = 1) -> GpuPool:
+    return GpuPool(name, resource, per_gpu, gpus)
+
+
+def test_teams_that_fit_are_guaranteed_all_that_they_may_hold():
+    found = guarantees([team("a", 8), team("b", 4)], [pool("gpu", 16)])
+    assert found == {"a": {"gpu": 8}, "b": {"gpu": 4}}
+
+
+def test_teams_that_may_hold_more_than_there_is_are_guaranteed_their_part_to_the_last_gpu():
+    found = guarantees([team("a", 16), team("b", 8), team("c", 8)], [pool("gpu", 16)])
+    assert found == {"a": {"gpu": 8}, "b": {"gpu": 4}, "c": {"gpu": 4}}
+    odd = guarantees([team("a", 10), team("b", 10), team("c", 10)], [pool("gpu", 16)])
+    assert sorted(item["gpu"] for item in odd.values()) == [5, 5, 6]
+
+
+def test_a_teams_gpus_are_spread_over_groups_by_their_sizes():
+    pools = [pool("big", 24), pool("small", 8)]
+    found = guarantees([team("a", 16), team("b", 16)], pools)
+    assert found == {"a": {"big": 12, "small": 4}, "b": {"big": 12, "small": 4}}
+
+
+def test_without_nodes_or_teams_nothing_is_guaranteed():
+    assert guarantees([team("a", 8)], []) == {"a": {}}
+    assert guarantees([], [pool("gpu", 8)]) == {}
+    assert guarantees([team("a", 0)], [pool("gpu", 8)]) == {"a": {"gpu": 0}}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_group_promises_more_than_it_has_and_no_team_gets_more_than_it_may_hold(seed):
+    draw = random.Random(seed)
+    pools = [pool(f"p{n}", draw.randint(1, 40)) for n in range(draw.randint(1, 4))]
+    teams = [team(f"t{n}", draw.randint(0, 60)) for n in range(draw.randint(1, 6))]
+    found = guarantees(teams, pools)
+    there, asked = sum(item.gpus for item in pools), sum(item.gpus for item in teams)
+    for each in pools:
+        assert sum(found[item.name][each.name] for item in teams) <= each.gpus
+    for each in teams:
+        own = sum(found[each.name].values())
+        assert own <= each.gpus
+        assert abs(own - each.gpus * min(1, there / max(asked, 1))) < 1
+    assert sum(sum(item.values()) for item in found.values()) == min(there, asked)
+
+
+@pytest.mark.parametrize(
+    ("profile", "shared", "name"),
+    [
+        (None, False, "nvidia.com/gpu"),
+        (None, True, "nvidia.com/gpu.shared"),
+        ("1g.10gb", False, "nvidia.com/mig-1g.10gb"),
+        ("1g.10gb+me", True, "nvidia.com/mig-1g.10gb.me.shared"),
+    ],
+)
+def test_what_is_less_than_a_gpu_has_another_name_than_a_gpu(profile, shared, name):
+    assert resource_name(mig_profile=profile, shared=shared) == name
+
+
+def test_shares_of_one_name_count_as_the_largest_of_them():
+    pools = [
+        pool("whole", 8),
+        pool("halves", 8, resource="nvidia.com/gpu.shared", per_gpu=2),
+        pool("tenths", 8, resource="nvidia.com/gpu.shared", per_gpu=10),
+        pool("slices", 8, resource="nvidia.com/mig-1g.10gb", per_gpu=7),
+    ]
+    counts = {"nvidia.com/gpu": 1000, "nvidia.com/gpu.shared": 500, "nvidia.com/mig-1g.10gb": 142}
+    assert thousandths(pools) == counts
