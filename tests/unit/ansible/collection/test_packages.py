@@ -46,7 +46,13 @@ def host(programs: Programs, tmp_path: Path) -> Programs:
             printf 'ii \\t%s\\t%s\\n' "${{word%%=*}}" "${{word#*=}}" >>{tmp_path}/dpkg;; esac;;
         esac; done""",
     )
-    programs.add("apt-mark", f'[ "$1" = hold ] && sed -i "s/^ii \\t$2/hi \\t$2/" {tmp_path}/dpkg')
+    programs.add(
+        "apt-mark",
+        f"""case "$1" in
+          hold) sed -i "s/^ii \\t$2/hi \\t$2/" {tmp_path}/dpkg;;
+          unhold) sed -i "s/^hi \\t$2/ii \\t$2/" {tmp_path}/dpkg;;
+        esac""",
+    )
     return programs
 
 
@@ -69,6 +75,26 @@ def test_the_newest_version_that_suits_is_installed_with_its_number_and_held(
     assert host.called("apt-mark") == ["apt-mark hold nvidia-open"]
     assert answer["after"][0] == "nvidia-open 580.159.03-1 held"
     assert run(packages, names=["nvidia-open=580.159.03-*"], hold=["nvidia-open"])["changed"] is False
+
+
+def test_what_a_task_holds_moves_with_what_it_installs_and_is_held_again(
+    packages: ModuleType, host: Programs, run: Run, tmp_path: Path
+) -> None:
+    # Packages of a driver that nobody names depend on others in their own version: apt leaves held ones.
+    (tmp_path / "dpkg").write_text(HELD + "hi \tlinux-image\t6.1-1\n")
+    answer = run(packages, names=["nvidia-open=595.*"], hold=["nvidia-*"])
+    assert host.called("apt-mark") == ["apt-mark unhold nvidia-open", "apt-mark hold nvidia-open"]
+    assert answer["after"][0] == "nvidia-open 595.91.07-1 held"
+    assert "hi \tlinux-image" in (tmp_path / "dpkg").read_text()
+
+
+def test_what_a_task_holds_stays_held_where_apt_gives_up(
+    packages: ModuleType, host: Programs, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "dpkg").write_text(HELD)
+    host.add("apt-get", "echo E: no >&2; exit 100")
+    assert run(packages, names=["nvidia-open=595.*"], hold=["nvidia-*"])["failed"] is True
+    assert (tmp_path / "dpkg").read_text() == HELD
 
 
 def test_services_do_not_start_while_packages_are_installed_and_may_afterwards(

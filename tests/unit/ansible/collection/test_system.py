@@ -46,6 +46,7 @@ def test_a_supported_system_has_a_name(
         "gpufleet_cgroup": 1,
         "gpufleet_numa_nodes": 1,
         "gpufleet_gpu_numa": [],
+        "gpufleet_mig": [],
     }
 
 

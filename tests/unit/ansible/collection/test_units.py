@@ -24,12 +24,17 @@ for unit in $units; do
   state={folder}/$unit
   case "$verb" in
     show)
-      [ -n "$first" ] || echo; first=
+      [ -n "$first" ] || echo; first= looks= job=
       if [ -e $state ]; then . $state; else load=not-found active=inactive file= type= sub=dead; fi
       printf 'Id=%s\\nLoadState=%s\\nActiveState=%s\\nSubState=%s\\nUnitFileState=%s\\n' \\
         $unit $load $active "$sub" "$file"
-      printf 'NeedDaemonReload=no\\nResult=success\\nType=%s\\nConditionResult=%s\\n' \\
-        "$type" ${condition:-yes};;
+      printf 'NeedDaemonReload=no\\nResult=success\\nType=%s\\nConditionResult=%s\\nJob=%s\\n' \\
+        "$type" ${condition:-yes} ${job:-0}
+      # What is under way ends by itself after it was looked at so many times.
+      if [ -n "$looks" ]; then
+        looks=$((looks - 1)); echo looks=$looks >>$state
+        if [ $looks = 0 ]; then echo "active=active job=0 looks=" | tr ' ' '\\n' >>$state; fi
+      fi;;
     start|restart|reload-or-restart)
       if grep -q condition=no $state; then :
       elif grep -q broken $state; then sed -i s/active=.*/active=failed/ $state
@@ -89,6 +94,26 @@ def test_a_unit_is_enabled_and_started_once(units: ModuleType, host: Host, run: 
     assert host.did() == ["enable munge.service", "start munge.service"]
     assert run(units, units=[{"name": "munge.service"}])["changed"] is False
     assert host.did() == []
+
+
+@pytest.mark.parametrize("state", ["active=activating", "active=inactive\njob=7"])
+def test_what_a_boot_is_starting_is_no_change_of_ours(
+    units: ModuleType, host: Host, run: Run, state: str
+) -> None:
+    host.unit("x.service", file="enabled")
+    with (host.folder / "x.service").open("a") as more:
+        more.write(f"{state}\nlooks=2\n")
+    assert run(units, check=True, units=[{"name": "x.service"}])["changed"] is False
+    assert run(units, units=[{"name": "x.service"}])["changed"] is False
+    assert host.did() == []
+
+
+def test_a_unit_that_is_under_way_for_ever_is_started_and_not_waited_for(
+    units: ModuleType, host: Host, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "UNDER_WAY_S", 0.1)
+    host.unit("x.service", active="activating", file="enabled")
+    assert run(units, units=[{"name": "x.service"}])["changed_units"] == {"x.service": ["start"]}
 
 
 def test_systemd_reads_its_files_again_before_a_start_and_only_then(

@@ -161,12 +161,21 @@ def say(wanted: dict[str, str], there: dict[str, Installed], names: list[str]) -
     return lines
 
 
-def apply(apt: Apt, change: Change) -> None:
-    """Makes the change; raises if apt does not."""
+def apply(apt: Apt, change: Change, held: list[str]) -> None:
+    """Makes the change; raises if apt does not. `held` are packages that this task itself holds."""
     if change.repair:
         apt.must("dpkg", "--configure", "-a", "--force-confdef", "--force-confold")
+    if change.install and held:
+        # What is named moves in spite of being held, and what it depends on in its version does not: apt
+        # gives up then. They are held again by the comparison that follows, also in the next run.
+        apt.must("apt-mark", "unhold", *held)
     if change.install or change.remove:
-        apt.change(change.install, change.remove)
+        try:
+            apt.change(change.install, change.remove)
+        except RefusalError:
+            if change.install and held:
+                apt.must("apt-mark", "hold", *held)
+            raise
     if change.manual:
         apt.must("apt-mark", "manual", *change.manual)
     if change.hold:
@@ -192,7 +201,9 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
     if change and not check:
         apt = Apt(params["lock_timeout_s"], params["install_recommends"])
         with NoStarts():
-            apply(apt, change)
+            apply(
+                apt, change, [name for name in expand(hold, before) if name in before and before[name].held]
+            )
         after, left = now()
         if left.hold:  # a pattern that matches what has just come
             apt.must("apt-mark", "hold", *left.hold)

@@ -22,7 +22,8 @@ ansible_facts:
   description: C(gpufleet_system), one of the supported systems; C(gpufleet_container), whether the host
     shares a kernel with others; C(gpufleet_cgroup), the version of its control groups;
     C(gpufleet_numa_nodes), how many NUMA nodes it has; C(gpufleet_gpu_numa), the one of each
-    NVIDIA GPU in the order of the PCI bus. By the names and with the meaning that
+    NVIDIA GPU in the order of the PCI bus; C(gpufleet_mig), the instances of divided GPUs with their
+    device files. By the names and with the meaning that
     M(ansible.builtin.setup) gives them C(kernel), C(architecture), C(memtotal_mb), C(processor_count),
     C(processor_cores), C(processor_threads_per_core), C(processor_nproc), and of C(default_ipv4) the
     C(address) and C(interface), where the host has a default route.
@@ -36,6 +37,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.hardware import hardware
+from ansible_collections.gpufleet.rack.plugins.module_utils.mig import read_state
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
 SYSTEMS = {
@@ -104,6 +106,7 @@ def facts(root: Path = Path("/")) -> dict[str, Any]:
         "gpufleet_container": container.returncode == 0,
         "gpufleet_numa_nodes": numa_nodes(root),
         "gpufleet_gpu_numa": gpu_numa(root),
+        "gpufleet_mig": read_state(root / "run/gpufleet/mig.json"),
         "gpufleet_cgroup": 2 if (root / "sys/fs/cgroup/cgroup.controllers").exists() else 1,
     }
 

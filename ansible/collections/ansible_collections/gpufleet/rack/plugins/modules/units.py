@@ -11,6 +11,7 @@ description:
   - Remembers the digest of the files with which a unit was last started, and starts it anew when they differ.
     Unlike a handler's notification, that survives a run that was killed.
   - In check mode a unit that is not there yet would be changed.
+  - Waits for what systemd itself is starting or stopping, as after a boot, before it decides.
 options:
   units:
     description: The units, in the order in which they are treated.
@@ -93,11 +94,13 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 RECORDS = Path("/var/lib/gpufleet/units")
 FIELDS = (
     *("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload", "Type", "Result"),
-    "ConditionResult",
+    *("ConditionResult", "Job"),
 )
 # States of a unit file that `systemctl enable` has nothing to do for.
 AS_GOOD_AS_ENABLED = {"enabled", "static", "indirect", "generated", "alias", "linked", "transient"}
 SETTLE_S = 0.4
+# A host that has just booted is still at it: a unit waits for another, or for its next attempt.
+UNDER_WAY_S = 20
 
 
 def systemctl(*words: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
@@ -128,6 +131,24 @@ def show(names: list[str]) -> dict[str, dict[str, str]]:
             f"systemd does not answer: {done.stderr.strip()}. The host needs a running systemd."
         )
     return parse_show(done.stdout, names)
+
+
+def under_way(state: dict[str, str]) -> bool:
+    """Whether systemd is at work on a unit by itself: starts or stops it, tries again, or has it queued."""
+    return state["ActiveState"] in ("activating", "deactivating") or state.get("Job", "0") not in ("", "0")
+
+
+def settled(names: list[str]) -> dict[str, dict[str, str]]:
+    """What systemd knows of units when it has ended what it does to them, or after `UNDER_WAY_S` seconds.
+
+    Otherwise a run right after a boot would count as a change what the boot does anyway.
+    """
+    deadline = time.monotonic() + UNDER_WAY_S
+    states = show(names)
+    while any(map(under_way, states.values())) and time.monotonic() < deadline:
+        time.sleep(SETTLE_S)
+        states = show(names)
+    return states
 
 
 def digest(files: list[str]) -> str:
@@ -251,7 +272,7 @@ def needs_reload(unit: dict[str, Any], state: dict[str, str]) -> bool:
 def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, list[str]]:
     """Brings all units into their states; what was done to each, or would be."""
     names = [unit["name"] for unit in units]
-    states = show(names)
+    states = settled(names)
     if not check and any(needs_reload(unit, states[unit["name"]]) for unit in units):
         systemctl("daemon-reload")
         states = show(names)

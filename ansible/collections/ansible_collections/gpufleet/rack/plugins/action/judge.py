@@ -1,0 +1,62 @@
+"""The action of `gpufleet.rack.judge`: in a run, what `gpufleet verify` would say of this host after it.
+
+    - gpufleet.rack.judge: {stage: roles}                                  # -> roles: those it has to measure
+    - gpufleet.rack.judge: {stage: verdict, operation: upgrade_driver}     # -> passed, wrong
+
+Roles' tasks/verify.yml run in between; each registers what it measured as `<role>__verified`. The verdicts
+are gpufleet's own, made on the controller. A drain of this very operation is no fault: the node is judged
+before it is given back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no types
+    """Judges one host; connects to nobody."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Answers with the roles, or with the verdict. Never fails a host for what it measured."""
+        try:
+            from gpufleet.onprem.operations.judge import roles_of_host, verdict
+        except ImportError as error:
+            raise AnsibleActionFail(
+                f"verdicts need the Python package gpufleet beside Ansible ({error}); use `gpufleet operate`"
+            ) from error
+        known = task_vars or {}
+        project = Path(str(known["playbook_dir"])).parent
+        host = str(known["inventory_hostname"])
+        roles = roles_of_host(project, {name: list(found) for name, found in known["groups"].items()}, host)
+        answer = super().run(tmp, task_vars) | {"changed": False, "roles": roles}
+        stage = self._task.args.get("stage", "verdict")
+        if stage == "roles":
+            return answer
+        if stage != "verdict":
+            raise AnsibleActionFail(f"stage is {stage!r} and has to be roles or verdict")
+        wrong = verdict(
+            project,
+            host,
+            roles,
+            {role: self._value(known, f"{role}__verified") for role in roles},
+            self._values(known, roles),
+            operation=str(self._task.args.get("operation", "")),
+            container=bool(known.get("ansible_facts", {}).get("gpufleet_container")),
+        )
+        return answer | {"passed": not wrong, "wrong": wrong}
+
+    def _values(self, known: dict[str, Any], roles: list[str]) -> dict[str, Any]:
+        """The variables of the roles, as the inventory and the command line give them."""
+        names = [name for name in known if any(name.startswith(f"{role}_") for role in roles)]
+        wanted = ["gpufleet_role", *(name for name in names if "__" not in name)]
+        return {name: self._value(known, name) for name in wanted}
+
+    def _value(self, known: dict[str, Any], name: str) -> Any:
+        return self._templar.template(known.get(name))
