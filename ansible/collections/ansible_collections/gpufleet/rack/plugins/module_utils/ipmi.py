@@ -1,0 +1,118 @@
+"""A management controller by IPMI 2.0, with ipmitool, where it has no Redfish.
+
+The password goes by the environment of ipmitool's process (`-E`), never by its arguments. Authentication and
+encryption are cipher suite 17 (HMAC-SHA256, AES-128): older ones can be broken by who listens.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+
+DEVICES = {"pxe": "pxe", "disk": "disk", "cd": "cdrom"}
+SELECTED = {"Force PXE": "pxe", "Force Boot from default Hard-Drive": "disk", "Force Boot from CD/DVD": "cd"}
+"""What `chassis bootparam get 5` says of the devices (lib/ipmi_chassis.c of ipmitool 1.8.19)."""
+NO_PASSWORD = frozenset({"IPMI_PASSWORD", "IPMITOOL_PASSWORD"})
+
+
+class Ipmi:
+    """What is read and changed of a node."""
+
+    def __init__(self, host: str, port: int, user: str, password: str, timeout_s: int = 60) -> None:
+        self.name = f"{host}:{port}"
+        self._words = ["ipmitool", "-I", "lanplus", "-C", "17", "-H", host, "-p", str(port), "-U", user, "-E"]
+        kept = {name: value for name, value in os.environ.items() if name not in NO_PASSWORD}
+        self._environment = kept | {"IPMITOOL_PASSWORD": password, "LC_ALL": "C.UTF-8"}
+        self._timeout_s = timeout_s
+
+    def ask(self, *words: str) -> str:
+        """What a command prints. Raises RefusalError."""
+        try:
+            done = subprocess.run(
+                [*self._words, *words],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=self._timeout_s,
+            )
+        except FileNotFoundError:
+            raise RefusalError(
+                "ipmitool is not installed where Ansible runs. Install it, or use Redfish."
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise RefusalError(
+                f"{self.name} does not answer by IPMI. Check its address and its cable."
+            ) from None
+        if done.returncode:
+            text = " ".join(done.stderr.split())[:300]
+            raise RefusalError(
+                f"{self.name}: ipmitool {' '.join(words)}: {text or done.returncode}. Check its address, "
+                "`management.user` and the secret of the site (GPUFLEET_SECRET_BMC_PASSWORD)."
+            )
+        return done.stdout
+
+    def systems(self) -> list[dict[str, str]]:
+        """`{path, model, serial}` of the one system that it manages."""
+        fields = parsed(self.ask("fru", "print", "0"))
+        serial = fields.get("Product Serial") or fields.get("Chassis Serial", "")
+        return [{"path": "", "model": fields.get("Product Name", ""), "serial": serial}]
+
+    def power(self, _path: str) -> str:
+        """`On` or `Off`."""
+        return "On" if "is on" in self.ask("chassis", "power", "status") else "Off"
+
+    def firmware(self) -> dict[str, str]:
+        """The controller's own version, as `bmc`."""
+        return {"bmc": parsed(self.ask("mc", "info")).get("Firmware Revision", "")}
+
+    def power_cap(self, _path: str) -> tuple[int | None, str]:
+        """The cap in W (None: none), and that DCMI has it."""
+        text = self.ask("dcmi", "power", "get_limit")
+        limit = re.search(r"Power Limit:\s*(\d+)\s*Watts", text)
+        on = "Power Limit Active" in text
+        return (int(limit[1]) if limit and on else None), "dcmi"
+
+    def set_power_cap(self, _resource: str, cap: int) -> None:
+        """Caps the node, and turns the cap on."""
+        self.ask("dcmi", "power", "set_limit", "limit", str(cap))
+        self.ask("dcmi", "power", "activate")
+
+    def boot_order(self, _path: str, wanted: list[str]) -> tuple[list[str], list[str], str]:
+        """The lasting first device now, what it should be, and that it can be changed."""
+        text = self.ask("chassis", "bootparam", "get", "5")
+        device = re.search(r"Boot Device Selector : (.+)", text)
+        lasting = "apply to all future boots" in text
+        now = SELECTED.get(device[1].strip(), device[1].strip()) if device and lasting else "none"
+        return [now], wanted[:1], "bootdev"
+
+    def set_boot_order(self, _resource: str, order: list[str]) -> None:
+        """Sets the first device for all boots, by UEFI."""
+        self.ask("chassis", "bootdev", DEVICES[order[0]], "options=persistent,efiboot")
+
+    def bios(self, _path: str) -> tuple[dict[str, str], dict[str, str], str]:
+        """IPMI has none."""
+        return {}, {}, ""
+
+    def stage_bios(self, _resource: str, _attributes: object) -> None:
+        """IPMI has none."""
+        raise RefusalError("IPMI has no BIOS settings. Use Redfish, or remove `management.bios`.")
+
+    def cycle(self, path: str) -> str:
+        """Takes the power away and gives it back, or gives it."""
+        verb = "cycle" if self.power(path) == "On" else "on"
+        self.ask("chassis", "power", verb)
+        return verb
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def parsed(text: str) -> dict[str, str]:
+    """The lines `name : value`."""
+    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return {name.strip(): value.strip() for name, value in pairs}

@@ -1,0 +1,304 @@
+"""A management controller by Redfish (DMTF DSP0266), with the standard library alone.
+
+The certificate is checked before anything secret is sent: against the certificates that sign it, or by its
+own
+SHA-256 where it signed itself. Names of properties are those of DMTF's schemas (DSP8010): ComputerSystem,
+Bios,
+BootOption, SoftwareInventory, Power, EnvironmentMetrics.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+
+ROOT = "/redfish/v1/"
+LARGEST = 4 * 1024 * 1024
+MOST_MEMBERS = 500
+ALIASES = {"pxe": "Pxe", "http": "UefiHttp", "disk": "Hdd", "cd": "Cd", "usb": "Usb"}
+"""Our words for the values of BootSource in ComputerSystem."""
+
+
+class Connection:
+    """Requests to one controller. Raises RefusalError with what it said and what to do."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        user: str,
+        password: str,
+        *,
+        ca: str = "",
+        certificate: str = "",
+        timeout_s: int = 30,
+    ) -> None:
+        self.name = f"{host}:{port}"
+        self._certificate = certificate
+        self._headers = {
+            "Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode(),
+            "Accept": "application/json",
+            "OData-Version": "4.0",
+        }
+        try:
+            context = ssl.create_default_context(cafile=ca or None)
+        except OSError as error:
+            raise RefusalError(
+                f"{ca} holds no certificates ({error}). Correct `management.ca` of the site."
+            ) from None
+        if certificate:
+            # Its own digest is compared instead, before anything is sent.
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        self._http = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._http.close()
+
+    def get(self, path: str) -> dict[str, Any]:
+        """A resource."""
+        return self._ask("GET", path)[0]
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> None:
+        """Changes a resource, unless somebody else has changed it since it was read."""
+        _, etag = self._ask("GET", path)
+        self._ask("PATCH", path, body, {"If-Match": etag} if etag else {})
+
+    def post(self, path: str, body: Mapping[str, Any]) -> None:
+        """Starts an action."""
+        self._ask("POST", path, body)
+
+    def members(self, path: str) -> list[dict[str, Any]]:
+        """The resources of a collection, also of one that comes in parts."""
+        found: list[dict[str, Any]] = []
+        following = path
+        while following:
+            part = self.get(following)
+            found += [self.get(link(item)) for item in part.get("Members", [])]
+            following = str(part.get("Members@odata.nextLink", ""))
+            if len(found) > MOST_MEMBERS:
+                raise RefusalError(f"{self.name} lists more than {MOST_MEMBERS} resources below {path}.")
+        return found
+
+    def _ask(
+        self,
+        verb: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[dict[str, Any], str]:
+        if not path.startswith("/redfish/") or "\r" in path or "\n" in path:
+            raise RefusalError(f"{self.name} points to {path!r}, which is outside of Redfish.")
+        sent = self._headers | dict(headers or {})
+        text = None if body is None else json.dumps(body)
+        if text is not None:
+            sent["Content-Type"] = "application/json"
+        try:
+            self._connect()
+            self._http.request(verb, path, text, sent)
+            answer = self._http.getresponse()
+            raw = answer.read(LARGEST)
+        except ssl.SSLCertVerificationError as error:
+            raise RefusalError(
+                f"The certificate of {self.name} is not to be trusted: {error.verify_message}. Name "
+                "what signs it "
+                "(`management.ca`), or its SHA-256 (`management.certificates`)."
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            self._http.close()
+            raise RefusalError(
+                f"{self.name} does not answer ({error or type(error).__name__}). Check its address, its "
+                "cable, and "
+                "that HTTPS is on."
+            ) from None
+        try:
+            found = json.loads(raw) if raw.strip() else {}
+        except ValueError:
+            found = {}
+        if answer.status in (401, 403):
+            raise RefusalError(
+                f"{self.name} refuses the user (HTTP {answer.status}). Correct `management.user`, or "
+                "the secret "
+                "of the site (GPUFLEET_SECRET_BMC_PASSWORD)."
+            )
+        if answer.status >= 300:
+            raise RefusalError(f"{self.name}: {verb} {path}: HTTP {answer.status} {said(found)}".rstrip())
+        if not isinstance(found, dict):
+            raise RefusalError(f"{self.name}: {path} is no resource of Redfish.")
+        return found, answer.getheader("ETag") or str(found.get("@odata.etag", ""))
+
+    def _connect(self) -> None:
+        if self._http.sock is not None:
+            return
+        self._http.connect()
+        if not self._certificate:
+            return
+        shown = hashlib.sha256(self._http.sock.getpeercert(binary_form=True) or b"").hexdigest()  # type: ignore[union-attr]
+        if shown != self._certificate:
+            self._http.close()
+            raise RefusalError(
+                f"{self.name} shows a certificate with SHA-256 {shown} instead of {self._certificate}. "
+                "If it was "
+                "exchanged on purpose, correct `management.certificates`; nothing was sent to it."
+            )
+
+
+def link(value: Any) -> str:
+    """Where a reference points to, empty where there is none."""
+    return str(value.get("@odata.id", "")) if isinstance(value, Mapping) else ""
+
+
+def said(body: Any) -> str:
+    """The messages of an error, shortened."""
+    error = body.get("error", {}) if isinstance(body, Mapping) else {}
+    more = error.get("@Message.ExtendedInfo", [])
+    texts = [str(item.get("Message", "")) for item in more if isinstance(item, Mapping)]
+    return " ".join(texts or [str(error.get("message", ""))])[:400]
+
+
+class Redfish:
+    """What is read and changed of a node. Every value is as the schemas have it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._systems: list[dict[str, Any]] | None = None
+
+    def systems(self) -> list[dict[str, str]]:
+        """`{path, model, serial}` of each system that the controller manages."""
+        if self._systems is None:
+            root = self.connection.get(ROOT)
+            self._systems = self.connection.members(link(root.get("Systems")))
+        return [
+            {
+                "path": link(item),
+                "model": str(item.get("Model") or "").strip(),
+                "serial": str(item.get("SerialNumber") or "").strip(),
+            }
+            for item in self._systems
+        ]
+
+    def power(self, path: str) -> str:
+        """`On` or `Off`, by the controller's last word."""
+        return str(self.connection.get(path).get("PowerState", ""))
+
+    def firmware(self) -> dict[str, str]:
+        """Component -> version, under its Id and under its Name."""
+        root = self.connection.get(ROOT)
+        service = link(root.get("UpdateService"))
+        if not service:
+            return {}
+        inventory = link(self.connection.get(service).get("FirmwareInventory"))
+        found: dict[str, str] = {}
+        for item in self.connection.members(inventory) if inventory else []:
+            version = str(item.get("Version") or "")
+            found.setdefault(str(item.get("Name", "")), version)
+            found[str(item.get("Id", ""))] = version
+        found.pop("", None)
+        return found
+
+    def power_cap(self, path: str) -> tuple[int | None, str]:
+        """The cap in W (None: none), and the resource that has it; empty where the controller has no cap."""
+        for chassis in self.connection.get(path).get("Links", {}).get("Chassis", []):
+            found = self.connection.get(link(chassis))
+            metrics = link(found.get("EnvironmentMetrics"))
+            if metrics:
+                limit = self.connection.get(metrics).get("PowerLimitWatts")
+                if isinstance(limit, Mapping):
+                    on = limit.get("ControlMode", "Automatic") != "Disabled"
+                    return (watts(limit.get("SetPoint")) if on else None), metrics
+            power = link(found.get("Power"))
+            if power:
+                control = self.connection.get(power).get("PowerControl") or [{}]
+                if "PowerLimit" in control[0]:
+                    return watts((control[0]["PowerLimit"] or {}).get("LimitInWatts")), power
+        return None, ""
+
+    def set_power_cap(self, resource: str, cap: int) -> None:
+        """Caps the node, by the newer of the two ways that it has."""
+        if "PowerControl" in self.connection.get(resource):
+            body: dict[str, Any] = {"PowerControl": [{"PowerLimit": {"LimitInWatts": cap}}]}
+        else:
+            body = {"PowerLimitWatts": {"SetPoint": cap, "ControlMode": "Automatic"}}
+        self.connection.patch(resource, body)
+
+    def boot_order(self, path: str, wanted: list[str]) -> tuple[list[str], list[str], str]:
+        """What is booted from now or after the next boot, what it should be, and where that is changed.
+
+        Options are the controller's own; those of the wanted kinds come first, in their order among
+        themselves, and nothing is taken out. A controller without options has one lasting override.
+        """
+        found = self.connection.get(path)
+        settings = link((found.get("@Redfish.Settings") or {}).get("SettingsObject"))
+        boot = found.get("Boot", {})
+        now = [str(name) for name in boot.get("BootOrder") or []]
+        options = link(boot.get("BootOptions"))
+        if not now or not options:
+            lasting = boot.get("BootSourceOverrideEnabled") == "Continuous"
+            target = str(boot.get("BootSourceOverrideTarget", "None")) if lasting else "None"
+            return [target], [ALIASES[wanted[0]]], path
+        if settings:
+            staged = self.connection.get(settings).get("Boot", {}).get("BootOrder")
+            now = [str(name) for name in staged] if staged else now
+        kinds = {
+            str(item.get("BootOptionReference")): str(item.get("Alias") or "")
+            for item in self.connection.members(options)
+        }
+        ranks = {ALIASES[name]: place for place, name in enumerate(wanted)}
+        missing = [name for name in wanted if ALIASES[name] not in kinds.values()]
+        if missing:
+            raise RefusalError(
+                f"{self.connection.name} has no boot option of the kind {', '.join(missing)}; it has "
+                f"{', '.join(sorted(set(kinds.values()) - {''})) or 'none'}. Correct `management.boot_order`."
+            )
+        return now, sorted(now, key=lambda name: ranks.get(kinds.get(name, ""), len(ranks))), settings or path
+
+    def set_boot_order(self, resource: str, order: list[str]) -> None:
+        """Changes the order, or the lasting override where there is no order."""
+        if len(order) == 1 and order[0] in ALIASES.values():
+            body: dict[str, Any] = {
+                "BootSourceOverrideTarget": order[0],
+                "BootSourceOverrideEnabled": "Continuous",
+            }
+        else:
+            body = {"BootOrder": order}
+        self.connection.patch(resource, {"Boot": body})
+
+    def bios(self, path: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+        """Attributes that hold, those that wait for the next boot, and where they are staged."""
+        bios = link(self.connection.get(path).get("Bios"))
+        if not bios:
+            return {}, {}, ""
+        found = self.connection.get(bios)
+        settings = link((found.get("@Redfish.Settings") or {}).get("SettingsObject"))
+        staged = self.connection.get(settings).get("Attributes", {}) if settings else {}
+        return dict(found.get("Attributes", {})), dict(staged or {}), settings
+
+    def stage_bios(self, resource: str, attributes: Mapping[str, Any]) -> None:
+        """They hold from the next boot on."""
+        self.connection.patch(resource, {"Attributes": dict(attributes)})
+
+    def cycle(self, path: str) -> str:
+        """Takes the power away and gives it back, or gives it; the reset that was asked for."""
+        found = self.connection.get(path)
+        action = found.get("Actions", {}).get("#ComputerSystem.Reset", {})
+        target = str(action.get("target", ""))
+        kinds = [str(kind) for kind in action.get("ResetType@Redfish.AllowableValues", [])]
+        wanted = ("On", "ForceOn") if found.get("PowerState") == "Off" else ("PowerCycle", "ForceRestart")
+        kind = next((name for name in wanted if name in kinds), "")
+        if not target or not kind:
+            raise RefusalError(f"{self.connection.name} offers none of {', '.join(wanted)}; it has {kinds}.")
+        self.connection.post(target, {"ResetType": kind})
+        return kind
+
+
+def watts(value: Any) -> int | None:
+    """A figure in W; None where there is none."""
+    return None if value in (None, "") else round(float(value))

@@ -1,0 +1,183 @@
+"""The playbooks of management controllers, run by Ansible against a Redfish service: no node is needed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpufleet.onprem.configure.transport import Transport, transport_environment
+from gpufleet.onprem.events import TaskEvent
+from gpufleet.onprem.runner import PlaybookResult, PlaybookRun, run_playbook
+from gpufleet.onprem.verify.management import bmc
+from gpufleet.onprem.verify.measured import Measured
+from tests.redfish_server import PASSWORD, SYSTEM, Service
+
+ANSIBLE = Path(__file__).resolve().parents[2] / "ansible"
+SECRET = "GPUFLEET_SECRET_BMC_PASSWORD_DC_1"
+Run = Callable[..., tuple[PlaybookResult, list[TaskEvent]]]
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    made = Service(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a playbook on two nodes that are this machine; both have the one controller."""
+    monkeypatch.setenv("ANSIBLE_HOME", str(tmp_path / "home"))
+    site = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "ansible_become": False,
+        "gpufleet_site": "dc-1",
+        "bmc_address": "127.0.0.1",
+        "bmc_port": service.port,
+        "bmc_user": "admin",
+        "bmc_certificates": {"dgx01": service.fingerprint, "dgx02": service.fingerprint},
+        "bmc_model": "DGXH100",
+        "bmc_serials": {"dgx01": "1660224000001", "dgx02": "1660224000002"},
+        "bmc_power_cap_w": 9000,
+        "bmc_boot_order": ["disk", "pxe"],
+        "bmc_bios": {"NumaNodes": "8"},
+    }
+    inventory = tmp_path / "inventory.yaml"
+
+    def call(
+        playbook: str = "bmc",
+        *,
+        transport: Transport = "ssh",
+        secret: str = PASSWORD,
+        first: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> tuple[PlaybookResult, list[TaskEvent]]:
+        nodes = {"dgx01": first or {}, "dgx02": {}}
+        group = {"hosts": nodes, "vars": site}
+        inventory.write_text(yaml.safe_dump({"all": {"children": {"rack_bmc": group}}}))
+        events: list[TaskEvent] = []
+        book = PlaybookRun(
+            project=ANSIBLE,
+            playbook=f"playbooks/{playbook}.yml",
+            inventory=inventory,
+            environment=transport_environment(transport),
+            secrets={SECRET: secret} if secret else {},
+            **({"limit": "dgx01"} | options),
+        )
+        return run_playbook(book, events.append), events
+
+    return call
+
+
+def changed(events: list[TaskEvent]) -> list[tuple[str, str]]:
+    return [(event.host, event.task) for event in events if event.kind == "changed"]
+
+
+def messages(result: PlaybookResult) -> str:
+    return "\n".join(f"{event.host}: {event.message}" for event in result.failures)
+
+
+@pytest.mark.parametrize("transport", ["ssh", "mitogen"])
+def test_a_check_run_announces_what_the_run_does_and_the_next_finds_nothing(
+    run: Run, service: Service, transport: Transport
+) -> None:
+    _, checked = run(check=True, diff=True, transport=transport)
+    assert changed(checked) == [("dgx01", "Set the controller")] and service.changes == []
+    (task,) = [event for event in checked if event.kind == "changed"]
+    assert "power cap: none -> 9000 W" in "".join(diff.text for diff in task.diffs)
+    first, events = run(diff=True, transport=transport)
+    assert not first.failures, messages(first)
+    assert changed(events) == changed(checked)
+    assert service.resources[SYSTEM]["Boot"]["BootOrder"] == ["Boot0001", "Boot0003", "Boot0002"]
+    _, again = run(transport=transport)
+    assert changed(again) == []
+    assert PASSWORD not in str([*checked, *events, *again])
+
+
+def test_one_controller_of_two_nodes_is_refused_for_the_one_whose_it_is_not(
+    run: Run, service: Service
+) -> None:
+    result, events = run(limit="rack_bmc")
+    assert {event.host for event in result.failures} == {"dgx02"}
+    assert "is the controller of dgx01 (serial number 1660224000001), not of dgx02" in messages(result)
+    assert changed(events) == [("dgx01", "Set the controller")]
+
+
+def test_without_the_secret_it_says_which_one(run: Run, service: Service) -> None:
+    result, _ = run(secret="")
+    assert f"{SECRET} is not set" in messages(result) and service.requests == []
+
+
+def test_what_verify_measures_is_judged(run: Run, service: Service) -> None:
+    run()
+    _, events = run("verify")
+    (found,) = [event.result["measurements"] for event in events if "measurements" in event.result]
+    assert json.loads(found["bmc_state"]["stdout"])["power_cap_w"] == 9000
+    values = {"bmc_power_cap_w": 9000, "bmc_boot_order": ["disk", "pxe"], "bmc_bios": {"NumaNodes": "8"}}
+    judged = {item.check: item.status for item in bmc(Measured("dgx01", "bmc", values, found))}
+    assert judged == {
+        "identity": "pass",
+        "power": "pass",
+        "power_cap": "pass",
+        "boot_order": "pass",
+        "bios": "fail",
+    }
+    service.boot()
+    _, events = run("verify")
+    (found,) = [event.result["measurements"] for event in events if "measurements" in event.result]
+    assert {item.status for item in bmc(Measured("dgx01", "bmc", values, found))} == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({}, "No node is not named"),
+        ({"gpufleet_power_cycle": "dgx99"}, "dgx99 is not named as a node with a management controller"),
+        ({"gpufleet_power_cycle": "dgx01"}, "dgx01 still answers ssh"),
+    ],
+)
+def test_the_power_stays_on_without_a_named_node_that_is_gone(
+    run: Run, service: Service, named: dict[str, str], said: str
+) -> None:
+    result, _ = run("power_cycle", limit="rack_bmc", variables=named)
+    assert said in messages(result)
+    assert service.resets == []
+
+
+def test_forced_the_power_of_the_named_node_alone_is_cycled(run: Run, service: Service) -> None:
+    given = {
+        "gpufleet_power_cycle": "dgx01",
+        "gpufleet_power_cycle_forced": True,
+        "gpufleet_power_cycle_delay_s": 0,
+    }
+    result, events = run("power_cycle", limit="rack_bmc", variables=given, check=True)
+    assert not result.failures and service.resets == []
+    result, events = run("power_cycle", limit="rack_bmc", variables=given)
+    assert not result.failures, messages(result)
+    assert changed(events) == [("dgx01", "Cycle the power")]
+    assert service.resets == ["PowerCycle"]
+
+
+@pytest.mark.parametrize("transport", ["ssh", "mitogen"])
+def test_a_node_that_is_gone_gets_its_power_back_and_is_waited_for(
+    run: Run, service: Service, monkeypatch: pytest.MonkeyPatch, transport: Transport
+) -> None:
+    """Nobody answers at its port, before or after: the wait ends at its limit, and says so."""
+    monkeypatch.setenv("ANSIBLE_SSH_RETRIES", "0")
+    given = {
+        "gpufleet_power_cycle": "dgx01",
+        "gpufleet_power_cycle_delay_s": 0,
+        "nvidia_driver_reboot_timeout_s": 5,
+    }
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    result, events = run("power_cycle", limit="rack_bmc", variables=given, transport=transport, first=gone)
+    assert service.resets == ["PowerCycle"], messages(result)
+    assert changed(events) == [("dgx01", "Cycle the power")]
+    assert [event.task for event in result.failures] == ["Wait until it is back"]

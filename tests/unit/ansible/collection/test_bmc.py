@@ -1,0 +1,259 @@
+"""Management controllers: read first, refused if they are another's, changed only where they differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.redfish_server import BIOS, CHASSIS, PASSWORD, SYSTEM, USER, Service
+from tests.unit.ansible.collection.conftest import Programs, load
+
+Run = Callable[..., dict[str, Any]]
+SECRET = "GPUFLEET_SECRET_BMC_PASSWORD_DC1"
+module = load("bmc")
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    monkeypatch.setenv(SECRET, PASSWORD)
+    made = Service(tmp_path)
+    yield made
+    made.close()
+
+
+def arguments(service: Service, **changes: Any) -> dict[str, Any]:
+    return {
+        "node": "dgx001",
+        "address": "127.0.0.1",
+        "port": service.port,
+        "protocol": "redfish",
+        "user": USER,
+        "password_from": SECRET,
+        "certificate": service.fingerprint,
+        "model": "DGXH100",
+        "serials": {"dgx001": "1660224000001", "dgx002": "1660224000002"},
+    } | changes
+
+
+EVERYTHING: dict[str, Any] = {
+    "firmware": {"HostBMC_0": "24.09.17", "HostBIOS_0": "1.7.0"},
+    "power_cap_w": 9000,
+    "boot_order": ["disk", "pxe"],
+    "bios": {"SriovEnable": "Enabled", "NumaNodes": "8", "QuietBoot": "true"},
+}
+
+
+def test_what_differs_is_changed_as_check_mode_says_and_a_second_run_changes_nothing(
+    service: Service, run: Run
+) -> None:
+    checked = run(module, check=True, **arguments(service, **EVERYTHING))
+    assert checked["changed"] and service.changes == []
+
+    first = run(module, **arguments(service, **EVERYTHING))
+
+    assert first["diff"] == checked["diff"]
+    assert first["diff"]["after"].splitlines() == [
+        "power cap: none -> 9000 W",
+        "boot order: Boot0003 Boot0001 Boot0002 -> Boot0001 Boot0003 Boot0002",
+        "BIOS, from the next boot on: SriovEnable: Disabled -> Enabled",
+        "BIOS, from the next boot on: NumaNodes: 4 -> 8",
+    ]
+    limit = service.resources[f"{CHASSIS}/EnvironmentMetrics"]["PowerLimitWatts"]
+    assert limit == {"SetPoint": 9000, "ControlMode": "Automatic"}
+    assert service.resources[SYSTEM]["Boot"]["BootOrder"] == ["Boot0001", "Boot0003", "Boot0002"]
+    # A number stays a number, and what holds already is not staged.
+    assert service.resources[f"{BIOS}/SD"]["Attributes"] == {"SriovEnable": "Enabled", "NumaNodes": 8}
+    assert service.resources[BIOS]["Attributes"]["SriovEnable"] == "Disabled"
+
+    done = len(service.changes)
+    second = run(module, **arguments(service, **EVERYTHING))
+    assert not second["changed"] and len(service.changes) == done
+    assert second["waits_for_reboot"] == ["SriovEnable", "NumaNodes"]
+    service.boot()
+    assert run(module, **arguments(service, **EVERYTHING))["waits_for_reboot"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": "DGXB200"}, "shows model HGX H100 8 GPU, serial number 1570000000001; model DGXH100"),
+        ({"serials": {"dgx001": "1"}}, "instead of model DGXH100, serial number 1"),
+        ({"serials": {"dgx001": "1", "dgx002": "1660224000001"}}, "is the controller of dgx002"),
+        ({"model": "", "serials": {}}, "Nothing tells whether"),
+    ],
+)
+def test_another_machines_controller_is_refused_before_anything_changes(
+    service: Service, run: Run, changes: dict[str, Any], said: str
+) -> None:
+    for more in (EVERYTHING, {"only": "cycle"}):
+        answer = run(module, **arguments(service, **more) | changes)
+        assert answer["failed"] and said in answer["msg"]
+    assert service.changes == [] and service.resets == []
+
+
+def test_a_model_is_known_however_it_is_written(service: Service, run: Run) -> None:
+    service.resources[SYSTEM]["Model"] = "DGX H100"
+    assert not run(module, **arguments(service))["changed"]
+
+
+def test_a_controller_with_another_certificate_never_sees_the_password(service: Service, run: Run) -> None:
+    answer = run(module, **arguments(service, certificate="0" * 64))
+    assert f"SHA-256 {service.fingerprint} instead of" in answer["msg"]
+    untrusted = run(module, **arguments(service, certificate=""))
+    assert "is not to be trusted" in untrusted["msg"]
+    assert service.requests == []
+    # Named as what signs it, it is.
+    signed = arguments(service, certificate="", ca=str(service.pem.parent / "bmc.crt"))
+    assert not run(module, **signed).get("failed")
+
+
+def test_a_wrong_or_missing_password_is_said_without_it(
+    service: Service, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECRET, "wrong-Passw0rd")
+    answer = run(module, **arguments(service))
+    assert "refuses the user (HTTP 401)" in answer["msg"] and "wrong-Passw0rd" not in json.dumps(answer)
+    monkeypatch.delenv(SECRET)
+    assert f"{SECRET} is not set" in run(module, **arguments(service))["msg"]
+
+
+def test_an_older_controller_is_capped_by_power_and_boots_by_an_override(service: Service, run: Run) -> None:
+    service.resources[CHASSIS] = {"@odata.id": CHASSIS, "Power": {"@odata.id": f"{CHASSIS}/Power"}}
+    service.resources[f"{CHASSIS}/Power"] = {
+        "@odata.type": "#Power.v1_5_2.Power",
+        "PowerControl": [{"MemberId": "0", "PowerLimit": {"LimitInWatts": None}}],
+    }
+    service.resources[SYSTEM]["Boot"] = {
+        "BootSourceOverrideTarget": "Pxe",
+        "BootSourceOverrideEnabled": "Once",
+    }
+    wanted = {"power_cap_w": 8000, "boot_order": ["pxe"]}
+    assert run(module, **arguments(service, **wanted))["changed"]
+    control = service.resources[f"{CHASSIS}/Power"]["PowerControl"][0]
+    assert control == {"MemberId": "0", "PowerLimit": {"LimitInWatts": 8000}}
+    assert service.resources[SYSTEM]["Boot"]["BootSourceOverrideEnabled"] == "Continuous"
+    assert not run(module, **arguments(service, **wanted))["changed"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"bios": {"SriovEnabel": "Enabled"}}, "has no attribute SriovEnabel"),
+        ({"boot_order": ["cd"], "power_cap_w": 9000}, "no boot option of the kind cd"),
+    ],
+)
+def test_what_the_node_does_not_have_is_refused_before_anything_changes(
+    service: Service, run: Run, wanted: dict[str, Any], said: str
+) -> None:
+    assert said in run(module, **arguments(service, **wanted))["msg"]
+    assert service.changes == []
+
+
+def test_a_node_without_a_cap_is_refused_with_another_way(service: Service, run: Run) -> None:
+    service.resources[CHASSIS] = {"@odata.id": CHASSIS}
+    assert "offers no cap" in run(module, **arguments(service, power_cap_w=9000))["msg"]
+
+
+def test_what_a_controller_refuses_is_told_in_its_own_words(service: Service, run: Run) -> None:
+    service.resources[SYSTEM]["@odata.type"] = "#Other.v1_0_0.Other"
+    answer = run(module, **arguments(service, boot_order=["disk"]))
+    assert "HTTP 400 The property Boot is a read-only property" in answer["msg"]
+
+
+def test_a_reference_to_somewhere_else_is_not_followed(service: Service, run: Run) -> None:
+    service.resources["/redfish/v1/"]["Systems"] = {"@odata.id": "//evil.example.com/redfish"}
+    assert "outside of Redfish" in run(module, **arguments(service))["msg"]
+
+
+def test_measuring_answers_with_a_refusal_as_well_and_changes_nothing(service: Service, run: Run) -> None:
+    state = run(module, **arguments(service, only="measure", **EVERYTHING))["measurements"]["bmc_state"]
+    told = json.loads(state["stdout"])
+    assert told["firmware"] == {"HostBMC_0": "24.09.17", "HostBIOS_0": "1.6.7"}
+    assert told["power_cap_w"] is None and told["waits_for_reboot"] == ["SriovEnable", "NumaNodes"]
+    other = run(module, **arguments(service, only="measure", model="DGXB200"))
+    assert other["measurements"]["bmc_state"]["rc"] == 1
+    assert service.changes == []
+
+
+def test_the_power_is_cycled_once_and_not_in_check_mode(service: Service, run: Run) -> None:
+    assert run(module, check=True, **arguments(service, only="cycle"))["changed"]
+    assert service.resets == []
+    assert run(module, **arguments(service, only="cycle"))["reset"] == "PowerCycle"
+    service.resources[SYSTEM]["PowerState"] = "Off"
+    assert run(module, **arguments(service, only="cycle"))["reset"] == "On"
+    assert service.resets == ["PowerCycle", "On"]
+
+
+def test_a_controller_that_is_gone_is_said_so(service: Service, run: Run) -> None:
+    service.close()
+    assert "does not answer" in run(module, **arguments(service))["msg"]
+
+
+IPMITOOL = """\
+env | grep ^IPMITOOL_PASSWORD= >>{folder}/environment
+case "$*" in
+*"fru print"*) printf ' Product Name          : DGXH100\\n Product Serial        : 1660224000001\\n';;
+*"mc info"*) echo 'Firmware Revision         : 24.09';;
+*"power status"*) echo 'Chassis Power is on';;
+*"set_limit limit"*) echo "$*" | sed 's/.*limit //' >{folder}/limit;;
+*"dcmi power activate"*) touch {folder}/active;;
+*"get_limit"*)
+  [ -e {folder}/active ] && echo 'Current Limit State: Power Limit Active' || echo 'No Active Power Limit'
+  echo "    Power Limit:         $(cat {folder}/limit 2>/dev/null || echo 0)     Watts";;
+*"bootdev"*) echo "$*" | sed 's/.*bootdev //' >{folder}/bootdev;;
+*"bootparam get 5"*)
+  if [ -e {folder}/bootdev ]; then
+    printf '   - Options apply to all future boots\\n   - Boot Device Selector : Force PXE\\n'
+  else
+    printf '   - Options apply to only next boot\\n   - Boot Device Selector : No override\\n'
+  fi;;
+*"power cycle"*) echo 'Chassis Power Control: Cycle';;
+*) echo "Invalid command: $*" >&2; exit 1;;
+esac
+"""
+
+
+def test_ipmi_sets_the_same_and_the_password_is_in_no_argument(
+    programs: Programs, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program that plays ipmitool and records arguments and environment."""
+    monkeypatch.setenv(SECRET, PASSWORD)
+    programs.add("ipmitool", IPMITOOL.replace("{folder}", str(tmp_path)))
+    given: dict[str, Any] = {
+        "node": "dgx001",
+        "address": "bmc001",
+        "port": 623,
+        "protocol": "ipmi",
+        "user": USER,
+        "password_from": SECRET,
+        "model": "DGXH100",
+    }
+    wanted = given | {"power_cap_w": 9000, "boot_order": ["pxe"], "firmware": {"bmc": "24.09"}}
+    first = run(module, **wanted)
+    assert first["diff"]["after"].splitlines() == ["power cap: none -> 9000 W", "boot order: none -> pxe"]
+    assert (tmp_path / "bootdev").read_text() == "pxe options=persistent,efiboot\n"
+    assert first["found"]["firmware"] == {"bmc": "24.09"}
+    assert not run(module, **wanted)["changed"]
+    assert run(module, **given, only="cycle")["reset"] == "cycle"
+    assert "not the controller of" in run(module, **given | {"model": "DGXB200"}, power_cap_w=1)["msg"]
+    called = programs.called("ipmitool")
+    assert called and all(" -I lanplus -C 17 -H bmc001 -p 623 -U admin -E " in line for line in called)
+    assert PASSWORD not in "".join(called)
+    assert set((tmp_path / "environment").read_text().split()) == {f"IPMITOOL_PASSWORD={PASSWORD}"}
+
+
+def test_without_ipmitool_it_says_what_to_install(
+    programs: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECRET, PASSWORD)
+    monkeypatch.setenv("PATH", str(programs.folder))
+    answer = run(
+        module,
+        **{"node": "a", "address": "b", "port": 623, "protocol": "ipmi", "user": USER, "model": "X"},
+        password_from=SECRET,
+    )
+    assert "ipmitool is not installed" in answer["msg"]
