@@ -4,6 +4,7 @@ import sys
 import time
 
 import smi_fields
+import smi_mig
 import smi_xml
 import state as hardware
 
@@ -38,6 +39,8 @@ def main(arguments):
             return query(verb, state, chosen, options)
     if arguments[:1] == ["nvlink"]:
         return nvlink(state, chosen, arguments[1:])
+    if arguments[:1] == ["mig"]:
+        return smi_mig.main(state, choose(state, options), arguments[1:])
     if arguments[:1] == ["topo"]:
         return topology(state)
     if "-L" in options or "--list-gpus" in options:
@@ -130,6 +133,7 @@ def list_gpus(state, chosen):
             print(LOST.format(index=index, bus=smi_fields.pci_id(gpu)))
         else:
             print(f"GPU {index}: {gpu['name']} (UUID: {gpu['uuid']})")
+            smi_mig.list_devices(gpu)
     return 0
 
 
@@ -192,9 +196,14 @@ def change(state, chosen, options):
             hardware.change_setting(f"compute_mode_{gpu['minor']}", word.get(compute, compute.title()))
             print(f"Set compute mode to {word.get(compute, compute)} for GPU {bus}.")
             done = True
+        if "-mig" in options or "--multi-instance-gpu" in options:
+            smi_mig.set_mode(gpu, bus, options.get("-mig", options.get("--multi-instance-gpu")))
+            done = True
         if "-lgc" in options or "-rgc" in options or "-r" in options or "--gpu-reset" in options:
             print(f"All done for GPU {bus}.")
             done = True
+    if "-mig" in options:
+        print("All done.")
     return done
 
 

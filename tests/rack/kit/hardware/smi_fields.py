@@ -1,5 +1,6 @@
 """What `nvidia-smi --query-gpu` knows of a GPU: field name -> value and unit, as the tool prints them."""
 
+import smi_mig
 import state as hardware
 
 # Bits and names of NVML's clocks event reasons.
@@ -28,7 +29,7 @@ def _identity(gpu, index, state):
     bus = pci_id(gpu)
     domain, number, rest = bus.split(":")
     device, function = rest.split(".")
-    mig = "Enabled" if gpu["mig"] else "Disabled"
+    mig, pending = smi_mig.modes(gpu)
     return {
         "timestamp": "2026/01/01 00:00:00.000",
         "driver_version": hardware.loaded_module("nvidia") or "",
@@ -59,7 +60,7 @@ def _identity(gpu, index, state):
         "pci.device_id": f"0x{gpu['device_id'].upper()}10DE",
         "pci.sub_device_id": "0x16C110DE",
         "mig.mode.current": mig,
-        "mig.mode.pending": mig,
+        "mig.mode.pending": pending,
         "compute_mode": hardware.setting(f"compute_mode_{gpu['minor']}", "Default"),
         "fabric.state": fabric_state(state)[0],
         "fabric.status": fabric_state(state)[1],

@@ -119,6 +119,7 @@ def load_driver(state):
     for name in ("nvidia", "nvidia_uvm", "nvidia_modeset"):
         load_module(name, module["version"])
     _proc_entry(module)
+    _proc_gpus(state)
     make_devices(state)
     return module["version"]
 
@@ -132,6 +133,30 @@ def _proc_entry(module):
         "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)\n"
     )
     (folder / "params").write_text("ModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\n")
+
+
+def _proc_gpus(state):
+    """The number of each GPU's device file, and those of every MIG instance that there could be."""
+    lines = ["config 1", "monitor 2"]
+    for gpu in gpus(state):
+        folder = KERNEL / "proc-driver" / "nvidia" / "gpus" / gpu["bus_id"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "information").write_text(
+            f"Model: \t\t {gpu['name']}\nGPU UUID: \t {gpu['uuid']}\nDevice Minor: \t {gpu['minor']}\n"
+        )
+        for instance in range(15):
+            first = capability(gpu["minor"], instance)
+            path = f"gpu{gpu['minor']}/gi{instance}"
+            lines.append(f"{path}/access {first}")
+            lines += [f"{path}/ci{compute}/access {first + 1 + compute}" for compute in range(8)]
+    caps = KERNEL / "proc-driver" / "nvidia-caps"
+    caps.mkdir(parents=True, exist_ok=True)
+    (caps / "mig-minors").write_text("\n".join(lines) + "\n")
+
+
+def capability(minor, instance):
+    """The number of an instance's capability file, as the driver counts them."""
+    return 3 + 135 * minor + 9 * instance
 
 
 def make_devices(state):

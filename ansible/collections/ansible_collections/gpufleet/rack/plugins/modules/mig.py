@@ -1,0 +1,191 @@
+#!/usr/bin/python
+"""GPUs that are divided into instances (MIG), changed on drained nodes only."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mig
+short_description: Divides GPUs into MIG instances
+description:
+  - Compares how GPUs are divided with what was asked for, and divides what differs anew. What is right is
+    not touched.
+  - Refuses while the node takes jobs, before anything is changed.
+options:
+  layout:
+    description: GPU index to profile to number of instances. GPUs that are not in it are whole.
+    type: dict
+    required: true
+  node:
+    description: The node's name in its scheduler.
+    type: str
+    required: true
+  scheduler:
+    description: Who places jobs on the node.
+    type: str
+    choices: [slurm, kubernetes]
+    required: true
+  pause:
+    description: Units that keep GPUs open, stopped while GPUs are divided and started again.
+    type: list
+    elements: str
+    default: []
+  refresh:
+    description: Units that tell others of the GPUs, started anew when they were divided.
+    type: list
+    elements: str
+    default: []
+  ask:
+    description: Only refuse what would be refused, and change nothing.
+    type: bool
+    default: false
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Divide GPUs
+  gpufleet.rack.mig:
+    layout: {"0": {"1g.10gb": 7}}
+    node: dgx001
+    scheduler: slurm
+"""
+
+RETURN = r"""
+gpus:
+  description: Indexes of the GPUs that were divided anew, or would be.
+  type: list
+  returned: success
+ansible_facts:
+  description: C(gpufleet_mig), C({gpu, profile, files}) of every instance there is.
+  type: dict
+  returned: success
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils import mig
+from ansible_collections.gpufleet.rack.plugins.module_utils.drained import MISSING, run, slurm_refusal
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
+
+KUBELET = Path("/etc/kubernetes/kubelet.conf")
+
+
+def kubernetes_refusal(node: str) -> str:
+    """Why the Kubernetes node may not be changed: it is not cordoned. Empty if it may, or is none yet."""
+    if not KUBELET.exists():
+        return ""
+    code, said = run(
+        *("kubectl", "--kubeconfig", str(KUBELET), "get", "node", node),
+        *("-o", "jsonpath={.spec.unschedulable}"),
+    )
+    if code == MISSING or "NotFound" in said:
+        return ""
+    if code != 0:
+        told = " ".join(said.split())
+        return f"Whether {node} is cordoned is unknown: {told!r}. Wait until the API server answers."
+    if said.strip() == "true":
+        return ""
+    remedy = f"`kubectl drain {node} --ignore-daemonsets`, and run again"
+    return f"{node} takes pods: they may use its GPUs. {remedy}."
+
+
+def refuse_under_jobs(params: dict[str, Any], wrong: list[str]) -> None:
+    """Raises where jobs may run on GPUs that would be divided anew."""
+    why = (slurm_refusal if params["scheduler"] == "slurm" else kubernetes_refusal)(params["node"])
+    if why:
+        raise RefusalError(f"GPUs {', '.join(wrong)} would be divided anew, and {why} Nothing was changed.")
+
+
+def active(unit: str) -> bool:
+    """Whether systemd runs it."""
+    return run("systemctl", "is-active", "--quiet", unit)[0] == 0
+
+
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Compares and changes; the result for Ansible."""
+    layout = {str(gpu): dict(profiles) for gpu, profiles in params["layout"].items() if profiles}
+    try:
+        known = mig.gpus()
+        mig.refuse_unknown(layout, known)
+        found = {gpu["index"]: mig.instances(gpu["index"]) for gpu in known if gpu["enabled"]}
+    except mig.MigError as error:
+        if not check and not params["ask"]:
+            raise RefusalError(str(error)) from None
+        # The same run would install or load the driver before this.
+        found, known = {}, [{"index": index} for index in layout]
+    wrong = mig.differing(layout, found, [gpu["index"] for gpu in known])
+    before = {index: [item["profile"] for item in items] for index, items in sorted(found.items())}
+    result: dict[str, Any] = {
+        "changed": bool(wrong) and not params["ask"],
+        "gpus": wrong,
+        "diff": difference("MIG", text(before), text({i: names(p) for i, p in sorted(layout.items())}))
+        if wrong
+        else {},
+    }
+    if wrong:
+        refuse_under_jobs(params, wrong)
+    try:
+        # Of a GPU in MIG mode the driver tells which profiles it has: before its instances and files change.
+        for index in wrong:
+            if index in found and index in layout:
+                mig.numbered(index, layout[index])
+    except mig.MigError as error:
+        raise RefusalError(str(error)) from None
+    if check or params["ask"]:
+        return result
+    try:
+        if wrong:
+            divide(layout, params)
+        entries = mig.described(mig.gpus(), mig.state())
+        if entries != mig.read_state():
+            mig.write_state(entries)
+    except mig.MigError as error:
+        raise RefusalError(str(error)) from None
+    return result | {"ansible_facts": {"gpufleet_mig": entries}}
+
+
+def divide(layout: mig.Layout, params: dict[str, Any]) -> None:
+    """Divides the GPUs while nobody has them open."""
+    paused = [unit for unit in params["pause"] if active(unit)]
+    if paused:
+        run("systemctl", "stop", *paused)
+    try:
+        mig.apply(layout)
+    finally:
+        if paused:
+            run("systemctl", "start", *reversed(paused))
+    for unit in params["refresh"]:
+        if run("systemctl", "cat", unit)[0] == 0:
+            run("systemctl", "restart", unit)
+
+
+def names(profiles: dict[str, Any]) -> list[str]:
+    """Every instance by its profile."""
+    return [name for name, count in sorted(profiles.items()) for _ in range(int(count))]
+
+
+def text(state: dict[str, list[str]]) -> str:
+    """One line a GPU, for Ansible's diff."""
+    return "".join(f"GPU {index}: {' '.join(sorted(found)) or 'nothing'}\n" for index, found in state.items())
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "layout": {"type": "dict", "required": True},
+            "node": {"type": "str", "required": True},
+            "scheduler": {"type": "str", "choices": ["slurm", "kubernetes"], "required": True},
+            "pause": {"type": "list", "elements": "str", "default": []},
+            "refresh": {"type": "list", "elements": "str", "default": []},
+            "ask": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    finish(module, lambda: work(module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()

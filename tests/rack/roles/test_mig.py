@@ -1,0 +1,139 @@
+"""GPUs divided into instances on real hosts: made, kept over a boot, never under jobs, and joined again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.rack.lab import Lab
+from tests.rack.roles.proof import Proof, play, prove
+
+ROLES = ("nvidia_driver", "mig")
+NODE = "dgx01"
+LAYOUT = {"0": {"1g.10gb": 7}, "3": {"4g.40gb": 1, "3g.40gb": 1}}
+CONFIGURATION = "/etc/gpufleet/mig.json"
+
+
+@pytest.fixture(scope="module")
+def proven(gpu_rack: Lab) -> Iterator[tuple[Lab, Proof]]:
+    """A node whose driver is installed and whose GPUs are divided in one run."""
+    gpu_rack.reset(name="bare")
+    yield gpu_rack, prove(gpu_rack, ROLES, NODE, variables={"mig_layout": LAYOUT})
+
+
+@pytest.fixture
+def rack(proven: tuple[Lab, Proof]) -> Lab:
+    return proven[0]
+
+
+def divided(rack: Lab, layout: dict[str, Any], **options: Any) -> Any:
+    """A run of the role for another layout."""
+    return play(rack, ["mig"], NODE, variables={"mig_layout": layout}, **options)
+
+
+def instances(rack: Lab) -> dict[int, Counter[str]]:
+    found: dict[int, Counter[str]] = {}
+    for item in json.loads(rack.sh(NODE, "/usr/lib/gpufleet/mig show")):
+        found.setdefault(item["gpu"], Counter())[item["profile"]] += 1
+        for name in item["files"]:
+            rack.sh(NODE, f"test -c {name}")
+    return found
+
+
+def test_instances_are_made_with_the_driver_in_one_run(proven: tuple[Lab, Proof]) -> None:
+    rack, proof = proven
+    assert {task for _, task in proof.first.changed if task.startswith("mig")} == {
+        "mig : Configure the division",
+        "mig : Divide the GPUs",
+        "mig : Divide them at every boot",
+    }
+    assert instances(rack) == {int(gpu): Counter(wanted) for gpu, wanted in LAYOUT.items()}
+    listed = rack.sh(NODE, "nvidia-smi -L")
+    assert listed.count("  MIG 1g.10gb ") == 7 and listed.count("UUID: MIG-") == 9
+    # Those of one kind lie where the driver puts them, and all have different device files.
+    files = [tuple(item["files"]) for item in json.loads(rack.sh(NODE, "cat /run/gpufleet/mig.json"))]
+    assert len(set(files)) == 9 and all(name[0] in ("/dev/nvidia0", "/dev/nvidia3") for name in files)
+
+
+def test_they_are_there_again_after_a_boot_and_nothing_is_left_to_do(rack: Lab) -> None:
+    rack.rack.stop(NODE)
+    rack.rack.start(NODE)
+    assert rack.sh(NODE, "systemctl is-active gpufleet-mig.service") == "active\n"
+    assert instances(rack) == {int(gpu): Counter(wanted) for gpu, wanted in LAYOUT.items()}
+    again = divided(rack, LAYOUT)
+    assert not again.result.failures, again.messages()
+    assert again.changed == frozenset()
+
+
+def test_gpus_that_are_right_keep_their_instances_when_another_changes(rack: Lab) -> None:
+    before = [item for item in json.loads(rack.sh(NODE, "/usr/lib/gpufleet/mig show")) if item["gpu"] == 0]
+    other = LAYOUT | {"3": {"2g.20gb": 3}}
+    proof = prove(rack, ["mig"], NODE, variables={"mig_layout": other})
+    assert "mig : Divide the GPUs" in {task for _, task in proof.first.changed}
+    after = [item for item in json.loads(rack.sh(NODE, "/usr/lib/gpufleet/mig show")) if item["gpu"] == 0]
+    assert after == before
+    assert instances(rack)[3] == Counter({"2g.20gb": 3})
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "why"),
+    [
+        ("NodeName=dgx01 CPUAlloc=16 State=MIXED", 0, "dgx01 is MIXED in Slurm"),
+        ("NodeName=dgx01 CPUAlloc=0 State=IDLE", 0, "dgx01 is IDLE in Slurm"),
+        ("NodeName=dgx01 CPUAlloc=16 State=MIXED+DRAIN", 0, "is MIXED+DRAIN in Slurm"),
+        (
+            "slurm_load_node error: Unable to contact slurm controller",
+            1,
+            "Whether jobs run on dgx01 is unknown",
+        ),
+    ],
+)
+def test_a_node_that_takes_jobs_is_refused_before_anything_changes(
+    rack: Lab, said: str, code: int, why: str
+) -> None:
+    before = rack.sh(NODE, f"nvidia-smi -L; cat {CONFIGURATION}")
+    rack.sh(
+        NODE,
+        f"printf '#!/bin/sh\\necho \"{said}\"\\nexit {code}\\n' >/usr/local/bin/scontrol; "
+        "chmod 755 /usr/local/bin/scontrol",
+    )
+    try:
+        refused = divided(rack, {"1": {"7g.80gb": 1}})
+        # What is right already asks nobody.
+        same = play(rack, ["mig"], NODE, variables={"mig_layout": json.loads(before[before.index("{") :])})
+    finally:
+        rack.sh(NODE, "rm /usr/local/bin/scontrol")
+    assert why in refused.messages() and "Nothing was changed" in refused.messages()
+    assert rack.sh(NODE, f"nvidia-smi -L; cat {CONFIGURATION}") == before
+    assert not same.result.failures, same.messages()
+
+
+def test_a_gpu_that_somebody_holds_open_fails_with_the_remedy_and_the_next_run_finishes(rack: Lab) -> None:
+    layout = {"5": {"1g.20gb": 4}}
+    with rack.hardware(NODE).changing() as state:
+        state["gpus"][5]["mig_held"] = True
+    failed = divided(rack, layout)
+    assert "GPU 5 does not take MIG mode on while something has it open" in failed.messages()
+    with rack.hardware(NODE).changing() as state:
+        state["gpus"][5]["mig_held"] = False
+    finished = divided(rack, layout)
+    assert not finished.result.failures, finished.messages()
+    assert instances(rack) == {5: Counter({"1g.20gb": 4})}
+
+
+def test_a_profile_that_the_driver_does_not_know_is_refused_with_those_that_it_has(rack: Lab) -> None:
+    before = instances(rack)
+    failed = divided(rack, {"5": {"1g.12gb": 7}})
+    assert "GPU 5 has no profile 1g.12gb with this driver; it has 1g.10gb" in failed.messages()
+    assert instances(rack) == before
+
+
+def test_without_a_layout_all_gpus_are_whole_again(rack: Lab) -> None:
+    proof = prove(rack, ["mig"], NODE, variables={"mig_layout": {}})
+    assert "mig : Divide the GPUs" in {task for _, task in proof.first.changed}
+    assert "MIG" not in rack.sh(NODE, "nvidia-smi -L")
+    assert instances(rack) == {}

@@ -1,0 +1,227 @@
+"""Divided GPUs: what nvidia-smi prints is read as it is, and nothing changes under jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.rack.plugins.module_utils import drained, mig
+
+from tests.unit.ansible.collection.conftest import PLUGINS, Programs, load
+
+Run = Callable[..., dict[str, Any]]
+module = load("mig")
+# As nvidia-smi of branch 580 prints them (NVIDIA MIG User Guide, Getting Started with MIG).
+PROFILES = """\
++-------------------------------------------------------------------------------+
+| GPU instance profiles:                                                        |
+| GPU   Name               ID    Instances   Memory     P2P    SM    DEC   ENC  |
+|                                Free/Total   GiB              CE    JPEG  OFA  |
+|===============================================================================|
+|   0  MIG 1g.10gb         19     7/7        9.75       No     16     1     0   |
+|                                                               1     1     0   |
++-------------------------------------------------------------------------------+
+|   0  MIG 1g.10gb+me      20     1/1        9.75       No     16     1     0   |
+|                                                               1     1     1   |
++-------------------------------------------------------------------------------+
+|   0  MIG 3g.40gb          9     2/2        39.50      No     60     3     0   |
+|                                                               3     3     0   |
++-------------------------------------------------------------------------------+
+"""
+INSTANCES = """\
++----------------------------------------------------+
+| GPU instances:                                     |
+| GPU   Name          Profile  Instance   Placement  |
+|                       ID       ID       Start:Size |
+|====================================================|
+|   0  MIG 3g.40gb       9        1          4:4     |
++----------------------------------------------------+
+|   0  MIG 3g.40gb       9        2          0:4     |
++----------------------------------------------------+
+"""
+COMPUTE = """\
++--------------------------------------------------------------------+
+| Compute instances:                                                 |
+| GPU     GPU       Name             Profile   Instance   Placement  |
+|       Instance                       ID        ID       Start:Size |
+|         ID                                                         |
+|====================================================================|
+|   0      1       MIG 3g.40gb          2         0          0:3     |
++--------------------------------------------------------------------+
+"""
+# A GPU in MIG mode with two instances, of which one has no compute instance; it takes what it is told.
+SMI = """\
+case "$*" in
+*--query-gpu*)
+  mode=$(cat {folder}/mode)
+  echo "0, GPU-aaaa, $mode, $mode"; echo '1, GPU-bbbb, [N/A], [N/A]';;
+*--query-compute-apps*) cat {folder}/apps;;
+*-lgip*) cat {folder}/profiles;;
+*-lgi*)
+  [ -s {folder}/instances ] || { echo 'No GPU instances found: Not Found'; exit 6; }
+  cat {folder}/instances;;
+*-lci*)
+  [ -s {folder}/compute ] || { echo 'No compute instances found: Not Found'; exit 6; }
+  cat {folder}/compute;;
+*-dci*) : >{folder}/compute;;
+*-dgi*) : >{folder}/instances;;
+*-mig*1) echo Enabled >{folder}/mode;;
+*-mig*0) echo Disabled >{folder}/mode;;
+*-cgi*) cp {folder}/made {folder}/instances; cp {folder}/made-compute {folder}/compute;;
+*) exit 2;;
+esac
+"""
+
+
+@pytest.fixture
+def host(programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that says what nvidia-smi prints; no scheduler, and files of /proc and /run in it."""
+    for name, text in {
+        "mode": "Enabled\n",
+        "profiles": PROFILES,
+        "instances": INSTANCES,
+        "compute": COMPUTE,
+        "apps": "",
+        "made": INSTANCES,
+        "made-compute": COMPUTE + "|   0      2       MIG 3g.40gb          2         0          0:3     |\n",
+        "minors": "".join(
+            f"gpu0/gi{gi}/access {3 + 9 * gi}\ngpu0/gi{gi}/ci0/access {4 + 9 * gi}\n" for gi in range(15)
+        ),
+    }.items():
+        (tmp_path / name).write_text(text)
+    programs.add("nvidia-smi", SMI.replace("{folder}", str(tmp_path)))
+    programs.add("systemctl", "exit 3")
+    # As on a host without Slurm, whatever this machine has.
+    programs.add("scontrol", "exit 127")
+    monkeypatch.setattr(mig, "STATE", tmp_path / "run" / "mig.json")
+    monkeypatch.setattr(mig, "MINORS", tmp_path / "minors")
+    return tmp_path
+
+
+def arguments(**changes: Any) -> dict[str, Any]:
+    return {"layout": {"0": {"3g.40gb": 2}}, "node": "dgx001", "scheduler": "slurm"} | changes
+
+
+def test_what_nvidia_smi_prints_is_read(host: Path) -> None:
+    assert mig.profiles("0") == {"1g.10gb": 19, "1g.10gb+me": 20, "3g.40gb": 9}
+    assert mig.instances("0") == [
+        {"profile": "3g.40gb", "gi": 1, "ci": 0, "start": 4},
+        {"profile": "3g.40gb", "gi": 2, "ci": None, "start": 0},
+    ]
+    assert [(gpu["index"], gpu["able"], gpu["enabled"]) for gpu in mig.gpus()] == [
+        ("0", True, True),
+        ("1", False, False),
+    ]
+
+
+def test_an_instance_that_can_run_nothing_is_made_anew(host: Path, run: Run, programs: Programs) -> None:
+    checked = run(module, check=True, **arguments())
+    assert checked["gpus"] == ["0"] and not [c for c in programs.called("nvidia-smi") if "-dgi" in c]
+    answer = run(module, **arguments())
+    assert answer["changed"] and answer["diff"] == checked["diff"]
+    verbs = [
+        c for c in programs.called("nvidia-smi") if any(v in c for v in ("-dci", "-dgi", "-cgi", "-mig "))
+    ]
+    assert verbs == [
+        "nvidia-smi mig -i 0 -dci",
+        "nvidia-smi mig -i 0 -dgi",
+        "nvidia-smi mig -i 0 -cgi 9,9 -C",
+    ]
+    assert [item["files"] for item in answer["ansible_facts"]["gpufleet_mig"]] == [
+        ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"],
+        ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"],
+    ]
+    assert json.loads(mig.STATE.read_text()) == answer["ansible_facts"]["gpufleet_mig"]
+    assert not run(module, **arguments())["changed"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ({"1": {"1g.10gb": 7}}, "GPU 1 cannot be divided"),
+        ({"9": {"1g.10gb": 7}}, "There is no GPU 9: the driver finds 2"),
+        ({"0": {"1g.12gb": 7}}, "it has 1g.10gb, 1g.10gb+me, 3g.40gb"),
+    ],
+)
+def test_what_the_gpu_cannot_hold_is_refused_before_instances_go(
+    host: Path, run: Run, programs: Programs, layout: dict[str, Any], said: str
+) -> None:
+    assert said in run(module, **arguments(layout=layout))["msg"]
+    if "0" in layout:
+        # So does the look at the node that comes before the files of the next boot.
+        assert said in run(module, ask=True, **arguments(layout=layout))["msg"]
+    assert not [c for c in programs.called("nvidia-smi") if "-dci" in c or "-cgi" in c]
+
+
+def test_processes_that_use_the_gpu_stop_it(host: Path, run: Run, programs: Programs) -> None:
+    (host / "apps").write_text("GPU-aaaa, 4711, python3\n")
+    assert "processes use them: 4711 python3" in run(module, **arguments())["msg"]
+    assert not [c for c in programs.called("nvidia-smi") if "-dci" in c]
+
+
+def test_units_that_hold_gpus_are_started_again_whatever_happens(
+    host: Path, run: Run, programs: Programs
+) -> None:
+    programs.add("systemctl", "exit 0")
+    (host / "apps").write_text("GPU-aaaa, 4711, python3\n")
+    run(module, **arguments(pause=["a.service", "b.service"]))
+    calls = [call for call in programs.called("systemctl") if "is-active" not in call]
+    assert calls == ["systemctl stop a.service b.service", "systemctl start b.service a.service"]
+
+
+def test_before_there_is_a_driver_a_check_run_says_what_will_be_divided(host: Path, run: Run) -> None:
+    (host / "programs" / "nvidia-smi").unlink()
+    assert run(module, check=True, **arguments())["gpus"] == ["0"]
+    assert not run(module, check=True, **arguments(layout={}))["changed"]
+    assert "Install the driver first" in run(module, **arguments())["msg"]
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "free"),
+    [
+        ("NodeName=dgx001 CPUAlloc=0 State=IDLE+DRAIN ThreadsPerCore=2", 0, True),
+        ("NodeName=dgx001 CPUAlloc=0 State=DOWN*+DRAIN", 0, True),
+        ("NodeName=dgx001 CPUAlloc=4 State=MIXED+DRAIN", 0, False),
+        ("NodeName=dgx001 CPUAlloc=0 State=COMPLETING+DRAIN", 0, False),
+        ("NodeName=dgx001 CPUAlloc=0 State=IDLE", 0, False),
+        ("Node dgx001 not found", 1, True),
+        ("slurm_load_node error: Unable to contact slurm controller (connect failure)", 1, False),
+    ],
+)
+def test_a_node_is_free_once_slurm_has_drained_it(
+    programs: Programs, said: str, code: int, free: bool
+) -> None:
+    programs.add("scontrol", f"echo '{said}'; exit {code}")
+    assert (drained.slurm_refusal("dgx001") == "") is free
+
+
+def test_without_slurm_on_the_host_there_are_no_jobs_of_it(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(programs.folder))
+    assert drained.slurm_refusal("dgx001") == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "free"),
+    [("true", 0, True), ("", 0, False), ("nodes dgx001 NotFound", 1, True), ("connection refused", 1, False)],
+)
+def test_a_node_of_kubernetes_has_to_be_cordoned(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int, free: bool
+) -> None:
+    assert module.kubernetes_refusal("dgx001") == ""
+    kubelet = tmp_path / "kubelet.conf"
+    kubelet.touch()
+    monkeypatch.setattr(module, "KUBELET", kubelet)
+    programs.add("kubectl", f"echo '{said}'; exit {code}")
+    assert (module.kubernetes_refusal("dgx001") == "") is free
+
+
+def test_the_program_of_the_boot_is_the_same_file() -> None:
+    role = PLUGINS.parents[4] / "roles" / "mig" / "files" / "mig"
+    assert role.resolve() == (PLUGINS / "module_utils" / "mig.py").resolve()
+    # A host has no collection beside it.
+    assert "import ansible" not in role.read_text() and "from ansible" not in role.read_text()
