@@ -3,6 +3,10 @@
 The module in `apiserver/` names the version and, in its go.sum, the hash of every source. A build
 takes some four minutes on two cores and is kept under `.gpufleet/cache`, by version and platform.
 `GPUFLEET_TEST_KUBE_APISERVER` names a binary to use instead.
+
+kubeadm of each minor that racks run is built from the modules in `kubeadm/`, some four minutes of one
+processor for each from nothing. That of the API server's minor is built whenever it is needed; the others
+where `GPUFLEET_TEST_KUBEADM=all` asks for them, or where the cache has them.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = Path(__file__).parent / "apiserver"
 PACKAGE = "k8s.io/kubernetes/cmd/kube-apiserver"
+KUBEADM = Path(__file__).parent / "kubeadm"
+KUBEADM_VARIABLE = "GPUFLEET_TEST_KUBEADM"
 BINARY_VARIABLE = "GPUFLEET_TEST_KUBE_APISERVER"
 _BUILD_TIMEOUT_S = 1800
 
@@ -54,7 +60,10 @@ def binary() -> Path:
 
 def kube_apiserver() -> Path:
     """The server's binary, built first if need be; one build at a time over all test processes."""
-    path = binary()
+    return _built(binary(), MODULE, version(), PACKAGE)
+
+
+def _built(path: Path, module: Path, release: str, package: str) -> Path:
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,19 +71,58 @@ def kube_apiserver() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.is_file():
             fresh = path.with_suffix(".new")
-            # A server built from the module does not know its version unless it is told.
-            stamp = f"-X k8s.io/component-base/version.gitVersion=v{version()}"
-            done = _go("build", "-trimpath", "-ldflags", f"-s -w {stamp}", "-o", str(fresh), PACKAGE)
-            assert done.returncode == 0, f"kube-apiserver {version()} did not build:\n{done.stderr[-3000:]}"
+            # A program built from the module does not know its version unless it is told.
+            stamp = f"-X k8s.io/component-base/version.gitVersion=v{release}"
+            done = _go(
+                "build", "-trimpath", "-ldflags", f"-s -w {stamp}", "-o", str(fresh), package, module=module
+            )
+            assert done.returncode == 0, f"{path.name} {release} did not build:\n{done.stderr[-3000:]}"
             fresh.replace(path)
     return path
 
 
-def _go(*arguments: str) -> subprocess.CompletedProcess[str]:
+def kubeadm_minors() -> tuple[str, ...]:
+    """The minors whose kubeadm this checkout can build."""
+    return tuple(sorted(path.parent.name for path in KUBEADM.glob("*/go.mod")))
+
+
+def kubeadm_version(minor: str) -> str:
+    """The release that a minor's module pins, as `1.35.4`."""
+    text = (KUBEADM / minor / "go.mod").read_text()
+    found = re.search(r"^require k8s\.io/kubernetes v(\S+)$", text, re.MULTILINE)
+    assert found, f"kubeadm/{minor}/go.mod does not require k8s.io/kubernetes"
+    return found[1]
+
+
+def kubeadm_path(minor: str) -> Path:
+    """Where the built kubeadm of a minor is kept."""
+    folder = f"kubeadm-{kubeadm_version(minor)}-{os.uname().machine}"
+    return ROOT / ".gpufleet" / "cache" / "kube" / folder / "kubeadm"
+
+
+def missing_kubeadm(minor: str) -> str:
+    """Why there is no kubeadm of a minor here, in words; empty where there is one or it can be built."""
+    if kubeadm_path(minor).is_file():
+        return ""
+    if not version().startswith(f"{minor}.") and os.environ.get(KUBEADM_VARIABLE) != "all":
+        return f"kubeadm {kubeadm_version(minor)} is not built ({KUBEADM_VARIABLE}=all builds it)"
+    if shutil.which("go") is None:
+        return f"no Go on PATH to build kubeadm {kubeadm_version(minor)} with"
+    return ""
+
+
+def kubeadm(minor: str) -> Path:
+    """A minor's kubeadm, built first if need be; one build at a time over all test processes."""
+    return _built(
+        kubeadm_path(minor), KUBEADM / minor, kubeadm_version(minor), "k8s.io/kubernetes/cmd/kubeadm"
+    )
+
+
+def _go(*arguments: str, module: Path = MODULE) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
     return subprocess.run(
         ["go", *arguments],
-        cwd=MODULE,
+        cwd=module,
         env=environment,
         capture_output=True,
         text=True,

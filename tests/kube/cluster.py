@@ -19,14 +19,16 @@ from gpufleet.sandbox.kubernetes.rest import Rest
 from tests.kube.build import kube_apiserver
 from tests.kube.certificates import Authority, signing_key
 
-_READY_S = 90.0
+_READY_S = 300.0
 
 
 class ApiServerProcess:
     """etcd and kube-apiserver in a folder. `kubeconfig` is a file for an administrator."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, flags: tuple[str, ...] = ()) -> None:
+        """`flags` are the server's beside those that it always has."""
         self.folder = folder
+        self.flags = flags
         self._processes: list[subprocess.Popen[bytes]] = []
         self._authority = Authority(folder)
         self.token = secrets.token_urlsafe(24)
@@ -100,6 +102,7 @@ class ApiServerProcess:
             "--disable-admission-plugins=ServiceAccount",
             "--enable-priority-and-fairness=false",
             "--profiling=false",
+            *self.flags,
         )
 
     def _write_kubeconfig(self) -> None:

@@ -1,0 +1,207 @@
+"""Values of NVIDIA's operators and the objects beside them, from what the inventory says of a site."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Object = dict[str, Any]
+
+CONFIG_LABEL = "nvidia.com/device-plugin.config"
+"""Label of a node that chooses its configuration of the device plugin (GPU Operator, "Time-slicing GPUs")."""
+
+UNSHARED = "default"
+CONFIG_MAP = "gpufleet-device-plugin"
+NETWORK_NAMESPACE = "network-operator"
+MELLANOX = "15b3"
+RDMA_RESOURCE = "hca_shared_devices"
+RDMA_PODS = 1000
+"""Pods of a node that may use its adapters at once: the plugin shares them and counts nothing else."""
+
+CONTROL_PLANE = {
+    "key": "node-role.kubernetes.io/control-plane",
+    "operator": "Exists",
+    "effect": "NoSchedule",
+}
+
+
+def plugin_config_name(pool: Mapping[str, Any]) -> str:
+    """The key of a pool's configuration of the device plugin; pools that are shared alike have one."""
+    if pool["sharing"] == "none":
+        return UNSHARED
+    name = f"{pool['sharing'].replace('_', '-')}-{pool['replicas']}"
+    return f"{name}-{pool['mig_profile'].replace('+', '.')}" if pool["mig_profile"] else name
+
+
+def plugin_config(pool: Mapping[str, Any]) -> str:
+    """The configuration itself (k8s-device-plugin, api/config/v1), as JSON, which is YAML as well.
+
+    What is less than a GPU has a name of its own (`renameByDefault`), so that quotas of GPUs stay true.
+    A pod that asks for two shares of time could get both on one GPU: such requests fail.
+    """
+    if pool["sharing"] == "none":
+        return json.dumps({"version": "v1"})
+    device = pool["resource"].removesuffix(".shared")
+    shared: Object = {
+        "renameByDefault": True,
+        "resources": [{"name": device, "replicas": pool["replicas"]}],
+    }
+    if pool["sharing"] == "mps":
+        return json.dumps({"version": "v1", "sharing": {"mps": shared}})
+    shared["failRequestsGreaterThanOne"] = True
+    return json.dumps({"version": "v1", "sharing": {"timeSlicing": shared}})
+
+
+def tolerations_of(pools: Sequence[Mapping[str, Any]]) -> list[Object]:
+    """What a service tolerates that has to run on every GPU node."""
+    found = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    for pool in pools:
+        for taint in pool["taints"]:
+            wanted = {"key": taint["key"], "operator": "Exists", "effect": taint["effect"]}
+            found += [] if wanted in found else [wanted]
+    return found
+
+
+def gpu_operator_values(pools: Sequence[Mapping[str, Any]]) -> Object:
+    """Values of the GPU Operator's chart: everything that the host has already is off.
+
+    Driver, container toolkit, DCGM with its exporter, MIG, GDRCopy and GPUDirect Storage are roles of
+    the host; two owners of one driver end in nodes that never get ready.
+    """
+    tolerations = tolerations_of(pools)
+    configs = {UNSHARED: json.dumps({"version": "v1"})}
+    configs |= {plugin_config_name(pool): plugin_config(pool) for pool in pools}
+    return {
+        "driver": {"enabled": False},
+        "toolkit": {"enabled": False},
+        "dcgm": {"enabled": False},
+        "dcgmExporter": {"enabled": False},
+        "migManager": {"enabled": False},
+        "gds": {"enabled": False},
+        "gdrcopy": {"enabled": False},
+        "vgpuManager": {"enabled": False},
+        "sandboxWorkloads": {"enabled": False},
+        "operator": {"runtimeClass": "nvidia"},
+        # Each MIG profile is a resource of its own; GPUs without MIG are as ever.
+        "mig": {"strategy": "mixed"},
+        "devicePlugin": {
+            "config": {"create": True, "name": CONFIG_MAP, "default": UNSHARED, "data": configs},
+        },
+        "daemonsets": {"tolerations": tolerations},
+        "nfd": {"enabled": True},
+        "node-feature-discovery": {"worker": {"tolerations": [CONTROL_PLANE, *tolerations]}},
+    }
+
+
+def network_operator_values(
+    pools: Sequence[Mapping[str, Any]], *, virtual_functions: bool = False, discovery: bool = True
+) -> Object:
+    """Values of the Network Operator's chart. `discovery`: nobody else brings node feature discovery."""
+    tolerations = tolerations_of(pools)
+    values: Object = {
+        "nfd": {"enabled": discovery, "deployNodeFeatureRules": True},
+        "sriovNetworkOperator": {"enabled": virtual_functions},
+        "maintenanceOperator": {"enabled": False},
+        "operator": {"ofedDriver": {"initContainer": {"enable": False}}},
+    }
+    if discovery:
+        values["node-feature-discovery"] = {"worker": {"tolerations": [CONTROL_PLANE, *tolerations]}}
+    return values
+
+
+def rdma_objects(
+    pools: Sequence[Mapping[str, Any]],
+    *,
+    version: str,
+    fabric: str,
+    interfaces: Sequence[str] = (),
+    virtual_functions: int = 0,
+    mtu: int = 0,
+    ipam: str = "",
+) -> list[Object]:
+    """What gives pods the fabric; there is no OFED driver in it, since the host has one.
+
+    InfiniBand needs no address: all adapters of a node are shared by its pods (`rdma/hca_shared_devices`).
+    RoCE does: a pod gets a virtual function of each interface, `nvidia.com/rail<n>`, and its network.
+    Without virtual functions pods share the adapters there as well, and have to use the host's network.
+    """
+    image = {"repository": "nvcr.io/nvidia/mellanox", "version": f"network-operator-v{version}"}
+    spec: Object = {"tolerations": tolerations_of(pools)}
+    if not virtual_functions:
+        selectors: Object = {
+            "vendors": [MELLANOX],
+            "linkTypes": ["infiniband" if fabric == "infiniband" else "ether"],
+        }
+        selectors |= {"ifNames": list(interfaces)} if interfaces else {}
+        pool = {"resourceName": RDMA_RESOURCE, "rdmaHcaMax": RDMA_PODS, "selectors": selectors}
+        config = json.dumps({"configList": [pool]})
+        spec["rdmaSharedDevicePlugin"] = {"image": "k8s-rdma-shared-dev-plugin", **image, "config": config}
+    else:
+        spec["secondaryNetwork"] = {
+            "cniPlugins": {"image": "plugins", **image},
+            "multus": {"image": "multus-cni", **image},
+        }
+    found: list[Object] = [
+        {
+            "apiVersion": "mellanox.com/v1alpha1",
+            "kind": "NicClusterPolicy",
+            "metadata": {"name": "nic-cluster-policy"},
+            "spec": spec,
+        }
+    ]
+    if virtual_functions:
+        for rail, interface in enumerate(interfaces):
+            found += _rail(rail, interface, virtual_functions, mtu, ipam)
+    return found
+
+
+def _rail(rail: int, interface: str, virtual_functions: int, mtu: int, ipam: str) -> list[Object]:
+    """Virtual functions of one interface of every GPU node, and the network that they are on."""
+    metadata = {"name": f"rail-{rail}", "namespace": NETWORK_NAMESPACE}
+    policy: Object = {
+        "resourceName": f"rail{rail}",
+        "nodeSelector": {"nvidia.com/gpu.present": "true"},
+        "numVfs": virtual_functions,
+        "nicSelector": {"vendor": MELLANOX, "pfNames": [interface]},
+        "deviceType": "netdevice",
+        "linkType": "eth",
+        "isRdma": True,
+    }
+    policy |= {"mtu": mtu} if mtu else {}
+    network: Object = {"resourceName": f"rail{rail}", "networkNamespace": "default"}
+    network |= {"ipam": ipam} if ipam else {}
+    api = "sriovnetwork.openshift.io/v1"
+    return [
+        {"apiVersion": api, "kind": "SriovNetworkNodePolicy", "metadata": metadata, "spec": policy},
+        {"apiVersion": api, "kind": "SriovNetwork", "metadata": metadata, "spec": network},
+    ]
+
+
+def node_objects(pools: Sequence[Mapping[str, Any]]) -> list[Object]:
+    """Nodes with the label that chooses their device plugin's configuration; none has the default.
+
+    A node that has it no more is in the list as well: only so its label goes.
+    """
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": node, "labels": {} if name == UNSHARED else {CONFIG_LABEL: name}},
+        }
+        for pool in pools
+        for node, name in ((node, plugin_config_name(pool)) for node in pool["nodes"])
+    ]
+
+
+class FilterModule:
+    """The filters of this file."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """By name."""
+        return {
+            "gpu_operator_values": gpu_operator_values,
+            "network_operator_values": network_operator_values,
+            "rdma_objects": rdma_objects,
+            "kubernetes_node_objects": node_objects,
+        }

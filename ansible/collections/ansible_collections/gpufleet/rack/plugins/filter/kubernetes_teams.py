@@ -1,0 +1,161 @@
+"""Teams of a Kubernetes site: namespaces, quotas and priorities, as the API server itself holds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Object = dict[str, Any]
+
+PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
+"""Values of the priority classes, as in the cloud; far below those of Kubernetes's own (2,000,000,000)."""
+
+SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
+"""Kubernetes's own classes, above all of ours. It keeps them to no namespace: quotas have to."""
+
+TEAM_LABEL = "gpufleet.io/team"
+PRIORITY_LABEL = "gpufleet.io/priority"
+
+
+def class_name(priority: str) -> str:
+    """The priority class of a team's level."""
+    return f"gpufleet-{priority}"
+
+
+def meta(name: str, namespace: str = "") -> Object:
+    """An object's metadata."""
+    found: Object = {"name": name}
+    return found | ({"namespace": namespace} if namespace else {})
+
+
+def priority_objects(_site: Any = None) -> list[Object]:
+    """Kubernetes' priority classes. Nobody gets one unasked."""
+    return [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": meta(class_name(level)),
+            "value": value,
+            "globalDefault": False,
+            "description": f"Jobs of {level} priority",
+        }
+        for level, value in PRIORITIES.items()
+    ]
+
+
+def team_objects(teams: Sequence[Mapping[str, Any]], pools: Sequence[Mapping[str, Any]]) -> list[Object]:
+    """Namespaces, and quotas that hold whoever makes a pod: GPUs, and no priority above the team's."""
+    found: list[Object] = []
+    for team in teams:
+        name = team["name"]
+        above = [class_name(level) for level in _levels() if PRIORITIES[level] > PRIORITIES[team["priority"]]]
+        found += [
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {
+                    "name": name,
+                    "labels": {
+                        TEAM_LABEL: name,
+                        PRIORITY_LABEL: team["priority"],
+                        "pod-security.kubernetes.io/warn": "restricted",
+                    },
+                },
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": meta("gpus", name),
+                "spec": {"hard": _hard(team, pools)},
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": meta("no-higher-priority", name),
+                "spec": {
+                    "hard": {"pods": "0"},
+                    "scopeSelector": {
+                        "matchExpressions": [
+                            {
+                                "scopeName": "PriorityClass",
+                                "operator": "In",
+                                "values": [*above, *SYSTEM_PRIORITIES],
+                            }
+                        ]
+                    },
+                },
+            },
+        ]
+    return found
+
+
+def _levels() -> list[str]:
+    return sorted(PRIORITIES, key=lambda level: PRIORITIES[level])
+
+
+def _hard(team: Mapping[str, Any], pools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The most of each resource that the team's GPUs could be; GPUs themselves are limited in any case."""
+    most = {"nvidia.com/gpu": 1}
+    for pool in pools:
+        most[pool["resource"]] = max(most.get(pool["resource"], 0), pool["per_gpu"])
+    return {f"requests.{resource}": str(team["gpus"] * per_gpu) for resource, per_gpu in most.items()}
+
+
+def priority_policy(_site: Any = None) -> list[Object]:
+    """No job of a team names a workload priority above the team's: Kueue itself asks nobody."""
+    levels = _levels()
+    allowed = {level: [class_name(one) for one in levels[: place + 1]] for place, level in enumerate(levels)}
+    name = "gpufleet-workload-priority"
+    label = "kueue.x-k8s.io/priority-class"
+    team = {"matchExpressions": [{"key": PRIORITY_LABEL, "operator": "Exists"}]}
+    marked = {"matchExpressions": [{"key": label, "operator": "Exists"}]}
+    rule = {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["*"],
+    }
+    api = "admissionregistration.k8s.io/v1"
+    level = f"namespaceObject.metadata.labels['{PRIORITY_LABEL}']"
+    return [
+        {
+            "apiVersion": api,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": meta(name),
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "namespaceSelector": team,
+                    "objectSelector": marked,
+                    "resourceRules": [rule],
+                },
+                "variables": [{"name": "allowed", "expression": f"{json.dumps(allowed)}[{level}]"}],
+                "validations": [
+                    {
+                        "expression": f"object.metadata.labels['{label}'] in variables.allowed",
+                        "messageExpression": f"'priority ' + object.metadata.labels['{label}'] + ' is above"
+                        " the team\\'s: one of ' + variables.allowed.join(', ') + ' is allowed'",
+                    }
+                ],
+            },
+        },
+        {
+            "apiVersion": api,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": meta(name),
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    ]
+
+
+class FilterModule:
+    """The filters of this file."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """By name."""
+        return {
+            "kubernetes_priority_objects": priority_objects,
+            "kubernetes_team_objects": team_objects,
+            "kueue_priority_policy": priority_policy,
+        }

@@ -1,0 +1,87 @@
+"""kubectl and helm as modules use them: input over standard input, answers as text, failures in words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any, NamedTuple
+
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+
+# What goes by itself: the API server or a webhook is starting, or a kind was defined a moment ago.
+PASSING = (
+    "connection refused",
+    "failed calling webhook",
+    "no matches for kind",
+    "ensure CRDs are installed first",
+    "the server is currently unable to handle the request",
+    "etcdserver: request timed out",
+    "i/o timeout",
+    "TLS handshake timeout",
+)
+# No API server, or not yet one that lets us in.
+SILENT = (
+    "connection refused",
+    "no such host",
+    "no such file or directory",
+    "i/o timeout",
+    "no route to host",
+)
+
+
+class Answer(NamedTuple):
+    """What a command said."""
+
+    rc: int
+    stdout: str
+    stderr: str
+
+    def passing(self) -> bool:
+        """Whether it failed for a reason that may be gone in a moment."""
+        return self.rc != 0 and any(text in self.stderr for text in PASSING)
+
+    def silent(self) -> bool:
+        """Whether no API server answered."""
+        return self.rc != 0 and any(text in self.stderr for text in SILENT)
+
+    def said(self) -> str:
+        """Its complaint, short enough for a message."""
+        return (self.stderr.strip() or self.stdout.strip())[-1500:]
+
+
+class Program:
+    """kubectl or helm on one cluster."""
+
+    def __init__(self, name: str, kubeconfig: str, timeout_s: int) -> None:
+        self.name, self.timeout_s = name, timeout_s
+        self._environment = os.environ | {"KUBECONFIG": kubeconfig, "LC_ALL": "C.UTF-8"}
+        self._environment["PATH"] = os.environ.get("PATH", "") + ":/usr/local/bin:/usr/bin:/bin"
+        self._environment.setdefault("HOME", "/root")
+
+    def __call__(self, *words: str, text: str = "") -> Answer:
+        """Runs it; raises only where there is no such program or it hangs."""
+        try:
+            done = subprocess.run(
+                [self.name, *words],
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=self.timeout_s,
+                env=self._environment,
+            )
+        except FileNotFoundError:
+            return Answer(127, "", f"{self.name} is not installed: no such file or directory")
+        except subprocess.TimeoutExpired as late:
+            raise RefusalError(
+                f"{self.name} {words[0]} took longer than {self.timeout_s} s. See whether the API server "
+                "answers (`kubectl get --raw /readyz`) and run again; what is done stays done."
+            ) from late
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def name_of(item: dict[str, Any]) -> str:
+    """`Kind namespace/name`, for people."""
+    metadata = item["metadata"]
+    place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+    return f"{item['kind']} {place}{metadata['name']}"

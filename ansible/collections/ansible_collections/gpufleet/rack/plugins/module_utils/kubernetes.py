@@ -1,0 +1,89 @@
+"""What modules for Kubernetes share: programs of a host, releases, and which part of a cluster it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+
+ADMIN = "/etc/kubernetes/admin.conf"
+KUBELET = "etc/kubernetes/kubelet.conf"
+API_SERVER = "etc/kubernetes/manifests/kube-apiserver.yaml"
+STARTED = "var/lib/gpufleet/kubeadm.started"
+_RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+
+
+class Release(NamedTuple):
+    """A release of Kubernetes, which compares as its numbers do."""
+
+    major: int
+    minor: int
+    patch: int
+
+    @classmethod
+    def of(cls, text: str) -> Release:
+        """The release of `1.35.4` or `v1.35.4`, with or without what packages add; raises for other text."""
+        hit = _RELEASE.match(text.strip())
+        if hit is None:
+            raise RefusalError(f"{text!r} is no release of Kubernetes; write it as 1.35.4.")
+        return cls(*(int(part) for part in hit.groups()))
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+def follow(now: Release, wanted: Release) -> None:
+    """Raises unless a cluster of release `now` can become `wanted` in one step (version skew policy)."""
+    if wanted < now:
+        raise RefusalError(
+            f"Kubernetes {now} runs here, and {wanted} is older: etcd and the API's objects do not go back."
+            f" Write the version {now.major}.{now.minor} in the fleet file, or restore a snapshot of the"
+            " older cluster."
+        )
+    skipped = wanted.minor - now.minor - 1
+    if wanted.major != now.major or skipped > 0:
+        raise RefusalError(
+            f"Kubernetes {now} runs here, and {wanted} skips {skipped} minor version{'s' * (skipped > 1)}:"
+            f" kubeadm goes one minor at a time. Write the version {now.major}.{now.minor + 1} in the fleet"
+            " file, run upgrade_kubernetes.yml, then the next."
+        )
+
+
+def is_member(root: Path = Path("/")) -> bool:
+    """Whether the host is part of a cluster, and no interrupted kubeadm left it half made."""
+    return (root / KUBELET).is_file() and not (root / STARTED).is_file()
+
+
+def run(*command: str, timeout_s: float = 600, stdin: str | None = None) -> str:
+    """What a program writes; raises with the end of what it said when it fails."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=timeout_s, input=stdin
+        )
+    except FileNotFoundError:
+        raise RefusalError(
+            f"{command[0]} is not installed; the role kubernetes_base installs it. Nothing was changed."
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise RefusalError(f"`{' '.join(command[:3])}` did not end within {timeout_s:.0f} s.") from None
+    if done.returncode != 0:
+        said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-15:])
+        raise RefusalError(f"`{' '.join(command[:4])}` failed:\n{said}")
+    return done.stdout
+
+
+def kubectl(
+    *arguments: str, kubeconfig: str = ADMIN, timeout_s: float = 120, stdin: str | None = None
+) -> str:
+    """What kubectl writes."""
+    return run("kubectl", "--kubeconfig", kubeconfig, *arguments, timeout_s=timeout_s, stdin=stdin)
+
+
+def read_nodes(kubeconfig: str = ADMIN) -> dict[str, dict[str, Any]]:
+    """The cluster's nodes by name."""
+    listed = json.loads(kubectl("get", "nodes", "-o", "json", kubeconfig=kubeconfig))
+    return {item["metadata"]["name"]: item for item in listed["items"]}

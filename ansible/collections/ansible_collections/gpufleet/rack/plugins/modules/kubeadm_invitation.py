@@ -1,0 +1,140 @@
+#!/usr/bin/python
+"""What a host needs to join a cluster: a token of a few minutes, and the digest of its authority."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubeadm_invitation
+short_description: Lets hosts join a Kubernetes cluster for a few minutes
+description:
+  - Makes a bootstrap token on a member of the control plane, and with O(control_plane) encrypts the control
+    plane's certificates in the cluster for those who have the key, for two hours as kubeadm does.
+  - The answer is secret; use C(no_log). In check mode it is a placeholder, and nothing is made.
+options:
+  control_plane:
+    description: Whether members of the control plane are invited, or nodes.
+    type: bool
+    default: false
+  minutes:
+    description: How long the token is good for.
+    type: int
+    default: 30
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Let a node join
+  gpufleet.rack.kubeadm_invitation:
+  delegate_to: ctl01
+  register: kubernetes_node__invitation
+  no_log: true
+"""
+
+RETURN = r"""
+token:
+  description: The bootstrap token.
+  type: str
+  returned: success
+ca_hash:
+  description: The digest of the cluster's authority, by which a joining host knows it.
+  type: str
+  returned: success
+certificate_key:
+  description: What the certificates are encrypted with; empty for nodes.
+  type: str
+  returned: success
+"""
+
+import hashlib
+import json
+import secrets
+import string
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import ADMIN, run
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
+
+_CHARACTERS = string.ascii_lowercase + string.digits
+CHECKED = {"token": "abcdef.0123456789abcdef", "ca_hash": "sha256:" + "0" * 64, "certificate_key": "0" * 64}
+
+
+def new_token() -> str:
+    """A bootstrap token: six characters that name it and sixteen that are secret."""
+    parts = ("".join(secrets.choice(_CHARACTERS) for _ in range(length)) for length in (6, 16))
+    return ".".join(parts)
+
+
+def authority_hash(certificate: Path) -> str:
+    """The digest of the authority's public key, as kubeadm compares it."""
+    key = run("openssl", "x509", "-in", str(certificate), "-noout", "-pubkey")
+    with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
+        binary = Path(folder) / "key.der"
+        run("openssl", "pkey", "-pubin", "-outform", "der", "-out", str(binary), stdin=key)
+        return f"sha256:{hashlib.sha256(binary.read_bytes()).hexdigest()}"
+
+
+def invite(control_plane: bool, minutes: int, root: Path = Path("/")) -> dict[str, Any]:
+    """Makes the invitation. The secrets are in a file for root alone, and in no argument."""
+    if not (root / ADMIN.lstrip("/")).is_file():
+        raise RefusalError(
+            "This host is no member of a control plane (there is no /etc/kubernetes/admin.conf), so nobody"
+            " can join by it. Run kubernetes.yml without a limit, which begins the cluster first."
+        )
+    token = new_token()
+    key = secrets.token_hex(32) if control_plane else ""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
+        path = Path(folder) / "init.json"
+        path.touch(mode=0o600)
+        document: dict[str, Any] = {
+            "apiVersion": "kubeadm.k8s.io/v1beta4",
+            "kind": "InitConfiguration",
+            "bootstrapTokens": [
+                {
+                    "token": token,
+                    "ttl": f"{minutes}m",
+                    "usages": ["signing", "authentication"],
+                    "groups": ["system:bootstrappers:kubeadm:default-node-token"],
+                    "description": "gpufleet: a host joins",
+                }
+            ],
+        }
+        if key:
+            document["certificateKey"] = key
+        # Without a release kubeadm would ask the internet for the newest one.
+        release = json.loads(run("kubeadm", "version", "-o", "json"))["clientVersion"]["gitVersion"]
+        cluster = {
+            "apiVersion": "kubeadm.k8s.io/v1beta4",
+            "kind": "ClusterConfiguration",
+            "kubernetesVersion": release,
+        }
+        path.write_text("\n---\n".join(json.dumps(part) for part in (document, cluster)))
+        run(
+            "kubeadm", "token", "create", "--config", str(path), "--kubeconfig", str(root / ADMIN.lstrip("/"))
+        )
+        if key:
+            run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", str(path))
+    found = authority_hash(root / "etc/kubernetes/pki/ca.crt")
+    return {"changed": True, "token": token, "ca_hash": found, "certificate_key": key}
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "control_plane": {"type": "bool", "default": False},
+            "minutes": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    if module.check_mode:
+        module.exit_json(changed=True, **CHECKED)
+    finish(module, lambda: invite(params["control_plane"], params["minutes"]))
+
+
+if __name__ == "__main__":
+    main()

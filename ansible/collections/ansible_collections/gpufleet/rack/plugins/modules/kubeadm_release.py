@@ -1,0 +1,85 @@
+#!/usr/bin/python
+"""Whether a host's release of Kubernetes may become the one that is wanted."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubeadm_release
+short_description: Compares the release of Kubernetes that a host has with the one that is wanted
+description:
+  - Changes nothing. Refuses a release that is older than the one that the host's cluster runs, and one that
+    skips a minor version.
+options:
+  wanted:
+    description: The release, as C(1.35.4).
+    type: str
+    required: true
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Find what is installed
+  gpufleet.rack.kubeadm_release:
+    wanted: 1.35.4
+"""
+
+RETURN = r"""
+installed:
+  description: The release of the installed kubelet; empty if there is none.
+  type: str
+  returned: success
+member:
+  description: Whether the host is part of a cluster.
+  type: bool
+  returned: success
+install:
+  description: Whether packages of the wanted release may be installed without an upgrade of the cluster.
+  type: bool
+  returned: success
+"""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import Release, follow, is_member
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import finish
+
+
+def installed() -> str:
+    """The release of the installed kubelet as dpkg knows it; empty if there is none."""
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", "kubelet"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    state, _, version = done.stdout.partition(" ")
+    return str(Release.of(version)) if done.returncode == 0 and state == "installed" else ""
+
+
+def compare(wanted_text: str, root: Path = Path("/")) -> dict[str, Any]:
+    """The result for Ansible."""
+    wanted, here, member = Release.of(wanted_text), installed(), is_member(root)
+    if here and member:
+        follow(Release.of(here), wanted)
+    return {
+        "changed": False,
+        "installed": here,
+        "member": member,
+        "install": not member or here in ("", str(wanted)),
+    }
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={"wanted": {"type": "str", "required": True}}, supports_check_mode=True
+    )
+    finish(module, lambda: compare(module.params["wanted"]))
+
+
+if __name__ == "__main__":
+    main()

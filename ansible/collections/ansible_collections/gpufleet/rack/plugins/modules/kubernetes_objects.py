@@ -1,0 +1,319 @@
+#!/usr/bin/python
+"""Objects of a Kubernetes cluster, applied by the server and removed when nobody wants them any more."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubernetes_objects
+short_description: Objects of a Kubernetes cluster by server-side apply
+description:
+  - Asks the API server what an apply would change (a server-side dry run), and applies only objects that
+    differ. An object that the server refuses stops the task before anything is changed.
+  - Gives each object the label C(gpufleet.io/part-of), and removes objects of the kinds in O(prune) that
+    have it and are wanted no more. What people made is left alone.
+  - In check mode a cluster that is not there yet, and a kind or namespace that it does not know yet, count
+    as a difference.
+  - Runs kubectl on the host; objects reach it over standard input.
+options:
+  objects:
+    description: Whole objects with C(apiVersion), C(kind) and C(metadata); namespaces and definitions first.
+    type: list
+    elements: dict
+    required: true
+  part_of:
+    description: What the objects belong to; the value of the label C(gpufleet.io/part-of).
+    type: str
+    required: true
+  only_existing:
+    description: Whether objects that are not there are left out and not made, as labels of nodes that have
+      not joined. Such objects get no label and are never removed.
+    type: bool
+    default: false
+  prune:
+    description: Resources in which objects with our label go when they are wanted no more, as kubectl names
+      them, with their group, for example C(clusterqueues.kueue.x-k8s.io).
+    type: list
+    elements: str
+    default: []
+  field_manager:
+    description: Who the server writes down as the fields' owner.
+    type: str
+    default: gpufleet
+  kubeconfig:
+    description: An administrator's kubeconfig on the host.
+    type: path
+    default: /etc/kubernetes/admin.conf
+  wait_s:
+    description: Seconds to try again while webhooks or definitions that were made a moment ago are not ready.
+    type: int
+    default: 120
+  timeout_s:
+    description: Seconds that one command may take.
+    type: int
+    default: 120
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Give teams their quotas
+  gpufleet.rack.kubernetes_objects:
+    part_of: quotas
+    objects:
+      - apiVersion: v1
+        kind: Namespace
+        metadata: {name: research}
+    prune: [namespaces]
+"""
+
+RETURN = r"""
+changed_objects:
+  description: C(Kind namespace/name) of objects that were made or changed, or would be.
+  type: list
+  returned: success
+removed_objects:
+  description: The same of objects that were removed, or would be.
+  type: list
+  returned: success
+skipped_objects:
+  description: The same of objects that are not there, with O(only_existing).
+  type: list
+  returned: success
+"""
+
+import copy
+import json
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.cluster import Answer, Program, name_of
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
+
+LABEL = "gpufleet.io/part-of"
+# Written by the server, of which nobody has a wish.
+SERVERS_OWN = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
+Object = dict[str, Any]
+Key = tuple[str, str, str, str]
+
+
+def key_of(item: Object) -> Key:
+    """What tells objects apart; the version of an API group does not."""
+    metadata = item["metadata"]
+    group = item["apiVersion"].rpartition("/")[0]
+    return (group, item["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def ready(objects: list[Object], part_of: str, *, label: bool) -> list[Object]:
+    """The objects with our label; refuses what is none and what is there twice."""
+    found: dict[Key, Object] = {}
+    for given in objects:
+        item = copy.deepcopy(given)
+        metadata = item.get("metadata")
+        if not (item.get("apiVersion") and item.get("kind") and isinstance(metadata, dict)):
+            raise RefusalError(f"An object needs apiVersion, kind and metadata: {str(given)[:200]}")
+        if not metadata.get("name"):
+            raise RefusalError(f"A {item['kind']} without metadata.name; objects are told apart by it.")
+        if label:
+            metadata["labels"] = {**(metadata.get("labels") or {}), LABEL: part_of}
+        if key_of(item) in found:
+            raise RefusalError(f"{name_of(item)} is there twice; leave one of them out.")
+        found[key_of(item)] = item
+    return list(found.values())
+
+
+def as_text(objects: list[Object]) -> str:
+    """One document for kubectl."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+def items_of(text: str) -> list[Object]:
+    """Objects of an answer, which is a list, or one object, or nothing."""
+    if not text.strip():
+        return []
+    answer = json.loads(text)
+    return list(answer["items"]) if answer.get("kind", "").endswith("List") else [answer]
+
+
+def unknown(answer: Answer) -> bool:
+    """Whether the cluster lacks the kind, or the namespace: then the object cannot be there either."""
+    lacks = ("no matches for kind", "doesn't have a resource type", "could not find the requested resource")
+    return any(text in answer.stderr for text in lacks) or (
+        'namespaces "' in answer.stderr and "not found" in answer.stderr
+    )
+
+
+def read(kubectl: Program, objects: list[Object], check: bool) -> dict[Key, Object]:
+    """Those of the objects that are there, as they are."""
+    words = ("get", "--ignore-not-found", "-o", "json", "--show-managed-fields", "-f", "-")
+    if not objects:
+        return {}
+    answer = kubectl(*words, text=as_text(objects))
+    if "unknown flag" in answer.stderr:  # before 1.21 they are always shown
+        words = tuple(word for word in words if word != "--show-managed-fields")
+        answer = kubectl(*words, text=as_text(objects))
+    if answer.rc == 0:
+        return {key_of(item): item for item in items_of(answer.stdout)}
+    if check and answer.silent():
+        return {}
+    if not unknown(answer):
+        raise RefusalError(
+            f"The cluster could not be read: {answer.said()}. See `kubectl get --raw /readyz`."
+        )
+    if len(objects) == 1:
+        return {}
+    found: dict[Key, Object] = {}
+    for item in objects:
+        found |= read(kubectl, [item], check)
+    return found
+
+
+def dry_run(kubectl: Program, objects: list[Object], manager: str, check: bool) -> dict[Key, Object]:
+    """The objects as the server would have them after an apply; without those that it cannot judge yet."""
+    if not objects:
+        return {}
+    flags = ("--dry-run=server", "-o", "json", "--show-managed-fields")
+    answer = kubectl(*apply_words(manager), *flags, text=as_text(objects))
+    if "unknown flag" in answer.stderr:
+        answer = kubectl(*apply_words(manager), *flags[:-1], text=as_text(objects))
+    if answer.rc == 0:
+        return {key_of(item): item for item in items_of(answer.stdout)}
+    if len(objects) > 1:
+        found: dict[Key, Object] = {}
+        for item in objects:
+            found |= dry_run(kubectl, [item], manager, check)
+        return found
+    if unknown(answer) or answer.passing() or (check and answer.silent()):
+        return {}
+    raise RefusalError(f"The API server refuses {name_of(objects[0])}: {answer.said()}. Nothing was changed.")
+
+
+def apply_words(manager: str) -> tuple[str, ...]:
+    """Conflicts are settled for us: the fields that we name are ours."""
+    return ("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", "-f", "-")
+
+
+def essence(item: Object, manager: str) -> Object:
+    """An object without what the server writes by itself, with the set of fields that are ours.
+
+    The fields matter: one that was ours and is not wanted any more goes only if it is known as ours.
+    """
+    bare = copy.deepcopy(item)
+    bare.pop("status", None)
+    managed = bare["metadata"].get("managedFields") or []
+    for name in SERVERS_OWN:
+        bare["metadata"].pop(name, None)
+    ours = [
+        entry.get("fieldsV1")
+        for entry in managed
+        if entry.get("manager") == manager and entry.get("operation") == "Apply"
+    ]
+    return {"object": bare, "ours": ours}
+
+
+def apply(kubectl: Program, objects: list[Object], manager: str, wait_s: int) -> None:
+    """Applies; tries again while the cluster is not ready for it."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        answer = kubectl(*apply_words(manager), text=as_text(objects))
+        if answer.rc == 0:
+            return
+        if not answer.passing() or time.monotonic() > deadline:
+            raise RefusalError(
+                f"The API server refuses an object: {answer.said()}. What was applied before it stays; mend "
+                "the cause and run again."
+            )
+        time.sleep(2)
+
+
+def left_over(
+    kubectl: Program, kinds: list[str], part_of: str, wanted: set[Key], check: bool
+) -> list[Object]:
+    """Objects of ours that nobody wants any more."""
+    found = []
+    for kind in kinds:
+        answer = kubectl("get", kind, "--all-namespaces", "-l", f"{LABEL}={part_of}", "-o", "json")
+        if answer.rc and (unknown(answer) or (check and answer.silent())):
+            continue
+        if answer.rc:
+            raise RefusalError(f"{kind} could not be listed: {answer.said()}")
+        found += [item for item in items_of(answer.stdout) if key_of(item) not in wanted]
+    return found
+
+
+def remove(kubectl: Program, item: Object) -> None:
+    """Deletes one object; one that something still holds is gone when that lets go."""
+    answer = kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", text=json.dumps(item))
+    if answer.rc:
+        raise RefusalError(f"{name_of(item)} could not be removed: {answer.said()}")
+
+
+def shown(item: Object | None) -> str:
+    """An object's text for a diff; what a Secret has is not in it."""
+    if item is None:
+        return ""
+    text = essence(item, "")["object"]
+    if text["kind"] == "Secret":
+        text = {name: value for name, value in text.items() if name not in ("data", "stringData")}
+        text["metadata"].pop("annotations", None)
+    return json.dumps(text, indent=1, sort_keys=True) + "\n"
+
+
+def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Compares, applies, removes; the result for Ansible."""
+    kubectl = Program("kubectl", params["kubeconfig"], params["timeout_s"])
+    manager, only_existing = params["field_manager"], params["only_existing"]
+    objects = ready(params["objects"], params["part_of"], label=not only_existing)
+    there = read(kubectl, objects, check)
+    skipped = [item for item in objects if only_existing and key_of(item) not in there]
+    objects = [item for item in objects if item not in skipped]
+    would = dry_run(kubectl, objects, manager, check)
+    changed = [
+        item
+        for item in objects
+        if key_of(item) not in there
+        or key_of(item) not in would
+        or essence(there[key_of(item)], manager) != essence(would[key_of(item)], manager)
+    ]
+    wanted = {key_of(item) for item in objects}
+    prune = [] if only_existing else params["prune"]
+    gone = left_over(kubectl, prune, params["part_of"], wanted, check)
+    if not check:
+        if changed:
+            apply(kubectl, changed, manager, params["wait_s"])
+        for item in gone:
+            remove(kubectl, item)
+    diffs = [
+        difference(name_of(item), shown(there.get(key_of(item))), shown(would.get(key_of(item), item)))
+        for item in changed
+    ]
+    diffs += [difference(name_of(item), shown(item), "") for item in gone]
+    return {
+        "changed": bool(changed or gone),
+        "changed_objects": [name_of(item) for item in changed],
+        "removed_objects": [name_of(item) for item in gone],
+        "skipped_objects": [name_of(item) for item in skipped],
+        "diff": diffs,
+    }
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "objects": {"type": "list", "elements": "dict", "required": True},
+            "part_of": {"type": "str", "required": True},
+            "only_existing": {"type": "bool", "default": False},
+            "prune": {"type": "list", "elements": "str", "default": []},
+            "field_manager": {"type": "str", "default": "gpufleet"},
+            "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
+            "wait_s": {"type": "int", "default": 120},
+            "timeout_s": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    finish(module, lambda: bring(module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Kubernetes as far as a rack in a box goes: the API's address on its members, and hosts that are refused.
+
+No kubelet runs here: kubelets from 1.35 on refuse the control groups of this machine, and container images
+cannot be had. What answers at port 6443 is a stand-in for the API server, which says who it is.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kube.certificates import Authority
+from tests.rack.lab import Lab
+from tests.rack.roles.proof import Proof, play, prove
+
+MEMBERS = ("ctl01", "ctl02", "login01")
+ADDRESS = "10.90.0.9"
+MOVED_S = 60.0
+"""Seconds in which the address has to move: five in quiet, more where many racks share two processors."""
+
+API = """\
+import http.server, socket, ssl, sys
+class Api(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(socket.gethostname().encode())
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer((sys.argv[1], 6443), Api)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/opt/api.pem")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+ASK = f"""\
+import ssl, urllib.request
+context = ssl._create_unverified_context()
+with urllib.request.urlopen("https://{ADDRESS}:6443/readyz", timeout=3, context=context) as answer:
+    print(answer.read().decode())
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(rack: Lab) -> Iterator[Lab]:
+    yield rack
+    rack.reset(*MEMBERS)
+
+
+@pytest.fixture(scope="module")
+def endpoint(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Proof:
+    """The role on three hosts: predicted, done, and nothing left to do."""
+    members = [{"name": name, "address": lab.rack.site.host(name).ip} for name in MEMBERS]
+    values = {"kubernetes_endpoint_address": ADDRESS, "kubernetes_endpoint_members": members}
+    done = prove(lab, ["kubernetes_endpoint"], ",".join(MEMBERS), variables=values)
+    certificate, key = Authority(tmp_path_factory.mktemp("api")).issue("api", "api")
+    for member in members:
+        lab.sh(member["name"], _api(certificate.read_text() + key.read_text(), member["address"]))
+    return done
+
+
+def _api(pem: str, address: str) -> str:
+    text = json.dumps({"api.py": API, "api.pem": pem})
+    write = (
+        "import json, pathlib\n"
+        f"for name, text in json.loads({text!r}).items(): pathlib.Path('/opt', name).write_text(text)"
+    )
+    return f"python3 - <<'END'\n{write}\nEND\nsystemd-run -q --unit=api python3 /opt/api.py {address}\n"
+
+
+def holders(lab: Lab, *hosts: str) -> list[str]:
+    """The hosts that have the virtual address."""
+    return [name for name in hosts if f" {ADDRESS}/" in lab.sh(name, "ip -4 -o address show")]
+
+
+def settled(lab: Lab, *hosts: str) -> str:
+    """The one host that holds the address, once there is one and the API answers there."""
+    deadline = time.monotonic() + MOVED_S
+    while True:
+        found = holders(lab, *hosts)
+        answer = lab.sh("dgx01", f"python3 - <<'END'\n{ASK}END\n", code=None).strip()
+        if len(found) == 1 and answer:
+            return found[0]
+        assert time.monotonic() < deadline, f"held by {found}, and the API says {answer!r}"
+        time.sleep(1)
+
+
+def test_the_role_does_what_it_announces_and_one_member_holds_the_address(lab: Lab, endpoint: Proof) -> None:
+    assert {host for host, _ in endpoint.first.changed} == set(MEMBERS)
+    settled(lab, *MEMBERS)
+    for name in MEMBERS:
+        assert lab.sh(name, "systemctl is-active haproxy keepalived").split() == ["active", "active"]
+
+
+def test_the_address_moves_when_its_holders_haproxy_is_gone_and_does_not_come_back(
+    lab: Lab, endpoint: Proof
+) -> None:
+    first = settled(lab, *MEMBERS)
+    lab.sh(first, "systemctl stop haproxy")
+    others = [name for name in MEMBERS if name != first]
+    second = settled(lab, *others)
+    lab.sh(first, "systemctl start haproxy; sleep 5")
+    assert holders(lab, *MEMBERS) == [second]
+
+
+def test_the_address_moves_when_its_holder_loses_power(lab: Lab, endpoint: Proof) -> None:
+    first = settled(lab, *MEMBERS)
+    lab.rack.stop(first, force=True)
+    others = [name for name in MEMBERS if name != first]
+    assert settled(lab, *others) in others
+    answers = {lab.sh("dgx01", f"python3 - <<'END'\n{ASK}END\n").strip() for _ in range(4)}
+    assert first not in answers  # haproxy has found out as well
+
+
+@pytest.mark.parametrize("role", ["kubernetes_node", "kubernetes_control_plane"])
+def test_hosts_with_old_control_groups_are_refused_before_anything_changes(lab: Lab, role: str) -> None:
+    if "v2" in lab.sh("dgx02", "test -e /sys/fs/cgroup/cgroup.controllers && echo v2", code=None):
+        pytest.skip("this machine has cgroup v2, which is not refused")
+    member = {"name": "dgx02", "address": lab.rack.site.host("dgx02").ip}
+    values = {
+        "version": "1.35.4",
+        "endpoint": f"{ADDRESS}:6443",
+        "first_member": "dgx02",
+        "cluster": "lab",
+        "members": [member],
+        "cni_version": "3.32.3",
+        "helm_version": "3.0.0",
+    }
+    taken = {
+        "kubernetes_node": ("version", "endpoint", "first_member"),
+        "kubernetes_control_plane": (
+            "version",
+            "endpoint",
+            "cluster",
+            "members",
+            "cni_version",
+            "helm_version",
+        ),
+    }
+    variables = {f"{role}_{name}": values[name] for name in taken[role]}
+    if role == "kubernetes_control_plane":
+        variables[f"{role}_encryption_key"] = "A" * 43 + "="
+    done = play(lab, [role], "dgx02", variables=variables)
+    assert done.result.failed_hosts == ("dgx02",)
+    assert "runs with cgroup v1" in done.messages() and "does not start there" in done.messages()
+    assert not done.changed
+    assert lab.sh("dgx02", "ls -d /etc/kubernetes /usr/lib/gpufleet/etcd-backup", code=None) == ""

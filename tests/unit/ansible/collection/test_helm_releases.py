@@ -1,0 +1,184 @@
+"""Releases: what differs is changed, what a killed run left is set free, and a check run says the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import Programs, load
+
+Run = Callable[..., dict[str, Any]]
+HELM = """\
+case "$*" in
+  "list --help") echo "{flags}";;
+  list*) cat {folder}/list || exit 1;;
+  "get values"*) cat {folder}/values;;
+  history*) cat {folder}/history;;
+  upgrade*) cat >{folder}/given; [ ! -f {folder}/broken ] || {{ cat {folder}/broken >&2; exit 1; }};;
+esac
+exit 0
+"""
+KUEUE = {
+    "name": "kueue",
+    "namespace": "kueue-system",
+    "chart": "oci://registry.example/charts/kueue",
+    "version": "0.19.2",
+    "values": {"a": 1},
+}
+THERE = {"name": "kueue", "namespace": "kueue-system", "chart": "kueue-0.19.2", "status": "deployed"}
+
+
+class Cluster:
+    """What helm shows, and what it was asked to change."""
+
+    def __init__(self, folder: Path, programs: Programs) -> None:
+        self.folder, self.programs = folder, programs
+        folder.mkdir()
+        self.helm("-A, --all-namespaces")
+        self.shows([THERE], {"a": 1})
+
+    def helm(self, flags: str) -> None:
+        self.programs.add("helm", HELM.format(folder=self.folder, flags=flags))
+
+    def shows(self, releases: list[dict[str, Any]], values: dict[str, Any] | None = None) -> None:
+        (self.folder / "list").write_text(json.dumps(releases))
+        (self.folder / "values").write_text(json.dumps(values))
+
+    def history(self, *states: str) -> None:
+        found = [{"revision": place, "status": state} for place, state in enumerate(states, start=1)]
+        (self.folder / "history").write_text(json.dumps(found))
+
+    def asked(self) -> list[str]:
+        """Commands that change something."""
+        verbs = ("helm upgrade", "helm uninstall", "helm rollback")
+        return [line for line in self.programs.called() if line.startswith(verbs)]
+
+
+@pytest.fixture
+def cluster(programs: Programs, tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path / "cluster", programs)
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    return load("helm_releases")
+
+
+def test_a_release_as_it_is_wished_is_left_alone(run: Run, module: ModuleType, cluster: Cluster) -> None:
+    assert run(module, releases=[KUEUE])["changed"] is False
+    assert cluster.asked() == []
+
+
+@pytest.mark.parametrize(
+    ("there", "values", "wish"),
+    [
+        ([], None, {}),
+        ([THERE | {"chart": "kueue-0.19.1"}], {"a": 1}, {}),
+        ([THERE], {"a": 2}, {}),
+        ([THERE], None, {}),
+        ([THERE | {"status": "failed"}], {"a": 1}, {}),
+        ([THERE | {"namespace": "elsewhere"}], {"a": 1}, {}),
+    ],
+)
+def test_what_differs_is_upgraded_and_a_check_run_says_so(
+    run: Run, module: ModuleType, cluster: Cluster, there, values, wish
+) -> None:
+    cluster.shows(there, values)
+    checked = run(module, check=True, releases=[KUEUE | wish])
+    assert checked["changed_releases"] == ["kueue-system/kueue"] and cluster.asked() == []
+    done = run(module, releases=[KUEUE | wish])
+    assert done["changed_releases"] == checked["changed_releases"] and done["diff"] == checked["diff"]
+    (command,) = cluster.asked()
+    assert "--install kueue oci://registry.example/charts/kueue --namespace kueue-system" in command
+    assert "--version 0.19.2" in command and "--reset-values" in command and "--wait" in command
+
+
+def test_values_reach_helm_over_standard_input_alone(run: Run, module: ModuleType, cluster: Cluster) -> None:
+    run(module, releases=[KUEUE | {"values": {"token": "hidden-in-no-argument"}}])
+    assert json.loads((cluster.folder / "given").read_text()) == {"token": "hidden-in-no-argument"}
+    assert not any("hidden" in line for line in cluster.programs.called())
+
+
+def test_a_chart_of_a_repository_and_one_of_a_mirror_are_known_by_their_versions(
+    run: Run, module: ModuleType, cluster: Cluster
+) -> None:
+    cluster.shows([THERE | {"name": "op", "chart": "gpu-operator-v26.7.0"}], {})
+    wish = KUEUE | {"name": "op", "chart": "gpu-operator", "version": "v26.7.0", "values": {}}
+    assert run(module, releases=[wish | {"repository": "https://charts.example"}])["changed"] is False
+    mirror = wish | {"chart": "http://mirror/charts/gpu-operator-v26.7.0.tgz"}
+    assert run(module, releases=[mirror])["changed"] is False
+    run(module, releases=[wish | {"repository": "https://charts.example", "values": {"b": 1}}])
+    assert "--repo https://charts.example" in cluster.asked()[0]
+
+
+def test_a_release_that_is_wished_away_goes_once(run: Run, module: ModuleType, cluster: Cluster) -> None:
+    gone = {"name": "kueue", "namespace": "kueue-system", "absent": True}
+    assert run(module, check=True, releases=[gone])["changed"] is True
+    assert run(module, releases=[gone])["changed"] is True
+    assert cluster.asked() == ["helm uninstall kueue --namespace kueue-system"]
+    cluster.shows([])
+    assert run(module, releases=[gone])["changed"] is False
+
+
+def test_an_upgrade_that_was_killed_is_rolled_back_before_the_next(
+    run: Run, module: ModuleType, cluster: Cluster
+) -> None:
+    cluster.shows([THERE | {"status": "pending-upgrade"}], {"a": 1})
+    cluster.history("superseded", "deployed", "pending-upgrade")
+    assert run(module, releases=[KUEUE])["changed"] is True
+    first, second = cluster.asked()
+    assert first == "helm rollback kueue 2 --namespace kueue-system"
+    assert second.startswith("helm upgrade --install kueue")
+
+
+def test_an_installation_that_was_killed_is_removed_before_the_next(
+    run: Run, module: ModuleType, cluster: Cluster
+) -> None:
+    cluster.shows([THERE | {"status": "pending-install"}], {"a": 1})
+    cluster.history("pending-install")
+    run(module, releases=[KUEUE])
+    first, second = cluster.asked()
+    assert first == "helm uninstall kueue --namespace kueue-system --no-hooks"
+    assert second.startswith("helm upgrade --install kueue")
+
+
+def test_helm_3_is_told_to_show_what_is_pending_and_helm_4_is_not(
+    run: Run, module: ModuleType, cluster: Cluster
+) -> None:
+    run(module, releases=[KUEUE])
+    assert not any(line.split()[-1] == "--all" for line in cluster.programs.called("helm list --all-n"))
+    cluster.helm("-a, --all  show all releases")
+    run(module, releases=[KUEUE])
+    assert cluster.programs.called("helm list --all-n")[-1].endswith(" --all")
+
+
+def test_a_cluster_that_is_not_there_is_a_difference_in_check_mode_and_a_failure_else(
+    run: Run, module: ModuleType, cluster: Cluster
+) -> None:
+    cluster.programs.add(
+        "helm", "echo 'Error: Kubernetes cluster unreachable: connection refused' >&2; exit 1"
+    )
+    assert run(module, check=True, releases=[KUEUE])["changed"] is True
+    failed = run(module, releases=[KUEUE])
+    assert failed["failed"] and "connection refused" in failed["msg"]
+
+
+def test_a_release_without_a_version_is_refused_before_helm_takes_the_newest(
+    run: Run, module: ModuleType, cluster: Cluster
+) -> None:
+    failed = run(module, releases=[{**KUEUE, "version": ""}])
+    assert "helm takes the newest" in failed["msg"] and cluster.programs.called() == []
+    twice = run(module, releases=[KUEUE, KUEUE])
+    assert "there twice" in twice["msg"]
+
+
+def test_what_helm_says_of_a_failure_is_told(run: Run, module: ModuleType, cluster: Cluster) -> None:
+    cluster.shows([])
+    (cluster.folder / "broken").write_text("Error: chart not found")
+    failed = run(module, releases=[KUEUE])
+    assert "Installing kueue-system/kueue failed: Error: chart not found" in failed["msg"]

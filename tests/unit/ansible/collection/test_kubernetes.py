@@ -1,0 +1,314 @@
+"""Clusters as kubeadm and kubectl make them: begun once, joined once, led one minor at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import Programs, load
+
+Run = Callable[..., dict[str, Any]]
+kubeadm = load("kubeadm")
+invitation = load("kubeadm_invitation")
+nodes = load("kubernetes_nodes")
+release = load("kubeadm_release")
+swap = load("swap")
+RefusalError = kubeadm.RefusalError
+Release = kubeadm.Release
+
+# kubeadm as far as files tell: init and join leave what makes a host a member.
+KUBEADM = """\
+case "$*" in
+  version*) echo '{{"clientVersion": {{"gitVersion": "v1.35.4"}}}}';;
+  "config validate"*) ;;
+  reset*) rm -rf {root}/etc/kubernetes {root}/var/lib/etcd;;
+  init*phase*|upgrade*|token*) ;;
+  init*|join*)
+    if [ -e {root}/break ]; then mkdir -p {root}/var/lib/etcd/member; exit 1; fi
+    mkdir -p {root}/etc/kubernetes/manifests {root}/var/lib/etcd/member
+    touch {root}/etc/kubernetes/kubelet.conf
+    case "$1" in init) touch {root}/etc/kubernetes/manifests/kube-apiserver.yaml;; esac;;
+esac
+"""
+CONFIG = 'apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: "v{}"\n'
+
+
+class Host:
+    """A host's files in a folder, with a kubeadm that leaves what the real one does."""
+
+    def __init__(self, root: Path, programs: Programs) -> None:
+        self.root, self.programs = root, programs
+        self.config = root / "kubeadm.yaml"
+        self.configure("1.35.4")
+        programs.add("kubeadm", KUBEADM.format(root=root))
+
+    def configure(self, version: str, more: str = "") -> None:
+        self.config.write_text(CONFIG.format(version) + more)
+
+    def work(self, state: str, *, check: bool = False, **more: Any) -> dict[str, Any]:
+        params = {"state": state, "config": str(self.config), "release": "", "upload": False, "timeout_s": 60}
+        answer: dict[str, Any] = kubeadm.work(params | more, check, self.root)
+        return answer
+
+    def verbs(self) -> list[str]:
+        return [" ".join(line.split()[1:3]) for line in self.programs.called("kubeadm")]
+
+
+@pytest.fixture
+def host(tmp_path: Path, programs: Programs) -> Host:
+    root = tmp_path / "host"
+    root.mkdir()
+    return Host(root, programs)
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "says"),
+    [
+        ("1.34.4", "1.35.4", ""),
+        ("1.35.4", "1.35.4", ""),
+        ("1.35.1", "1.35.4", ""),
+        ("1.34.4", "1.36.3", "skips 1 minor version:"),
+        ("1.33.0", "1.36.3", "skips 2 minor versions:"),
+        ("1.35.4", "1.34.4", "is older"),
+        ("1.35.4", "1.35.3", "is older"),
+    ],
+)
+def test_a_cluster_goes_one_minor_at_a_time_and_never_back(now: str, wanted: str, says: str) -> None:
+    if not says:
+        kubeadm.follow(Release.of(now), Release.of(wanted))
+        return
+    with pytest.raises(RefusalError, match=says):
+        kubeadm.follow(Release.of(now), Release.of(wanted))
+
+
+def test_a_skip_is_refused_before_anything_is_asked_of_kubeadm(
+    host: Host, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs.add("dpkg-query", "printf 'installed 1.34.4-1.1'")
+    assert release.compare("1.36.3", host.root)["install"] is True  # a host of no cluster may get any
+    host.work("begun")
+    with pytest.raises(RefusalError, match=r"Write the version 1\.35"):
+        release.compare("1.36.3", host.root)
+    # The next one is for upgrade_kubernetes.yml: packages stay as they are until then.
+    assert release.compare("1.35.4", host.root) == {
+        "changed": False,
+        "installed": "1.34.4",
+        "member": True,
+        "install": False,
+    }
+    assert release.compare("1.34.4", host.root)["install"] is True
+
+
+def test_a_cluster_is_begun_once(host: Host) -> None:
+    assert host.work("begun", check=True)["changed"]
+    assert host.verbs() == []
+    assert host.work("begun")["did"] == ["began the cluster"]
+    assert host.verbs() == ["config validate", "init --skip-token-print"]
+    assert not host.work("begun")["changed"]
+    assert not host.work("joined")["changed"]
+    assert len(host.verbs()) == 2
+
+
+def test_what_a_killed_run_left_is_taken_away_and_made_anew(host: Host) -> None:
+    (host.root / "break").touch()
+    with pytest.raises(RefusalError, match="kubeadm init"):
+        host.work("begun")
+    (host.root / "break").unlink()
+    said = host.work("begun")["did"]
+    assert said == ["took away what an interrupted run left", "began the cluster"]
+    assert host.verbs()[-3:] == ["config validate", "reset --force", "init --skip-token-print"]
+    assert host.work("known")["member"]
+
+
+def test_data_that_nobody_here_began_is_never_reset(host: Host) -> None:
+    (host.root / "var/lib/etcd/member").mkdir(parents=True)
+    with pytest.raises(RefusalError, match="none that gpufleet began"):
+        host.work("begun")
+    assert (host.root / "var/lib/etcd/member").is_dir()
+    assert host.verbs() == []
+
+
+def test_a_changed_configuration_is_written_once(host: Host) -> None:
+    host.work("begun")
+    assert not host.work("current")["changed"]
+    host.configure("1.35.4", "clusterName: other\n")
+    assert host.work("current", check=True)["changed"]
+    assert host.work("current", upload=True)["did"] == ["wrote the control plane's manifests"]
+    phases = [line for line in host.programs.called("kubeadm") if " phase " in line]
+    assert any("control-plane all" in line for line in phases)
+    assert any("upload-config all" in line for line in phases)
+    assert not any("etcd local" in line for line in phases)  # its members are in its data
+    assert not host.work("current")["changed"]
+
+
+def test_another_release_is_left_to_the_upgrade(host: Host) -> None:
+    host.work("begun")
+    host.configure("1.36.3")
+    assert not host.work("current")["changed"]
+
+
+def test_an_upgrade_is_done_once_and_never_skips(host: Host) -> None:
+    with pytest.raises(RefusalError, match="part of no cluster"):
+        host.work("applied", release="1.35.4")
+    host.work("begun")
+    assert host.work("applied", release="1.35.4")["did"] == ["led it to 1.35.4"]
+    assert not host.work("applied", release="1.35.4")["changed"]
+    assert host.programs.called("kubeadm upgrade") == ["kubeadm upgrade apply v1.35.4 --yes"]
+    with pytest.raises(RefusalError, match="skips 1 minor"):
+        host.work("applied", release="1.37.0")
+
+
+def test_a_nodes_own_settings_go_along_with_its_upgrade(host: Host) -> None:
+    host.work("joined")
+    (host.root / "etc/kubernetes/gpufleet/patches").mkdir(parents=True)
+    assert host.work("current")["did"] == ["wrote the kubelet's configuration"]
+    host.work("upgraded", release="1.35.4")
+    assert all("--patches" in line for line in host.programs.called("kubeadm upgrade"))
+
+
+def test_an_invitations_secrets_are_in_no_argument(
+    host: Host, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.work("begun")
+    (host.root / "etc/kubernetes/admin.conf").touch()
+    (host.root / "etc/kubernetes/pki").mkdir()
+    kept = host.root / "kept.json"
+    programs.add("kubeadm", KUBEADM.format(root=host.root) + f'[ "$1" = token ] && cp "$4" {kept}; true')
+    programs.add(
+        "openssl", 'case "$1" in pkey) for w in "$@"; do f=$w; done; printf key >"$f";; *) echo PEM;; esac'
+    )
+    made = invitation.invite(True, 30, host.root)
+    words = "\n".join(programs.called())
+    assert made["token"] not in words and made["certificate_key"] not in words
+    assert made["token"].partition(".")[2] not in words
+    document = json.loads(kept.read_text().partition("\n---\n")[0])
+    assert document["bootstrapTokens"][0]["token"] == made["token"]
+    assert document["bootstrapTokens"][0]["ttl"] == "30m"
+    assert made["ca_hash"].startswith("sha256:")
+    assert invitation.invite(False, 30, host.root)["certificate_key"] == ""
+    assert invitation.invite(False, 30, host.root)["token"] != made["token"]
+
+
+def test_nobody_is_invited_where_there_is_no_cluster(host: Host) -> None:
+    with pytest.raises(RefusalError, match="begins the cluster first"):
+        invitation.invite(False, 30, host.root)
+
+
+def node(**changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "metadata": {"name": "dgx001", "labels": {"kubernetes.io/hostname": "dgx001"}, "annotations": {}},
+        "spec": {"taints": [{"key": "other", "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    return made | changes
+
+
+def merged(there: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """What the API makes of a merge patch (RFC 7386)."""
+    made = dict(there)
+    for key, value in patch.items():
+        if value is None:
+            made.pop(key, None)
+        elif isinstance(value, dict):
+            made[key] = merged(made.get(key, {}), value)
+        else:
+            made[key] = value
+    return made
+
+
+def test_labels_and_taints_are_set_once_and_ours_alone_are_taken_away() -> None:
+    labels = {"gpufleet.io/rack": "r1", "example.com/a": "b"}
+    taints = [{"key": "ours", "value": "yes", "effect": "NoExecute"}]
+    patch = nodes.patch_for(node(), labels, taints)
+    marked = merged(node(), patch)
+    assert labels.items() <= marked["metadata"]["labels"].items()
+    assert {item["key"] for item in marked["spec"]["taints"]} == {"other", "ours"}
+    assert nodes.patch_for(marked, labels, taints) == {}
+    bare = merged(marked, nodes.patch_for(marked, {"gpufleet.io/rack": "r2"}, []))
+    assert bare["metadata"]["labels"] == {"kubernetes.io/hostname": "dgx001", "gpufleet.io/rack": "r2"}
+    assert [item["key"] for item in bare["spec"]["taints"]] == ["other"]
+
+
+KUBECTL = """\
+case "$*" in
+  *"get nodes"*) cat {nodes};;
+  *" drain "*) [ ! -e {folder}/stuck ];;
+esac
+"""
+
+
+def cluster(programs: Programs, tmp_path: Path, *there: dict[str, Any]) -> str:
+    file = tmp_path / "nodes.json"
+    file.write_text(json.dumps({"items": list(there)}))
+    programs.add("kubectl", KUBECTL.format(nodes=file, folder=tmp_path))
+    config = tmp_path / "admin.conf"
+    config.touch()
+    return str(config)
+
+
+def params(**changes: Any) -> dict[str, Any]:
+    return {"labels": {}, "taints": {}, "drain": [], "ready": [], "timeout_s": 0} | changes
+
+
+def test_a_drained_node_is_marked_and_a_persons_cordon_is_kept(programs: Programs, tmp_path: Path) -> None:
+    config = cluster(programs, tmp_path, node())
+    assert nodes.work(params(drain=["dgx001"]), False, config)["nodes"] == {"dgx001": ["drained"]}
+    said = "\n".join(programs.called("kubectl"))
+    assert said.index("annotate node dgx001") < said.index("drain dgx001")
+    mine = node(spec={"unschedulable": True})
+    config = cluster(programs, tmp_path, mine)
+    before = len(programs.called("kubectl"))
+    nodes.work(params(drain=["dgx001"], ready=["dgx001"]), False, config)
+    later = "\n".join(programs.called("kubectl")[before:])
+    assert "annotate" not in later and "uncordon" not in later
+    ours = node(spec={"unschedulable": True})
+    ours["metadata"]["annotations"] = {nodes.DRAINED: "yes"}
+    config = cluster(programs, tmp_path, ours)
+    assert nodes.work(params(ready=["dgx001"]), False, config)["nodes"] == {"dgx001": ["returned"]}
+    assert any("uncordon dgx001" in line for line in programs.called("kubectl"))
+
+
+def test_a_node_that_does_not_come_back_stays_drained(programs: Programs, tmp_path: Path) -> None:
+    lost = node(status={"conditions": [{"type": "Ready", "status": "Unknown"}]})
+    config = cluster(programs, tmp_path, lost)
+    with pytest.raises(RefusalError, match="dgx001 is not ready"):
+        nodes.work(params(ready=["dgx001"]), False, config)
+    assert not any("uncordon" in line for line in programs.called("kubectl"))
+
+
+def test_pods_that_do_not_leave_end_the_run_before_the_node_is_touched(
+    programs: Programs, tmp_path: Path
+) -> None:
+    config = cluster(programs, tmp_path, node())
+    (tmp_path / "stuck").touch()
+    with pytest.raises(RefusalError, match="drain"):
+        nodes.work(params(drain=["dgx001"]), False, config)
+
+
+def test_nodes_that_have_not_joined_are_told(programs: Programs, tmp_path: Path) -> None:
+    config = cluster(programs, tmp_path, node())
+    found = nodes.work(params(labels={"dgx001": {}, "dgx002": {"a": "b"}}), False, config)
+    assert found["missing"] == ["dgx002"]
+    assert not found["changed"]
+
+
+def test_swap_is_switched_off_now_and_at_boot(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "swapping"
+    for folder in ("etc", "proc"):
+        (root / folder).mkdir(parents=True)
+    (root / "etc/fstab").write_text("/dev/sda1 / ext4 defaults 0 1\n/swap.img none swap sw 0 0\n")
+    (root / "proc/swaps").write_text("Filename Type Size Used Priority\n/swap.img file 8 0 -2\n")
+    programs.add("systemd-detect-virt", "exit 1")
+    programs.add("swapoff", f"printf 'Filename Type\\n' >{root}/proc/swaps")
+    assert swap.work(False, True, root)["devices"] == ["/swap.img"]
+    assert programs.called("swapoff") == []
+    assert swap.work(False, False, root)["changed"]
+    assert programs.called("swapoff") == ["swapoff /swap.img"]
+    assert (root / "etc/fstab").read_text().splitlines()[1].startswith("# gpufleet switched swap off: /swap")
+    assert not swap.work(False, False, root)["changed"]

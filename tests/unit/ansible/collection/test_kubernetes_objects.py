@@ -1,0 +1,84 @@
+"""What kubectl cannot show with a real server in tests/kube: clusters that are away, and bad wishes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import Programs, load
+
+Run = Callable[..., dict[str, Any]]
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}
+AWAY = "echo 'The connection to the server 10.0.0.1:6443 was refused - connection refused' >&2; exit 1"
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    return load("kubernetes_objects")
+
+
+def test_a_cluster_that_is_not_there_yet_is_a_difference_in_check_mode(
+    run: Run, module: ModuleType, programs: Programs
+) -> None:
+    programs.add("kubectl", AWAY)
+    found = run(module, check=True, objects=[NAMESPACE], part_of="t", prune=["namespaces"])
+    assert found["changed_objects"] == ["Namespace research"] and found["removed_objects"] == []
+
+
+def test_a_host_without_kubectl_yet_is_a_difference_in_check_mode(
+    run: Run, module: ModuleType, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The folders that are searched in any case may have one.
+    monkeypatch.setattr(module, "Program", lambda *_: lambda *_words, **_more: module.Answer(127, "", ABSENT))
+    assert run(module, check=True, objects=[NAMESPACE], part_of="t")["changed"] is True
+
+
+ABSENT = "kubectl is not installed: no such file or directory"
+
+
+def test_a_cluster_that_is_not_there_fails_a_real_run_with_what_to_look_at(
+    run: Run, module: ModuleType, programs: Programs
+) -> None:
+    programs.add("kubectl", AWAY)
+    failed = run(module, objects=[NAMESPACE], part_of="t")
+    assert "connection refused" in failed["msg"] and "kubectl get --raw /readyz" in failed["msg"]
+    assert not programs.called("kubectl apply")
+
+
+@pytest.mark.parametrize(
+    ("objects", "says"),
+    [
+        ([NAMESPACE, NAMESPACE], "Namespace research is there twice"),
+        ([{"kind": "Namespace", "metadata": {"name": "a"}}], "needs apiVersion, kind and metadata"),
+        ([{"apiVersion": "v1", "kind": "Pod", "metadata": {}}], "A Pod without metadata.name"),
+    ],
+)
+def test_a_bad_wish_is_refused_before_anything_is_asked(
+    run: Run, module: ModuleType, programs: Programs, objects: list[dict[str, Any]], says: str
+) -> None:
+    programs.add("kubectl", "exit 0")
+    assert says in run(module, objects=objects, part_of="t")["msg"]
+    assert programs.called() == []
+
+
+def test_a_server_that_hangs_is_an_error_with_a_remedy(
+    run: Run, module: ModuleType, programs: Programs
+) -> None:
+    programs.add("kubectl", "exec sleep 60")
+    failed = run(module, objects=[NAMESPACE], part_of="t", timeout_s=1)
+    assert "took longer than 1 s" in failed["msg"]
+
+
+def test_a_secrets_contents_are_in_no_diff(module: ModuleType) -> None:
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "annotations": {"last": "cGFzc3dvcmQ="}},
+        "data": {"k": "cGFzc3dvcmQ="},
+        "stringData": {"k": "password"},
+    }
+    shown = module.shown(secret)
+    assert "Secret" in shown and "password" not in shown and "cGFzc3dvcmQ" not in shown

@@ -1,0 +1,128 @@
+"""What the role kubernetes_control_plane tells an API server, told to a real one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.sandbox.kubernetes.rest import ApiError
+from tests.kube.build import missing
+from tests.kube.cluster import ApiServerProcess
+from tests.unit.ansible.collection.conftest import load
+from tests.unit.ansible.rendering import SECRETS, Site
+from tests.unit.ansible.test_kubernetes_files import FOLDER, fleet
+
+pytestmark = pytest.mark.xdist_group("kube")
+PLANTED = "planted-secret-of-a-user"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProcess]:
+    if lacking := missing():
+        pytest.skip(f"the tests on a real kube-apiserver did not run: {lacking}")
+    folder = tmp_path_factory.mktemp("control-plane")
+    site = Site(fleet("1.35"), tmp_path_factory.mktemp("site"))
+    rendered = site.rendered("ctl01", "kubernetes_control_plane", "ubuntu_24_04")
+    for name in ("encryption", "audit-policy", "admission"):
+        item = rendered[f"{FOLDER}/{name}.yaml"]
+        path = folder / f"{name}.yaml"
+        path.touch(mode=int(item.mode, 8))
+        path.write_text(item.text)
+    made = ApiServerProcess(
+        folder,
+        (
+            f"--encryption-provider-config={folder}/encryption.yaml",
+            f"--admission-control-config-file={folder}/admission.yaml",
+            f"--audit-policy-file={folder}/audit-policy.yaml",
+            f"--audit-log-path={folder}/audit.log",
+        ),
+    )
+    made.start()
+    yield made
+    made.stop()
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "example.com/none", **spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "automountServiceAccountToken": False},
+    }
+
+
+def test_a_secret_is_not_in_the_clear_where_etcd_keeps_it(server: ApiServerProcess) -> None:
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": PLANTED}}
+    path = "/api/v1/namespaces/default/secrets"
+    server.rest().call("POST", path, body)
+    kept = b"".join(file.read_bytes() for file in (server.folder / "etcd").rglob("*") if file.is_file())
+    assert b"k8s:enc:secretbox:v1:gpufleet-1:" in kept
+    assert PLANTED.encode() not in kept
+    assert b"/registry/secrets/default/s" in kept
+
+
+def test_the_audit_log_says_who_and_never_what_is_secret(server: ApiServerProcess) -> None:
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "t"}, "stringData": {"a": PLANTED}}
+    server.rest().call("POST", "/api/v1/namespaces/default/secrets", body)
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "seen"},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    }
+    server.rest().call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
+    text = (server.folder / "audit.log").read_text()
+    events = [json.loads(line) for line in text.splitlines()]
+    of = {(item["verb"], item.get("objectRef", {}).get("name")): item for item in events}
+    assert of["create", "t"]["level"] == "Metadata" and of["create", "t"]["user"]["username"] == "admin"
+    assert of["create", "seen"]["level"] == "RequestResponse"
+    assert PLANTED not in text and SECRETS["kubernetes_control_plane_encryption_key"] not in text
+    assert not [item for item in events if item["requestURI"].startswith("/readyz")]
+
+
+def test_pods_are_held_to_baseline_outside_of_the_systems_namespaces(server: ApiServerProcess) -> None:
+    privileged = {"securityContext": {"privileged": True}}
+    rest = server.rest()
+    with pytest.raises(ApiError, match=r"violates PodSecurity \W*baseline"):
+        rest.call("POST", "/api/v1/namespaces/default/pods", pod("root", **privileged))
+    rest.call("POST", "/api/v1/namespaces/default/pods", pod("plain"))
+    rest.call("POST", "/api/v1/namespaces/kube-system/pods", pod("root", **privileged))
+
+
+def test_labels_and_taints_of_nodes_are_taken_and_taken_away_again(server: ApiServerProcess) -> None:
+    patch_for = load("kubernetes_nodes").patch_for
+    rest, path = server.rest(), "/api/v1/nodes/dgx001"
+    other = {"key": "example.com/other", "effect": "NoSchedule"}
+    made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "dgx001"}, "spec": {"taints": [other]}}
+    rest.call("POST", "/api/v1/nodes", made)
+
+    def lead(labels: dict[str, str], taints: list[dict[str, str]]) -> dict[str, Any]:
+        patch = patch_for(rest.call("GET", path), labels, taints)
+        found = rest.call("PATCH", path, patch, content_type="application/merge-patch+json")
+        assert patch_for(found, labels, taints) == {}
+        return dict(found)
+
+    mine = [{"key": "example.com/gpu", "value": "yes", "effect": "NoExecute"}]
+    node = lead({"gpufleet.io/rack": "r1", "gpufleet.io/rail-0": "leaf0"}, mine)
+    assert node["metadata"]["labels"]["gpufleet.io/rail-0"] == "leaf0"
+    assert {item["key"] for item in node["spec"]["taints"]} >= {"example.com/other", "example.com/gpu"}
+    node = lead({"gpufleet.io/rack": "r2"}, [])
+    assert node["metadata"]["labels"].get("gpufleet.io/rack") == "r2"
+    assert "gpufleet.io/rail-0" not in node["metadata"]["labels"]
+    assert "example.com/gpu" not in {item["key"] for item in node["spec"]["taints"]}
+    assert "example.com/other" in {item["key"] for item in node["spec"]["taints"]}
+
+
+def test_a_server_refuses_a_key_that_is_none(tmp_path: Path, server: ApiServerProcess) -> None:
+    text = (server.folder / "encryption.yaml").read_text()
+    (tmp_path / "encryption.yaml").write_text(
+        text.replace(SECRETS["kubernetes_control_plane_encryption_key"], "c2hvcnQ=")
+    )
+    broken = ApiServerProcess(tmp_path, (f"--encryption-provider-config={tmp_path}/encryption.yaml",))
+    with pytest.raises(RuntimeError, match="32"):
+        broken.start()

@@ -1,0 +1,254 @@
+"""What the Kubernetes roles write, judged by the programs that read it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.kube.build import kubeadm, kubeadm_minors, kubeadm_version, missing_kubeadm
+from tests.rack.lab import fleet_text
+from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, Rendered, Site, tasks
+from tests.unit.ansible.test_rendered_files import PACKAGED, executables, judge
+
+SETTINGS = """\
+    addresses: { ctl01: 10.90.0.11, ctl02: 10.90.0.12, ctl03: 10.90.0.13 }
+    kubernetes:
+      version: "VERSION"
+      endpoint: 10.90.0.10
+"""
+MINORS = kubeadm_minors()
+FOLDER = "/etc/kubernetes/gpufleet"
+
+
+def fleet(minor: str, *, controllers: int = 3) -> str:
+    text = fleet_text(controllers=controllers).replace(
+        "scheduler: slurm\n", "scheduler: kubernetes\n" + SETTINGS
+    )
+    lines = [line for line in text.splitlines(True) if not line.startswith("    slurm:")]
+    return "".join(lines).replace("VERSION", minor)
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Site]:
+    return {minor: Site(fleet(minor), tmp_path_factory.mktemp(minor)) for minor in MINORS}
+
+
+def files(
+    site: Site, role: str, host: str = "ctl01", system: str = "ubuntu_24_04", **extra: Any
+) -> dict[str, Rendered]:
+    return site.rendered(host, role, system, extra)
+
+
+def joined(site: Site, role: str, host: str) -> str:
+    """The join configuration, which is written only while it is used."""
+    from ansible.template import Templar, trust_as_template
+
+    variables = site.variables(host, role, "ubuntu_24_04")
+    variables[f"{role}__invitation"] = {
+        "token": "abcdef.0123456789abcdef",
+        "ca_hash": "sha256:" + "0" * 64,
+        "certificate_key": "0" * 64,
+    }
+    path = Path("ansible/roles") / role / "templates" / "join.yaml.j2"
+    return str(Templar(loader=None, variables=variables).template(trust_as_template(path.read_text())))
+
+
+@pytest.mark.xdist_group("kube")
+@pytest.mark.parametrize("minor", MINORS)
+def test_kubeadm_of_each_minor_takes_every_configuration(
+    sites: dict[str, Site], minor: str, tmp_path: Path
+) -> None:
+    if why := missing_kubeadm(minor):
+        pytest.skip(why)
+    site = sites[minor]
+    written = {
+        "begin": files(site, "kubernetes_control_plane")[f"{FOLDER}/kubeadm.yaml"].text,
+        "member": joined(site, "kubernetes_control_plane", "ctl02"),
+        "node": joined(site, "kubernetes_node", "dgx01"),
+    }
+    for name, text in written.items():
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(text)
+        done = validate(minor, path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        # Anything said at all would be a field that is going away.
+        assert "W1" not in done.stderr and "deprecated" not in done.stdout + done.stderr, done.stderr
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(written["begin"].replace("controlPlaneEndpoint", "controlPlaneEndpiont"))
+    assert validate(minor, broken).returncode != 0
+
+
+def validate(minor: str, path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [kubeadm(minor), "config", "validate", "--config", path],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.xdist_group("kube")
+@pytest.mark.parametrize("minor", MINORS)
+def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
+    sites: dict[str, Site], minor: str, tmp_path: Path
+) -> None:
+    """The phases that write manifests run here; the kubelet that would start them does not (cgroup v1)."""
+    if why := missing_kubeadm(minor):
+        pytest.skip(why)
+    text = files(sites[minor], "kubernetes_control_plane")[f"{FOLDER}/kubeadm.yaml"].text
+    path = tmp_path / "kubeadm.yaml"
+    path.write_text(text)
+    done = subprocess.run(
+        [kubeadm(minor), "init", "phase", "control-plane", "all", "--config", path, "--dry-run"],
+        env=os.environ | {"KUBEADM_INIT_DRYRUN_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    (written,) = tmp_path.rglob("kube-apiserver.yaml")
+    (container,) = yaml.safe_load(written.read_text())["spec"]["containers"]
+    assert {
+        f"--encryption-provider-config={FOLDER}/encryption.yaml",
+        f"--admission-control-config-file={FOLDER}/admission.yaml",
+        f"--audit-policy-file={FOLDER}/audit-policy.yaml",
+        "--bind-address=10.90.0.11",
+        "--enable-admission-plugins=NodeRestriction",
+        "--profiling=false",
+    } <= set(container["command"])
+    assert container["image"].endswith(f"kube-apiserver:v{kubeadm_version(minor)}")
+    assert [item["name"] for item in container["env"]] == ["GPUFLEET_POLICIES"]
+    assert FOLDER in [item["mountPath"] for item in container["volumeMounts"]]
+
+
+WORDS = {
+    "init": ["--skip-token-print", "--config"],
+    "init phase control-plane all": ["--config"],
+    "init phase upload-config all": ["--config"],
+    "init phase upload-certs": ["--upload-certs", "--config"],
+    "join": ["--config"],
+    "reset": ["--force"],
+    "token create": ["--config", "--kubeconfig"],
+    "upgrade apply": ["--yes", "--patches"],
+    "upgrade node": ["--patches"],
+    "upgrade node phase kubelet-config": ["--patches"],
+    "certs check-expiration": ["--output"],
+    "certs renew all": [],
+}
+
+
+@pytest.mark.xdist_group("kube")
+@pytest.mark.parametrize("minor", MINORS)
+def test_kubeadm_of_each_minor_knows_what_modules_and_programs_say_to_it(minor: str) -> None:
+    if why := missing_kubeadm(minor):
+        pytest.skip(why)
+    for command, flags in WORDS.items():
+        words = [kubeadm(minor), *command.split(), "--help"]
+        said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60).stdout
+        assert f"kubeadm {command} [" in said, command
+        assert [flag for flag in flags if flag not in said] == [], command
+
+
+def test_the_channel_installs_the_releases_whose_kubeadm_judges(sites: dict[str, Site]) -> None:
+    from gpufleet.catalog import load_catalog
+
+    for lock in load_catalog().locks.values():
+        assert lock.kubernetes_releases == {minor: kubeadm_version(minor) for minor in MINORS}
+
+
+def test_the_digest_of_policies_follows_them(sites: dict[str, Site]) -> None:
+    def digest(**extra: Any) -> str:
+        text = files(sites["1.35"], "kubernetes_control_plane", **extra)[f"{FOLDER}/kubeadm.yaml"].text
+        cluster = next(part for part in yaml.safe_load_all(text) if part["kind"] == "ClusterConfiguration")
+        return str(cluster["apiServer"]["extraEnvs"][0]["value"])
+
+    assert digest() == digest()
+    assert digest() != digest(kubernetes_control_plane_pod_security="restricted")
+    assert len(digest()) == 64
+
+
+@pytest.mark.parametrize("system", DISTRIBUTIONS)
+def test_haproxy_and_keepalived_take_their_files(sites: dict[str, Site], system: str, tmp_path: Path) -> None:
+    interface = next(path.name for path in sorted(Path("/sys/class/net").iterdir()) if path.name != "lo")
+    for host in ("ctl01", "ctl03"):
+        found = files(sites["1.35"], "kubernetes_endpoint", host, system)
+        proxy = tmp_path / f"{host}.cfg"
+        text = found["/etc/haproxy/haproxy.cfg"].text
+        assert all(f"server ctl0{n} 10.90.0.1{n}:6443" in text for n in (1, 2, 3))
+        # Its own account may not be here.
+        proxy.write_text(text.replace("user haproxy", "user root").replace("group haproxy", "group root"))
+        judge("haproxy", "-c", "-f", proxy)
+        alive = tmp_path / "alive"
+        alive.write_text(found["/usr/lib/gpufleet/endpoint-alive"].text)
+        alive.chmod(0o755)
+        config = tmp_path / f"{host}.conf"
+        text = found["/etc/keepalived/keepalived.conf"].text
+        peers = {f"10.90.0.1{n}" for n in (1, 2, 3)} - {f"10.90.0.1{host[-1]}"}
+        assert peers < set(text.split()) and f"unicast_src_ip 10.90.0.1{host[-1]}" in text
+        config.write_text(
+            text.replace("/usr/lib/gpufleet/endpoint-alive", str(alive)).replace("eth0", interface)
+        )
+        judge("keepalived", "-t", "-f", config)
+
+
+def test_the_first_member_has_the_highest_priority_and_none_takes_the_address_back(
+    sites: dict[str, Site],
+) -> None:
+    def config(host: str) -> str:
+        return files(sites["1.35"], "kubernetes_endpoint", host)["/etc/keepalived/keepalived.conf"].text
+
+    priorities = [
+        int(line.split()[1])
+        for host in ("ctl01", "ctl02", "ctl03")
+        for line in config(host).splitlines()
+        if line.split()[:1] == ["priority"]
+    ]
+    assert priorities == sorted(priorities, reverse=True) and len(set(priorities)) == 3
+    for host in ("ctl01", "ctl03"):
+        assert "nopreempt" in config(host)
+        assert "weight" not in [line.split()[0] for line in config(host).splitlines() if line.strip()]
+
+
+def test_systemd_takes_the_units(sites: dict[str, Site], tmp_path: Path) -> None:
+    units = {
+        Path(path).name: item.text
+        for path, item in files(sites["1.35"], "kubernetes_control_plane").items()
+        if path.startswith("/etc/systemd/system/")
+    }
+    assert len(units) == 4
+    for name, text in units.items():
+        for program in executables(text):
+            text = text.replace(program, "/bin/true")
+        (tmp_path / name).write_text(text)
+    (tmp_path / "containerd.service").write_text(PACKAGED)
+    said = judge("systemd-analyze", "verify", "--man=no", *sorted(tmp_path.glob("gpufleet-*")))
+    assert not [line for line in said.splitlines() if "gpufleet-" in line], said
+
+
+def test_the_key_is_in_one_file_for_root_alone(sites: dict[str, Site]) -> None:
+    key = SECRETS["kubernetes_control_plane_encryption_key"]
+    found = {
+        path: item
+        for role in sites["1.35"].roles("ctl01")
+        for path, item in files(sites["1.35"], role).items()
+        if key in item.text
+    }
+    assert set(found) == {f"{FOLDER}/encryption.yaml"}
+    assert found[f"{FOLDER}/encryption.yaml"].mode == "0600" and found[f"{FOLDER}/encryption.yaml"].secret
+
+
+@pytest.mark.parametrize("role", ["kubernetes_control_plane", "kubernetes_node"])
+def test_old_control_groups_are_refused_from_1_35_on_before_anything_is_written(role: str) -> None:
+    first = next(
+        task for path, task in tasks(role) if path.name == "preflight.yml" and "control group" in task["name"]
+    )
+    assert first["ansible.builtin.assert"]["that"].endswith("is version('1.35', '<')")
+    (main,) = [list(yaml.safe_load((Path("ansible/roles") / role / "tasks/main.yml").read_text()))]
+    assert main[0]["ansible.builtin.import_tasks"] == "preflight.yml"

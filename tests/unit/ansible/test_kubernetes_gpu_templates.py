@@ -1,0 +1,267 @@
+"""What kubernetes_gpu gives to helm and to the API server: one driver, true counts, nothing unasked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.ansible.gpu_roles import Role
+
+WHOLE = {
+    "name": "train",
+    "nodes": ["dgx01", "dgx02"],
+    "taints": [],
+    "sharing": "none",
+    "replicas": 1,
+    "mig_profile": "",
+    "resource": "nvidia.com/gpu",
+    "per_gpu": 1,
+    "gpus": 16,
+}
+SLICED = WHOLE | {
+    "name": "notebooks",
+    "nodes": ["dgx03"],
+    "taints": [{"key": "example.com/notebooks", "value": "only", "effect": "NoSchedule"}],
+    "sharing": "time_slicing",
+    "replicas": 4,
+    "resource": "nvidia.com/gpu.shared",
+    "per_gpu": 4,
+    "gpus": 8,
+}
+MPS = SLICED | {"name": "serve", "nodes": ["dgx04"], "sharing": "mps", "replicas": 2, "per_gpu": 2}
+MIG = WHOLE | {
+    "name": "mig",
+    "nodes": ["dgx05"],
+    "mig_profile": "1g.10gb",
+    "resource": "nvidia.com/mig-1g.10gb",
+    "per_gpu": 7,
+    "gpus": 8,
+}
+TEAMS = [
+    {"name": "research", "gpus": 12, "priority": "normal", "guaranteed": {"train": 8}},
+    {"name": "product", "gpus": 8, "priority": "high", "guaranteed": {"train": 8}},
+]
+VERSIONS = {
+    "kubernetes_gpu_helm_version": "4.3.1",
+    "kubernetes_gpu_gpu_operator_version": "26.7.0",
+    "kubernetes_gpu_network_operator_version": "26.4.0",
+    "kubernetes_gpu_kueue_version": "0.19.2",
+    "kubernetes_gpu_site": "dc1",
+    "kubernetes_gpu_teams": TEAMS,
+    "kubernetes_gpu_thousandths": {"nvidia.com/gpu": 1000, "nvidia.com/gpu.shared": 250},
+}
+
+
+def role(pools: list[dict[str, Any]] | None = None, **more: Any) -> Role:
+    return Role("kubernetes_gpu", **{**VERSIONS, "kubernetes_gpu_pools": pools or [WHOLE], **more})
+
+
+def releases(**more: Any) -> dict[str, dict[str, Any]]:
+    return {item["name"]: item for item in role(**more).value("kubernetes_gpu__releases")}
+
+
+def plugin_configs(pools: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    values = releases(pools=pools)["gpu-operator"]["values"]
+    config = values["devicePlugin"]["config"]
+    assert config["create"] is True and config["default"] in config["data"]
+    return {name: yaml.safe_load(text) for name, text in config["data"].items()}
+
+
+def test_everything_that_the_host_has_already_is_off_in_the_operators() -> None:
+    found = releases()
+    values = found["gpu-operator"]["values"]
+    for part in ("driver", "toolkit", "dcgm", "dcgmExporter", "migManager", "gds", "gdrcopy", "vgpuManager"):
+        assert values[part]["enabled"] is False, part
+    objects = role().value("kubernetes_gpu__fabric")
+    assert [item["kind"] for item in objects] == ["NicClusterPolicy"]
+    assert "ofedDriver" not in objects[0]["spec"]
+
+
+def test_charts_have_the_versions_of_the_lock_and_discovery_comes_from_one_of_them() -> None:
+    found = releases()
+    versions = {name: item["version"] for name, item in found.items()}
+    assert versions == {"gpu-operator": "v26.7.0", "network-operator": "26.4.0", "kueue": "0.19.2"}
+    assert found["gpu-operator"]["values"]["nfd"]["enabled"] is True
+    assert found["network-operator"]["values"]["nfd"]["enabled"] is False
+    alone = releases(kubernetes_gpu_gpu_operator=False)
+    assert alone["gpu-operator"]["absent"] is True
+    assert alone["network-operator"]["values"]["nfd"]["enabled"] is True
+
+
+def test_with_a_mirror_no_chart_comes_from_elsewhere() -> None:
+    found = releases(kubernetes_gpu_chart_mirror="http://mirror/rack/charts")
+    assert {item["chart"] for item in found.values()} == {
+        "http://mirror/rack/charts/gpu-operator-v26.7.0.tgz",
+        "http://mirror/rack/charts/network-operator-26.4.0.tgz",
+        "http://mirror/rack/charts/kueue-0.19.2.tgz",
+    }
+    assert not any(item.get("repository") for item in found.values())
+
+
+def test_each_way_of_sharing_is_a_configuration_that_its_nodes_are_labelled_with() -> None:
+    pools = [WHOLE, SLICED, MPS, MIG]
+    configs = plugin_configs(pools)
+    assert configs == {
+        "default": {"version": "v1"},
+        "time-slicing-4": {
+            "version": "v1",
+            "sharing": {
+                "timeSlicing": {
+                    "renameByDefault": True,
+                    "failRequestsGreaterThanOne": True,
+                    "resources": [{"name": "nvidia.com/gpu", "replicas": 4}],
+                }
+            },
+        },
+        "mps-2": {
+            "version": "v1",
+            "sharing": {
+                "mps": {"renameByDefault": True, "resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}
+            },
+        },
+    }
+    nodes = role(pools).value("kubernetes_gpu_pools | gpufleet.rack.kubernetes_node_objects")
+    labels = {item["metadata"]["name"]: item["metadata"]["labels"] for item in nodes}
+    key = "nvidia.com/device-plugin.config"
+    assert labels["dgx03"] == {key: "time-slicing-4"} and labels["dgx04"] == {key: "mps-2"}
+    assert labels["dgx01"] == labels["dgx05"] == {}
+
+
+def test_shares_of_a_mig_device_are_shares_of_that_device() -> None:
+    both = MIG | {
+        "sharing": "time_slicing",
+        "replicas": 2,
+        "resource": "nvidia.com/mig-1g.10gb.shared",
+        "per_gpu": 14,
+    }
+    shared = plugin_configs([both])["time-slicing-2-1g.10gb"]["sharing"]["timeSlicing"]
+    assert shared["resources"] == [{"name": "nvidia.com/mig-1g.10gb", "replicas": 2}]
+
+
+def test_services_of_every_gpu_node_tolerate_the_taints_of_its_group() -> None:
+    values = releases(pools=[WHOLE, SLICED])["gpu-operator"]["values"]
+    taint = {"key": "example.com/notebooks", "operator": "Exists", "effect": "NoSchedule"}
+    assert taint in values["daemonsets"]["tolerations"]
+    assert taint in values["node-feature-discovery"]["worker"]["tolerations"]
+    assert taint in role([SLICED]).value("kubernetes_gpu__fabric")[0]["spec"]["tolerations"]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "link", "interfaces"),
+    [("infiniband", "infiniband", []), ("roce", "ether", []), ("roce", "ether", ["ens1", "ens2"])],
+)
+def test_pods_share_the_adapters_of_the_fabrics_own_link_type(fabric, link, interfaces) -> None:
+    (policy,) = role(kubernetes_gpu_fabric_kind=fabric, kubernetes_gpu_interfaces=interfaces).value(
+        "kubernetes_gpu__fabric"
+    )
+    (pool,) = json.loads(policy["spec"]["rdmaSharedDevicePlugin"]["config"])["configList"]
+    assert pool["selectors"]["linkTypes"] == [link]
+    assert pool["selectors"].get("ifNames", []) == interfaces
+    assert policy["spec"]["rdmaSharedDevicePlugin"]["version"] == "network-operator-v26.4.0"
+
+
+def test_on_roce_every_interface_is_a_rail_of_virtual_functions() -> None:
+    more: dict[str, Any] = {
+        "kubernetes_gpu_fabric_kind": "roce",
+        "kubernetes_gpu_interfaces": ["ens1", "ens2"],
+        "kubernetes_gpu_virtual_functions": 8,
+        "kubernetes_gpu_mtu": 9000,
+    }
+    found = role(**more).value("kubernetes_gpu__fabric")
+    policies = [item["spec"] for item in found if item["kind"] == "SriovNetworkNodePolicy"]
+    chosen = [(item["resourceName"], item["nicSelector"]["pfNames"]) for item in policies]
+    assert chosen == [("rail0", ["ens1"]), ("rail1", ["ens2"])]
+    assert all(item["isRdma"] and item["numVfs"] == 8 and item["mtu"] == 9000 for item in policies)
+    assert "rdmaSharedDevicePlugin" not in found[0]["spec"] and "ofedDriver" not in found[0]["spec"]
+    assert releases(**more)["network-operator"]["values"]["sriovNetworkOperator"]["enabled"] is True
+
+
+def queues(pools: list[dict[str, Any]], **more: Any) -> dict[str, dict[str, Any]]:
+    found = role(pools, **more).value("kubernetes_gpu__queues")
+    return {f"{item['kind']}/{item['metadata']['name']}": item for item in found}
+
+
+def test_a_team_is_guaranteed_its_part_and_borrows_up_to_what_it_may_hold() -> None:
+    spec = queues([WHOLE])["ClusterQueue/research"]["spec"]
+    (group,) = spec["resourceGroups"]
+    assert group["coveredResources"] == ["nvidia.com/gpu"]
+    quota = {"name": "nvidia.com/gpu", "nominalQuota": "8", "borrowingLimit": "4"}
+    assert group["flavors"] == [{"name": "train", "resources": [quota]}]
+    assert spec["cohortName"] == "dc1" and spec["preemption"]["reclaimWithinCohort"] == "Any"
+
+
+def test_over_several_groups_a_quota_in_thousandths_holds_the_team_to_its_gpus() -> None:
+    found = queues([WHOLE, SLICED])
+    groups = found["ClusterQueue/research"]["spec"]["resourceGroups"]
+    covered = [group["coveredResources"] for group in groups]
+    assert covered == [["nvidia.com/gpu"], ["nvidia.com/gpu.shared"], ["gpufleet.io/gpu-thousandths"]]
+    (whole,) = groups[-1]["flavors"][0]["resources"]
+    assert (whole["nominalQuota"], whole["borrowingLimit"]) == ("12000", "0")
+    shared = groups[1]["flavors"][0]["resources"][0]
+    assert (shared["nominalQuota"], shared["borrowingLimit"]) == ("0", "32")
+    assert "nodeLabels" not in found["ResourceFlavor/gpufleet-all"]["spec"]
+    told = releases(pools=[WHOLE, SLICED])["kueue"]["values"]["managerConfig"]["controllerManagerConfigYaml"]
+    assert yaml.safe_load(told)["resources"]["transformations"] == [
+        {"input": name, "strategy": "Retain", "outputs": {"gpufleet.io/gpu-thousandths": count}}
+        for name, count in (("nvidia.com/gpu", "1000"), ("nvidia.com/gpu.shared", "250"))
+    ]
+
+
+def test_flavors_are_node_groups_with_their_taints_and_the_sites_topology() -> None:
+    levels = ["gpufleet.io/leaf", "kubernetes.io/hostname"]
+    found = queues([WHOLE, SLICED], kubernetes_gpu_topology_levels=levels)
+    flavor = found["ResourceFlavor/notebooks"]["spec"]
+    assert flavor["nodeLabels"] == {"gpufleet.io/node-group": "notebooks"}
+    assert flavor["nodeTaints"] == SLICED["taints"] and flavor["topologyName"] == "dc1"
+    assert [item["nodeLabel"] for item in found["Topology/dc1"]["spec"]["levels"]] == levels
+    plain = queues([WHOLE])
+    assert "Topology/dc1" not in plain and "topologyName" not in plain["ResourceFlavor/train"]["spec"]
+
+
+def test_kueue_manages_the_namespaces_of_teams_alone_and_counts_gpus_alone() -> None:
+    values = releases()["kueue"]["values"]
+    told = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+    assert told["managedJobsNamespaceSelector"] == {
+        "matchExpressions": [{"key": "gpufleet.io/team", "operator": "Exists"}]
+    }
+    assert told["manageJobsWithoutQueueName"] is True
+    assert told["resources"] == {"quotaCheckStrategy": "IgnoreUndeclared"}
+    assert values["controllerManager"]["replicas"] == 1
+    three = releases(kubernetes_gpu_members=3)["kueue"]["values"]["controllerManager"]
+    assert three["replicas"] == 2 and three["podDisruptionBudget"]["enabled"] is True
+
+
+def test_a_namespace_has_the_teams_gpus_and_no_priority_above_the_teams() -> None:
+    found = role([WHOLE, SLICED]).value("kubernetes_gpu__base")
+    quotas = {
+        (item["metadata"]["namespace"], item["metadata"]["name"]): item["spec"]
+        for item in found
+        if item["kind"] == "ResourceQuota"
+    }
+    assert quotas["research", "gpus"]["hard"] == {
+        "requests.nvidia.com/gpu": "12",
+        "requests.nvidia.com/gpu.shared": "48",
+    }
+
+    def refused(team: str) -> list[str]:
+        spec = quotas[team, "no-higher-priority"]
+        assert spec["hard"] == {"pods": "0"}
+        return list(spec["scopeSelector"]["matchExpressions"][0]["values"])
+
+    system = ["system-cluster-critical", "system-node-critical"]
+    assert refused("research") == ["gpufleet-high", *system]
+    assert refused("product") == system
+
+
+def test_classes_and_values_of_priority_are_those_of_the_cloud() -> None:
+    from ansible_collections.gpufleet.rack.plugins.filter import kubernetes_teams
+
+    from components import cluster_base
+
+    assert kubernetes_teams.PRIORITIES == cluster_base.PRIORITIES
+    assert kubernetes_teams.SYSTEM_PRIORITIES == cluster_base.SYSTEM_PRIORITIES
+    for level in kubernetes_teams.PRIORITIES:
+        assert kubernetes_teams.class_name(level) == cluster_base.priority_class(level)
