@@ -1,0 +1,217 @@
+"""Dashboards of Grafana as JSON, from short descriptions of their panels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DATASOURCE = {"type": "prometheus", "uid": "gpufleet-prometheus"}
+COLUMNS = 24
+"""Grafana's grid."""
+
+_HEIGHTS = {"stat": 4, "timeseries": 8, "bargauge": 8, "table": 8}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel: `queries` are (PromQL, legend) each; `width` of 24 columns.
+
+    `limits` are values from which it is yellow and from which it is red; with the second one lower, it is
+    red below. `stack` draws the series of a graph on each other. A table shows the labels `columns`, and the
+    value under the title `value`.
+    """
+
+    title: str
+    kind: str
+    unit: str
+    queries: tuple[tuple[str, str], ...]
+    about: str = ""
+    width: int = 12
+    limits: tuple[float, float] | None = None
+    stack: bool = False
+    columns: tuple[str, ...] = ()
+    value: str = "value"
+
+
+def stat(title: str, unit: str, expr: str, *, width: int = 4, **more: Any) -> Panel:
+    """One figure."""
+    return Panel(title, "stat", unit, ((expr, ""),), width=width, **more)
+
+
+def graph(title: str, unit: str, *queries: tuple[str, str], **more: Any) -> Panel:
+    """Lines in time."""
+    return Panel(title, "timeseries", unit, queries, **more)
+
+
+def rate(metric: str, by: str, how: str = "sum") -> str:
+    """What a counter (with its selector) grows by in a second, by some labels."""
+    return f"{how} by ({by}) (rate({metric}[$__rate_interval]))"
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A dashboard: rows are (heading, panels). With `by_node` one chooses nodes above it."""
+
+    name: str
+    title: str
+    about: str
+    rows: tuple[tuple[str, tuple[Panel, ...]], ...]
+    by_node: bool = False
+
+
+def dashboard_json(board: Dashboard) -> dict[str, Any]:
+    """What Grafana reads (schema version 39, Grafana 11 and later)."""
+    return {
+        "uid": f"gpufleet-{board.name}",
+        "title": board.title,
+        "description": board.about,
+        "tags": ["gpufleet"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": False,
+        "graphTooltip": 1,
+        "refresh": "1m",
+        "time": {"from": "now-6h", "to": "now"},
+        "timezone": "",
+        "annotations": {"list": []},
+        "links": [
+            {
+                "type": "dashboards",
+                "tags": ["gpufleet"],
+                "asDropdown": True,
+                "title": "gpufleet",
+                "includeVars": False,
+                "keepTime": True,
+            }
+        ],
+        "templating": {"list": [_nodes()] if board.by_node else []},
+        "panels": _panels(board.rows),
+    }
+
+
+def _nodes() -> dict[str, Any]:
+    query = 'label_values(up{job="node"}, instance)'
+    return {
+        "name": "instance",
+        "label": "Node",
+        "type": "query",
+        "datasource": DATASOURCE,
+        "query": {"query": query, "refId": "nodes"},
+        "definition": query,
+        "refresh": 2,
+        "sort": 5,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".+",
+        "current": {"text": "All", "value": "$__all", "selected": True},
+    }
+
+
+def _panels(rows: Sequence[tuple[str, tuple[Panel, ...]]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    y = 0
+    for heading, panels in rows:
+        found.append(
+            {
+                "id": len(found) + 1,
+                "type": "row",
+                "title": heading,
+                "collapsed": False,
+                "panels": [],
+                "gridPos": {"x": 0, "y": y, "w": COLUMNS, "h": 1},
+            }
+        )
+        y += 1
+        x = tallest = 0
+        for panel in panels:
+            if x + panel.width > COLUMNS:
+                x, y, tallest = 0, y + tallest, 0
+            height = _HEIGHTS[panel.kind]
+            grid = {"x": x, "y": y, "w": panel.width, "h": height}
+            found.append({"id": len(found) + 1, "gridPos": grid} | _panel(panel))
+            x, tallest = x + panel.width, max(tallest, height)
+        y += tallest
+    return found
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    now = panel.kind != "timeseries"
+    table = panel.kind == "table"
+    return {
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.about,
+        "datasource": DATASOURCE,
+        "targets": [
+            {
+                "refId": chr(ord("A") + index),
+                "datasource": DATASOURCE,
+                "expr": expr,
+                "legendFormat": legend or "__auto",
+                "instant": now,
+                "range": not now,
+                "format": "table" if table else "time_series",
+            }
+            for index, (expr, legend) in enumerate(panel.queries)
+        ],
+        "fieldConfig": {"defaults": _defaults(panel), "overrides": []},
+        "options": _options(panel),
+        "transformations": _columns(panel) if table else [],
+    }
+
+
+def _defaults(panel: Panel) -> dict[str, Any]:
+    steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
+    if panel.limits is not None:
+        first, last = panel.limits
+        if first <= last:
+            steps += [{"color": "yellow", "value": first}, {"color": "red", "value": last}]
+        else:
+            steps = [
+                {"color": "red", "value": None},
+                {"color": "yellow", "value": last},
+                {"color": "green", "value": first},
+            ]
+    defaults: dict[str, Any] = {
+        "unit": panel.unit,
+        "thresholds": {"mode": "absolute", "steps": steps},
+        "color": {"mode": "palette-classic" if panel.kind == "timeseries" else "thresholds"},
+    }
+    if panel.unit in ("percentunit", "percent"):
+        defaults |= {"min": 0, "max": 1 if panel.unit == "percentunit" else 100}
+    if panel.kind == "timeseries":
+        defaults["custom"] = {
+            "drawStyle": "line",
+            "lineWidth": 1,
+            "fillOpacity": 30 if panel.stack else 0,
+            "showPoints": "never",
+            "stacking": {"mode": "normal" if panel.stack else "none", "group": "A"},
+        }
+    return defaults
+
+
+def _options(panel: Panel) -> dict[str, Any]:
+    if panel.kind == "timeseries":
+        return {
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        }
+    if panel.kind == "table":
+        return {"showHeader": True}
+    reduce = {"calcs": ["lastNotNull"], "fields": "", "values": False}
+    if panel.kind == "bargauge":
+        return {"reduceOptions": reduce, "orientation": "horizontal", "displayMode": "basic"}
+    return {"reduceOptions": reduce, "colorMode": "value", "graphMode": "none", "textMode": "auto"}
+
+
+def _columns(panel: Panel) -> list[dict[str, Any]]:
+    """The columns that people read, in their order, under their own names."""
+    order = {name: index for index, name in enumerate((*panel.columns, "Value"))}
+    return [
+        {"id": "filterFieldsByName", "options": {"include": {"names": list(order)}}},
+        {
+            "id": "organize",
+            "options": {"indexByName": order, "renameByName": {"Value": panel.value}, "excludeByName": {}},
+        },
+    ]

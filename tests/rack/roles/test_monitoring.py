@@ -1,0 +1,194 @@
+"""Monitoring on a rack: all that is asked answers, and a fault of a GPU reaches whoever is to be told."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.rack.lab import Lab
+from tests.rack.roles.proof import Proof, play, prove
+
+NODES = ("dgx01", "dgx02")
+BOOK = "playbooks/monitoring.yml"
+ROLES = ("node_exporter", "slurm_exporter", "alertmanager", "prometheus")
+WEBHOOK = """\
+import http.server, pathlib
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        with pathlib.Path("/run/told").open("a") as told:
+            told.write(self.headers.get("Authorization", "") + " " + body + "\\n")
+        self.send_response(200)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", 9999), Handler).serve_forever()
+"""
+
+
+@dataclass
+class Monitored:
+    """A rack with a controller and two GPU nodes, and what `monitoring.yml` did on it."""
+
+    lab: Lab
+    proof: Proof
+    token: str
+
+    def ask(self, path: str) -> Any:
+        """What Prometheus' API says."""
+        return json.loads(self.lab.sh("ctl01", f"curl -sSfg '127.0.0.1:9090/api/v1/{path}'"))["data"]
+
+    def value(self, query: str) -> dict[str, float]:
+        """The samples of a query without a blank, by instance."""
+        found = self.ask(f"query?query={query}")["result"]
+        return {item["metric"].get("instance", ""): float(item["value"][1]) for item in found}
+
+
+def until(true: Callable[[], Any], timeout_s: float = 120) -> Any:
+    """What `true` says once it says something; fails with what it said last."""
+    end = time.monotonic() + timeout_s
+    while not (said := true()):
+        assert time.monotonic() < end, said
+        time.sleep(1)
+    return said
+
+
+@pytest.fixture(scope="module")
+def monitored(gpu_rack: Lab) -> Iterator[Monitored]:
+    """The shared rack with DCGM and Slurm, then with monitoring: announced, done, and nothing left to do."""
+    lab = gpu_rack
+    lab.reset(name="bare")
+    for node in NODES:
+        lab.sh(node, "apt-get -qq install -y nvidia-open >/dev/null 2>&1; nvidia-smi -L >/dev/null")
+    made = {
+        "GPUFLEET_SECRET_MUNGE_KEY_LAB": secrets.token_hex(64),
+        "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB": secrets.token_hex(16),
+        "GPUFLEET_SECRET_WEBHOOK_TOKEN_LAB": secrets.token_hex(16),
+    }
+    assert not lab.run("playbooks/base.yml", tags=["always"]).failures
+    quick = {"slurm_controller_health_check": False}
+    done = play(lab, "playbooks/slurm.yml", secrets=made, variables=quick)
+    assert not done.result.failures, done.messages()
+    done = play(lab, ["dcgm"], ",".join(NODES), variables={"dcgm_exporter_interval_s": 5})
+    assert not done.result.failures, done.messages()
+    lab.sh(
+        "ctl01",
+        f"apt-get -qq install -y curl >/dev/null; cat >/run/hook.py <<'END'\n{WEBHOOK}END\n"
+        "systemd-run -q --unit=hook python3 /run/hook.py",
+    )
+    yield Monitored(lab, prove(lab, BOOK, secrets=made), made["GPUFLEET_SECRET_WEBHOOK_TOKEN_LAB"])
+
+
+def test_exporters_are_on_all_hosts_and_the_rest_on_the_host_of_monitoring(monitored: Monitored) -> None:
+    changed = monitored.proof.first.changed
+    hosts_of = {role: {h for h, task in changed if task.startswith(f"{role} :")} for role in ROLES}
+    assert hosts_of == {
+        "node_exporter": {"ctl01", *NODES},
+        "slurm_exporter": {"ctl01"},
+        "alertmanager": {"ctl01"},
+        "prometheus": {"ctl01"},
+    }
+    assert {task.split(" : ")[0] for _, task in changed} == set(ROLES)
+
+
+def test_every_target_answers_and_carries_the_hosts_name(monitored: Monitored) -> None:
+    def all_up() -> list[dict[str, Any]]:
+        found = monitored.ask("targets")["activeTargets"]
+        return found if all(item["health"] == "up" for item in found) else []
+
+    targets = until(all_up)
+    seen = {(item["labels"]["job"], item["labels"]["instance"]) for item in targets}
+    nodes = {(job, node) for job in ("node", "dcgm") for node in NODES}
+    here = {(job, "ctl01") for job in ("node", "slurm", "prometheus", "alertmanager")}
+    assert seen == nodes | here
+    assert {item["labels"].get("rack") for item in targets if item["labels"]["instance"] == "dgx01"} == {"r1"}
+
+
+def test_all_rules_work(monitored: Monitored) -> None:
+    def all_ok() -> list[dict[str, Any]]:
+        found = monitored.ask("rules")["groups"]
+        return found if all(rule["health"] == "ok" for group in found for rule in group["rules"]) else []
+
+    groups = until(all_ok)
+    assert len(groups) == 8
+    assert sum(len(group["rules"]) for group in groups) > 60
+
+
+def test_gpus_ports_power_and_slurm_are_measured(monitored: Monitored) -> None:
+    lab = monitored.lab
+    each = dict.fromkeys(NODES, 8.0)
+    assert until(lambda: monitored.value("count(DCGM_FI_DEV_GPU_TEMP)by(instance)") == each)
+    assert until(lambda: monitored.value("gpufleet:ports_up:sum") == each)
+    power = until(lambda: monitored.value("gpufleet:node_watts:sum"))
+    # 4,600 W of a node that is not GPUs, and eight GPUs that idle.
+    assert set(power) == set(NODES) and all(4600 < watts < 10_200 for watts in power.values())
+    # No job of Slurm: a node that somebody drains, and the controller.
+    lab.sh("ctl01", "scontrol update nodename=dgx02 state=drain reason='a \"loud\" fan'")
+    query = "slurm_node_unavailable_since_seconds"
+    drained = until(lambda: monitored.ask(f"query?query={query}")["result"])
+    assert [item["metric"]["node"] for item in drained] == ["dgx02"]
+    assert drained[0]["metric"]["reason"] == 'a "loud" fan'
+    assert abs(float(drained[0]["value"][1]) - time.time()) < 300
+    lab.sh("ctl01", "scontrol update nodename=dgx02 state=resume")
+    sources = until(lambda: monitored.ask("query?query=slurm_exporter_source_up")["result"])
+    assert {item["metric"]["source"]: item["value"][1] for item in sources} == dict.fromkeys(
+        ("ping", "nodes", "jobs", "scheduler", "sacct"), "1"
+    )
+    gpus = monitored.ask('query?query=slurm_gpus{partition=""}')["result"]
+    assert gpus[0]["value"][1] == "16"
+
+
+def test_a_job_and_what_waits_behind_it_are_in_slurms_figures(monitored: Monitored) -> None:
+    lab = monitored.lab
+    submit = "sbatch --parsable --output=/dev/null --gres=gpu:8 --wrap 'sleep 600'"
+    lab.sh("ctl01", f"for job in 1 2 3; do {submit} -N1; done")
+    try:
+        held = until(
+            lambda: [
+                item["value"][1]
+                for item in monitored.ask('query?query=slurm_gpus_allocated{partition=""}')["result"]
+                if item["value"][1] == "16"
+            ]
+        )
+        assert held == ["16"]
+        waiting = until(lambda: monitored.ask("query?query=slurm_jobs_pending_gpus")["result"])
+        assert [item["value"][1] for item in waiting] == ["8"]
+        assert until(lambda: monitored.ask("query?query=slurm_job_pending_age_seconds")["result"])
+    finally:
+        lab.sh("ctl01", "scancel -u root")
+
+
+def test_nothing_but_exporters_listens_beyond_loopback_and_secrets_are_their_owners(
+    monitored: Monitored,
+) -> None:
+    listening = monitored.lab.sh("ctl01", "ss -Hlnt").splitlines()
+    ports = {line.split()[3].rpartition(":")[2]: line.split()[3].rpartition(":")[0] for line in listening}
+    assert {ports[port] for port in ("9090", "9093", "9341")} == {"127.0.0.1"}
+    assert ports["9100"] == monitored.lab.rack.site.host("ctl01").ip
+    assert monitored.lab.sh("ctl01", "stat -c '%U %a' /etc/prometheus/alertmanager.yml") == "prometheus 600\n"
+    assert monitored.lab.sh("ctl01", f"grep -c {monitored.token} /etc/prometheus/alertmanager.yml") == "1\n"
+    assert monitored.lab.sh("ctl01", f"journalctl | grep -c {monitored.token} || true") == "0\n"
+
+
+def test_an_xid_fires_and_is_told_with_the_token_and_nothing_else_of_the_gpus_is(
+    monitored: Monitored,
+) -> None:
+    lab = monitored.lab
+    firing = 'query?query=ALERTS{alertname=~"Gpu.*|Nvlink.*|Infiniband.*",alertstate="firing"}'
+    assert monitored.ask(firing)["result"] == []
+    lab.hardware("dgx02").xid(48, gpu=5)
+    fired = until(lambda: monitored.ask(firing)["result"])
+    assert [
+        (item["metric"]["alertname"], item["metric"]["instance"], item["metric"]["gpu"]) for item in fired
+    ] == [("GpuXid", "dgx02", "5")]
+    told = until(lambda: lab.sh("ctl01", "grep GpuXid /run/told || true"))
+    authorization, _, body = told.splitlines()[0].partition(" {")
+    assert authorization == f"Bearer {monitored.token}"
+    (alert,) = json.loads("{" + body)["alerts"]
+    assert alert["annotations"]["summary"] == "GPU 5 of dgx02: the last Xid is 48"
+    assert alert["labels"]["site"] == "lab"
+    lab.hardware("dgx02").restore(lab.healthy["dgx02"])

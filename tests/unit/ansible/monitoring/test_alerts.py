@@ -1,0 +1,129 @@
+"""Every alert fires when it should, says what it should, and is silent otherwise: promtool is the judge."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from . import alert_cases, alert_cases_of_hosts
+from .alert_cases import Case
+
+ROOT = Path(__file__).resolve().parents[4]
+RULES = ROOT / "ansible" / "roles" / "prometheus" / "files" / "rules"
+CASES = alert_cases.CASES + alert_cases_of_hosts.CASES
+
+
+def alerts() -> dict[str, dict[str, Any]]:
+    """All alerts of the role, by name."""
+    groups = [
+        group for path in sorted(RULES.glob("*.yml")) for group in yaml.safe_load(path.read_text())["groups"]
+    ]
+    found = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    assert len({rule["alert"] for rule in found}) == len(found)
+    return {rule["alert"]: rule for rule in found}
+
+
+def judge(tests: list[tuple[Case, dict[str, Any]]], folder: Path) -> str:
+    """What promtool says of tests; empty where all pass.
+
+    Each case has a file of its own with its alert and the recording rules: promtool evaluates all rules of a
+    file every minute of every test. What is about a day is evaluated every twenty minutes.
+    """
+    recording = yaml.safe_load((RULES / "recording.yml").read_text())["groups"]
+    files = []
+    for number, (case, test) in enumerate(tests):
+        rule = alerts()[case.alert]
+        needed = recording if re.search(r"gpufleet:\w+:", rule["expr"]) else []
+        rules = folder / f"{number}.rules.yml"
+        groups = [*needed, {"name": "alert", "rules": [rule]}]
+        rules.write_text(yaml.safe_dump({"groups": groups}, sort_keys=False))
+        files.append(folder / f"{number}.test.yml")
+        day = int(case.at[:-1]) > 12 and case.at.endswith("h")
+        content = {
+            "rule_files": [str(rules)],
+            "evaluation_interval": "20m" if day else "1m",
+            "tests": [test],
+        }
+        files[-1].write_text(yaml.safe_dump(content, sort_keys=False))
+    done = subprocess.run(
+        ["promtool", "test", "rules", *files], capture_output=True, text=True, check=False, timeout=120
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def written(series: Mapping[str, str], case: Case, expected: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": [{"eval_time": case.at, "alertname": case.alert, "exp_alerts": expected}],
+    }
+
+
+def expected(case: Case) -> list[dict[str, Any]]:
+    rule = alerts()[case.alert]
+    annotations = {"summary": case.summary, "remedy": rule["annotations"]["remedy"]}
+    return [{"exp_labels": dict(case.labels) | rule["labels"], "exp_annotations": annotations}]
+
+
+def metrics(series: Mapping[str, str]) -> set[str]:
+    return {name.partition("{")[0] for name in series}
+
+
+def test_every_alert_has_series_that_make_it_fire_and_series_that_do_not() -> None:
+    assert sorted(case.alert for case in CASES) == sorted(alerts())
+    for case in CASES:
+        assert case.fires and case.quiet, case.alert
+        # Silence is no proof where there is nothing to hear.
+        assert metrics(case.fires) == metrics(case.quiet), case.alert
+        assert case.fires != case.quiet
+
+
+def test_every_alert_fires_with_its_labels_and_says_what_is_wrong(tmp_path: Path) -> None:
+    assert judge([(case, written(case.fires, case, expected(case))) for case in CASES], tmp_path) == ""
+
+
+def test_no_alert_fires_where_nothing_is_wrong(tmp_path: Path) -> None:
+    silent = [(case, series) for case in CASES for series in (case.quiet, *case.near)]
+    assert judge([(case, written(series, case, [])) for case, series in silent], tmp_path) == ""
+
+
+def test_promtool_tells_of_an_alert_that_does_not_fire_and_of_one_that_does(tmp_path: Path) -> None:
+    case = CASES[0]
+    assert "GpuXid" in judge([(case, written(case.quiet, case, expected(case)))], tmp_path)
+    assert "GpuXid" in judge([(case, written(case.fires, case, []))], tmp_path)
+
+
+@pytest.mark.parametrize("rule", alerts().values(), ids=lambda rule: str(rule["alert"]))
+def test_every_alert_has_a_severity_a_summary_and_a_remedy(rule: dict[str, Any]) -> None:
+    assert set(rule["labels"]) == {"severity"} and rule["labels"]["severity"] in ("warning", "critical")
+    assert set(rule["annotations"]) == {"summary", "remedy"}
+    assert "{{" not in rule["annotations"]["remedy"]
+
+
+def selectors(expression: str) -> Iterator[str]:
+    """Names of series that an expression reads."""
+    bare = re.sub(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]', "", expression)
+    bare = re.sub(r"\b(by|on|ignoring|without|group_left|group_right)\s*\([^)]*\)", "", bare)
+    yield from (
+        name for name in re.findall(r"[a-zA-Z_][\w:]+(?!\w*\s*\()", bare) if "_" in name or ":" in name
+    )
+
+
+def test_alerts_on_dcgm_read_fields_that_the_exporter_serves() -> None:
+    counters = (ROOT / "ansible/roles/dcgm/templates/counters.csv.j2").read_text()
+    served = set(re.findall(r"^(DCGM_\w+),", counters, re.M))
+    read = {
+        name
+        for path in RULES.glob("*.yml")
+        for group in yaml.safe_load(path.read_text())["groups"]
+        for rule in group["rules"]
+        for name in selectors(rule["expr"])
+        if name.startswith("DCGM_")
+    }
+    assert read and read <= served

@@ -1,0 +1,247 @@
+"""The exporter of Slurm, on what the commands of Slurm 22.05 said of a real slurmctld."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PROGRAM = Path(__file__).resolve().parents[4] / "ansible/roles/slurm_exporter/files/slurm-exporter"
+NOW = time.mktime((2026, 11, 22, 14, 0, 0, 0, 0, -1))
+PING = "Slurmctld(primary) at ctl01 is DOWN\nSlurmctld(backup) at ctl02 is UP\n"
+NODE = (
+    "NodeName={name} CoresPerSocket=1  CPUAlloc=0 CPUEfctv=8 CPUTot=8 CPULoad=N/A AvailableFeatures=(null) "
+    "Gres=gpu:h100:8 NodeAddr=127.0.0.1 NodeHostName={name} Port=17001  RealMemory=1000 AllocMem=0 "
+    "State={state} ThreadsPerCore=1 Owner=N/A MCS_label=N/A Partitions={partitions}  BootTime=None "
+    "LastBusyTime=Unknown CfgTRES=cpu=8,mem=1000M,billing=8{tres} AllocTRES={used} CurrentWatts=0 "
+    "ExtSensorsTemp=n/s{reason}\n"
+)
+NODES = (
+    NODE.format(
+        name="dgx01",
+        state="ALLOCATED",
+        partitions="gpu",
+        tres=",gres/gpu=8,gres/gpu:h100=8",
+        used="cpu=8,gres/gpu=8,gres/gpu:h100=8",
+        reason="",
+    )
+    + NODE.format(
+        name="dgx02", state="MIXED+DRAIN", partitions="gpu", tres=",gres/gpu=8", used="gres/gpu=2", reason=""
+    )
+    + NODE.format(
+        name="x1",
+        state="IDLE+DRAIN",
+        partitions="gpu,b",
+        tres="",
+        used="",
+        reason=' Reason=a fan, "loud" [x] [root@2026-11-22T13:32:13]',
+    )
+    + NODE.format(name="x2", state="IDLE*", partitions="", tres=",gres/gpu=8", used="", reason="")
+)
+
+
+def job(*fields: str) -> str:
+    return "".join(f"{field:32}\x1f" for field in fields) + "\n"
+
+
+SUBMITTED = "2026-11-22T13:00:00"
+JOBS = (
+    job("PENDING", "gpu", "red", "Priority", SUBMITTED, "cpu=1,node=1", "gres:gpu:8", "2", "N/A")
+    + job(
+        *("PENDING", "gpu,b", "red", "ReqNodeNotAvail, UnavailableNodes:dgx[01-02],x1", SUBMITTED, "cpu=1"),
+        *("N/A", "1", "gres:gpu:3"),
+    )
+    + job(
+        "PENDING",
+        "gpu",
+        "blue",
+        "QOSMaxGRESPerUser",
+        "2026-11-20T13:00:00",
+        "cpu=1",
+        "gres:gpu",
+        "1-2",
+        "N/A",
+    )
+    + job(
+        "RUNNING",
+        "gpu",
+        "red",
+        "None",
+        SUBMITTED,
+        "cpu=8,gres/gpu=8,gres/gpu:h100=8",
+        "gres:gpu:8",
+        "1",
+        "N/A",
+    )
+)
+SDIAG = """\
+Server thread count:  3
+Agent queue size:     2
+Agent count:          1
+DBD Agent queue size: 41
+
+Main schedule statistics (microseconds):
+	Last cycle:   40
+	Mean cycle:   2500000
+	Last queue length: 7
+
+Backfilling stats
+	Total backfilled jobs (since last slurm start): 12
+	Total backfilled jobs (since last stats cycle start): 3
+	Last cycle when: Sun Nov 22 13:32:10 2026 (1795354330)
+	Last cycle: 900
+	Mean cycle: 1500
+	Last depth cycle: 5
+	Last depth cycle (try sched): 4
+	Last queue length: 6
+"""
+SACCT = "COMPLETED|red\nCOMPLETED|red\nCANCELLED by 5001|blue\n"
+SAID = {"ping": PING, "nodes": NODES, "jobs": JOBS, "scheduler": SDIAG, "sacct": SACCT}
+
+
+@pytest.fixture(scope="module")
+def exporter() -> Iterator[ModuleType]:
+    loader = importlib.machinery.SourceFileLoader("slurm_exporter_under_test", str(PROGRAM))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[loader.name] = module
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    loader.exec_module(module)
+    sys.dont_write_bytecode = before
+    yield module
+    del sys.modules[loader.name]
+
+
+@pytest.fixture(scope="module")
+def told(exporter: ModuleType) -> dict[str, float]:
+    return samples(exporter.figures_of(SAID, NOW))
+
+
+def samples(text: str) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    assert len({name for name, _, _ in lines}) == len(lines)
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_promtool_takes_what_it_says(exporter: ModuleType) -> None:
+    text = exporter.figures_of(SAID, NOW)
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_nodes_and_gpus_are_counted_once_for_the_cluster_and_in_each_partition(
+    told: dict[str, float],
+) -> None:
+    assert told['slurm_nodes{partition="",state="allocated"}'] == 1
+    assert told['slurm_nodes{partition="",state="draining"}'] == 1
+    assert told['slurm_nodes{partition="",state="drained"}'] == 1
+    assert told['slurm_nodes{partition="",state="down"}'] == 1
+    assert told['slurm_nodes{partition="b",state="drained"}'] == 1
+    assert told['slurm_gpus{partition=""}'] == 32
+    assert (told['slurm_gpus{partition="gpu"}'], told['slurm_gpus{partition="b"}']) == (24, 8)
+    assert told['slurm_gpus_allocated{partition=""}'] == 10
+    # Six beside the job on the draining node, and sixteen on the drained one and on the silent one.
+    assert told['slurm_gpus_unavailable{partition=""}'] == 22
+
+
+def test_a_reason_of_people_is_told_whole_with_its_time(told: dict[str, float]) -> None:
+    labels = 'node="x1",state="drained",reason="a fan, \\"loud\\" [x]",user="root"'
+    name = f"slurm_node_unavailable_since_seconds{{{labels}}}"
+    assert NOW - told[name] == 27 * 60 + 47
+    assert len([each for each in told if each.startswith("slurm_node_unavailable")]) == 1
+
+
+def test_the_queue_is_told_by_account_and_reason_and_gpus_that_it_waits_for(told: dict[str, float]) -> None:
+    assert told['slurm_jobs{partition="gpu",account="red",state="running"}'] == 1
+    assert told['slurm_jobs_pending{partition="gpu",reason="Priority"}'] == 1
+    # No names of nodes in a label.
+    assert told['slurm_jobs_pending{partition="b",reason="ReqNodeNotAvail"}'] == 1
+    assert told['slurm_jobs_pending_gpus{partition="gpu"}'] == 16 + 3 + 1
+    assert told['slurm_jobs_pending_gpus{partition="b"}'] == 3
+    assert told['slurm_account_gpus_allocated{account="red"}'] == 8
+    # The one that waits for two days waits for its own limit, and not for its turn.
+    assert told['slurm_job_pending_age_seconds{partition="gpu"}'] == 3600
+
+
+def test_controllers_the_scheduler_and_what_ended_are_told(told: dict[str, float]) -> None:
+    assert told['slurm_controller_up{controller="ctl01",role="primary"}'] == 0
+    assert told['slurm_controller_up{controller="ctl02",role="backup"}'] == 1
+    assert (told["slurm_agent_queue_size"], told["slurm_dbd_queue_size"]) == (2, 41)
+    assert told["slurm_scheduler_cycle_mean_seconds"] == 2.5
+    assert told["slurm_backfill_cycle_last_seconds"] == 0.0009
+    assert (told["slurm_backfill_jobs_total"], told["slurm_backfill_depth"]) == (12, 5)
+    assert told['slurm_jobs_ended{account="red",state="completed"}'] == 2
+    assert told['slurm_jobs_ended{account="blue",state="cancelled"}'] == 1
+
+
+@pytest.mark.parametrize("source", SAID)
+def test_what_does_not_answer_is_missing_and_the_rest_is_told(exporter: ModuleType, source: str) -> None:
+    found = samples(exporter.figures_of(SAID | {source: None}, NOW))
+    for name in SAID:
+        assert found[f'slurm_exporter_source_up{{source="{name}"}}'] == (name != source)
+
+
+def test_what_cannot_be_read_counts_as_silent(exporter: ModuleType) -> None:
+    found = samples(exporter.figures_of(SAID | {"nodes": "NodeName=x\n"}, NOW))
+    assert found['slurm_exporter_source_up{source="nodes"}'] == 0
+    assert not [name for name in found if name.startswith("slurm_gpus")]
+
+
+def test_slurm_is_asked_once_for_scrapes_that_come_together(
+    exporter: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("scontrol", PING), ("squeue", ""), ("sdiag", SDIAG), ("sacct", "")):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\necho $* >>{tmp_path}/asked\ncat <<'END'\n{text}END\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    source = exporter.Source(60, 10)
+    answers: list[str] = []
+    threads = [threading.Thread(target=lambda: answers.append(source.text())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 4 and len(set(answers)) == 1
+    assert len((tmp_path / "asked").read_text().splitlines()) == len(exporter.COMMANDS)
+
+
+def test_it_serves_on_loopback(tmp_path: Path) -> None:
+    hanging = tmp_path / "scontrol"
+    hanging.write_text("#!/bin/sh\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    port = 20000 + os.getpid() % 10000
+    command = [sys.executable, "-B", PROGRAM, "--port", str(port), "--timeout", "1"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        try:
+            text = fetch(f"http://127.0.0.1:{port}/metrics")
+        finally:
+            process.terminate()
+    # A command that hangs is given up; the others are not there or do not answer.
+    assert re.search(r'slurm_exporter_source_up\{source="nodes"\} 0', text)
+
+
+def fetch(url: str) -> str:
+    end = time.monotonic() + 30
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=20) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            assert time.monotonic() < end
+            time.sleep(0.1)
