@@ -25,6 +25,7 @@ _MODULES = {
     "inventory": "inventory",
     "configure": "configure",
     "verify": "verify",
+    "operate": "operate",
     "hostkeys": "hostkeys",
     "secrets": "secrets",
     "state": "state",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -123,13 +124,7 @@ class Setup:
             {item.name for item in (project / "roles").iterdir()} if (project / "roles").is_dir() else set()
         )
         password = vault_password(os.environ)
-        secrets = collect_secrets(
-            self.plan,
-            hosts,
-            set(only) & roles if only else roles,
-            os.environ,
-            lambda: read_vault(self.fleet_folder / VAULT, password),
-        )
+        secrets = self.secrets(hosts, set(only) & roles if only else roles)
         return ConfigureRequest(
             plan=self.plan,
             catalog=self.validated.catalog,
@@ -146,6 +141,18 @@ class Setup:
             forks=forks,
             secrets=secrets,
             vault_password=password,
+        )
+
+    def secrets(self, hosts: Collection[str], roles: Collection[str]) -> dict[str, str]:
+        """The secrets that `roles` need on `hosts`, by environment variable. Raises InputError for missing
+        ones."""
+        password = vault_password(os.environ)
+        return collect_secrets(
+            self.plan,
+            hosts,
+            roles,
+            os.environ,
+            lambda: read_vault(self.fleet_folder / VAULT, password),
         )
 
     def _resumed(self) -> LastRun:

@@ -27,6 +27,14 @@ Environment = Annotated[
         help="An environment or the path of a fleet file; default: 2 controllers, a login host, 4 GPU nodes."
     ),
 ]
+Scheduler = Annotated[
+    str,
+    typer.Option(
+        "--scheduler",
+        help="Without a fleet file: slurm, or kubernetes (3 controllers, 2 GPU nodes; no kubelet).",
+    ),
+]
+FLEETS = {"slurm": "fleet.yaml", "kubernetes": "kubernetes.yaml"}
 Site = Annotated[str | None, typer.Option("--site", help="Which rack site of it; default: the first.")]
 
 
@@ -35,13 +43,15 @@ def _folder() -> Path:
 
 
 @app.command()
-def up(environment: Environment = None, site: Site = None, json: Json = False) -> None:
+def up(
+    environment: Environment = None, site: Site = None, scheduler: Scheduler = "", json: Json = False
+) -> None:
     """Raise the rack and boot all hosts; a rack that is up is left as it is."""
     from gpufleet.onprem.rack import Kit, raise_rack, require
 
+    chosen = _site(environment, site, scheduler)
     require()
     root = find_root()
-    chosen = _site(environment, site)
     cache = root / ".gpufleet" / "cache" / "rack"
 
     def say(line: str) -> None:
@@ -87,14 +97,21 @@ def ssh(
     os.execvp(words[0], words)  # noqa: S606 - ssh takes the place of this process
 
 
-def _site(environment: str | None, site: str | None) -> RackSite:
+def _site(environment: str | None, site: str | None, scheduler: str) -> RackSite:
     from importlib.resources import as_file, files
 
     from gpufleet.checks import validate
     from gpufleet.onprem.rack import rack_site
     from gpufleet.plan import build_plan
 
-    with as_file(files("gpufleet.onprem.rack") / "fleet.yaml") as default:
+    if scheduler and scheduler not in FLEETS:
+        raise InputError(f"no rack has scheduler {scheduler!r}", remedy=f"use one of {', '.join(FLEETS)}")
+    if scheduler and environment:
+        raise InputError(
+            f"{environment} says which scheduler its racks have, and so does --scheduler {scheduler}",
+            remedy="leave one of the two out",
+        )
+    with as_file(files("gpufleet.onprem.rack") / FLEETS[scheduler or "slurm"]) as default:
         workspace = Workspace.open(environment or str(default))
         validated = validate(workspace.target, root=workspace.root)
     return rack_site(validated.loaded.spec, build_plan(validated.loaded.spec, validated.catalog), site)

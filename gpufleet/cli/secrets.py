@@ -35,28 +35,32 @@ def new(
     """
     from gpufleet.cli.configure_setup import VAULT, Setup
     from gpufleet.onprem.configure.vault import read_vault, vault_password, write_vault
-    from gpufleet.onprem.secrets import SECRETS, slurm_sites
+    from gpufleet.onprem.secrets import SECRETS, missing_secrets
 
-    known = [secret.variable for secret in SECRETS]
+    known = [secret.variable for secret in SECRETS if secret.make is not None and secret.rotates]
     if rotate and rotate not in known:
         raise InputError(f"there is no secret {rotate!r}", remedy=f"use one of {', '.join(known)}")
     setup = Setup(environment, "", "", (), None)
     path = setup.fleet_folder / VAULT
     password = vault_password(os.environ)
     kept = read_vault(path, password)
-    made = {
-        secret.name(site): secret.make()
-        for site in slurm_sites(setup.plan)
-        for secret in SECRETS
-        if secret.variable == rotate or not (kept.get(secret.name(site)) or kept.get(secret.prefix))
-    }
+    made, lacking = missing_secrets(setup.plan, kept, rotate)
     if made:
         write_vault(path, password, kept | made)
     if json:
-        emit_json({"environment": setup.name, "file": str(path), "made": sorted(made)})
+        emit_json(
+            {"environment": setup.name, "file": str(path), "made": sorted(made), "missing": list(lacking)}
+        )
         return int(ExitCode.DONE)
     for name in sorted(made):
         out.print(f"made {name}", markup=False)
+    for name in lacking:
+        out.print(
+            f"{name} is not made here: it is what the machines have. `ansible-vault edit` adds it, or "
+            "set it in the environment",
+            markup=False,
+            soft_wrap=True,
+        )
     summary = f"{len(made)} made" if made else "nothing is missing"
     out.print(f"{path}: {summary}", markup=False, soft_wrap=True)
     return int(ExitCode.DONE)

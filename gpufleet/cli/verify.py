@@ -11,6 +11,9 @@ from gpufleet.cli.configure import Environment, Forks, Json, Limit, Site, SshCon
 from gpufleet.cli.console import emit_json, out, print_findings
 from gpufleet.errors import CloudError, ExitCode, InputError
 
+MEASURING_WITH_SECRETS = frozenset({"bmc"})
+"""Roles that measure what asks for a password: management controllers, where the fleet file names them."""
+
 Output = Annotated[Path | None, typer.Option("--output", help="Write the JSON object to a file as well.")]
 
 
@@ -78,6 +81,7 @@ def verify(
         ssh_config=ssh_config,
         transport=cast(Transport, transport),
         forks=forks,
+        secrets=setup.secrets(hosts, MEASURING_WITH_SECRETS),
     )
     with HostProgress(out, len(hosts), quiet=json) as progress:
         try:

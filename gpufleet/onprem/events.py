@@ -78,6 +78,12 @@ def task_event(raw: Mapping[str, Any]) -> TaskEvent | None:
     )
 
 
+def is_done(event: TaskEvent) -> bool:
+    """Whether an operation says by this event that it is through with the host."""
+    facts = event.result.get("ansible_facts")
+    return isinstance(facts, Mapping) and facts.get("operation_done") is True
+
+
 def _changed(raw: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
     """Whether a task changed something. Of one that handles a secret nothing is left of the result, and
     only the line that Ansible printed says so."""

@@ -23,7 +23,18 @@ Inventory = dict[str, Any]
 
 ONPREM, CLOUD = "onprem", "cloud"
 _RESERVED = frozenset({"all", "ungrouped", "localhost", ONPREM, CLOUD, *RACK_GROUPS})
-_NOT_FOR_HOSTS = frozenset({"sources", "notes", "unverified", "kubernetes", "gpus_min_driver", "driver_eol"})
+_NOT_FOR_HOSTS = frozenset(
+    {
+        "sources",
+        "notes",
+        "unverified",
+        "kubernetes",
+        "kubernetes_releases",
+        "cni",
+        "gpus_min_driver",
+        "driver_eol",
+    }
+)
 
 
 def group_name(kind: str, value: str) -> str:
@@ -109,6 +120,7 @@ def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog, lo
         ],
         "gpufleet_teams": _teams(site.teams),
         "gpufleet_site_tags": dict(sorted(site.tags.items())),
+        **_slurm_vars(site, catalog),
         **site_values(site, catalog, lock),
     }
     here["hosts"] = {
@@ -126,6 +138,14 @@ def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog, lo
     system = groups.of("system", site.system)
     system["vars"] = _system_vars(site, catalog)
     _join(system, gpu_hosts)
+
+
+def _slurm_vars(site: OnPremSitePlan, catalog: Catalog) -> dict[str, Any]:
+    """Which releases of Slurm each release takes over, on Slurm sites."""
+    if site.rack.slurm is None:
+        return {}
+    known = catalog.slurm_releases
+    return {"gpufleet_slurm_upgrades": {name: list(item.upgrades_from) for name, item in known.items()}}
 
 
 def _host_vars(site: OnPremSitePlan, host: HostPlan) -> dict[str, Any]:

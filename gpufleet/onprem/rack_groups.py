@@ -21,9 +21,20 @@ RACK_GROUPS: Mapping[str, str] = {
     "rack_slurm_controllers": "controllers of Slurm sites",
     "rack_slurm_nodes": "GPU nodes of Slurm sites",
     "rack_slurm_login": "login hosts of Slurm sites",
+    "rack_kubernetes": "controllers and GPU nodes of Kubernetes sites",
+    "rack_kubernetes_first": "the first controller of each Kubernetes site, which begins its cluster",
+    "rack_kubernetes_control_plane": "controllers of Kubernetes sites",
+    "rack_kubernetes_nodes": "GPU nodes of Kubernetes sites",
+    "rack_kubernetes_endpoint": "controllers of Kubernetes sites whose API has a virtual address",
     "rack_local_nvme": "GPU nodes whose own drives are scratch",
+    "rack_bmc": "GPU nodes whose management controllers are looked after",
+    "rack_mig": "GPU nodes of sites that say how GPUs are divided, if only that none is",
     "rack_nfs_clients": "GPU nodes and login hosts of sites with NFS file systems",
     "rack_lustre_clients": "GPU nodes and login hosts of sites with Lustre file systems",
+    "rack_exporters": "all hosts of sites with monitoring",
+    "rack_monitoring": "the host of each site that runs Prometheus and Alertmanager",
+    "rack_slurm_exporter": "the same on Slurm sites: it measures Slurm",
+    "rack_grafana": "the same where Grafana is not switched off",
 }
 """Group name -> who is in it."""
 
@@ -52,8 +63,28 @@ def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iter
             "controller": "rack_slurm_controllers",
             "login": "rack_slurm_login",
         }[host.role]
+    if site.rack.kubernetes is not None and host.role != "login":
+        yield "rack_kubernetes"
+        yield "rack_kubernetes_nodes" if gpu else "rack_kubernetes_control_plane"
+        if host.name == next(iter(site.rack.kubernetes.members), None):
+            yield "rack_kubernetes_first"
+        if not gpu and site.rack.kubernetes.endpoint is not None:
+            yield "rack_kubernetes_endpoint"
     if gpu and site.rack.nvme_mount is not None:
         yield "rack_local_nvme"
+    if host.bmc is not None and site.rack.management is not None:
+        yield "rack_bmc"
+    if gpu and site.rack.mig is not None:
+        yield "rack_mig"
     if host.role != "controller":
         for kind in sorted({kind for kind, _, _ in site.mounts}):
             yield f"rack_{kind}_clients"
+    monitoring = site.rack.monitoring
+    if monitoring is not None:
+        yield "rack_exporters"
+        if host.name == monitoring.host:
+            yield "rack_monitoring"
+            if slurm:
+                yield "rack_slurm_exporter"
+            if monitoring.grafana:
+                yield "rack_grafana"

@@ -8,6 +8,7 @@ ansible-runner writes of the environment is removed as soon as the process runs.
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 import signal
 import sys
@@ -33,6 +34,9 @@ _VAULT_SCRIPT = f"""#!/bin/sh
 printf '%s\\n' "${_VAULT_VARIABLE}"
 """
 _KEPT_LINES = 40
+# ansible-core 2.19 keeps one file open for each host whose facts it stores, beside its connections, and the
+# usual limit of 1,024 ends a run over a thousand hosts.
+_OPEN_FILES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,7 @@ def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookRes
     recorder = _Recorder(on_task)
     token = run.token or secrets.token_hex(16)
     started = time.monotonic()
+    _allow_open_files(_OPEN_FILES)
     with (
         tempfile.TemporaryDirectory(prefix="gpufleet-ansible-", ignore_cleanup_errors=True) as folder,
         _signals_restored(),
@@ -232,6 +237,14 @@ def _environment(run: PlaybookRun, private: Path) -> dict[str, str]:
         script.write_text(_VAULT_SCRIPT, encoding="utf-8")
         values |= {"ANSIBLE_VAULT_PASSWORD_FILE": str(script), _VAULT_VARIABLE: run.vault_password}
     return values
+
+
+def _allow_open_files(wanted: int) -> None:
+    """Raises this process's limit, which Ansible inherits, as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def _forgetting(private: Path) -> Callable[..., None]:

@@ -7,27 +7,64 @@ Ansible Vault). It reaches Ansible as an environment variable only.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import secrets
 import string
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from gpufleet.errors import InputError
-from gpufleet.plan.models import FleetPlan
+from gpufleet.plan.models import FleetPlan, OnPremSitePlan
+from gpufleet.plan.rack_models import MonitoringPlan
 
 _LETTERS = string.ascii_letters + string.digits
 _LONGEST = 1024
+_KEY_BYTES = 32
+
+
+def _slurm(site: OnPremSitePlan) -> bool:
+    return site.rack.slurm is not None
+
+
+def _kubernetes(site: OnPremSitePlan) -> bool:
+    return site.rack.kubernetes is not None
+
+
+def _managed(site: OnPremSitePlan) -> bool:
+    return site.rack.management is not None
 
 
 def _random(length: int) -> Callable[[], str]:
     return lambda: "".join(secrets.choice(_LETTERS) for _ in range(length))
 
 
+def _random_key() -> str:
+    return base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
+
+
+def _is_key(value: str) -> bool:
+    try:
+        return len(base64.b64decode(value, validate=True)) == _KEY_BYTES
+    except binascii.Error:
+        return False
+
+
+def _monitoring(asks: Callable[[MonitoringPlan], object]) -> Callable[[OnPremSitePlan], bool]:
+    """Sites with monitoring that asks for something."""
+
+    def needed(site: OnPremSitePlan) -> bool:
+        return site.rack.monitoring is not None and bool(asks(site.rack.monitoring))
+
+    return needed
+
+
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret that every Slurm site needs, for `variable` of `role`.
+    """A secret that the sites need which `needed` names, for `variable` of `role`.
 
-    `least` is the shortest that is accepted, in characters.
+    `least` is the shortest that is accepted, in characters; `fits` is asked what else it has to be.
+    Without `make` it is somebody else's, and nobody here can make a new one.
     """
 
     role: str
@@ -35,7 +72,11 @@ class Secret:
     prefix: str
     meaning: str
     least: int
-    make: Callable[[], str]
+    make: Callable[[], str] | None
+    needed: Callable[[OnPremSitePlan], bool]
+    fits: Callable[[str], bool] = bool
+    rotates: bool = True
+    """Whether a new value can take the old one's place: what a key has encrypted needs that key."""
 
     def name(self, site: str) -> str:
         """Its environment variable for one site."""
@@ -49,6 +90,8 @@ class Secret:
             return f"has {len(value)} characters, {self.least} are the least"
         if len(value) > _LONGEST or not value.isascii() or not value.isprintable():
             return f"is not one line of at most {_LONGEST} printable ASCII characters"
+        if not self.fits(value):
+            return f"is not {self.meaning}"
         return ""
 
 
@@ -60,6 +103,7 @@ SECRETS = (
         "the text of the cluster's munge key file, 32 to 1024 characters",
         32,
         _random(128),
+        _slurm,
     ),
     Secret(
         "slurm_database",
@@ -68,14 +112,95 @@ SECRETS = (
         "the password of slurmdbd's MariaDB user, at least 16 characters",
         16,
         _random(32),
+        _slurm,
+    ),
+    Secret(
+        "bmc",
+        "bmc_password_from",
+        "GPUFLEET_SECRET_BMC_PASSWORD",
+        "the password of the user at the management controllers, as it is set there",
+        1,
+        None,
+        _managed,
+    ),
+    Secret(
+        "kubernetes_control_plane",
+        "kubernetes_control_plane_encryption_key",
+        "GPUFLEET_SECRET_KUBERNETES_ENCRYPTION_KEY",
+        "the key that encrypts Kubernetes' secrets in etcd, 32 bytes in base64",
+        44,
+        _random_key,
+        _kubernetes,
+        _is_key,
+        rotates=False,
+    ),
+    Secret(
+        "prometheus",
+        "prometheus_remote_write_password",
+        "GPUFLEET_SECRET_REMOTE_WRITE_PASSWORD",
+        "the password of monitoring.remote_write.username",
+        1,
+        None,
+        _monitoring(lambda it: it.remote_write_user),
+    ),
+    Secret(
+        "alertmanager",
+        "alertmanager_slack_url",
+        "GPUFLEET_SECRET_SLACK_URL",
+        "the address of Slack's incoming webhook",
+        9,
+        None,
+        _monitoring(lambda it: it.slack_channel),
+    ),
+    Secret(
+        "alertmanager",
+        "alertmanager_webhook_token",
+        "GPUFLEET_SECRET_WEBHOOK_TOKEN",
+        "the bearer token of monitoring.alerts.webhook",
+        1,
+        None,
+        _monitoring(lambda it: it.webhook_token),
+    ),
+    Secret(
+        "alertmanager",
+        "alertmanager_smtp_password",
+        "GPUFLEET_SECRET_SMTP_PASSWORD",
+        "the password of monitoring.alerts.email.username",
+        1,
+        None,
+        _monitoring(lambda it: it.email_user),
+    ),
+    Secret(
+        "grafana",
+        "grafana_admin_password",
+        "GPUFLEET_SECRET_GRAFANA_PASSWORD",
+        "the password of Grafana's user admin, at least 12 characters",
+        12,
+        _random(32),
+        _monitoring(lambda it: it.grafana),
     ),
 )
-"""All of them, for every Slurm site of the racks."""
+"""All of them. Each says which rack sites need it."""
 
 
-def slurm_sites(plan: FleetPlan) -> list[str]:
-    """The rack sites that need secrets."""
-    return [site.site for site in plan.onprem if site.rack.slurm is not None]
+def missing_secrets(
+    plan: FleetPlan, kept: Mapping[str, str], rotate: str = ""
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """New secrets by name for what `kept` lacks or `rotate` (a variable) names, and the names of those that
+    are missing and cannot be made here."""
+    made: dict[str, str] = {}
+    lacking: list[str] = []
+    for site in plan.onprem:
+        for secret in SECRETS:
+            if not secret.needed(site):
+                continue
+            name = secret.name(site.site)
+            there = kept.get(name) or kept.get(secret.prefix)
+            if secret.make is None:
+                lacking += [] if there else [name]
+            elif secret.variable == rotate or not there:
+                made[name] = secret.make()
+    return made, tuple(lacking)
 
 
 def collect_secrets(
@@ -95,9 +220,9 @@ def collect_secrets(
     needed = [
         (secret, site.site)
         for site in plan.onprem
-        if site.rack.slurm is not None and any(host.name in hosts for host in site.hosts)
+        if any(host.name in hosts for host in site.hosts)
         for secret in SECRETS
-        if secret.role in roles
+        if secret.role in roles and secret.needed(site)
     ]
     opened: Mapping[str, str] | None = None
     for secret, site in needed:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from gpufleet.errors import InputError
+from gpufleet.errors import CloudError, InputError, RefusedError
+from gpufleet.files import write_atomically
 from gpufleet.onprem.configure.known_hosts import SSH_PORT, fingerprint, known_name
 from gpufleet.onprem.configure.targets import Connections
 
@@ -47,6 +49,29 @@ def scan(hosts: Connections, declared: Mapping[str, str]) -> list[FoundKeys]:
         _judge(host, known_name(*connection), by_name.get(known_name(*connection), []), declared.get(host))
         for host, connection in hosts.items()
     ]
+
+
+def renew_key(host: str, connection: tuple[str, int], wanted: str, file: Path) -> None:
+    """Replaces the known key of a host by the one that it shows, if that has the wanted fingerprint.
+
+    Raises CloudError when the host does not answer, and RefusedError when it shows another key: `file`
+    is as it was then. Keys that ssh knows from other files are not touched.
+    """
+    (found,) = scan({host: connection}, {host: wanted})
+    if found.verdict == "no-answer":
+        raise CloudError(
+            f"{host} does not answer as {found.name}", remedy="see that the new hardware is up, with sshd"
+        )
+    if found.verdict != "matches":
+        raise RefusedError(
+            f"{host} shows a key with {', '.join(found.fingerprints)} and not {wanted}",
+            remedy="compare with `ssh-keygen -lf` on its console; find out who answers before anything else",
+        )
+    before = file.read_text(encoding="utf-8") if file.is_file() else ""
+    kept = [line for line in before.splitlines() if line.partition(" ")[0].lower() != found.name]
+    text = "".join(f"{line}\n" for line in (*kept, *found.lines))
+    if text != before:
+        write_atomically(file, text)
 
 
 def _judge(host: str, name: str, keys: list[tuple[str, str]], wanted: str | None) -> FoundKeys:

@@ -1,6 +1,7 @@
 """What a run leaves behind: the journal as it goes on, and `last.json` from which the next one resumes.
 
-Everything is below `.gpufleet/configure/<env>/`, readable by its owner only. `last.json` is written
+Everything is below `.gpufleet/configure/<env>/`, and of operations below
+`.gpufleet/operate/<env>/<operation>/`, readable by its owner only. `last.json` is written
 before the first task and after the last one, whole each time. In between the journal grows by a
 line for each task, so that a run that is killed is known as far as it came.
 """
@@ -12,14 +13,14 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from gpufleet.errors import InputError, RefusedError
 from gpufleet.files import write_atomically
 from gpufleet.onprem.configure.redact import Redactor
-from gpufleet.onprem.events import TaskEvent
+from gpufleet.onprem.events import TaskEvent, is_done
 
 HostState = Literal["pending", "done", "failed", "unreachable"]
 """`pending`: the run ended before it was through with the host."""
@@ -32,7 +33,8 @@ _KEPT_RUNS = 20
 class LastRun:
     """The last run that changed hosts. `complete` is False for one that was cut short.
 
-    `only` are the roles that it was limited to. `token` marks its processes, see `stragglers`.
+    `only` are the roles that it was limited to, `options` those of an operation. `token` marks its
+    processes, see `stragglers`.
     """
 
     run: str
@@ -40,6 +42,7 @@ class LastRun:
     hosts: Mapping[str, HostState]
     only: tuple[str, ...] = ()
     token: str = ""
+    options: Mapping[str, str | int | bool] = field(default_factory=dict)
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -48,10 +51,12 @@ class LastRun:
 
 
 class RunFolder:
-    """The folder of one environment's runs."""
+    """The folder of one environment's runs; with `operation`, of that operation's runs there."""
 
-    def __init__(self, local: Path, environment: str) -> None:
-        self.path = local / "configure" / environment
+    def __init__(self, local: Path, environment: str, operation: str = "") -> None:
+        self.path = (
+            local / "operate" / environment / operation if operation else local / "configure" / environment
+        )
         self.last_file = self.path / "last.json"
 
     @contextmanager
@@ -67,7 +72,7 @@ class RunFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise RefusedError(
-                    f"another `gpufleet configure` of {self.path.name} is at work",
+                    f"another run on the hosts of {self.path.name} is at work",
                     remedy="wait for it; two at once would undo each other",
                 ) from None
             yield
@@ -84,6 +89,7 @@ class RunFolder:
                 hosts=dict(data["hosts"]),
                 only=tuple(data.get("only") or ()),
                 token=str(data.get("token") or ""),
+                options=dict(data.get("options") or {}),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
@@ -91,11 +97,12 @@ class RunFolder:
             ) from None
         if last.complete:
             return last
-        return LastRun(last.run, False, self._from_journal(last), last.only, last.token)
+        return replace(last, hosts=self._from_journal(last))
 
     def save(self, last: LastRun) -> None:
         """Write the last run, whole or not at all."""
         document = asdict(last) | {"hosts": dict(last.hosts), "only": list(last.only)}
+        document["options"] = dict(last.options)
         write_atomically(self.last_file, json.dumps(document, indent=1) + "\n", mode=_OWNER_ONLY)
 
     def journal_file(self, run: str) -> Path:
@@ -127,7 +134,8 @@ class RunFolder:
             ) from None
 
     def _from_journal(self, last: LastRun) -> dict[str, HostState]:
-        """The states of hosts as far as the journal goes: who failed, failed; nobody else is done."""
+        """The states of hosts as far as the journal goes: who failed, failed; nobody else is done but whom
+        an operation said so of."""
         hosts: dict[str, HostState] = dict(last.hosts)
         try:
             lines = self.journal_file(last.run).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -140,8 +148,12 @@ class RunFolder:
                 # The last line of a run that was killed while it wrote.
                 continue
             kind = event.get("kind")
-            if kind in ("failed", "unreachable") and event.get("host") in hosts:
+            if event.get("host") not in hosts:
+                continue
+            if kind in ("failed", "unreachable"):
                 hosts[event["host"]] = kind
+            elif event.get("done"):
+                hosts[event["host"]] = "done"
         return hosts
 
 
@@ -163,6 +175,8 @@ class Journal:
             "task": event.task,
             "duration_s": round(event.duration_s, 3),
         }
+        if is_done(event):
+            entry["done"] = True
         if event.message:
             entry["message"] = event.message
         if event.kind == "changed" and event.diffs:

@@ -108,7 +108,9 @@ def configure(
         refused: list[Failure] = []
         if request.judged:
             on_stage("preflight")
-            verdicts, hosts, refused = _preflight(request, playbook, told)
+            verdicts, hosts, refused = preflight_hosts(
+                request.plan, request.catalog, request.hosts, playbook, told, strict=request.measures_only
+            )
         visited = tuple(name for name in request.hosts if name not in hosts)
         cut_short = ""
         if visited and not request.measures_only:
@@ -166,19 +168,28 @@ def _playbook(request: ConfigureRequest, folder: RunFolder, token: str) -> Playb
     )
 
 
-def _preflight(
-    request: ConfigureRequest, playbook: PlaybookRun, on_task: OnTask
+def preflight_hosts(
+    plan: FleetPlan,
+    catalog: Catalog,
+    chosen: tuple[str, ...],
+    playbook: PlaybookRun,
+    on_task: OnTask,
+    *,
+    strict: bool = False,
 ) -> tuple[tuple[Verdict, ...], dict[str, HostStats], list[Failure]]:
-    """The verdicts, and the hosts that are not visited with why."""
-    measured = measure(replace(playbook, tags=(), check=False, diff=False), on_task)
-    expected = expectations_for(request.plan, request.catalog)
-    verdicts = judge(measured.measurements, {name: expected[name] for name in request.hosts})
+    """Measures the chosen hosts: the verdicts, and the hosts that are not to be visited with why.
+
+    Those are the ones on which nothing can be installed; with `strict` all that fail a check.
+    """
+    measured = measure(replace(playbook, tags=(), check=False, diff=False, variables={}), on_task)
+    expected = expectations_for(plan, catalog)
+    verdicts = judge(measured.measurements, {name: expected[name] for name in chosen})
     unreachable = {name for name, stats in measured.result.hosts.items() if stats.unreachable}
     messages = {event.host: event.message for event in measured.result.failures}
     hosts: dict[str, HostStats] = {}
     refused = []
     for verdict in failed(verdicts):
-        if verdict.check not in _STOPPING and not request.measures_only:
+        if verdict.check not in _STOPPING and not strict:
             continue
         away = verdict.host in unreachable
         if away and verdict.host in hosts:

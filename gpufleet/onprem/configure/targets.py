@@ -11,7 +11,7 @@ from typing import Any
 from gpufleet.errors import InputError
 from gpufleet.onprem.configure.known_hosts import is_known, known_name, read_known_hosts
 from gpufleet.onprem.hostlists import fold_hosts
-from gpufleet.onprem.inventory import ONPREM, Inventory, group_name
+from gpufleet.onprem.inventory import ONPREM, Inventory
 from gpufleet.plan.models import FleetPlan
 
 Connections = Mapping[str, tuple[str, int]]
@@ -33,12 +33,13 @@ def select_hosts(plan: FleetPlan, inventory: Path, *, site: str = "", limit: str
         raise InputError(
             f"{plan.environment} has no rack site {site!r}", remedy=f"use one of {', '.join(known)}"
         )
-    from ansible.inventory.manager import InventoryManager
-    from ansible.parsing.dataloader import DataLoader
-
-    manager = InventoryManager(loader=DataLoader(), sources=[str(inventory)])
-    chosen = [host.name for host in manager.list_hosts(group_name("site", site) if site else ONPREM)]
+    chosen = [host.name for item in plan.onprem if site in ("", item.site) for host in item.hosts]
     if limit:
+        # Only for a pattern: reading an inventory with Ansible takes most of a second.
+        from ansible.inventory.manager import InventoryManager
+        from ansible.parsing.dataloader import DataLoader
+
+        manager = InventoryManager(loader=DataLoader(), sources=[str(inventory)])
         wanted = {host.name for host in manager.list_hosts(limit)}
         chosen = [name for name in chosen if name in wanted]
     if not chosen:

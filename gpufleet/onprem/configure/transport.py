@@ -18,8 +18,7 @@ def transport_environment(transport: Transport) -> dict[str, str]:
     """
     if transport == "ssh":
         return {}
-    found = find_spec("ansible_mitogen")
-    if found is None or found.origin is None:
+    if find_spec("ansible_mitogen") is None:
         if transport == "auto":
             return {}
         raise InputError(
@@ -27,6 +26,6 @@ def transport_environment(transport: Transport) -> dict[str, str]:
             remedy="install gpufleet with its dependencies, or use --transport ssh",
         )
     return {
-        "ANSIBLE_STRATEGY": "mitogen_linear",
-        "ANSIBLE_STRATEGY_PLUGINS": str(Path(found.origin).parent / "plugins" / "strategy"),
+        "ANSIBLE_STRATEGY": "mitogen_unpinned",
+        "ANSIBLE_STRATEGY_PLUGINS": str(Path(__file__).parent / "strategy"),
     }

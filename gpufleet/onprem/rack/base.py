@@ -43,7 +43,10 @@ def base(cache: Path, say: Say) -> Path:
 
     def make(folder: Path) -> None:
         say("making the hosts' root file system (once)")
-        run([*command, SUITE, folder / "root", *_mirror()], what="the hosts' root file system")
+        # mmdebstrap mounts /proc in it. If a process in there is slow to end, that mount would stay for ever,
+        # and who copies the cache would copy the machine's memory with it.
+        alone: list[str | Path] = ["unshare", "--mount", "--", *command, SUITE, folder / "root", *_mirror()]
+        run(alone, what="the hosts' root file system")
 
     return cached(cache, "base", repr(command), make) / "root"
 

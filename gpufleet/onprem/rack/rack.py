@@ -248,8 +248,15 @@ def _launch(layout: Layout, record: Record) -> Rack:
         )
     # It outlives this process, and is ended by its id: nobody waits for it here.
     process.returncode = 0
-    _until(lambda: Rack.find(layout.root) is not None or not _alive(process.pid), "did not start", layout)
-    rack = Rack.find(layout.root)
+    # What the search finds is kept: while the shell becomes `unshare`, a second one would find no arguments.
+    found: list[Rack | None] = []
+
+    def started() -> bool:
+        found.append(Rack.find(layout.root))
+        return found[-1] is not None or not _alive(process.pid)
+
+    _until(started, "did not start", layout)
+    rack = found[-1]
     if rack is None:
         raise _failed("did not start", layout)
     write_ssh_files(Path(record.runtime), record.site, Keys(layout.root / "keys"), rack.pid)

@@ -35,8 +35,10 @@ def _accounts(context: Context) -> list[dict[str, Any]]:
 
 
 def _networks(context: Context) -> list[str]:
-    network = context.site.rack.network
-    return [network] if network is not None else []
+    """The site's own, and that of its pods, who ask the API and kubelets from their own addresses."""
+    rack = context.site.rack
+    pods = None if rack.kubernetes is None else rack.kubernetes.pod_network
+    return [network for network in (rack.network, pods) if network is not None]
 
 
 HOST_VARIABLES = (
@@ -66,6 +68,14 @@ HOST_VARIABLES = (
         "fleet",
         "Version of DOCA-OFED, which is part of its repository's address.",
         lambda c: c.lock.doca_ofed,
+    ),
+    Variable(
+        "base",
+        "kubernetes_minor",
+        "str",
+        "site",
+        "Minor version of Kubernetes, which is part of its repository's address.",
+        lambda c: None if c.site.rack.kubernetes is None else c.site.rack.kubernetes.version,
     ),
     Variable(
         "base",

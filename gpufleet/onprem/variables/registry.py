@@ -8,11 +8,24 @@ from gpufleet.catalog import Catalog, SoftwareLock
 from gpufleet.onprem.variables.fabric import FABRIC_VARIABLES
 from gpufleet.onprem.variables.gpu import GPU_VARIABLES
 from gpufleet.onprem.variables.hosts import HOST_VARIABLES
+from gpufleet.onprem.variables.kubernetes import KUBERNETES_VARIABLES
+from gpufleet.onprem.variables.kubernetes_gpu import KUBERNETES_GPU_VARIABLES
+from gpufleet.onprem.variables.management import MANAGEMENT_VARIABLES
+from gpufleet.onprem.variables.monitoring import MONITORING_VARIABLES
 from gpufleet.onprem.variables.slurm import SLURM_VARIABLES
 from gpufleet.onprem.variables.variable import Context, Scope, Variable
 from gpufleet.plan.models import HostPlan, OnPremSitePlan
 
-VARIABLES: tuple[Variable, ...] = (*HOST_VARIABLES, *GPU_VARIABLES, *FABRIC_VARIABLES, *SLURM_VARIABLES)
+VARIABLES: tuple[Variable, ...] = (
+    *HOST_VARIABLES,
+    *GPU_VARIABLES,
+    *FABRIC_VARIABLES,
+    *SLURM_VARIABLES,
+    *KUBERNETES_VARIABLES,
+    *KUBERNETES_GPU_VARIABLES,
+    *MONITORING_VARIABLES,
+    *MANAGEMENT_VARIABLES,
+)
 """Every variable that the inventory gives to a role."""
 
 

@@ -33,14 +33,15 @@ def roles_of_hosts(
 ) -> dict[str, list[str]]:
     """Host -> the roles that it has to have measured."""
     groups: Mapping[str, Any] = inventory["all"]["children"]
-    return {host: [role for group, role in measuring if host in _members(groups, group)] for host in hosts}
+    return {host: [role for group, role in measuring if host in members_of(groups, group)] for host in hosts}
 
 
-def _members(groups: Mapping[str, Any], name: str) -> set[str]:
+def members_of(groups: Mapping[str, Any], name: str) -> set[str]:
+    """The hosts of a group and of the groups below it; `groups` are those of an inventory."""
     group = groups.get(name) or {}
     found = set(group.get("hosts") or {})
     for child in group.get("children") or {}:
-        found |= _members(groups, child)
+        found |= members_of(groups, child)
     return found
 
 

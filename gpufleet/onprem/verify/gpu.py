@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from gpufleet.onprem.verify.measured import Judged, Measured, again
+from gpufleet.onprem.verify.mig import cdi_names, layout_of
 from gpufleet.onprem.verify.result import Result
 
 
@@ -99,11 +100,16 @@ def container_toolkit(found: Measured) -> Iterator[Result]:
         return words[-1]
 
     yield found.same("version", "version", version, read=of, remedy=again(found))
-    gpus = found.values.get("nvidia_driver_gpus")
+    gpus, layout = found.values.get("nvidia_driver_gpus"), layout_of(found.values)
 
     def devices(text: str) -> Judged:
         names = [line.strip() for line in text.splitlines() if line.strip().startswith("nvidia.com/gpu=")]
-        indices = [name for name in names if name.partition("=")[2].isdigit()]
+        there = {name.partition("=")[2] for name in names}
+        indices = {name for name in there if name.replace(":", "").isdigit()}
+        if layout and gpus is not None:
+            missing = cdi_names(gpus, layout) - indices
+            said = f"{len(missing)} GPUs and instances are missing" if missing else ""
+            return Judged(f"{len(indices)} GPUs and instances", said)
         problem = (
             f"{len(indices)} GPUs instead of {gpus}" if gpus is not None and len(indices) != gpus else ""
         )

@@ -43,6 +43,7 @@ class VerifyRequest:
     transport: Transport = "auto"
     forks: int | None = None
     environment: Mapping[str, str] | None = None
+    secrets: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class _Collector:
 
 
 def verify(request: VerifyRequest, on_task: OnTask | None = None) -> VerifyResult:
-    """Measure `hosts` and judge them. Changes nothing on them; needs no secrets.
+    """Measure `hosts` and judge them. Changes nothing on them; `secrets` are those of management controllers.
 
     A host that was not reached is in the result. Raises what `run_playbook` raises.
     """
@@ -149,4 +150,5 @@ def _playbook(request: VerifyRequest) -> PlaybookRun:
             **transport_environment(request.transport),
             **(request.environment or {}),
         },
+        secrets=dict(request.secrets or {}),
     )

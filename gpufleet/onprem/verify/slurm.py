@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from gpufleet.onprem.verify.measured import Judged, Measured, again
 from gpufleet.onprem.verify.result import Result
@@ -76,6 +78,7 @@ def slurm_controller(found: Measured) -> Iterator[Result]:
     )
     nodes = [item["name"] for item in found.value("nodes", [])]
     gpus = int(found.value("gpus", 0))
+    divided = _divided(found.value("mig") or [])
 
     def ready(text: str) -> Judged:
         states: dict[str, tuple[str, str, str]] = {}
@@ -91,8 +94,8 @@ def slurm_controller(found: Measured) -> Iterator[Result]:
             counts = [int(number) for number in re.findall(r"gpu(?::[^:,()]+)?:(\d+)", gres)]
             if any(word in state.lower() for word in _UNFIT):
                 wrong.append(f"{name} is {state} ({reason})")
-            elif gpus and sum(counts) != gpus:
-                wrong.append(f"{name} has {sum(counts)} GPUs in Slurm instead of {gpus}")
+            elif gpus and sum(counts) != (should := gpus + divided.get(name, 0)):
+                wrong.append(f"{name} has {sum(counts)} GPUs in Slurm instead of {should}")
         return Judged(f"{len(nodes) - len(wrong)} of {len(nodes)} nodes", "; ".join(wrong))
 
     yield found.expect(
@@ -121,6 +124,15 @@ def slurm_controller(found: Measured) -> Iterator[Result]:
     yield found.expect("accounts", "limits", limits, expected=f"{len(wanted)} accounts", remedy=again(found))
 
 
+def _divided(layouts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many more GPUs a node with divided ones has for Slurm, which counts every instance as one."""
+    more: Counter[str] = Counter()
+    for item in layouts:
+        for node in item["nodes"]:
+            more[node] += len(item["gpus"]) * (sum(item["profiles"].values()) - 1)
+    return dict(more)
+
+
 def slurm_node(found: Measured) -> Iterator[Result]:
     """slurmd runs, reaches a controller, and the node takes jobs with all its GPUs."""
     yield found.active("service", "service", "slurmd")
@@ -133,16 +145,18 @@ def slurm_node(found: Measured) -> Iterator[Result]:
         codes=(0, 1),
     )
     gpus = int(found.value("gpus", 0))
+    gpus += sum(sum(profiles.values()) - 1 for profiles in (found.value("mig") or {}).values())
 
     def state(text: str) -> Judged:
         hit = re.search(r"\bState=(\S+)", text)
-        gres = re.search(r"\bGres=gpu(?::[^:\s(]+)?:(\d+)", text)
+        gres = re.search(r"\bGres=(\S+)", text)
         reason = re.search(r"\bReason=(.*?) \[", text)
         if hit is None:
             return Judged("nothing", "Slurm does not know the node")
         if any(word in hit[1].lower() for word in _UNFIT):
             return Judged(hit[1], f"it is {hit[1]}{f' ({reason[1]})' if reason else ''}")
-        count = int(gres[1]) if gres else 0
+        counts = re.findall(r"gpu(?::[^:,\s(]+)?:(\d+)", gres[1]) if gres else []
+        count = sum(int(number) for number in counts)
         problem = f"{count} GPUs in Slurm instead of {gpus}" if gpus and count != gpus else ""
         return Judged(f"{hit[1]}, {count} GPUs", problem)
 

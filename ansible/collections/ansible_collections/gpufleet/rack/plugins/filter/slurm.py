@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_mig import (
+    Layouts,
+    divided,
+    gres,
+    instance_lines,
+    names_of,
+)
 
 MIB_OF_SLACK = 512
 """What the kernel may take more after an update before a node has less memory than slurm.conf says."""
@@ -55,11 +63,13 @@ def slurm_nodes(
     facts: Sequence[Mapping[str, Any]],
     *,
     gpus: int = 1,
+    gpu_type: str = "",
+    mig: Layouts = (),
     reserved_cpus: int = 0,
     reserved_memory_mib: int = 0,
     confined: bool = True,
 ) -> list[dict[str, Any]]:
-    """`{hardware, nodes, cpus, memory_mib_per_cpu, cpus_per_gpu}` of nodes that are alike.
+    """`{hardware, gres, nodes, cpus, memory_mib_per_cpu, cpus_per_gpu}` of nodes that are alike.
 
     `facts` are those of `nodes`, in their order. Nodes of a site are of one system: one that has not
     been reached yet is taken for the smallest that has, and Slurm drains it if it has less. `hardware`
@@ -74,11 +84,13 @@ def slurm_nodes(
             f"Processors and memory of {len(nodes)} nodes ({nodes[0]['name']}...) are unknown: Slurm needs "
             "those of one at least. Run `gpufleet configure` without a limit, or with a node in it."
         )
-    groups: dict[Hardware, list[Mapping[str, str]]] = {}
+    layouts = divided(mig)
+    groups: dict[tuple[Hardware, str, int], list[Mapping[str, str]]] = {}
     for node, item in zip(nodes, found, strict=True):
-        groups.setdefault(item or min(known), []).append(node)
+        offered = gres(layouts.get(node["name"], {}), gpus=gpus, gpu_type=gpu_type)
+        groups.setdefault((item or min(known), *offered), []).append(node)
     lines = []
-    for item, members in groups.items():
+    for (item, words_of_gres, count), members in groups.items():
         words = [item.topology]
         cpus, memory = item.cpus, max(item.memory_mib - reserved_memory_mib, 1024)
         if confined:
@@ -97,17 +109,18 @@ def slurm_nodes(
         lines.append(
             {
                 "hardware": " ".join(words),
+                "gres": words_of_gres,
                 "nodes": members,
                 "cpus": cpus,
                 "memory_mib_per_cpu": memory // cpus,
-                "cpus_per_gpu": cpus // (item.threads or 1) // gpus * (item.threads or 1),
+                "cpus_per_gpu": cpus // (item.threads or 1) // count * (item.threads or 1),
             }
         )
     return lines
 
 
 def slurm_gpus(
-    nodes: Sequence[Mapping[str, str]], facts: Sequence[Mapping[str, Any]], *, gpus: int
+    nodes: Sequence[Mapping[str, str]], facts: Sequence[Mapping[str, Any]], *, gpus: int, mig: Layouts = ()
 ) -> list[dict[str, str]]:
     """`{nodes, files, cores}` for lines of gres.conf: which device files are near which cores.
 
@@ -115,6 +128,9 @@ def slurm_gpus(
     GPUs or other ones, or the processors' topology is unknown. Slurm wants the cores of whole sockets,
     counted through from 0.
     """
+    layouts = divided(mig)
+    if layouts:
+        return _whole_gpu_lines(nodes, facts, gpus, layouts)
     near = [sockets_of_gpus(item or {}, gpus) for item in facts]
     known = {item for item in near if item is not None}
     if len(known) <= 1:
@@ -127,6 +143,94 @@ def slurm_gpus(
     others = [node["name"] for node, found in zip(nodes, near, strict=True) if found is None]
     for start in range(0, len(others), NAMES_IN_A_LINE):
         lines += _gpu_lines(",".join(others[start : start + NAMES_IN_A_LINE]), (), gpus)
+    return lines
+
+
+def slurm_instances(
+    nodes: Sequence[Mapping[str, str]], facts: Sequence[Mapping[str, Any]], *, gpus: int, mig: Layouts = ()
+) -> list[dict[str, str]]:
+    """`{nodes, type, files, cores}` for lines of gres.conf: an instance of a divided GPU each.
+
+    A node that does not report the instances that it should have gets no line: it then has fewer GPUs than
+    slurm.conf says, and Slurm drains it.
+    """
+    layouts = divided(mig)
+    found: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
+    for node, item in zip(nodes, facts, strict=True):
+        if node["name"] in layouts:
+            near = sockets_of_gpus(item or {}, gpus) or ()
+            lines = instance_lines(layouts[node["name"]], (item or {}).get("gpufleet_mig", []), near)
+            found.setdefault(lines, []).append(node["name"])
+    return [
+        {"nodes": folded, "type": kind, "files": files, "cores": cores}
+        for lines, names in found.items()
+        for folded in names_of(names, NAMES_IN_A_LINE)
+        for kind, files, cores in lines
+    ]
+
+
+def slurm_cpus_per_gpu(text: str, groups: Sequence[Mapping[str, Any]]) -> int:
+    """What a GPU or an instance comes with by itself on the nodes of a partition; 0 where nobody knows."""
+    names = set(unfolded(text))
+    return min(
+        (
+            int(group["cpus_per_gpu"])
+            for group in groups
+            if any(node["name"] in names for node in group["nodes"])
+        ),
+        default=0,
+    )
+
+
+def unfolded(text: str) -> list[str]:
+    """The hosts of Slurm's form, as the inventory writes it: `dgx[001-003,007],login1`."""
+    hosts: list[str] = []
+    for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,]*)?", text):
+        head, bracket, rest = part.partition("[")
+        if not bracket:
+            hosts.append(head)
+            continue
+        inside, _, tail = rest.partition("]")
+        for numbers in inside.split(","):
+            first, _, last = numbers.partition("-")
+            hosts += [
+                f"{head}{number:0{len(first)}}{tail}" for number in range(int(first), int(last or first) + 1)
+            ]
+    return hosts
+
+
+def _whole_gpu_lines(
+    nodes: Sequence[Mapping[str, str]],
+    facts: Sequence[Mapping[str, Any]],
+    gpus: int,
+    layouts: Mapping[str, Mapping[int, Mapping[str, int]]],
+) -> list[dict[str, str]]:
+    """As `slurm_gpus`, where some GPUs are divided: every line names its nodes."""
+    found: dict[tuple[tuple[int, ...], tuple[tuple[int, int], ...]], list[str]] = {}
+    for node, item in zip(nodes, facts, strict=True):
+        whole = tuple(index for index in range(gpus) if index not in layouts.get(node["name"], {}))
+        found.setdefault((whole, sockets_of_gpus(item or {}, gpus) or ()), []).append(node["name"])
+    return [
+        line
+        for (whole, near), names in found.items()
+        for folded in names_of(names, NAMES_IN_A_LINE)
+        for line in _gpu_lines(folded, near, gpus)
+        for line in _only(line, whole)
+    ]
+
+
+def _only(line: dict[str, str], whole: tuple[int, ...]) -> list[dict[str, str]]:
+    """The line for those of its GPUs that are whole, in lines of GPUs that follow each other."""
+    first, _, last = line["files"].strip("[]").partition("-")
+    lines: list[dict[str, str]] = []
+    run: list[int] = []
+    for index in [*range(int(first), int(last or first) + 1), -1]:
+        if index in whole:
+            run.append(index)
+        elif run:
+            files = f"[{run[0]}-{run[-1]}]" if len(run) > 1 else str(run[0])
+            lines.append(line | {"files": files})
+            run = []
     return lines
 
 
@@ -165,4 +269,9 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """By name."""
-        return {"slurm_nodes": slurm_nodes, "slurm_gpus": slurm_gpus}
+        return {
+            "slurm_nodes": slurm_nodes,
+            "slurm_gpus": slurm_gpus,
+            "slurm_instances": slurm_instances,
+            "slurm_cpus_per_gpu": slurm_cpus_per_gpu,
+        }

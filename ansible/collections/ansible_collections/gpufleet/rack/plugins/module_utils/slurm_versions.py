@@ -1,0 +1,117 @@
+"""Slurm's versions: which release takes over which, and what packages of it a host has."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+
+UPSTREAM = re.compile(r"(?:\d+:)?(\d{2}\.\d{2})(?:\.(\d+))?")
+# Source packages of the distributions and of SchedMD's own packaging.
+SOURCES = {"slurm-wlm", "slurm-smd", "slurm-llnl"}
+Upgrades = Mapping[str, Sequence[str]]
+
+
+class Version(NamedTuple):
+    """A version of Slurm: its major release (`25.05`) and the number of its maintenance release."""
+
+    release: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.release}.{self.number}"
+
+
+class Package(NamedTuple):
+    """An installed package of Slurm, with the version as dpkg has it."""
+
+    name: str
+    version: str
+
+
+def upstream(text: str) -> Version | None:
+    """SchedMD's version in a package's (`22.05.8-4+deb12u3`); None for a text that is none."""
+    found = UPSTREAM.match(text.strip())
+    return Version(found[1], int(found[2] or 0)) if found else None
+
+
+def wanted(text: str) -> Version:
+    """The version that somebody asks for, with all three numbers; raises a refusal for another text."""
+    if not re.fullmatch(r"\d{2}\.\d{2}\.\d+", text):
+        raise RefusalError(
+            f"{text!r} is no version of Slurm: it has three numbers, as in 25.05.8. Correct the option "
+            f"version, or "
+            "the software channel."
+        )
+    release, _, number = text.rpartition(".")
+    return Version(release, int(number))
+
+
+def steps(old: str, new: str, upgrades: Upgrades) -> list[str]:
+    """The fewest releases to go through to another, the last one included; empty if there is no way."""
+    ways = [[old]]
+    seen = {old}
+    while ways:
+        way = ways.pop(0)
+        if way[-1] == new:
+            return way[1:]
+        following = sorted((each for each, olds in upgrades.items() if way[-1] in olds), reverse=True)
+        ways += [[*way, each] for each in following if each not in seen]
+        seen.update(following)
+    return []
+
+
+def judge(old: Version, new: Version, upgrades: Upgrades, what: str = "Slurm") -> None:
+    """Refuses to go from one version to another where Slurm's daemons would not take over what is there.
+
+    `upgrades` maps a release to those that it takes over (SchedMD's upgrade guide, by gpufleet's catalog).
+    """
+    if new < old:
+        raise RefusalError(
+            f"{what} is {old} and {new} is older. Going back is not supported once a daemon of the newer "
+            f"version has "
+            "run: it has changed the database and the state. Restore a backup that was made before."
+        )
+    if new.release == old.release:
+        return
+    if new.release not in upgrades:
+        raise RefusalError(
+            f"gpufleet does not know from which releases Slurm {new.release} takes over; it knows "
+            f"{', '.join(sorted(upgrades))}. Choose one of them."
+        )
+    if old.release in upgrades[new.release]:
+        return
+    way = steps(old.release, new.release, upgrades)
+    remedy = f"Go in steps: {', then '.join(way)}." if way else "There is no way in steps, either."
+    raise RefusalError(
+        f"{what} is {old}, and Slurm {new.release} takes over from {', '.join(upgrades[new.release])} "
+        f"only: jobs and "
+        f"their accounting would be lost. {remedy}"
+    )
+
+
+def installed() -> list[Package]:
+    """The packages of Slurm that this host has."""
+    form = "${db:Status-Abbrev}\t${Package}\t${source:Package}\t${Version}\n"
+    text = subprocess.run(
+        ["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    found = []
+    for line in text.splitlines():
+        state, name, source, version = line.split("\t")
+        if state[1] not in "nc" and source in SOURCES and upstream(version):
+            found.append(Package(name, version))
+    return found
+
+
+def version_here(packages: Sequence[Package]) -> Version:
+    """The oldest version among packages: with one of them left behind, an upgrade is not done."""
+    versions = [version for each in packages if (version := upstream(each.version))]
+    if not versions:
+        raise RefusalError(
+            "The host has no package of Slurm. Run `gpufleet configure` for it, or leave it out with --limit."
+        )
+    return min(versions)

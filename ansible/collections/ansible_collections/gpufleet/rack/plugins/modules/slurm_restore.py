@@ -1,0 +1,286 @@
+#!/usr/bin/python
+"""Brings a backup's accounting and state back to a controller, and keeps what was there beside them."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_restore
+short_description: Restores the accounting database and slurmctld's state from a backup
+description:
+  - Refuses a backup of another cluster, of a newer Slurm or one that is too old for this one, one whose
+    files are not
+    those that were written, and one that is older than jobs of the database, unless that is consented to.
+  - Loads the database beside the one that is there and exchanges them when it is whole. The former one
+    stays, as the
+    former state does.
+  - In check mode it judges, and changes nothing. Else slurmctld and slurmdbd must not run on the host.
+  - A restore that was killed is done again from its beginning; slurmctld does not start on half of a state.
+options:
+  cluster:
+    description: The cluster's name, which the backup and the host's configuration have to have.
+    type: str
+    required: true
+  path:
+    description: The folder of the backup on this host.
+    type: path
+    required: true
+  upgrades:
+    description: For each release of Slurm those that it takes over, as in gpufleet's catalog.
+    type: dict
+    required: true
+  discard_newer:
+    description: Whether jobs that the database has and the backup does not are given up.
+    type: bool
+    default: false
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: See whether the backup can be restored
+  gpufleet.rack.slurm_restore:
+    cluster: dc1
+    path: /var/backups/gpufleet/slurm/slurm-dc1-20260101T000000Z
+    upgrades: {"25.05": ["24.11", "24.05", "23.11"]}
+  check_mode: true
+"""
+
+RETURN = r"""
+manifest:
+  description: What the backup says of itself.
+  type: dict
+  returned: success
+jobs:
+  description: Numbers of the jobs that were in the queue when the backup was made.
+  type: list
+  returned: success
+kept:
+  description: Where the former database and state are now; empty in check mode.
+  type: list
+  returned: success
+"""
+
+import gzip
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
+from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files import (
+    DATABASE,
+    MANIFEST,
+    STATE,
+    Cluster,
+    Server,
+    alone,
+    as_slurm,
+    digest,
+    free,
+    mib,
+)
+from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_versions import (
+    installed,
+    judge,
+    version_here,
+    wanted,
+)
+
+FORMAT = 1
+DATA = Path("/var/lib/mysql")
+RESERVE = 256 << 20
+# Within the folder of the state, since only that is slurm's own. slurm-state refuses to start with it.
+EXCHANGE = """\
+set -eu
+cd "$1"
+rm -rf .restoring
+mkdir -m 0700 .restoring
+tar --extract --gzip -C .restoring
+mkdir -m 0700 "$2"
+for entry in * .[!.]*; do
+    case $entry in .restoring | .before-restore-* | '*' | '.[!.]*') continue ;; esac
+    mv -- "$entry" "$2/"
+done
+for entry in .restoring/* .restoring/.[!.]*; do
+    [ ! -e "$entry" ] || mv -- "$entry" .
+done
+rmdir .restoring
+"""
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a backup says of itself, after all its files were compared with that."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+        files = {str(name): str(about["sha256"]) for name, about in manifest["files"].items()}
+        kind = int(manifest["format"])
+        slurm = str(manifest["versions"]["slurm"])
+        for name in ("count", "submitted", "changed"):
+            int(manifest["jobs"][name])
+        int(manifest["database"]["bytes"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise RefusalError(
+            f"{folder} is no backup: it has no {MANIFEST} that can be read. Name the folder of one, as "
+            f"`slurm-...`."
+        ) from None
+    if kind != FORMAT or not slurm:
+        raise RefusalError(
+            f"{folder} is a backup of form {kind}; this gpufleet reads form {FORMAT}. Use a newer one."
+        )
+    for name in (STATE, DATABASE):
+        path = folder / name
+        if not path.is_file() or files.get(name) != digest(path):
+            raise RefusalError(
+                f"{path} is not the file that was backed up: it is missing or its sha256 is another. Use "
+                f"another backup."
+            )
+    return manifest
+
+
+def compare(
+    manifest: dict[str, Any], cluster: Cluster, server: Server, upgrades: dict[str, list[str]], discard: bool
+) -> None:
+    """Refuses a backup that does not belong here, or that would lose what is newer."""
+    if manifest["cluster"] != cluster.name:
+        raise RefusalError(
+            f"The backup is of cluster {manifest['cluster']!r}, and this is {cluster.name!r}. Restore it "
+            f"there."
+        )
+    saved, here = wanted(manifest["versions"]["slurm"]), version_here(installed())
+    if saved > here and saved.release != here.release:
+        raise RefusalError(
+            f"The backup is of Slurm {saved}, and {here} is installed, which does not know its form. "
+            f"Upgrade first "
+            "(`gpufleet operate <env> upgrade_slurm`), or use an older backup."
+        )
+    if saved.release != here.release:
+        judge(saved, here, upgrades, "The backup's Slurm")
+    jobs = server.jobs(cluster.database, cluster.jobs)
+    newer = [name for name in ("submitted", "changed") if jobs[name] > int(manifest["jobs"][name])]
+    if newer and not discard:
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(max(jobs[name] for name in newer)))
+        raise RefusalError(
+            f"The database has records of jobs up to {when}, newer than the backup of "
+            f"{manifest['created']}; they would "
+            "be gone. Back it up first; then restore with the option discard_newer=true."
+        )
+
+
+def require_stopped() -> None:
+    """Refuses while a daemon would write to what is exchanged."""
+    for unit in ("slurmctld.service", "slurmdbd.service"):
+        done = subprocess.run(
+            ["systemctl", "is-active", unit], capture_output=True, text=True, check=False, timeout=60
+        )
+        if done.stdout.strip() in ("active", "activating", "deactivating", "reloading"):
+            raise RefusalError(f"{unit} runs on this host. Stop it on all controllers, then restore.")
+
+
+def load(server: Server, path: Path, database: str, needed: int) -> None:
+    """Loads a dump into a new database, whole; the one of an earlier, killed run goes."""
+    if DATA.is_dir() and free(DATA) < needed + RESERVE:
+        raise RefusalError(
+            f"{DATA} has {mib(free(DATA))} free, and the database takes {mib(needed)} beside the one that "
+            f"is there. "
+            "Make room and run again; nothing was changed."
+        )
+    server.ask(f"DROP DATABASE IF EXISTS `{database}`; CREATE DATABASE `{database}`;")
+    process = subprocess.Popen(
+        [server.client, *server.LOGIN, database],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        with gzip.open(path, "rb") as dump:
+            shutil.copyfileobj(dump, process.stdin, 1 << 20)
+        process.stdin.close()
+    except BrokenPipeError:
+        pass  # it says itself why it ended
+    said = process.stderr.read().decode(errors="replace").strip()
+    process.stderr.close()
+    if process.wait(timeout=600):
+        raise RefusalError(
+            f"MariaDB did not take the backup: {said[-400:]}. The database that is there is untouched."
+        )
+
+
+def exchange_databases(server: Server, new: str, current: str, former: str) -> None:
+    """Puts the tables of one database in the place of another's, in one statement; the others are kept."""
+    server.ask(f"CREATE DATABASE `{former}`;")
+    moves = [f"`{current}`.`{table}` TO `{former}`.`{table}`" for table in server.tables(current)]
+    moves += [f"`{new}`.`{table}` TO `{current}`.`{table}`" for table in server.tables(new)]
+    server.ask(
+        f"CREATE DATABASE IF NOT EXISTS `{current}`; RENAME TABLE {', '.join(moves)}; DROP DATABASE `{new}`;"
+    )
+
+
+def exchange_state(cluster: Cluster, path: Path, former: str) -> None:
+    """Puts the state of a backup in the place of the one that is there, which is kept below it."""
+    with path.open("rb") as archive:
+        done = subprocess.run(
+            as_slurm("sh", "-c", EXCHANGE, "sh", str(cluster.state), former),
+            stdin=archive,
+            capture_output=True,
+            check=False,
+            timeout=1800,
+            cwd="/",
+        )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()[-300:]
+        raise RefusalError(
+            f"The state in {cluster.state} could not be exchanged: {said}. slurmctld does not start until "
+            f"a restore "
+            "comes to its end: mend the cause and run it again."
+        )
+
+
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Judges, and restores; the result for Ansible."""
+    folder = Path(params["path"])
+    cluster = Cluster(params["cluster"])
+    server = Server()
+    manifest = read_manifest(folder)
+    upgrades = {str(key): [str(each) for each in value] for key, value in params["upgrades"].items()}
+    compare(manifest, cluster, server, upgrades, params["discard_newer"])
+    jobs = sorted({int(each["job"]) for each in manifest["queue"] or []})
+    result = {"changed": True, "manifest": manifest, "jobs": jobs, "kept": []}
+    if check:
+        return result
+    require_stopped()
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    with alone(folder.parent):
+        new, former = f"{cluster.database}_restoring", f"{cluster.database}_before_{stamp.lower()}"
+        load(server, folder / DATABASE, new, int(manifest["database"]["bytes"]))
+        loaded = server.jobs(new, cluster.jobs)
+        if loaded["count"] < manifest["jobs"]["count"] or not server.tables(new):
+            raise RefusalError(
+                f"The backup brought {loaded['count']} jobs, and its manifest says "
+                f"{manifest['jobs']['count']}. The "
+                "database that is there is untouched. Use another backup."
+            )
+        exchange_databases(server, new, cluster.database, former)
+        exchange_state(cluster, folder / STATE, f".before-restore-{stamp}")
+    result["kept"] = [f"database {former}", str(cluster.state / f".before-restore-{stamp}")]
+    return result
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "cluster": {"type": "str", "required": True},
+            "path": {"type": "path", "required": True},
+            "upgrades": {"type": "dict", "required": True},
+            "discard_newer": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    finish(module, lambda: work(module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()

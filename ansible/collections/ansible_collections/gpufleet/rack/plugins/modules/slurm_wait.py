@@ -1,0 +1,187 @@
+#!/usr/bin/python
+"""Waits until parts of Slurm answer, and says which do not."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_wait
+short_description: Waits for accounting, controllers, nodes or jobs of Slurm
+description:
+  - Asks Slurm's own commands again and again until all that is named answers, and fails with what does not.
+  - Changes nothing, and waits for nothing in check mode.
+options:
+  cluster:
+    description: The cluster that accounting has to know; empty for none.
+    type: str
+    default: ""
+  controllers:
+    description: Hosts whose slurmctld has to be up.
+    type: list
+    elements: str
+    default: []
+  version:
+    description: The version that slurmctld, or the nodes, have to run; empty for any.
+    type: str
+    default: ""
+  nodes:
+    description: Nodes that have to be registered and to answer. They may be drained.
+    type: list
+    elements: str
+    default: []
+  jobs:
+    description: Numbers of jobs that the queue or accounting has to know.
+    type: list
+    elements: int
+    default: []
+  timeout_s:
+    description: Seconds to wait.
+    type: int
+    default: 120
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Wait until accounting has converted its database
+  gpufleet.rack.slurm_wait:
+    cluster: dc1
+    timeout_s: 3600
+"""
+
+RETURN = r"""
+waited_s:
+  description: Seconds that it took.
+  type: float
+  returned: success
+"""
+
+import re
+import subprocess
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
+
+PAUSE_S = 0.5
+ASK_S = 30
+
+
+def ask(*words: str) -> str | None:
+    """What a command says; None if it fails or hangs."""
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, timeout=ASK_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def accounting(cluster: str) -> list[str]:
+    """What accounting still lacks."""
+    said = ask("sacctmgr", "-n", "-P", "show", "cluster", "format=Cluster")
+    if said is None:
+        why = "`journalctl -u slurmdbd` on its host; it may still convert its database"
+        return [f"slurmdbd does not answer ({why})"]
+    return [] if cluster in said.split() else [f"slurmdbd knows no cluster {cluster}"]
+
+
+def controllers(hosts: list[str], version: str) -> list[str]:
+    """Which controllers are not up, or not of the version."""
+    # It fails when one of them is down, and says which.
+    done = subprocess.run(["scontrol", "ping"], capture_output=True, text=True, check=False, timeout=ASK_S)
+    up = {found[1] for found in re.finditer(r"Slurmctld\(\S+\) at (\S+) is UP", done.stdout)}
+    missing = [f"slurmctld on {host} does not answer" for host in hosts if host not in up]
+    if not missing and version:
+        said = re.search(r"SLURM_VERSION\s*=\s*(\S+)", ask("scontrol", "show", "config") or "")
+        runs = said[1] if said else "of an unknown version"
+        if runs != version:
+            missing.append(f"slurmctld is {runs} and has to be {version}")
+    return missing
+
+
+def nodes(names: list[str], version: str) -> list[str]:
+    """Which nodes do not answer, or are of another version."""
+    said = ask("scontrol", "-o", "show", "node", ",".join(names))
+    if said is None:
+        return ["slurmctld does not answer"]
+    missing = []
+    for name in names:
+        line = next((each for each in said.splitlines() if f"NodeName={name} " in each), "")
+        state = re.search(r"\bState=(\S+)", line)
+        runs = re.search(r"\bVersion=(\S+)", line)
+        if state is None:
+            missing.append(f"Slurm does not know {name}")
+        elif any(word in state[1] for word in ("DOWN", "UNKNOWN", "NOT_RESPONDING", "*")):
+            missing.append(f"{name} is {state[1]}")
+        elif version and (runs is None or runs[1] != version):
+            missing.append(
+                f"slurmd of {name} is {runs[1] if runs else 'of an unknown version'} and has to be {version}"
+            )
+    return missing
+
+
+def jobs(numbers: list[int]) -> list[str]:
+    """Which jobs neither the queue nor accounting knows."""
+    queue = ask("squeue", "-h", "-a", "-o", "%A")
+    if queue is None:
+        return ["slurmctld does not answer"]
+    known = set(queue.split())
+    rest = [str(number) for number in numbers if str(number) not in known]
+    if rest:
+        said = ask(
+            "sacct", "-X", "-n", "-P", "-a", "-S", "1970-01-01", "-j", ",".join(rest), "-o", "JobIDRaw"
+        )
+        known |= set((said or "").split())
+    return [
+        f"job {number} is neither in the queue nor in accounting" for number in rest if number not in known
+    ]
+
+
+def missing(params: dict[str, Any]) -> list[str]:
+    """All that is still missing."""
+    found = []
+    if params["cluster"]:
+        found += accounting(params["cluster"])
+    if params["controllers"]:
+        found += controllers(params["controllers"], "" if params["nodes"] else params["version"])
+    if params["nodes"]:
+        found += nodes(params["nodes"], params["version"])
+    if params["jobs"]:
+        found += jobs(params["jobs"])
+    return found
+
+
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Waits; the result for Ansible."""
+    started = time.monotonic()
+    while not check and (left := missing(params)):
+        if time.monotonic() - started > params["timeout_s"]:
+            raise RefusalError(
+                f"After {params['timeout_s']} s: "
+                f"{'; '.join(left[:8])}{' and more' if len(left) > 8 else ''}. Mend the "
+                "cause and run again."
+            )
+        time.sleep(PAUSE_S)
+    return {"changed": False, "waited_s": round(time.monotonic() - started, 1)}
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "cluster": {"type": "str", "default": ""},
+            "controllers": {"type": "list", "elements": "str", "default": []},
+            "version": {"type": "str", "default": ""},
+            "nodes": {"type": "list", "elements": "str", "default": []},
+            "jobs": {"type": "list", "elements": "int", "default": []},
+            "timeout_s": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    finish(module, lambda: work(module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+#!/usr/bin/python
+"""One support bundle of many hosts' archives, with an index that names those that are missing."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: support_join
+short_description: Puts the archives of all hosts into one
+description:
+  - Runs on the machine of the user, where M(gpufleet.rack.support_bundle)'s archives were brought.
+  - Takes out, once more, the secrets that this run knows (environment variables C(GPUFLEET_SECRET_*)).
+  - The bundle is written whole or not at all, for its owner alone. The hosts' archives are removed
+    afterwards.
+options:
+  parts:
+    description: The folder with C(<host>.tar.gz) of each host.
+    type: path
+    required: true
+  output:
+    description: The bundle to write (C(.tar.gz)).
+    type: path
+    required: true
+  hosts:
+    description: All hosts that were asked. Those without an archive are named in the index.
+    type: list
+    elements: str
+    required: true
+  about:
+    description: What the index says besides, as the environment's name.
+    type: dict
+    default: {}
+author:
+  - gpufleet
+"""
+
+EXAMPLES = r"""
+- name: Put them together
+  gpufleet.rack.support_join:
+    parts: /tmp/parts
+    output: /tmp/support.tar.gz
+    hosts: [ctl01, dgx01]
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+missing:
+  description: Hosts without an archive, or with one that cannot be read.
+  type: list
+  returned: success
+size:
+  description: Bytes of the bundle.
+  type: int
+  returned: success
+"""
+
+import io
+import json
+import os
+import re
+import shutil
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
+from ansible_collections.gpufleet.rack.plugins.module_utils.redaction import forms, redact
+
+INDEX = "index.json"
+PREFIX = "GPUFLEET_SECRET_"
+HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# No host's archive is larger; what a broken one claims to hold is not believed.
+LONGEST = 64 << 20
+
+
+def known() -> list[str]:
+    """The secrets of this run, in all their forms."""
+    return forms(value for name, value in os.environ.items() if name.startswith(PREFIX))
+
+
+def members(path: Path) -> dict[str, bytes]:
+    """The texts of a host's archive. Raises tarfile's errors for one that is not whole."""
+    found: dict[str, bytes] = {}
+    total = 0
+    with tarfile.open(path, "r:gz") as archive:
+        for entry in archive:
+            parts = Path(entry.name).parts
+            if not entry.isreg() or not parts or ".." in parts or parts[0] == "/":
+                continue
+            total += entry.size
+            if total > LONGEST:
+                raise tarfile.ReadError("larger than any archive is")
+            content = archive.extractfile(entry)
+            found[entry.name] = content.read() if content is not None else b""
+    return found
+
+
+def join(params: dict[str, Any], target: Path) -> list[str]:
+    """Writes the bundle; the hosts that are missing in it."""
+    secrets = known()
+    index: dict[str, Any] = dict(params["about"]) | {"created": stamp(), "hosts": {}, "missing": {}}
+    with tarfile.open(target, "w:gz", compresslevel=6) as bundle:
+
+        def add(name: str, content: bytes) -> None:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(content), 0o600, int(time.time())
+            bundle.addfile(entry, io.BytesIO(content))
+
+        for host in sorted(params["hosts"]):
+            if not HOST.fullmatch(host):
+                raise RefusalError(f"{host!r} is no name of a host.")
+            part = Path(params["parts"]) / f"{host}.tar.gz"
+            if not part.is_file():
+                index["missing"][host] = "the host was not reached, or failed"
+                continue
+            try:
+                texts = members(part)
+                about = json.loads(texts.pop(INDEX))
+            except (tarfile.TarError, OSError, EOFError, KeyError, ValueError) as error:
+                index["missing"][host] = f"its archive cannot be read: {error}"
+                continue
+            for name, content in texts.items():
+                add(f"{host}/{name}", redact(content.decode("utf-8", "replace"), secrets).encode())
+            index["hosts"][host] = about
+        add(INDEX, json.dumps(index, indent=1).encode())
+    return sorted(index["missing"])
+
+
+def stamp() -> str:
+    """The time, for people and programs."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Joins; the result for Ansible."""
+    if check:
+        return {"changed": False, "missing": [], "size": 0}
+    output = Path(params["output"])
+    output.parent.mkdir(parents=True, exist_ok=True)
+    new = output.with_name(f".{output.name}.new")
+    try:
+        os.close(os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600))
+        missing = join(params, new)
+        new.rename(output)
+    except OSError as error:
+        raise RefusalError(
+            f"{output} cannot be written: {error.strerror}. Name another path with -o output=."
+        ) from error
+    finally:
+        new.unlink(missing_ok=True)
+    shutil.rmtree(params["parts"], ignore_errors=True)
+    return {"changed": False, "missing": missing, "size": output.stat().st_size}
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "parts": {"type": "path", "required": True},
+            "output": {"type": "path", "required": True},
+            "hosts": {"type": "list", "elements": "str", "required": True},
+            "about": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    finish(module, lambda: work(module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()

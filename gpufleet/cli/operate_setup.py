@@ -1,0 +1,182 @@
+"""What `gpufleet operate` works with, beside what `gpufleet configure` does: targets, options, consent."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast, get_args
+
+from gpufleet.cli.configure_setup import VAULT, Setup
+from gpufleet.errors import InputError
+from gpufleet.files import write_atomically
+from gpufleet.onprem.configure.host_keys import renew_key
+from gpufleet.onprem.configure.record import RunFolder
+from gpufleet.onprem.configure.targets import (
+    known_hosts_files,
+    refuse_unknown,
+    select_hosts,
+    ssh_connections,
+)
+from gpufleet.onprem.configure.transport import Transport
+from gpufleet.onprem.configure.vault import read_vault, vault_password
+from gpufleet.onprem.hostlists import fold_hosts
+from gpufleet.onprem.inventory_text import render
+from gpufleet.onprem.operations.operation import Operation, Value
+from gpufleet.onprem.operations.run import OperationRequest
+from gpufleet.onprem.secrets import collect_secrets
+from gpufleet.onprem.verify.expected import members_of
+
+
+class OperateSetup(Setup):
+    """One call of `gpufleet operate`, before anything runs. Reads and judges; changes no host."""
+
+    def __init__(
+        self, target: str, operation: Operation, site: str, limit: str, ssh_config: Path | None
+    ) -> None:
+        super().__init__(target, site, limit, (), ssh_config)
+        self.operation = operation
+        self.runs = RunFolder(self.workspace.local, self.name, operation.name)
+
+    def operation_request(
+        self,
+        *,
+        options: tuple[str, ...],
+        check: bool,
+        diff: bool,
+        resume: bool,
+        transport: str,
+        forks: int | None,
+    ) -> OperationRequest | None:
+        """What to run; None where a resumed run has nobody left.
+
+        Raises InputError for every mistake that shows before a host is touched.
+        """
+        if transport not in get_args(Transport):
+            raise InputError(
+                f"transport {transport!r} is none of {', '.join(get_args(Transport))}",
+                remedy="leave --transport out",
+            )
+        last = self.runs.last() if resume else None
+        if resume and last is None:
+            raise InputError(
+                f"{self.name} has no {self.operation.name} to resume",
+                remedy=f"`gpufleet operate {self.target} {self.operation.name}` starts one",
+            )
+        values = self.operation.values(options, last.options if last is not None else None)
+        if self.operation.one_by_one and not self._limit and not resume:
+            raise InputError(
+                f"{self.operation.name} without --limit would be for all nodes",
+                remedy="name the nodes with --limit",
+            )
+        # A file of its own: a verify at work reads another.
+        path = self.runs.path / "inventory.yaml"
+        write_atomically(path, render(self.inventory), mode=0o600)
+        targets, helpers = self._hosts(path)
+        if last is not None:
+            targets = tuple(name for name in targets if name in last.left)
+            if not targets:
+                return None
+        self._agreed(targets, values)
+        values = self._with_canary(targets, values, resumed=last is not None)
+        connections = ssh_connections(self.inventory)
+        files = known_hosts_files(self.fleet_folder, self._ssh_config)
+        if values.get("fingerprint") and not check:
+            if len(targets) != 1:
+                raise InputError(
+                    f"one fingerprint cannot be that of {len(targets)} nodes", remedy="replace one at a time"
+                )
+            renew_key(targets[0], connections[targets[0]], str(values["fingerprint"]), files[0])
+        refuse_unknown((*targets, *helpers), connections, files, self.target)
+        password = vault_password(os.environ)
+        secrets = collect_secrets(
+            self.plan,
+            (*targets, *helpers),
+            self.operation.secrets_of,
+            os.environ,
+            lambda: read_vault(self.fleet_folder / VAULT, password),
+        )
+        return OperationRequest(
+            operation=self.operation,
+            plan=self.plan,
+            catalog=self.validated.catalog,
+            project=self.workspace.root / "ansible",
+            inventory=path,
+            targets=targets,
+            helpers=helpers,
+            options=values,
+            by=operator_name(os.environ),
+            facts=self.folder.path / "facts",
+            known_hosts=files,
+            ssh_config=self._ssh_config,
+            check=check,
+            diff=diff,
+            transport=cast(Transport, transport),
+            forks=forks,
+            secrets=secrets,
+            vault_password=password,
+        )
+
+    def _hosts(self, inventory: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The targets, and who takes part beside them at their sites."""
+        chosen = select_hosts(self.plan, inventory, site=self._site, limit=self._limit)
+        groups = self.inventory["all"]["children"]
+        fit = members_of(groups, self.operation.group)
+        unfit = [name for name in chosen if name not in fit]
+        if unfit and self._limit and len(unfit) == len(chosen):
+            raise InputError(
+                f"{self.operation.name} is not for {fold_hosts(unfit)}",
+                remedy=f"it is for hosts of group {self.operation.group};"
+                f" `gpufleet inventory {self.target} --json` shows them",
+            )
+        targets = tuple(name for name in chosen if name in fit)
+        if not targets:
+            raise InputError(
+                f"{self.name} has no host that {self.operation.name} is for",
+                remedy=f"it is for hosts of group {self.operation.group}",
+            )
+        asked = {name for group in self.operation.also for name in members_of(groups, group)}
+        helpers = tuple(
+            host.name
+            for site in self.plan.onprem
+            if any(host.name in targets for host in site.hosts)
+            for host in site.hosts
+            if host.name in asked and host.name not in targets
+        )
+        return targets, helpers
+
+    def _with_canary(
+        self, targets: tuple[str, ...], values: dict[str, Value], *, resumed: bool
+    ) -> dict[str, Value]:
+        """The options with the node that goes first, where there is one. A resumed run keeps it."""
+        if not any(option.name == "canary" for option in self.operation.options):
+            return values
+        canary = values.get("canary", targets[0])
+        if canary not in targets and not resumed:
+            raise InputError(
+                f"canary={canary} is not among the targets {fold_hosts(targets)}",
+                remedy="name one of them, or leave it out",
+            )
+        return {**values, "canary": canary}
+
+    def _agreed(self, targets: tuple[str, ...], values: Mapping[str, Value]) -> None:
+        if not self.operation.named:
+            return
+        confirmed = {name for name in str(values.get("confirm", "")).split(",") if name}
+        if confirmed != set(targets):
+            raise InputError(
+                f"confirm={values.get('confirm', '')} names others than the targets {fold_hosts(targets)}",
+                remedy=f"if it is them: -o confirm={','.join(targets)}",
+            )
+
+
+def operator_name(environment: Mapping[str, str]) -> str:
+    """Who runs this, as reasons and records name them: letters that no shell or Slurm minds."""
+    name = environment.get("SUDO_USER") or ""
+    if not name:
+        try:
+            name = getpass.getuser()
+        except (KeyError, OSError):
+            name = f"uid {os.getuid()}"
+    return "".join(letter for letter in name if letter.isalnum() or letter in "._@- ")[:32] or "somebody"

@@ -1,0 +1,119 @@
+"""Operations on what a site must not lose: backups, restores, upgrades of Slurm; and support bundles."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpufleet.onprem.operations.operation import Operation, Option, Value
+
+_CONVERT = Option(
+    "convert",
+    "int",
+    "seconds that slurmdbd may take to convert its database; a large one takes tens of minutes",
+    default=3600,
+    least=10,
+    most=24 * 3600,
+)
+_FOLDER = Option(
+    "folder",
+    "str",
+    "where the host of the database keeps backups",
+    default="/var/backups/gpufleet/slurm",
+    pattern=r"/[\w./-]+",
+)
+_RESERVE = Option("reserve_mib", "int", "MiB that a backup leaves free on that disk", default=256)
+
+
+def _to(options: Mapping[str, Value]) -> dict[str, Any]:
+    """The folder as it is meant where the command was given."""
+    return {"operation_to": "" if options["to"] == "none" else str(Path(str(options["to"])).absolute())}
+
+
+def _backup(options: Mapping[str, Value]) -> dict[str, Any]:
+    """Whether the backup lies on this machine; else it is a folder of the database's host."""
+    path = Path(str(options["backup"]))
+    if not path.is_dir():
+        return {"operation_here": False}
+    return {"operation_here": True, "operation_backup": str(path.absolute())}
+
+
+def _output(options: Mapping[str, Value]) -> dict[str, Any]:
+    """The bundle's path as it is meant where the command was given."""
+    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
+    return {"operation_output": str(Path(str(options.get("output", f"support-{stamp}.tar.gz"))).absolute())}
+
+
+DATA_OPERATIONS = (
+    Operation(
+        name="backup",
+        playbook="playbooks/backup.yml",
+        summary="back up accounting, the state of the controllers, and etcd; nothing is stopped",
+        group="rack_controllers",
+        options=(
+            Option(
+                "to", "str", "folder on this machine to bring it to, or none", default=".gpufleet/backups"
+            ),
+            _FOLDER,
+            Option("keep", "int", "backups that the host keeps", default=7, least=1, most=1000),
+            _RESERVE,
+        ),
+        variables=_to,
+    ),
+    Operation(
+        name="restore",
+        playbook="playbooks/restore.yml",
+        summary="bring a backup of Slurm back to the controllers of one site, which configure has set up",
+        group="rack_slurm_controllers",
+        options=(
+            Option(
+                "backup",
+                "str",
+                "folder of the backup (slurm-...) on this machine, else on the database's host",
+                required=True,
+            ),
+            Option("discard_newer", "bool", "give up jobs that are newer than the backup", default=False),
+            _CONVERT,
+        ),
+        asks="stop Slurm, and exchange accounting and state, on the",
+        marks=True,
+        variables=_backup,
+    ),
+    Operation(
+        name="upgrade_slurm",
+        playbook="playbooks/upgrade_slurm.yml",
+        summary="bring Slurm to another version: accounting, controllers, nodes in batches, login hosts",
+        group="rack_slurm",
+        options=(
+            Option(
+                "version",
+                "str",
+                "the version, with all three numbers; default: that of the software channel",
+                pattern=r"\d{2}\.\d{2}\.\d+",
+            ),
+            Option("batch", "batch", "nodes at once, or percent of them", default="25%"),
+            _CONVERT,
+            _FOLDER,
+            _RESERVE,
+        ),
+        asks="stop the controllers and upgrade Slurm of",
+        marks=True,
+    ),
+    Operation(
+        name="collect",
+        playbook="playbooks/collect.yml",
+        summary="one support bundle of all hosts: logs, versions, configuration; secrets are removed",
+        group="onprem",
+        options=(
+            Option("output", "str", "the bundle to write; default: support-<time>.tar.gz here"),
+            Option("since", "int", "hours of logs", default=24, least=1, most=24 * 90),
+            Option(
+                "limit_mib", "int", "MiB of texts of a host, before compression", default=24, least=1, most=60
+            ),
+        ),
+        reads=True,
+        variables=_output,
+    ),
+)

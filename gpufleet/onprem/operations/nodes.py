@@ -1,0 +1,144 @@
+"""Operations on nodes: another driver, other hardware, more nodes, fewer nodes, less power."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.onprem.operations.operation import Operation, Option, Value
+
+# What a Slurm site's roles need, see gpufleet.onprem.secrets.
+_SLURM_SECRETS = ("munge", "slurm_database")
+
+_WAIT = Option(
+    "wait",
+    "int",
+    "seconds that a drained node's jobs may take to end; a node whose jobs do not is given back",
+    default=3600,
+    most=30 * 24 * 3600,
+)
+_READY = Option(
+    "ready",
+    "int",
+    "seconds that a node may take until it is fit for jobs after it was changed",
+    default=300,
+    most=7200,
+)
+
+
+def _driver(options: Mapping[str, Value]) -> dict[str, Any]:
+    """Driver and Fabric Manager in one version, where another than the channel's is asked for."""
+    found: dict[str, Any] = {}
+    if "timeout" in options:
+        found["nvidia_driver_reboot_timeout_s"] = options["timeout"]
+    if "driver" not in options:
+        return found
+    version = str(options["driver"])
+    return found | {
+        "nvidia_driver_version": version,
+        "nvidia_driver_branch": int(version.partition(".")[0]),
+        "fabric_manager_version": version,
+        "fabric_manager_driver_version": version,
+        "health_check_driver_version": version,
+    }
+
+
+NODE_OPERATIONS = (
+    Operation(
+        name="upgrade_driver",
+        playbook="playbooks/upgrade_driver.yml",
+        summary="bring GPU nodes to the software channel's driver: one node first, then batches",
+        group="rack_gpu_nodes",
+        options=(
+            Option(
+                "driver",
+                "str",
+                "another version than the channel's, to try it: configure and verify go by the channel",
+                pattern=r"[0-9]{3,4}(\.[0-9]{1,4}){1,2}",
+            ),
+            Option("canary", "str", "the node that goes first; default: the first of them"),
+            Option("batch", "batch", "nodes at once, or percent of them, after the first", default="25%"),
+            _WAIT,
+            Option(
+                "timeout",
+                "int",
+                "seconds that a node may take to come back from a reboot; default: the site's",
+                least=10,
+                most=7200,
+            ),
+            Option("reboot", "bool", "reboot every node whose driver changed", default=True),
+            _READY,
+        ),
+        asks="drain and reboot",
+        marks=True,
+        variables=_driver,
+    ),
+    Operation(
+        name="replace_node",
+        playbook="playbooks/replace_node.yml",
+        summary="set up new hardware that has the name of an old node",
+        group="rack_gpu_nodes",
+        options=(
+            Option(
+                "fingerprint",
+                "str",
+                "SHA256 fingerprint of the new hardware's ssh host key, if it has another",
+                pattern="SHA256:[A-Za-z0-9+/]{43}",
+            ),
+            _READY,
+        ),
+        asks="drain and set up anew",
+        one_by_one=True,
+        secrets_of=_SLURM_SECRETS,
+        preflight=True,
+        marks=True,
+    ),
+    Operation(
+        name="add_nodes",
+        first="playbooks/add_nodes.yml",
+        playbook="playbooks/replace_node.yml",
+        summary="set up nodes that are new in the fleet file; they take jobs once they are verified",
+        group="rack_gpu_nodes",
+        options=(_READY,),
+        also=("onprem",),
+        asks="set up, and tell the controllers of,",
+        one_by_one=True,
+        secrets_of=_SLURM_SECRETS,
+        preflight=True,
+        marks=True,
+    ),
+    Operation(
+        name="decommission",
+        playbook="playbooks/decommission.yml",
+        summary="take nodes out for good: drain, wipe their data, keep the records",
+        group="rack_gpu_nodes",
+        options=(
+            Option("confirm", "str", "the names of the nodes, as their data is lost", required=True),
+            _WAIT,
+            Option(
+                "method",
+                "str",
+                "how drives are wiped; auto takes the first that a drive can do",
+                default="auto",
+                choices=("auto", "crypto", "block", "discard", "overwrite"),
+            ),
+        ),
+        asks="drain, and wipe all data drives of,",
+        named=True,
+        one_by_one=True,
+        marks=True,
+    ),
+    Operation(
+        name="power_cap",
+        playbook="playbooks/power_cap.yml",
+        summary="limit the power of each GPU, now and after every boot",
+        group="rack_gpu_nodes",
+        options=(
+            Option(
+                "watts", "int", "power limit of each GPU in W; 0 is its own default", required=True, most=5000
+            ),
+        ),
+        asks="change the power limit of all GPUs of",
+        marks=True,
+    ),
+)
