@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 BIN := .venv/bin
+# Processes that share the tests. Two of them have racks for as long as there are any, and wait for hosts at times.
+WORKERS ?= 2
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -22,7 +24,7 @@ rack: ## a rack in a box: 2 controllers, a login host and 4 GPU nodes as contain
 
 test: ## set up everything the tests need, and run them all
 	@scripts/setup system
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-rack: ## those on racks in a box alone (needs root)
 	@scripts/setup system

@@ -2,6 +2,10 @@
 
 The hosts do not exist (tests/bench/connection), so that what is measured is the controller's part alone:
 the inventory as `gpufleet inventory` writes it, ansible.cfg as it is, the playbook of every host's base.
+
+mitogen has connections of its own: over it, an ssh that runs its command here makes each host a Python
+that only answers for its facts. Those stand for remote hosts and are not counted; an ssh client each would
+come on top.
 """
 
 from __future__ import annotations
@@ -9,16 +13,36 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from rich.table import Table
 
+from gpufleet.onprem.configure.transport import Transport, transport_environment
 from gpufleet.onprem.runner import PlaybookRun, run_playbook
 from tests.rack.lab import FLEET, ROOT, plan_fleet
 
 HOSTS = (50, 500)
-PLAYBOOK = "playbooks/base.yml"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How tasks get to hosts that do not exist, and what is run there."""
+
+    transport: Transport
+    playbook: str
+    variables: Mapping[str, str]
+
+
+CONNECTION = Path(__file__).parent / "connection"
+WAYS = (
+    Way("ssh", "playbooks/base.yml", {"ansible_connection": "canned"}),
+    Way("mitogen", "playbooks/facts.yml", {"ansible_ssh_executable": str(CONNECTION / "ssh")}),
+)
+# How mitogen calls the Pythons that it starts.
+TARGET = b"(mitogen:"
 
 
 @dataclass
@@ -26,6 +50,7 @@ class Peak:
     """The highest seen of all processes together, and how long the run took."""
 
     hosts: int
+    way: Way
     seconds: float
     task_hosts: int
     memory_mib: float
@@ -37,13 +62,16 @@ class Peak:
 def table(sizes: tuple[int, ...] = HOSTS) -> Table:
     """The peaks side by side."""
     made = Table(
-        *("hosts", "s", "task-hosts / s", "memory, MiB", "processes", "open files", "of one process"),
-        title="base.yml for hosts that do not exist, 50 forks",
+        *("hosts", "playbook", "transport", "s", "task-hosts / s"),
+        *("memory, MiB", "processes", "open files", "of one process"),
+        title="hosts that do not exist, 50 forks",
     )
-    for size in sizes:
-        peak = measure(size)
+    for way, size in product(WAYS, sizes):
+        peak = measure(size, way)
         made.add_row(
             str(peak.hosts),
+            Path(way.playbook).name,
+            way.transport,
             f"{peak.seconds:.0f}",
             f"{peak.task_hosts / peak.seconds:.0f}",
             f"{peak.memory_mib:.0f}",
@@ -54,7 +82,7 @@ def table(sizes: tuple[int, ...] = HOSTS) -> Table:
     return made
 
 
-def measure(hosts: int) -> Peak:
+def measure(hosts: int, way: Way) -> Peak:
     """One run over so many hosts."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as name:
         folder = Path(name)
@@ -67,11 +95,12 @@ def measure(hosts: int) -> Peak:
             result = run_playbook(
                 PlaybookRun(
                     project=ROOT / "ansible",
-                    playbook=PLAYBOOK,
+                    playbook=way.playbook,
                     inventory=folder / "inventory.yml",
-                    variables={"ansible_connection": "canned"},
-                    environment={
-                        "ANSIBLE_CONNECTION_PLUGINS": str(Path(__file__).parent / "connection"),
+                    variables=way.variables,
+                    environment=transport_environment(way.transport)
+                    | {
+                        "ANSIBLE_CONNECTION_PLUGINS": str(CONNECTION),
                         "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(folder / "facts"),
                     },
                 )
@@ -80,9 +109,8 @@ def measure(hosts: int) -> Peak:
         first = result.failures[0]
         raise RuntimeError(f"{first.host}: {first.task}: {first.message}")
     done = sum(stats.ok for stats in result.hosts.values())
-    return Peak(
-        len(result.hosts), result.duration_s, done, watched.memory_mib, watched.processes, *watched.files
-    )
+    held = (watched.memory_mib, watched.processes, *watched.files)
+    return Peak(len(result.hosts), way, result.duration_s, done, *held)
 
 
 class Watched:
@@ -107,6 +135,8 @@ class Watched:
         while not self._ended.wait(0.5):
             memory, files = 0.0, []
             for pid in descendants(os.getpid()):
+                if TARGET in command_line(pid):
+                    continue
                 memory += proportional_mib(pid)
                 files.append(open_files(pid))
             self.memory_mib = max(self.memory_mib, memory)
@@ -130,6 +160,14 @@ def descendants(root: int) -> list[int]:
         found += below
         waiting += below
     return found
+
+
+def command_line(pid: int) -> bytes:
+    """A process's arguments; nothing for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def proportional_mib(pid: int) -> float:

@@ -12,6 +12,7 @@ RACKS_BEFORE: list[dict[str, Any]] = [
         "system": "dgx-h100",
         "nodes": "dgx[01-02]",
         "fabric": {"kind": "infiniband", "speed": "ndr", "topology": "fat-tree"},
+        "controllers": "adm00",
         "scheduler": "kubernetes",
     },
     {
@@ -102,11 +103,75 @@ RACKS_AFTER: list[dict[str, Any]] = [
         "package_mirror": "http://mirror.example.com/rack",
         "addresses": {"dgx01": "10.90.0.11"},
         "reboot": {"batch": "50%", "timeout": "30 min"},
+        "management": {
+            "protocol": "redfish",
+            "port": 8443,
+            "user": "admin",
+            "ca": "/etc/ssl/bmc.pem",
+            "certificates": {"dgx01": "ab" * 32},
+            "model": "DGXH200",
+            "serials": {"dgx01": "1660224000001"},
+            "firmware": {"HostBMC_0": "24.09.17"},
+            "power_cap": "9 kW",
+            "boot_order": ["disk", "pxe"],
+            "bios": {"SriovEnable": "Enabled"},
+        },
+        "mig": [{"nodes": "dgx[03-04]", "gpus": [0, 1], "profiles": {"1g.18gb": 7}}],
+        "monitoring": {
+            "host": "ctl01",
+            "interval": "15 s",
+            "retention": "60 d",
+            "retention_size": "200 GiB",
+            "remote_write": {"url": "https://metrics.example.com/push", "username": "hall"},
+            "alerts": {
+                "webhook": {"url": "https://hooks.example.com/gpu", "token": True},
+                "slack": {"channel": "#gpu"},
+                "email": {
+                    "to": ["ops@example.com"],
+                    "sender": "gpufleet@example.com",
+                    "server": "mail.example.com:587",
+                    "username": "gpufleet",
+                },
+            },
+            "grafana": True,
+            "open_to": ["10.20.0.0/16"],
+        },
     },
     {
         "site": "barn",
         "system": "dgx-h100",
         "nodes": "hgx[01-02]",
+        "controllers": "adm[01-03]",
+        "network": "10.91.0.0/24",
+        "addresses": {f"adm0{number}": f"10.91.0.1{number}" for number in (1, 2, 3)},
+        "scheduler": "kubernetes",
+        "racks": [{"name": "r1", "nodes": "hgx[01-02]"}],
+        "mig": [{"nodes": "hgx01", "profiles": {"1g.10gb": 7}}],
+        "kubernetes": {
+            "version": "1.36",
+            "endpoint": "10.91.0.10",
+            "port": 8443,
+            "pod_network": "10.128.0.0/14",
+            "service_network": "10.112.0.0/16",
+            "cni": "cilium",
+            "network_policies": False,
+            "pod_security": "restricted",
+            "node_groups": [
+                {
+                    "name": "shared",
+                    "nodes": "hgx01",
+                    "labels": {"example.com/use": "notebooks"},
+                    "taints": [{"key": "example.com/shared", "value": "yes", "effect": "NoExecute"}],
+                    "gpu_sharing": {"time_slicing": {"replicas": 4}},
+                },
+                {"name": "whole", "nodes": "hgx02", "gpu_sharing": {"mps": {"replicas": 2}}},
+            ],
+            "kueue": False,
+            "operators": {"gpu_operator": False, "network_operator": False},
+            "backup": {"folder": "/srv/etcd", "keep": 7, "every": "1 h"},
+            "reserved_cpus": 4,
+            "reserved_memory_gib": 16,
+        },
         "fabric": {
             "kind": "roce",
             "speed": "400gbe",
@@ -118,6 +183,13 @@ RACKS_AFTER: list[dict[str, Any]] = [
 ]
 
 
+NAMED = {
+    *("fingerprints", "addresses", "labels"),
+    *("certificates", "serials", "firmware", "bios", "profiles"),
+}
+"""Fields whose keys the user chooses."""
+
+
 def written(document: Any, prefix: str = "") -> set[str]:
     """The paths of the fields that a part of a fleet file writes, as documentation names them."""
     found: set[str] = set()
@@ -127,7 +199,7 @@ def written(document: Any, prefix: str = "") -> set[str]:
             found.add(f"{path}[]")
             for item in value:
                 found |= written(item, f"{path}[]")
-        elif key in ("fingerprints", "addresses"):
+        elif key in NAMED:
             found.add(f"{path}.<name>")
         elif isinstance(value, dict):
             found |= {path} | written(value, path)

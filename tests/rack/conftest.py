@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.onprem.rack import missing
 from tests.rack.lab import Lab, fleet_text
-from tests.rack.site import PEOPLE, ArgumentsSeen, Runs, Site
+from tests.rack.site import MONITORED, PEOPLE, ArgumentsSeen, Runs, Site
 
 HERE = Path(__file__).parent
 # Fixtures that hold a rack for several files, the last test of each, and the racks that are up.
@@ -58,7 +58,8 @@ def rack(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="session")
 def gpu_rack(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A controller and two GPU nodes, which know the vendor's packages; sealed as `bare`."""
-    made = Lab.up(tmp_path_factory.mktemp("gpu"), fleet_text(gpu_nodes=2, controllers=1, login=False))
+    fleet = fleet_text(gpu_nodes=2, controllers=1, login=False, more=MONITORED)
+    made = Lab.up(tmp_path_factory.mktemp("gpu"), fleet)
     UP["gpu_rack"] = made
     try:
         made.add_vendor_repository("dgx01", "dgx02")

@@ -27,6 +27,14 @@ PEOPLE = """\
       - { name: home, kind: nfs, source: "ctl01:/export/home", mount: /shared/home }
 """
 
+MONITORED = """\
+    monitoring:
+      interval: 5 s
+      grafana: false # no package of it can be had here
+      alerts: { webhook: { url: "http://127.0.0.1:9999/", token: true } }
+    racks: [{ name: r1, nodes: "dgx[01-02]" }]
+"""
+
 GPUFLEET = Path(sys.executable).parent / "gpufleet"
 
 
@@ -57,7 +65,7 @@ class Site:
     def command(self, *words: str, verb: str = "configure") -> list[str]:
         """The command line of a run that does not ask."""
         config = str(self.lab.rack.record.ssh_config)
-        flags = ["--ssh-config", config, "--json", *(["--yes"] if verb == "configure" else [])]
+        flags = ["--ssh-config", config, "--json", *(["--yes"] if verb in ("configure", "operate") else [])]
         return [str(GPUFLEET), verb, str(self.checkout / "fleet.yaml"), *flags, *words]
 
     @property
@@ -81,11 +89,11 @@ class Site:
         return json.loads(done.stdout)
 
     @contextmanager
-    def configuring(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def configuring(self, *words: str, verb: str = "configure") -> Iterator[subprocess.Popen[str]]:
         """A run that goes on meanwhile; it is ended with the block, however that ends."""
         self._before = self._journals()
         process = subprocess.Popen(
-            self.command(*words),
+            self.command(*words, verb=verb),
             env=self.environment,
             cwd=self.checkout,
             stdout=subprocess.PIPE,
@@ -104,7 +112,7 @@ class Site:
         return "".join(path.read_text() for path in self._journals() - self._before)
 
     def _journals(self) -> set[Path]:
-        return set(self.checkout.glob(".gpufleet/configure/*/runs/*.jsonl"))
+        return set(self.checkout.glob(".gpufleet/*/**/runs/*.jsonl"))
 
     @staticmethod
     def changes(result: dict[str, Any]) -> set[tuple[str, str, str]]:

@@ -45,7 +45,7 @@ class Traces:
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         found = {
             "processes": [line for line in commands if self._folder in line],
-            "mounts": [line for line in mounts if self._folder in line],
+            "mounts": [line for line in mounts if self._folder in line or str(CACHE) in line],
             "links": re.findall(r"^\d+: ((?:rack|vb-)\S*?)[@:]", links, re.M),
             "loops": [line for line in backing if self._folder in line],
             "of racks": sorted(

@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 
 from gpufleet.catalog import load_catalog
+from gpufleet.catalog.mig import mig_of
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "hardware"))
@@ -123,6 +124,8 @@ def gpu(host: str, index: int, model: str) -> dict:
         "temperature": 32,
         "utilization": 0,
         "mig": False,
+        "mig_held": False,
+        "mig_profiles": mig_profiles(model, memory),
         "retires_pages": False,
         "recovery_action": "None",
         "last_xid": 0,
@@ -151,6 +154,12 @@ def gpu(host: str, index: int, model: str) -> dict:
             "banks_full": 2560,
         },
     }
+
+
+def mig_profiles(model: str, memory_mib: int) -> list[dict]:
+    """How the GPU can be divided, by the catalog's figures for its memory."""
+    sizes = sorted(mig_of(model), key=lambda item: abs(item.memory_gb * 1000 - memory_mib))
+    return [profile.model_dump(mode="json") for profile in sizes[0].profiles] if sizes else []
 
 
 def hca(host: str, index: int, gbps: int | None, ethernet: bool) -> dict:

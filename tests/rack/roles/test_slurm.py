@@ -304,11 +304,12 @@ def test_slurmctld_never_runs_without_the_file_system_of_its_state(cluster: Clus
 
 def test_a_backup_takes_over_with_all_jobs_when_the_primary_dies(cluster: Cluster) -> None:
     lab = cluster.lab
-    waiting = cluster.submit("-A", "research", "--hold", "--gres=gpu:1", "--wrap", "true")
+    waiting = cluster.submit(
+        *("-A", "research", "--hold", "--gres=gpu:1", "--job-name=outlives-its-controller", "--wrap", "true")
+    )
     # slurmctld writes its state every few seconds; what is younger dies with it.
-    lab.sh("ctl01", "touch /tmp/submitted")
-    newer = "find /var/lib/slurm/shared/slurmctld-lab/job_state -newer /tmp/submitted"
-    wait_for(lambda: lab.sh("ctl01", newer, code=None) != "")
+    kept = "grep -c outlives-its-controller /var/lib/slurm/shared/slurmctld-lab/job_state"
+    wait_for(lambda: lab.sh("ctl01", kept, code=None).strip() not in ("", "0"))
     lab.sh("ctl01", "systemctl kill --signal=KILL slurmctld")
     try:
         wait_for(lambda: "DOWN" in lab.sh("login01", "scontrol ping", code=None).splitlines()[0])

@@ -19,6 +19,12 @@ ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
 SECRETS = {
     "munge_key": "planted-munge-key-" + "k" * 32,
     "slurm_database_password": "Planted-Password-0123456789",
+    "kubernetes_control_plane_encryption_key": "UGxhbnRlZC1LZXktUGxhbnRlZC1LZXktUGxhbnRlZCE=",
+    "prometheus_remote_write_password": "Planted-Remote-Write-0123456789",
+    "alertmanager_webhook_token": "Planted-Token-0123456789",
+    "alertmanager_slack_url": "https://hooks.example.com/planted-slack-0123456789",
+    "alertmanager_smtp_password": 'Planted-"Mail\\Password-0123456789',
+    "grafana_admin_password": "Planted-Admin-0123456789",
 }
 CHANGED = {"changed": True, "changed_files": [], "changed_units": {}, "measurements": {}}
 DISTRIBUTIONS = {

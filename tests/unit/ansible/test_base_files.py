@@ -35,11 +35,13 @@ def test_every_repository_has_a_fingerprint_or_asks_for_one() -> None:
     variables = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
     for system, found in variables["base__systems"].items():
         names = {item["name"] for item in found["repositories"]}
-        assert names == {"cuda", "container-toolkit", "doca"}, system
+        ours = {"cuda", "container-toolkit", "doca", "kubernetes", "docker", "helm", "grafana"}
+        assert names == ours, system
         for item in found["repositories"]:
             digits = item["fingerprint"].replace(" ", "")
             whole = len(digits) == 40 and set(digits) <= set("0123456789ABCDEF")
-            assert whole or digits == "{{base_doca_key_fingerprint}}", item["name"]
+            asked = {"doca": "{{base_doca_key_fingerprint}}", "grafana": "{{base_grafana_key_fingerprint}}"}
+            assert whole or digits == asked[item["name"]], item["name"]
             assert item["url"].startswith(("https://", "{{ base__doca_url }}/"))
             assert item["key_url"].startswith("https://")
     assert variables["base__doca_url"].startswith("https://")

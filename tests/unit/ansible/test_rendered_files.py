@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.rack.lab import fleet_text
 from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, Rendered, Site
+
+# Rendered once: each process would do it again.
+pytestmark = pytest.mark.xdist_group("rendered-files")
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDnhL1hGxMpVPvpb2Z1uHFi7cnYJTm5EKOiGGDtDzzN0 ada@example.com"
 MORE = f"""\
@@ -22,6 +26,21 @@ MORE = f"""\
     groups: [{{ name: science, gid: 3000 }}]
     time_servers: [10.90.0.1, ntp.example.com]
     local_nvme: {{ mount: /raid, cache: /raid/cache }}
+    ownership: {{ acquisition: 262800 USD, lifetime: 5 y }}
+    monitoring:
+      host: ctl01
+      retention_size: 200 GiB
+      remote_write: {{ url: "https://metrics.example.com/push", username: lab }}
+      alerts:
+        webhook: {{ url: "https://hooks.example.com/gpu", token: true }}
+        slack: {{ channel: "#gpu" }}
+        email:
+          to: [a@example.com, b@example.com]
+          sender: c@example.com
+          server: "mail.example.com:587"
+          username: lab
+      open_to: [10.20.0.0/16, "fd00::/8"]
+    racks: [{{ name: r1, nodes: "dgx[01-02]" }}]
 """
 INFINIBAND = """\
 fabric:
@@ -40,6 +59,16 @@ HOSTS = {
     "infiniband": {"dgx01": list(DISTRIBUTIONS), "ctl01": list(DISTRIBUTIONS), "ctl02": ["debian_12"]},
     "roce": {"dgx01": ["debian_12", "dgx_os_7"], "login01": ["ubuntu_22_04"]},
 }
+# Prometheus, Alertmanager and Grafana have templates of their own.
+TEMPLATES_OF_OTHERS = (
+    *("/usr/lib/gpufleet/", "/etc/prometheus/gpufleet/", "/etc/prometheus/alertmanager.yml"),
+    "/etc/grafana/gpufleet/dashboards/",
+)
+# Secrets that are read to their last character.
+WITHOUT_NEWLINE = (
+    *("/etc/munge/munge.key", "/etc/prometheus/gpufleet-remote-write"),
+    "/etc/grafana/gpufleet/admin-password",
+)
 # Packages' own units, which the roles' drop-ins belong to, and what units of ours name but do not bring.
 PACKAGED = "[Unit]\nDescription=of a package\n[Service]\nExecStart=/bin/true\n"
 
@@ -253,7 +282,73 @@ def test_a_secret_is_in_no_file_that_others_may_read(
             if any(secret in item.text for secret in SECRETS.values()):
                 carriers.add(path)
                 assert item.secret and item.mode in ("0400", "0600"), (where, path)
-    assert carriers == {"/etc/munge/munge.key", "/etc/slurm/slurmdbd.conf"}
+    assert carriers == {
+        "/etc/munge/munge.key",
+        "/etc/slurm/slurmdbd.conf",
+        "/etc/prometheus/alertmanager.yml",
+        "/etc/prometheus/gpufleet-remote-write",
+        "/etc/grafana/gpufleet/admin-password",
+    }
+
+
+def test_prometheus_takes_its_configuration_with_all_rules(
+    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "gpufleet"
+    for item in texts(r"^/etc/prometheus/gpufleet/").values():
+        place(folder / item.path.rpartition("/")[2], item.text, 0o644)
+    assert len(list(folder.iterdir())) == 8
+    for where, item in texts(r"^/etc/prometheus/prometheus\.yml$").items():
+        text = item.text.replace("/etc/prometheus/gpufleet/", f"{folder}/")
+        place(tmp_path / "password", "x", 0o600)
+        place(
+            tmp_path / "p.yml",
+            text.replace("/etc/prometheus/gpufleet-remote-write", f"{tmp_path}/password"),
+            0o644,
+        )
+        assert "8 rule files found" in judge("promtool", "check", "config", tmp_path / "p.yml"), where
+        assert 'labels: {instance: "dgx02", role: "gpu", rack: "r1"}' in text
+        assert 'labels: {instance: "dgx03", role: "gpu"}' in text
+    place(tmp_path / "p.yml", "scrape_configs: [{job_nam: x}]\n", 0o644)
+    judge("promtool", "check", "config", tmp_path / "p.yml", accept=(1,))
+
+
+def test_alertmanager_takes_its_receivers_with_their_secrets_as_they_are(
+    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+) -> None:
+    for where, item in texts(r"^/etc/prometheus/alertmanager\.yml$").items():
+        place(tmp_path / "a.yml", item.text, 0o600)
+        judge("amtool", "check-config", tmp_path / "a.yml")
+        written = yaml.safe_load(item.text)
+        assert written["global"]["smtp_auth_password"] == SECRETS["alertmanager_smtp_password"], where
+        (receiver,) = written["receivers"]
+        assert receiver["slack_configs"][0]["api_url"] == SECRETS["alertmanager_slack_url"]
+        assert [each["to"] for each in receiver["email_configs"]] == ["a@example.com", "b@example.com"]
+    place(tmp_path / "a.yml", "route: {receiver: nobody}\n", 0o600)
+    judge("amtool", "check-config", tmp_path / "a.yml", accept=(1,))
+
+
+def test_grafana_gets_its_data_sources_and_six_dashboards(
+    texts: Callable[[str], dict[str, Rendered]],
+) -> None:
+    boards = [json.loads(item.text) for item in texts(r"^/etc/grafana/gpufleet/dashboards/").values()]
+    assert {board["title"] for board in boards} == {"Fleet", "Node", "Fabric", "Jobs", "Cost", "Power"}
+    (source,) = [yaml.safe_load(item.text) for item in texts(r"provisioning/datasources/").values()]
+    uids = {item["uid"] for item in source["datasources"]}
+    assert {
+        panel["datasource"]["uid"] for board in boards for panel in board["panels"] if "datasource" in panel
+    } <= uids
+    (provider,) = [yaml.safe_load(item.text) for item in texts(r"provisioning/dashboards/").values()]
+    assert provider["providers"][0]["options"]["path"] == "/etc/grafana/gpufleet/dashboards"
+
+
+def test_grafana_is_open_to_the_networks_that_the_site_names_and_on_its_host_alone(
+    trees: dict[tuple[str, str, str], dict[str, Rendered]],
+) -> None:
+    opened = {
+        where for where, tree in trees.items() if "tcp dport 3000 accept" in tree["/etc/nftables.conf"].text
+    }
+    assert opened == {where for where in trees if where[1] == "ctl01"}
 
 
 def test_files_say_who_writes_them_and_belong_to_somebody_who_should(
@@ -261,8 +356,8 @@ def test_files_say_who_writes_them_and_belong_to_somebody_who_should(
 ) -> None:
     for tree in trees.values():
         for path, item in tree.items():
-            assert item.owner in ("root", "munge", "slurm", "mysql"), path
+            assert item.owner in ("root", "munge", "slurm", "mysql", "prometheus", "grafana"), path
             assert int(item.mode, 8) & 0o022 == 0, f"{path} may be written by others"
-            assert item.text.endswith("\n") or not item.text or path.endswith("munge.key"), path
-            if not path.startswith("/usr/lib/gpufleet/"):
+            assert item.text.endswith("\n") or not item.text or path in WITHOUT_NEWLINE, path
+            if not path.startswith(TEMPLATES_OF_OTHERS):
                 assert "{{" not in item.text and "{%" not in item.text, path

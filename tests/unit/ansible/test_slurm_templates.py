@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
+import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,18 @@ DGX = {
     "processor_threads_per_core": 2,
     "memtotal_mb": 2063937,
 }
+INSTANCES = [
+    {
+        "gpu": gpu,
+        "profile": "3g.40gb",
+        "files": [
+            f"/dev/nvidia{gpu}",
+            f"/dev/nvidia-caps/nvidia-cap{number}",
+            f"/dev/nvidia-caps/nvidia-cap{number + 1}",
+        ],
+    }
+    for gpu, number in ((0, 21), (0, 12), (5, 696), (5, 687))
+]
 SETTINGS: dict[str, Any] = {
     "slurm_controller_cluster": "dc1",
     "slurm_controller_hosts": [
@@ -38,6 +53,7 @@ SETTINGS: dict[str, Any] = {
     ],
     "slurm_controller_gpu_type": "h100",
     "slurm_controller_gpus": 8,
+    "slurm_controller_mig": [],
     "slurm_controller_partitions": [
         {
             "name": "gpu",
@@ -99,6 +115,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "slurm_controller_gpus": 1,
         "slurm_database_purge_months": 0,
     },
+    "mig": {
+        "slurm_controller_mig": [{"nodes": ["dgx002"], "gpus": [0, 5], "profiles": {"3g.40gb": 2}}],
+        "slurm_controller__facts": [DGX, DGX | {"gpufleet_mig": INSTANCES}, DGX],
+    },
     "container": {"slurm_controller__confined": False, "slurm_controller_preemption": "cancel"},
 }
 
@@ -147,8 +167,10 @@ def test_every_option_is_read_by_every_release(name: str, variant: str) -> None:
     found = lines(render(name, **VARIANTS[variant]))
     for line in found:
         first, *others = keys(line)
-        block = first if first in ("NodeName", "PartitionName") else name
-        assert first in ("NodeName", "PartitionName") or first.lower() in read[name], line
+        named = first in ("NodeName", "PartitionName")
+        # In gres.conf a line may begin with its nodes, and goes on as every other.
+        block = first if named and name == "slurm.conf" else name
+        assert named or first.lower() in read[name], line
         assert {key.lower() for key in others} <= read[block], line
     assert found or (name == "topology.conf" and variant == "plain")
 
@@ -274,6 +296,93 @@ def test_topology_is_a_tree_or_nothing() -> None:
     ]
     assert "TopologyPlugin=topology/tree\n" in render("slurm.conf")
     assert "Topology" not in render("slurm.conf", slurm_controller_switches=[])
+
+
+SPLIT = VARIANTS["mig"]
+
+
+def test_instances_are_types_of_their_own_and_whole_gpus_stay_what_they_are() -> None:
+    text = render("slurm.conf", **SPLIT)
+    assert [line.split("Gres=")[1] for line in lines(text) if "Gres=" in line] == [
+        "gpu:h100:8 State=UNKNOWN",
+        "gpu:h100:6,gpu:3g.40gb:4 State=UNKNOWN",
+    ]
+    partitions = [line for line in lines(text) if line.startswith("PartitionName=")]
+    # 220 processors for 10 GPUs and instances, in whole cores.
+    assert "DefCpuPerGPU" not in partitions[0]
+    assert all(" DefCpuPerGPU=22 " in line for line in partitions[1:])
+
+
+def test_every_line_of_a_site_with_instances_names_its_nodes() -> None:
+    assert lines(render("gres.conf", **SPLIT)) == [
+        "NodeName=dgx001,dgx003 Name=gpu Type=h100 File=/dev/nvidia[0-7]",
+        "NodeName=dgx002 Name=gpu Type=h100 File=/dev/nvidia[1-4]",
+        "NodeName=dgx002 Name=gpu Type=h100 File=/dev/nvidia[6-7]",
+        *(
+            f"NodeName=dgx002 Name=gpu Type=3g.40gb MultipleFiles={','.join(item['files'])}"
+            for item in INSTANCES
+        ),
+    ]
+
+
+@pytest.mark.parametrize("reported", [None, INSTANCES[:3], [INSTANCES[0] | {"profile": "4g.40gb"}] * 4])
+def test_a_node_without_the_instances_that_it_should_have_offers_none(reported: Any) -> None:
+    facts = [DGX, DGX if reported is None else DGX | {"gpufleet_mig": reported}, DGX]
+    text = render("gres.conf", **SPLIT | {"slurm_controller__facts": facts})
+    assert "MultipleFiles" not in text
+    # slurm.conf still has them: Slurm drains a node that has fewer than it says.
+    assert "gpu:3g.40gb:4" in render("slurm.conf", **SPLIT | {"slurm_controller__facts": facts})
+
+
+def test_nodes_with_the_same_instances_share_their_lines() -> None:
+    facts = [DGX | {"gpufleet_mig": INSTANCES}] * 3
+    mig = [SPLIT["slurm_controller_mig"][0] | {"nodes": ["dgx001", "dgx002", "dgx003"]}]
+    found = lines(render("gres.conf", slurm_controller_mig=mig, slurm_controller__facts=facts))
+    assert len(found) == 6
+    assert all(line.startswith("NodeName=dgx001,dgx002,dgx003 ") for line in found)
+
+
+@pytest.mark.skipif(shutil.which("slurmd") is None, reason="slurmd is not installed (scripts/setup system)")
+def test_slurmd_itself_finds_the_instances_and_the_whole_gpus(tmp_path: Path) -> None:
+    here = socket.gethostname().partition(".")[0]
+    reported = [item | {"files": [f"{tmp_path}{name}" for name in item["files"]]} for item in INSTANCES]
+    for name in {name for item in reported for name in item["files"]} | {
+        f"{tmp_path}/dev/nvidia{index}" for index in range(8)
+    }:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    changes = {
+        "slurm_controller_nodes": [{"name": "other", "address": "other"}, {"name": here, "address": here}],
+        "slurm_controller_mig": [SPLIT["slurm_controller_mig"][0] | {"nodes": [here]}],
+        "slurm_controller__facts": [DGX, DGX | {"gpufleet_mig": reported}],
+    }
+    gres = render("gres.conf", **changes).replace("/dev/nvidia[", f"{tmp_path}/dev/nvidia[")
+    (tmp_path / "gres.conf").write_text(gres)
+    node = next(line for line in lines(render("slurm.conf", **changes)) if "gpu:3g.40gb" in line)
+    (tmp_path / "slurm.conf").write_text(
+        f"ClusterName=lab\nSlurmctldHost={here}\nGresTypes=gpu\nSelectType=select/cons_tres\n"
+        f"ProctrackType=proctrack/linuxproc\nSlurmdSpoolDir={tmp_path}/spool\n{node}\nNodeName={here}\n"
+        f"PartitionName=gpu Nodes={here}\n"
+    )
+    done = subprocess.run(
+        ["slurmd", "-G", "-f", str(tmp_path / "slurm.conf")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    found = re.findall(r"Name=gpu Type=(\S+) Count=(\d+) .*? File=(\S+)", done.stderr + done.stdout)
+    # Those of one line are counted together; every instance is one by itself, with all its files.
+    assert sorted(found) == sorted(
+        [("3g.40gb", "1", ",".join(item["files"])) for item in reported]
+        + [("h100", "4", f"{tmp_path}/dev/nvidia[1-4]"), ("h100", "2", f"{tmp_path}/dev/nvidia[6-7]")]
+    ), done.stderr
+
+
+def test_host_lists_are_read_as_the_inventory_writes_them() -> None:
+    assert filters.unfolded("dgx[008-010,012],login1,a[1-2]-x") == [
+        *("dgx008", "dgx009", "dgx010", "dgx012", "login1", "a1-x", "a2-x")
+    ]
 
 
 NODES = SETTINGS["slurm_controller_nodes"]

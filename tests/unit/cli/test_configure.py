@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -31,12 +32,39 @@ PLAY = """---
   tasks:
 {tasks}
 """
-WRITE = """
+# Over the host's connection, three Pythons on each. Most tests ask what becomes of results and not how tasks
+# get to hosts: for them the controller writes the file.
+COPY = """
     - name: Write a file
       ansible.builtin.copy:
         content: "new\\n"
         dest: "{folder}/out-{{{{ inventory_hostname }}}}"
         mode: "0644"
+"""
+WRITE = """
+    - name: Write a file
+      write_here:
+        content: "new\\n"
+        dest: "{folder}/out-{{{{ inventory_hostname }}}}"
+"""
+WRITE_HERE = """
+from pathlib import Path
+
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_diff = True
+
+    def run(self, tmp=None, task_vars=None):
+        super().run(tmp, task_vars)
+        path, text = Path(self._task.args["dest"]), self._task.args["content"]
+        before = path.read_text() if path.is_file() else ""
+        if before != text and not self._task.check_mode:
+            path.write_text(text)
+        said = {"before": before, "after": text, "before_header": str(path), "after_header": str(path)}
+        return {"changed": before != text} | ({"diff": said} if self._task.diff else {})
 """
 
 
@@ -51,6 +79,9 @@ class Rack:
         self.env = os.environ | self.checkout.env | SECRETS
         self.env |= {"PYTHONPATH": str(ROOT), "ANSIBLE_HOME": str(folder / "ansible-home")}
         (folder / "home").mkdir()
+        actions = folder / "ansible" / "playbooks" / "action_plugins"
+        actions.mkdir()
+        (actions / "write_here.py").write_text(WRITE_HERE)
         for role in ("munge", "slurm_database"):
             (folder / "ansible" / "roles" / role).mkdir(exist_ok=True)
 
@@ -101,7 +132,7 @@ def rack(tmp_path: Path) -> Rack:
     return made
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_for(what: Callable[[], bool], seconds: float = 240.0) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline
@@ -136,7 +167,7 @@ def test_a_host_out_of_reach_in_mid_play_leaves_the_others_to_finish_and_resume_
         ansible_port: 1
       when: inventory_hostname == 'dgx02' and lookup('ansible.builtin.env', 'TEST_LOSE') == '1'
 """
-    rack.play(unreachable, WRITE)
+    rack.play(unreachable, COPY)
     result = rack.json(code=4, TEST_LOSE="1")
     assert result["failed_hosts"] == ["dgx02"]
     assert result["hosts"]["dgx02"]["unreachable"] == 1
@@ -313,7 +344,7 @@ def test_two_runs_at_once_are_refused(rack: Rack) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = rack.run("--yes")
     assert done.returncode == 1
-    assert "another `gpufleet configure`" in done.stderr
+    assert "another run on the hosts of sandbox is at work" in done.stderr
 
 
 def _with_preflight(rack: Rack, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -378,8 +409,24 @@ def test_preflight_alone_shows_all_hosts_in_one_table_asks_nothing_and_is_no_run
 
 
 def test_the_transport_is_the_one_that_was_asked_for(rack: Rack) -> None:
-    rack.play(WRITE.replace("new\\n", "{{{{ lookup('ansible.builtin.config', 'DEFAULT_STRATEGY') }}}}\\n"))
+    strategy = "{{{{ lookup('ansible.builtin.config', 'DEFAULT_STRATEGY') }}}}"
+    cores = "{{{{ lookup('ansible.builtin.pipe', 'nproc') }}}}"
+    rack.play(COPY.replace("new\\n", f"{strategy} {cores}\\n"))
+    available = len(os.sched_getaffinity(0))
     rack.json()
-    assert (rack.out / "out-dgx01").read_text() == "linear\n"
+    assert (rack.out / "out-dgx01").read_text() == f"linear {available}\n"
     rack.json("--transport", "mitogen")
-    assert (rack.out / "out-dgx01").read_text() == "mitogen_linear\n"
+    assert (rack.out / "out-dgx01").read_text() == f"mitogen_unpinned {available}\n"
+
+
+def test_ansible_may_open_files_for_a_thousand_hosts(rack: Rack) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    allowed = 65_536 if hard == resource.RLIM_INFINITY else min(65_536, hard)
+    rack.play(WRITE.replace("new\\n", "{{{{ lookup('ansible.builtin.pipe', 'ulimit -n') }}}}\\n"))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+    try:
+        rack.json()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert (rack.out / "out-dgx01").read_text() == f"{allowed}\n"

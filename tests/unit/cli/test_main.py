@@ -23,6 +23,7 @@ VERBS = [
         "inventory",
         "configure",
         "verify",
+        "operate",
         "hostkeys",
         "secrets",
         "state",

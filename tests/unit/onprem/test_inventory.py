@@ -172,3 +172,9 @@ def test_a_place_that_cannot_be_written_is_a_plain_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         write_atomically(tmp_path / "file" / "inventory.yaml", "a\n")
+
+
+def test_slurm_sites_know_which_releases_of_slurm_take_over_from_which(listed, catalog):
+    host = listed["_meta"]["hostvars"]["ctl01"]
+    assert host["gpufleet_slurm_upgrades"]["24.11"] == ["24.05", "23.11", "23.02"]
+    assert host["gpufleet_slurm_upgrades"].keys() == catalog.slurm_releases.keys()

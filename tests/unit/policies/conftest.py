@@ -11,6 +11,15 @@ import pytest
 from gpufleet.policy.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[3]
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process previews our environments: each takes seconds, and all would do it again."""
+    for item in items:
+        if HERE in item.path.parents and "emitted" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("emitted"))
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,8 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from gpufleet.policy import wire
+from gpufleet.policy.examples import DAY
+from gpufleet.policy.fleet import NOW
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import REPORT, read_report
 from gpufleet.policy.resource import Resource
@@ -31,7 +33,8 @@ RULE = "imdsv2-required"
 @contextmanager
 def pack(root: Path, report: Path | None = None) -> Iterator[Any]:
     """A stub of the checkout's pack, started as the CLI's language host does, and stopped by its id."""
-    environ = os.environ | ({REPORT: str(report)} if report else {})
+    # The day on which the judge of `tests.collected` judges as well.
+    environ = os.environ | {NOW: DAY.isoformat()} | ({REPORT: str(report)} if report else {})
     environ.pop("PULUMI_CONFIG", None)
     with subprocess.Popen(
         [sys.executable, "-m", "pulumi.policy", "127.0.0.1:1", str(root / "policies")],

@@ -90,3 +90,27 @@ def test_a_site_that_the_fleet_has_not_is_refused_with_those_it_has(tmp_path: Pa
     with pytest.raises(InputError, match="no rack site 'dc9'") as raised:
         rack_site(spec, plan, "dc9")
     assert "lab" in raised.value.remedy
+
+
+def test_a_rack_of_kubernetes_has_members_at_their_declared_addresses_and_a_free_virtual_one() -> None:
+    from gpufleet.cli.rack import _site
+
+    site = _site(None, None, "kubernetes")
+    assert [(host.name, host.ip) for host in site.hosts] == [
+        ("ctl01", "10.90.0.11"),
+        ("ctl02", "10.90.0.12"),
+        ("ctl03", "10.90.0.13"),
+        ("dgx01", "10.90.0.14"),
+        ("dgx02", "10.90.0.15"),
+    ]
+    assert "10.90.0.10" not in {host.ip for host in site.hosts} | {site.gateway}
+    assert [host.name for host in _site(None, None, "").hosts][-1] == "dgx04"
+
+
+def test_a_scheduler_that_is_none_or_is_said_twice_is_refused() -> None:
+    from gpufleet.cli.rack import _site
+
+    with pytest.raises(InputError, match="no rack has scheduler 'nomad'"):
+        _site(None, None, "nomad")
+    with pytest.raises(InputError, match="says which scheduler"):
+        _site(str(FLEET), None, "kubernetes")

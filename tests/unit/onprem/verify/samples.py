@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from typing import Any
 
 from gpufleet.onprem.verify.measured import Measured
+from gpufleet.onprem.verify.monitoring import RULE_GROUPS
 
 DRIVER = "580.159.03"
 GPUS = "".join(f"{i}, NVIDIA H100 80GB HBM3, GPU-{i}, {DRIVER}, Enabled\n" for i in range(8))
@@ -31,9 +34,76 @@ HEALTH_CONFIG = (
     '{"gpus": 8, "gpu": "H100", "fabric_kind": "infiniband", "link_gbps": 400, '
     f'"driver_version": "{DRIVER}", "slurm": true}}'
 )
+SPLIT = {"0": {"3g.40gb": 2}, "5": {"3g.40gb": 2}}
+CONTROLLER: dict[str, Any] = {
+    "model": "DGXH100",
+    "serial": "1660224000001",
+    "power": "On",
+    "firmware": {"HostBMC_0": "24.09.17"},
+    "power_cap_w": 9000,
+    "boot_order": ["Boot0001", "Boot0003"],
+    "wanted_boot_order": ["Boot0001", "Boot0003"],
+    "bios": {"SriovEnable": "Enabled"},
+    "staged_bios": {},
+    "waits_for_reboot": [],
+}
 EXPORTED = "".join(f'DCGM_FI_DEV_GPU_TEMP{{gpu="{i}",UUID="GPU-{i}"}} 32\n' for i in range(8))
 
+KUBERNETES_NODES = (
+    'ctl01\t{"cpu":"8"}\t{"cpu":"8"}\n'
+    'dgx01\t{"cpu":"224","nvidia.com/gpu":"8"}\t{"nvidia.com/gpu":"8"}\n'
+    'dgx02\t{"nvidia.com/gpu":"0","nvidia.com/gpu.shared":"32"}\t{"nvidia.com/gpu.shared":"32"}\n'
+)
+KUBERNETES_RELEASES = (
+    '[{"name": "gpu-operator", "chart": "gpu-operator-v26.7.0", "status": "deployed"},'
+    ' {"name": "kueue", "chart": "kueue-0.19.2", "status": "deployed"},'
+    ' {"name": "network-operator", "chart": "network-operator-26.4.0", "status": "deployed"}]'
+)
+NODE_METRICS = (
+    'node_uname_info{nodename="dgx01"} 1\nnode_textfile_scrape_error 0\n'
+    'node_scrape_collector_success{collector="systemd"} 1\n'
+)
+PROMETHEUS = json.dumps(
+    {
+        "targets": [["node", "dgx01", "up", ""], ["node", "ctl01", "up", ""], ["dcgm", "dgx01", "up", ""]],
+        "rules": {f"gpufleet-{name}": 5 for name in RULE_GROUPS},
+        "broken_rules": [],
+        "alertmanagers": 1,
+    }
+)
+
+KUBERNETES = "1.35.4"
+CLUSTER_NODES = {
+    "items": [
+        {
+            "metadata": {"name": name, "labels": {"gpufleet.io/rack": "r1"}},
+            "spec": {},
+            "status": {
+                "nodeInfo": {"kubeletVersion": f"v{KUBERNETES}"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+        for name in ("ctl01", "dgx01")
+    ]
+}
+
 VALUES: dict[str, Any] = {
+    "kubernetes_base_version": KUBERNETES,
+    "kubernetes_base_containerd_version": "2.2.4",
+    "kubernetes_endpoint_address": "10.90.0.10",
+    "kubernetes_control_plane_version": KUBERNETES,
+    "kubernetes_control_plane_members": [{"name": "ctl01", "address": "10.90.0.11"}],
+    "kubernetes_control_plane_node_labels": {"dgx01": {"gpufleet.io/rack": "r1"}},
+    "kubernetes_control_plane_backup_every_s": 21600,
+    "kubernetes_node_version": KUBERNETES,
+    "kubernetes_gpu_pools": [
+        {"nodes": ["dgx01"], "resource": "nvidia.com/gpu", "gpus": 8, "per_gpu": 1},
+        {"nodes": ["dgx02"], "resource": "nvidia.com/gpu.shared", "gpus": 8, "per_gpu": 4},
+    ],
+    "kubernetes_gpu_teams": [{"name": "research"}, {"name": "product"}],
+    "kubernetes_gpu_gpu_operator_version": "26.7.0",
+    "kubernetes_gpu_network_operator_version": "26.4.0",
+    "kubernetes_gpu_kueue_version": "0.19.2",
     "gpufleet_role": "gpu",
     "base_gpu_node": True,
     "base_kernel_arguments": ["iommu=pt"],
@@ -61,11 +131,16 @@ VALUES: dict[str, Any] = {
     "health_check_link_gbps": 400,
     "health_check_driver_version": DRIVER,
     "health_check_slurm": True,
+    "bmc_firmware": {"HostBMC_0": "24.09.17"},
+    "bmc_power_cap_w": 9000,
+    "bmc_boot_order": ["disk", "pxe"],
+    "bmc_bios": {"SriovEnable": "Enabled"},
     "rdma_kind": "infiniband",
     "rdma_link_gbps": 400,
     "rdma_adapters": 8,
     "rdma_devices": [],
     "slurm_database_cluster": "lab",
+    "prometheus_targets": [{"name": "dgx01"}, {"name": "ctl01"}],
     "slurm_controller_nodes": [{"name": "dgx01"}, {"name": "dgx02"}],
     "slurm_controller_gpus": 8,
     "slurm_controller_accounts": [{"name": "research", "gpus": 24}],
@@ -77,6 +152,29 @@ VALUES: dict[str, Any] = {
 """The variables of a GPU node, as role defaults and inventory give them."""
 
 GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
+    "kubernetes_base": {
+        "service": "active\n",
+        "versions": f"containerd.io 2.2.4-1~debian.12~bookworm\nkubeadm {KUBERNETES}-1.1\n"
+        f"kubectl {KUBERNETES}-1.1\nkubelet {KUBERNETES}-1.1\n",
+        "swap": "",
+        "sysctl": "net.ipv4.ip_forward = 1\n",
+        "cgroup": "cgroup2fs\n",
+    },
+    "kubernetes_endpoint": {
+        "service": "active\nactive\n",
+        "addresses": "2: eth0    inet 10.90.0.11/24 scope global eth0\n"
+        "2: eth0    inet 10.90.0.10/32 scope global eth0\n",
+        "ready": "ok\n",
+    },
+    "kubernetes_control_plane": {
+        "service": "active\nactive\nactive\n",
+        "ready": "[+]ping ok\nreadyz check passed\n",
+        "nodes": json.dumps(CLUSTER_NODES),
+        "certificates": '{"apiserver": 300, "scheduler.conf": 299}',
+        "backups": json.dumps([{"taken": dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}]),
+        "secret_mode": "root 600\n",
+    },
+    "kubernetes_node": {"service": "active\n", "self": json.dumps(CLUSTER_NODES["items"][1])},
     "base": {
         "time_tracking": TRACKING,
         "sysctl": (
@@ -117,6 +215,12 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "health": "| Overall Health            | Healthy                  |\n",
         "exporter": EXPORTED,
     },
+    "mig": {
+        "modes": "".join(f"{i}, {'Enabled' if i in (0, 5) else 'Disabled'}\n" for i in range(8)),
+        "instances": json.dumps([{"gpu": gpu, "profile": "3g.40gb", "files": []} for gpu in (0, 0, 5, 5)]),
+        "unit": "active\n",
+    },
+    "bmc": {"state": json.dumps(CONTROLLER)},
     "rdma": {
         "ports": PORTS,
         "memlock": "unlimited\n",
@@ -158,7 +262,36 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "arrays": "ARRAY /dev/md0 metadata=1.2 name=dgx01:0 UUID=1:2:3:4\n",
     },
     "nfs_client": {"mounted": MOUNTS, "space_of_/home": "Filesystem 1-blocks\n"},
+    "kubernetes_gpu": {
+        "nodes": KUBERNETES_NODES,
+        "driver_pods": "kube-system/kube-proxy\ngpu-operator/nvidia-device-plugin-daemonset\n",
+        "releases": KUBERNETES_RELEASES,
+        "queues": "product\tTrue\nresearch\tTrue\nsomebodys\tFalse\n",
+    },
     "lustre_client": {"module": "2.17.0\n", "version": "lfs 2.17.0\n", "mounted": MOUNTS},
+    "node_exporter": {"metrics": NODE_METRICS},
+    "slurm_exporter": {
+        "service": "active\n",
+        "sources": 'slurm_exporter_source_up{source="ping"} 1\nslurm_exporter_source_up{source="sacct"} 1\n',
+    },
+    "alertmanager": {
+        "service": "active\n",
+        "config": "Checking '/etc/prometheus/alertmanager.yml'  SUCCESS\n",
+        "secret_mode": "prometheus 600\n",
+        "ready": "200\n",
+    },
+    "prometheus": {
+        "service": "active\n",
+        "config": "SUCCESS\n",
+        "listens": "LISTEN 0 4096 127.0.0.1:9090 0.0.0.0:*\n",
+        "api": PROMETHEUS,
+    },
+    "grafana": {
+        "service": "active\n",
+        "secret_mode": "grafana 400\n",
+        "dashboards": "cost.json fabric.json fleet.json jobs.json node.json power.json\n",
+        "health": '{"database": "ok", "version": "12.1.0"}',
+    },
 }
 """Role -> measurement (without the role's name) -> output, or (exit code, output)."""
 
@@ -180,4 +313,5 @@ def measured(
                 "stdout": text if code in (0, 1, 2, 3) else "",
                 "stderr": "",
             }
-    return Measured("dgx01", role, VALUES | values, found, container)
+    layout = {"mig_layout": SPLIT} if role == "mig" else {}
+    return Measured("dgx01", role, VALUES | layout | values, found, container)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,136 @@ import yaml
 from gpufleet.onprem.verify.roles import JUDGES
 from tests.conftest import ROOT
 
-from .samples import DRIVER, GOOD, GPUS, MOUNTS, NODE_STATE, PORTS, TRACKING, measured
+from .monitoring_faults import MONITORING_FAULTS
+from .samples import (
+    CLUSTER_NODES,
+    CONTROLLER,
+    DRIVER,
+    GOOD,
+    GPUS,
+    KUBERNETES_NODES,
+    KUBERNETES_RELEASES,
+    MOUNTS,
+    NODE_STATE,
+    PORTS,
+    TRACKING,
+    measured,
+)
 
 DRAINED = (
     '{"findings": [{"check": "ecc", "subject": "GPU 0", "message": "2 errors", "remedy": "reset", '
     '"action": "drain"}]}'
 )
 HALF = PORTS.replace("400 Gb/sec (4X NDR)", "200 Gb/sec (4X HDR)", 1)
+
+
+def controller(**changes: Any) -> dict[str, str]:
+    return {"state": json.dumps(CONTROLLER | changes)}
+
+
+_NODES = json.dumps(CLUSTER_NODES)
 FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
+    ("bmc", {"state": (1, "")}, "identity", "exit code 1"),
+    ("bmc", controller(power="Off"), "power", "the node's power is Off"),
+    (
+        "bmc",
+        controller(firmware={"HostBMC_0": "23.09.20"}),
+        "firmware",
+        "HostBMC_0 is 23.09.20 instead of 24.09.17",
+    ),
+    ("bmc", controller(power_cap_w=None), "power_cap", "no W instead of 9000 W"),
+    (
+        "bmc",
+        controller(boot_order=["Boot0003", "Boot0001"]),
+        "boot_order",
+        "Boot0003 Boot0001 instead of Boot0001 Boot0003",
+    ),
+    (
+        "bmc",
+        controller(waits_for_reboot=["SriovEnable"], staged_bios={"SriovEnable": "Enabled"}),
+        "bios",
+        "SriovEnable waits for a reboot",
+    ),
+    ("bmc", controller(waits_for_reboot=["SriovEnable"]), "bios", "SriovEnable is not as asked"),
+    ("mig", {"modes": "0, Enabled\n1, Enabled\n5, Disabled\n"}, "mode", "GPU 1, 5 are not as asked"),
+    ("mig", {"instances": "[]"}, "instances", "GPU 0 has no instances; GPU 5 has no instances"),
+    (
+        "mig",
+        {"instances": json.dumps([{"gpu": g, "profile": "3g.40gb"} for g in (0, 0, 5)])},
+        "instances",
+        "GPU 5 has 1 x 3g.40gb",
+    ),
+    ("mig", {"unit": (3, "failed\n")}, "service", "gpufleet-mig.service is failed"),
+    *MONITORING_FAULTS,
+    (
+        "kubernetes_base",
+        {"versions": (1, "kubelet 1.34.4-1.1\nkubeadm 1.35.4-1.1\ncontainerd.io 2.2.4-1\n")},
+        "release",
+        "kubelet is 1.34.4-1.1 instead of 1.35.4; kubectl is not installed instead of 1.35.4",
+    ),
+    ("kubernetes_base", {"swap": "/swap.img\n"}, "swap", "/swap.img is swap"),
+    (
+        "kubernetes_base",
+        {"sysctl": "net.ipv4.ip_forward = 0\n"},
+        "forwarding",
+        "packets of pods are not passed on",
+    ),
+    (
+        "kubernetes_base",
+        {"cgroup": "tmpfs\n"},
+        "control groups",
+        "the host has cgroup v1, which kubelets from 1.35 on refuse",
+    ),
+    ("kubernetes_endpoint", {"ready": (1, "")}, "API", "exit code 1"),
+    (
+        "kubernetes_control_plane",
+        {"nodes": _NODES.replace('"dgx01"', '"dgx09"')},
+        "nodes",
+        "dgx01 has not joined",
+    ),
+    (
+        "kubernetes_control_plane",
+        {"nodes": _NODES.replace('"True"', '"Unknown"', 1)},
+        "nodes",
+        "ctl01 is not ready",
+    ),
+    (
+        "kubernetes_control_plane",
+        {"nodes": _NODES.replace("v1.35.4", "v1.34.4", 1)},
+        "nodes",
+        "ctl01 runs 1.34.4 instead of 1.35.4",
+    ),
+    (
+        "kubernetes_control_plane",
+        {"nodes": _NODES.replace('"r1"', '"r2"')},
+        "nodes",
+        "dgx01 lacks the labels gpufleet.io/rack",
+    ),
+    (
+        "kubernetes_control_plane",
+        {"certificates": '{"apiserver": 12, "scheduler.conf": 299}'},
+        "certificates",
+        "apiserver ends in 12 days, and was not renewed",
+    ),
+    ("kubernetes_control_plane", {"backups": "[]"}, "snapshots", "there is no snapshot of etcd"),
+    (
+        "kubernetes_control_plane",
+        {"backups": '[{"taken": "2020-01-01T00:00:00Z"}]'},
+        "snapshots",
+        "the newest snapshot is too old",
+    ),
+    (
+        "kubernetes_control_plane",
+        {"secret_mode": "root 644"},
+        "encryption key",
+        "root 644 instead of root 600",
+    ),
+    (
+        "kubernetes_node",
+        {"self": json.dumps(CLUSTER_NODES["items"][1]).replace('"True"', '"False"')},
+        "node",
+        "the node is not ready",
+    ),
     (
         "base",
         {"time_tracking": TRACKING.replace("-0.000000308", "-30.2")},
@@ -197,6 +321,46 @@ FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "/home is nas02:/export/home instead of nas01:/export/home",
     ),
     ("nfs_client", {"space_of_/home": (124, "")}, "/home answers", "it did not end in time"),
+    (
+        "kubernetes_gpu",
+        {"nodes": KUBERNETES_NODES.replace('"nvidia.com/gpu":"8"', '"nvidia.com/gpu":"7"')},
+        "gpus",
+        "dgx01 has 7 nvidia.com/gpu instead of 8",
+    ),
+    (
+        "kubernetes_gpu",
+        {
+            "nodes": KUBERNETES_NODES.replace(
+                '{"nvidia.com/gpu.shared":"32"}', '{"nvidia.com/gpu.shared":"28"}'
+            )
+        },
+        "gpus",
+        "dgx02 gives out 28 of 32 nvidia.com/gpu.shared: the rest is unhealthy",
+    ),
+    (
+        "kubernetes_gpu",
+        {"nodes": KUBERNETES_NODES.replace("dgx02", "dgx09")},
+        "gpus",
+        "dgx02 has not joined",
+    ),
+    (
+        "kubernetes_gpu",
+        {"driver_pods": "gpu-operator/nvidia-driver-daemonset\nkube-system/kube-proxy\n"},
+        "one driver",
+        "gpu-operator/nvidia-driver-daemonset would bring what the host has already",
+    ),
+    (
+        "kubernetes_gpu",
+        {"releases": KUBERNETES_RELEASES.replace("kueue-0.19.2", "kueue-0.18.4")},
+        "releases",
+        "kueue-0.18.4 deployed instead of kueue-0.19.2 deployed",
+    ),
+    (
+        "kubernetes_gpu",
+        {"queues": "research\tFalse\n"},
+        "queues",
+        "product has no queue; research's is not active",
+    ),
     ("lustre_client", {"mounted": ""}, "/scratch", "/scratch is not mounted"),
     ("pyxis_enroot", {"version": (127, "")}, "enroot", "it is not installed"),
     ("pyxis_enroot", {"options": (1, "0\n")}, "pyxis", "srun does not know --container-image"),
@@ -283,14 +447,23 @@ def test_without_slurm_the_timer_has_to_run() -> None:
     assert results["timer"].message == "gpufleet-health.timer is inactive"
 
 
+def plays(name: str) -> Iterator[dict[str, Any]]:
+    """The plays of a playbook, with those that it imports."""
+    folder = ROOT / "ansible" / "playbooks"
+    for play in yaml.safe_load((folder / name).read_text()):
+        imported = play.get("ansible.builtin.import_playbook")
+        if imported:
+            yield from plays(imported)
+        else:
+            yield play
+
+
 def site_roles() -> dict[str, set[str]]:
     """Role -> the groups on whose hosts the playbooks install it."""
     found: dict[str, set[str]] = {}
-    folder = ROOT / "ansible" / "playbooks"
-    for name in ("base", "gpu", "fabric", "slurm", "storage"):
-        for play in yaml.safe_load((folder / f"{name}.yml").read_text()):
-            for role in play.get("roles") or ():
-                found.setdefault(role["role"], set()).add(play["hosts"])
+    for play in plays("site.yml"):
+        for role in play.get("roles") or ():
+            found.setdefault(role["role"], set()).add(play["hosts"])
     return found
 
 
@@ -305,6 +478,36 @@ def test_every_role_is_measured_where_it_is_installed_and_has_a_judge() -> None:
     installed["health_check"] = {"rack_gpu_nodes"}
     assert measuring == installed
     assert set(installed) <= set(JUDGES)
+
+
+def test_instances_of_divided_gpus_are_counted_where_gpus_were() -> None:
+    values = {"mig_layout": {"0": {"1g.10gb": 7}}, "slurm_node_mig": {"0": {"1g.10gb": 7}}}
+    listed = "".join(f"nvidia.com/gpu={name}\n" for name in [*(f"0:{i}" for i in range(7)), *range(1, 8)])
+    (cdi,) = [
+        item
+        for item in JUDGES["container_toolkit"](measured("container_toolkit", {"devices": listed}, **values))
+        if item.check == "cdi"
+    ]
+    assert (cdi.status, cdi.measured) == ("pass", "14 GPUs and instances")
+    whole = measured("container_toolkit", {"devices": listed.replace("gpu=0:6\n", "gpu=0\n")}, **values)
+    assert [i.message for i in JUDGES["container_toolkit"](whole) if i.check == "cdi"] == [
+        "1 GPUs and instances are missing"
+    ]
+    good = NODE_STATE.replace("gpu:h100:8", "gpu:h100:7(S:0-1),gpu:1g.10gb:7(S:0)")
+    (state,) = [
+        item
+        for item in JUDGES["slurm_node"](measured("slurm_node", {"state": good}, **values))
+        if item.check == "state"
+    ]
+    assert (state.status, state.measured) == ("pass", "IDLE, 14 GPUs")
+    layouts = [{"nodes": ["dgx02"], "gpus": [0, 1], "profiles": {"1g.10gb": 7}}]
+    lines = "dgx01|idle|gpu:h100:8|none\ndgx02|idle|gpu:h100:6,gpu:1g.10gb:14|none\n"
+    for text, message in (
+        (lines, ""),
+        (lines.replace(":14", ":13"), "dgx02 has 19 GPUs in Slurm instead of 20"),
+    ):
+        found = measured("slurm_controller", {"nodes": text}, slurm_controller_mig=layouts)
+        assert [i.message for i in JUDGES["slurm_controller"](found) if i.check == "nodes"] == [message]
 
 
 @pytest.mark.parametrize("role", JUDGES)
@@ -326,4 +529,6 @@ def names_of(file: Path) -> set[str]:
         for kind in ("commands", "read"):
             values = module.get(kind, {})
             found |= set(values) if isinstance(values, dict) else set()
+        # A controller is measured by its own module, from where Ansible runs.
+        found |= {"bmc_state"} if "gpufleet.rack.bmc" in task else set()
     return found

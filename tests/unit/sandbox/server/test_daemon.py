@@ -87,7 +87,8 @@ def test_the_next_server_takes_the_same_port(root: Path) -> None:
 
 
 def test_an_idle_server_stops_by_itself_and_keeps_its_state(root: Path, client: Any) -> None:
-    endpoint = daemon.ensure(root, idle_s=0.5)
+    # As long as a client may take until it asks for the first time.
+    endpoint = daemon.ensure(root, idle_s=3)
     client(endpoint, "s3").create_bucket(Bucket="kept-over-idleness")
     deadline = time.monotonic() + 15
     while process_start(endpoint.pid) and time.monotonic() < deadline:

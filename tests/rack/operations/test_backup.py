@@ -1,0 +1,105 @@
+"""Backups and restores of a site with jobs in its queue, with the real MariaDB, slurmdbd and slurmctld."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+from pathlib import Path
+
+from tests.rack.operations.operating import (
+    KEPT,
+    complete_job,
+    failures,
+    hold_job,
+    operate,
+    records,
+    wait_on,
+)
+from tests.rack.site import Site
+
+
+def test_a_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue_as_before(
+    site_to_break: Site,
+) -> None:
+    site = site_to_break
+    lab = site.lab
+    done, waiting = complete_job(site), hold_job(site)
+
+    made = operate(site, "backup")
+    assert made["states"] == {"ctl01": "done", "ctl02": "done"}
+    (backup,) = (site.checkout / ".gpufleet" / "backups").iterdir()
+    manifest = json.loads((backup / "manifest.json").read_text())
+    assert manifest["cluster"] == "lab"
+    assert manifest["jobs"]["count"] >= 2
+    assert [(each["job"], each["state"]) for each in manifest["queue"]] == [(str(waiting), "PENDING")]
+    assert backup.stat().st_mode & 0o077 == 0
+    text = contents(backup)
+    assert b"INSERT INTO `lab_job_table`" in text and b"ClusterName=lab" in text
+    assert not any(value.encode() in text for value in site.secrets.values())
+    before = records(site)
+    assert str(done) in before and str(waiting) in before
+
+    # Older than a job that came after it: not without a word from somebody.
+    complete_job(site)
+    refused = operate(site, "restore", "-o", f"backup={backup}", code=4)
+    assert "newer than the backup" in failures(refused)
+    assert lab.sh("ctl01", "systemctl is-active slurmctld slurmdbd").split() == ["active", "active"]
+
+    lab.sh("ctl01", "systemctl stop slurmctld; rm -rf /var/lib/slurm/shared/slurmctld-lab")
+    lab.reset("ctl01", "ctl02")
+    site.configure("--limit", "rack_controllers", "--skip-preflight")
+    assert str(done) not in records(site)
+
+    restored = operate(site, "restore", "-o", f"backup={backup}")
+    assert restored["states"] == {"ctl01": "done", "ctl02": "done"}
+    assert records(site) == before
+    site.wait_for_nodes()
+    assert complete_job(site) > waiting
+    lab.sh("ctl01", f"scontrol release {waiting}")
+    wait_on(site, f"sacct -X -n -P -a -j {waiting} -o State | grep -q COMPLETED")
+
+
+def contents(backup: Path) -> bytes:
+    """All bytes of a backup."""
+    found = (
+        gzip.decompress((backup / "database.sql.gz").read_bytes()) + (backup / "manifest.json").read_bytes()
+    )
+    for name in ("state.tar.gz", "configuration.tar.gz"):
+        with tarfile.open(backup / name) as archive:
+            for entry in archive:
+                file = archive.extractfile(entry) if entry.isreg() else None
+                found += file.read() if file else b""
+    return found
+
+
+def test_a_disk_that_is_full_and_a_power_cut_leave_the_last_backup_as_it_was(site_to_break: Site) -> None:
+    site = site_to_break
+    lab = site.lab
+    # Room for one backup and for the beginning of a second: then there is no number left for another file.
+    lab.sh("ctl01", "mkdir /mnt/small; mount -t tmpfs -o size=64m,nr_inodes=9 tmpfs /mnt/small")
+    small = ("-o", "folder=/mnt/small", "-o", "reserve_mib=0", "-o", "to=none")
+    operate(site, "backup", *small)
+    state = "cd /mnt/small; find . -type f -name '*.*z*' | sort | xargs sha256sum"
+    first = lab.sh("ctl01", state)
+    assert first.count("slurm-lab-") == 3
+
+    full = operate(site, "backup", *small, code=4)
+    assert "is full" in failures(full) and "untouched" in failures(full)
+    assert lab.sh("ctl01", f"{state}; ls -A").count(".new-") == 0
+    assert lab.sh("ctl01", state) == first
+    scarce = operate(site, "backup", *small[:2], "-o", "reserve_mib=65", code=4)
+    assert "have to be left" in failures(scarce)
+
+    slow = "/usr/local/bin/mariadb-dump"
+    lab.sh("ctl01", f"printf '#!/bin/sh\\nsleep 600\\n' >{slow}; chmod 755 {slow}")
+    with site.configuring("backup", "-o", "to=none", verb="operate") as run:
+        wait_on(site, f"ls -d {KEPT}/.new-*")
+        run.kill()
+        lab.rack.stop("ctl01", force=True)
+    lab.rack.start("ctl01")
+    lab.sh("ctl01", f"rm {slow}")
+    again = operate(site, "backup", "--resume", "-o", "to=none")
+    assert again["states"]["ctl01"] == "done"
+    kept = lab.sh("ctl01", f"ls -A {KEPT}").split()
+    assert [name for name in kept if name.startswith("slurm-lab-")] and not [n for n in kept if ".new-" in n]

@@ -1,0 +1,40 @@
+"""One support bundle of a site with a host that is off, a planted secret, and those that Slurm has."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+
+from tests.rack.operations.operating import operate
+from tests.rack.site import Site
+
+PLANTED = "Planted-9f3c1b7a"
+
+
+def test_a_support_bundle_has_all_hosts_that_answer_names_the_others_and_has_no_secret(
+    site_to_break: Site,
+) -> None:
+    site = site_to_break
+    lab = site.lab
+    password = site.secrets["GPUFLEET_SECRET_DATABASE_PASSWORD_LAB"]
+    lab.sh("ctl01", f"logger -p user.warning 'login with password={PLANTED} and {password}'")
+    lab.rack.stop("dgx04", force=True)
+
+    result = operate(site, "collect", "-o", "output=bundle.tar.gz", "-o", "since=2", code=4)
+    assert result["failed_hosts"] == ["dgx04"]
+    path = site.checkout / "bundle.tar.gz"
+    assert path.stat().st_mode & 0o077 == 0
+    assert not path.with_name("bundle.tar.gz.parts").exists()
+    with tarfile.open(path) as bundle:
+        texts = {entry.name: bundle.extractfile(entry).read() for entry in bundle}
+    index = json.loads(texts["index.json"])
+    assert list(index["missing"]) == ["dgx04"]
+    assert sorted(index["hosts"]) == ["ctl01", "ctl02", "dgx01", "dgx02", "dgx03", "login01"]
+    for name in ("ctl01/files/etc/slurm/slurm.conf", "ctl01/journal/slurmctld.service", "dgx01/gpu/query"):
+        assert texts[name].strip(), name
+    assert b"login with password=[removed]" in texts["ctl01/journal/warnings"]
+    assert b"StoragePass=[removed]" in texts["ctl01/files/etc/slurm/slurmdbd.conf"]
+    everything = b"\n".join(texts.values())
+    for secret in (PLANTED, *site.secrets.values()):
+        assert secret.encode() not in everything
+    assert lab.sh("ctl01", "ls /var/tmp | grep -c gpufleet-support || true").strip() == "0"

@@ -1,0 +1,195 @@
+"""Operations on nodes of a working cluster, and each way in which they have to stop by themselves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import Any
+
+from tests.rack.site import Site
+
+CHANNEL, OTHER = "580.159.03", "595.91.07"
+NODES = ("dgx01", "dgx02", "dgx03", "dgx04")
+# The node's next boot ends without sshd, and only that one.
+SSH = "/etc/systemd/system/ssh.service"
+ONE_BOOT_WITHOUT_SSH = f'[Service]\\nExecStartPre=/bin/sh -c "rm {SSH}.d/lost.conf; exit 1"\\n'
+UPGRADE = ("upgrade_driver", "-o", f"driver={OTHER}", "-o", "canary=dgx01", "-o", "batch=3")
+
+
+def drivers(site: Site, *nodes: str) -> dict[str, str]:
+    """Node -> the version of driver and Fabric Manager, where they agree."""
+    found = {}
+    for node in nodes or NODES:
+        said = site.lab.sh(
+            node, "cat /sys/module/nvidia/version; nv-fabricmanager --version | grep -oE '[0-9]+[.][0-9.]+'"
+        )
+        found[node] = " ".join(sorted(set(said.split())))
+    return found
+
+
+def drains(site: Site) -> dict[str, str]:
+    """Node -> the reason of its drain, for nodes that are drained."""
+    said = site.lab.sh("ctl01", "sinfo -h -N -t drain -o '%N|%E' | sort -u")
+    return dict(line.split("|", 1) for line in said.splitlines())
+
+
+def why(result: dict[str, Any], host: str) -> str:
+    """The last words on a host that failed."""
+    return [item["message"] for item in result["failures"] if item["host"] == host][-1]
+
+
+def wait_until(true: Any, run: Any, timeout_s: float = 300) -> None:
+    """Waits for something that a run does; fails when the run ends before it."""
+    end = time.monotonic() + timeout_s
+    while not true():
+        assert run.poll() is None, run.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def began(site: Site, host: str, task: str) -> bool:
+    """Whether the run that goes on has ended a task on a host."""
+    entries = [json.loads(line) for line in site.journal().splitlines() if line.endswith("}")]
+    return any(item["host"] == host and item["task"] == task for item in entries)
+
+
+def test_a_driver_upgrade_stops_at_every_fault_and_is_resumed_to_its_end(site_to_break: Site) -> None:
+    site = site_to_break
+    lab = site.lab
+
+    # A job that does not end before the limit.
+    lab.sh("login01", "su ada -c 'cd /tmp; sbatch -A research -J long -w dgx01 --wrap \"sleep 900\"'")
+    lab.sh("ctl01", "for try in $(seq 50); do squeue -h -t R | grep -q . && exit; sleep 0.2; done; exit 1")
+    stopped = site.configure(*UPGRADE, "-o", "wait=1", verb="operate", code=4)
+    assert stopped["states"] == {
+        "dgx01": "failed",
+        "dgx02": "pending",
+        "dgx03": "pending",
+        "dgx04": "pending",
+    }
+    assert "dgx01 still runs 1 job after 1 s" in why(stopped, "dgx01")
+    assert "of ada (long, RUNNING)" in why(stopped, "dgx01")
+    assert drains(site) == {}
+    assert drivers(site) == dict.fromkeys(NODES, CHANNEL)
+    assert lab.sh("ctl01", "squeue -h -o %T") == "RUNNING\n"
+    lab.sh("ctl01", "scancel -u ada; while squeue -h | grep -q .; do sleep 0.2; done")
+
+    # A canary that fails verification: the rest is untouched.
+    lab.hardware("dgx01").remove_gpu(3)
+    failed = site.configure(*UPGRADE, "-o", "ready=1", verb="operate", code=4)
+    assert failed["states"] == {"dgx01": "failed", "dgx02": "pending", "dgx03": "pending", "dgx04": "pending"}
+    assert "verification failed" in why(failed, "dgx01")
+    assert "7 GPUs answer instead of 8" in why(failed, "dgx01")
+    assert "It stays drained for upgrade_driver" in why(failed, "dgx01")
+    assert drivers(site) == dict.fromkeys(NODES, CHANNEL) | {"dgx01": OTHER}
+    assert set(drains(site)) == {"dgx01"}
+    assert drains(site)["dgx01"].startswith("gpufleet operate: upgrade_driver by ")
+
+    # Mended and resumed, and killed in the middle of the batch.
+    with lab.hardware("dgx01").changing() as state:
+        state["gpus"][3]["present"] = True
+    with site.configuring("upgrade_driver", "--resume", "-o", "ready=120", verb="operate") as run:
+        wait_until(lambda: began(site, "dgx02", "Drain the node"), run)
+        run.send_signal(signal.SIGKILL)
+    assert "dgx01" not in drains(site)
+    assert set(drains(site)) <= {"dgx02", "dgx03", "dgx04"}
+
+    # Resumed, and a node does not come back from its reboot.
+    lab.sh("dgx03", f"mkdir -p {SSH}.d; printf '{ONE_BOOT_WITHOUT_SSH}' >{SSH}.d/lost.conf")
+    away = site.configure("upgrade_driver", "--resume", "-o", "timeout=25", verb="operate", code=4)
+    assert away["states"] == {"dgx02": "done", "dgx03": "failed", "dgx04": "done"}
+    assert "did not come back from its reboot" in why(away, "dgx03")
+    assert set(drains(site)) == {"dgx03"}
+    lab.rack.stop("dgx03", force=True)
+    lab.rack.start("dgx03")
+
+    last = site.configure("upgrade_driver", "--resume", verb="operate")
+    assert last["states"] == {"dgx03": "done"}
+    assert drains(site) == {}
+    assert drivers(site) == dict.fromkeys(NODES, OTHER)
+    site.wait_for_nodes()
+
+
+def test_a_power_cap_is_refused_outside_of_the_limits_set_on_all_and_taken_back(site_to_break: Site) -> None:
+    site = site_to_break
+    lab = site.lab
+    limits = "nvidia-smi --query-gpu=power.limit --format=csv,noheader,nounits | sort -u"
+    nodes = ("--limit", "dgx01,dgx02")
+
+    refused = site.configure("power_cap", "-o", "watts=900", *nodes, verb="operate", code=4)
+    assert "900 W is not within what GPU 0" in why(refused, "dgx01")
+    assert refused["changed"] == 0
+
+    foreseen = site.configure("power_cap", "-o", "watts=500", *nodes, "--check", verb="operate", code=1)
+    capped = site.configure("power_cap", "-o", "watts=500", *nodes, verb="operate")
+    assert site.changes(foreseen) == site.changes(capped)
+    assert capped["states"] == {"dgx01": "done", "dgx02": "done"}
+    again = site.configure("power_cap", "-o", "watts=500", *nodes, verb="operate")
+    assert again["changed"] == 0
+    assert lab.sh("dgx01", limits) == "500.00\n"
+    assert lab.sh("dgx03", limits) == "700.00\n"
+    # The driver forgets it with a boot; the unit does not.
+    lab.sh("dgx01", "nvidia-smi -pl 700 >/dev/null; systemctl restart gpufleet-power-cap")
+    assert lab.sh("dgx01", f"systemctl is-enabled gpufleet-power-cap; {limits}") == "enabled\n500.00\n"
+
+    site.configure("power_cap", "-o", "watts=0", *nodes, verb="operate")
+    assert lab.sh("dgx01", limits) == "700.00\n"
+    assert lab.sh("dgx01", "systemctl cat gpufleet-power-cap 2>&1", code=None).startswith("No files found")
+
+
+def test_a_node_is_decommissioned_added_anew_and_replaced(site_to_break: Site) -> None:
+    site = site_to_break
+    lab = site.lab
+    lab.sh("login01", "su ada -c 'srun -A research -w dgx04 true'")
+    lab.sh("dgx04", "echo data >/raid/cache/data")
+
+    # Only with the node's own name.
+    with site.configuring("decommission", "--limit", "dgx04", "-o", "confirm=dgx03", verb="operate") as run:
+        out, _ = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert "confirm=dgx03 names others than the targets dgx04" in " ".join(out.split())
+    assert lab.sh("dgx04", "cat /raid/cache/data") == "data\n"
+    assert drains(site) == {}
+    words = ("decommission", "--limit", "dgx04", "-o", "confirm=dgx04", "-o", "method=discard")
+    gone = site.configure(*words, verb="operate")
+    assert gone["states"] == {"dgx04": "done"}
+    assert drains(site)["dgx04"].startswith("gpufleet operate: decommission by ")
+    wiped = lab.sh(
+        "dgx04",
+        "mountpoint -q /raid && echo mounted; grep -c /raid /etc/fstab || true; ls /dev/nvme*n1 | wc -l; "
+        "for d in /dev/nvme*n1; do blkid -p $d || true; cmp -n 1048576 $d /dev/zero || true; done",
+    )
+    assert wiped.split() == ["0", "8"]
+    record = json.loads(lab.sh("ctl01", "cat /var/lib/gpufleet/decommissioned/dgx04-*.json"))
+    assert (record["host"], record["left_alone"]) == ("dgx04", [])
+    assert {item["method"] for item in record["wiped"]} == {"discard"}
+    assert len(record["wiped"]) == 8
+    assert lab.sh("ctl01", "stat -c %a%U /var/lib/gpufleet/decommissioned/*.json") == "600root\n"
+
+    # Out of the fleet file, and out of slurm.conf; its jobs stay accounted for.
+    fleet = site.checkout / "fleet.yaml"
+    text = fleet.read_text()
+    fleet.write_text(text.replace("dgx[01-04]", "dgx[01-03]"))
+    try:
+        site.configure("--skip-preflight", "--only", "slurm_controller", "--limit", "rack_slurm_controllers")
+        assert "dgx04" not in lab.sh("ctl01", "sinfo -h -N -o %N")
+        assert "dgx04" in lab.sh("ctl01", "sacct -a -X -n -P -o NodeList")
+    finally:
+        fleet.write_text(text)
+
+    # New hardware for two names: one that Slurm does not know any more, one that it does.
+    lab.reset("dgx03", "dgx04", name="identity")
+    added = site.configure("add_nodes", "--limit", "dgx04", verb="operate")
+    assert added["states"] == {"dgx04": "done"}
+    assert "dgx04" not in drains(site)
+    replaced = site.configure("replace_node", "--limit", "dgx03", verb="operate")
+    assert replaced["states"] == {"dgx03": "done"}
+    assert drains(site) == {}
+    site.wait_for_nodes()
+    assert lab.sh(
+        "login01", "su ada -c 'srun -A research -w dgx03,dgx04 -N2 hostname -s' | sort"
+    ).split() == [
+        "dgx03",
+        "dgx04",
+    ]

@@ -1,0 +1,144 @@
+"""Draining for operations: who may be returned, whose jobs are waited for, and how a node is handed back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.ansible.collection.conftest import Programs, load
+
+OURS = "gpufleet operate: upgrade_driver by ada [root@2026-01-05T10:00:00]"
+GIVEN = {"node": "dgx01", "operation": "upgrade_driver", "by": "ada"}
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    return load("slurm_drain")
+
+
+class Slurm:
+    """scontrol and squeue of a cluster with one node; what is changed is kept in a file."""
+
+    def __init__(self, programs: Programs) -> None:
+        self.programs = programs
+        self.state, self.jobs = programs.folder / "state", programs.folder / "jobs"
+        self.set("IDLE")
+        self.jobs.write_text("")
+        programs.add(
+            "scontrol",
+            f'case "$1" in -o) cat {self.state};; update) for w; do case "$w" in '
+            "State=DRAIN) s=IDLE+DRAIN;; State=RESUME) s=IDLE; r=;; Reason=*) r=${w#Reason=};; esac; done; "
+            f'echo "NodeName=dgx01 Arch=x86_64 State=$s Reason=$r [root@now]" >{self.state};; esac',
+        )
+        programs.add(
+            "squeue",
+            f'case "$*" in *%u*) echo "12 of grace (train, RUNNING)";; *) cat {self.jobs};; esac',
+        )
+
+    def set(self, state: str, reason: str = "") -> None:
+        self.state.write_text(f"NodeName=dgx01 Arch=x86_64 State={state} Reason={reason}\n")
+
+    @property
+    def updates(self) -> list[str]:
+        return [line for line in self.programs.called("scontrol") if " update " in line]
+
+
+@pytest.fixture
+def slurm(programs: Programs) -> Slurm:
+    return Slurm(programs)
+
+
+def test_a_node_is_drained_once_with_a_reason_that_says_who_did_it(
+    module: ModuleType, run: Run, slurm: Slurm
+) -> None:
+    foreseen = run(module, check=True, state="drained", **GIVEN)
+    assert slurm.updates == []
+    done = run(module, state="drained", **GIVEN)
+    assert slurm.updates == [
+        "scontrol update NodeName=dgx01 State=DRAIN Reason=gpufleet operate: upgrade_driver by ada"
+    ]
+    assert foreseen["changed"] is done["changed"] is True
+    again = run(module, state="drained", **GIVEN | {"by": "grace"})
+    assert again["changed"] is False
+    assert again["ours"] is True
+    assert len(slurm.updates) == 1
+
+
+def test_a_job_over_the_limit_is_named_and_the_node_is_handed_back(
+    module: ModuleType, run: Run, slurm: Slurm
+) -> None:
+    slurm.jobs.write_text("12\n")
+    failed = run(module, state="drained", wait_s=0, **GIVEN)
+    assert "dgx01 still runs 1 job after 0 s: 12 of grace (train, RUNNING)." in failed["msg"]
+    assert "was given back and takes jobs again" in failed["msg"]
+    assert slurm.updates[-1] == "scontrol update NodeName=dgx01 State=RESUME"
+
+
+def test_jobs_on_a_node_that_a_person_drained_do_not_undo_that_drain(
+    module: ModuleType, run: Run, slurm: Slurm
+) -> None:
+    slurm.set("IDLE+DRAIN", "disk is being replaced [ada@now]")
+    slurm.jobs.write_text("12\n")
+    failed = run(module, state="drained", wait_s=0, **GIVEN)
+    assert "The node stays drained, as it was before" in failed["msg"]
+    assert slurm.updates == []
+
+
+def test_a_job_that_ends_in_time_lets_the_drain_succeed(
+    module: ModuleType, run: Run, slurm: Slurm, programs: Programs
+) -> None:
+    slurm.jobs.write_text("12\n")
+    programs.add("squeue", f"cat {slurm.jobs}; : >{slurm.jobs}")
+    done = run(module, state="drained", wait_s=30, poll_s=0.01, **GIVEN)
+    assert done["changed"] is True
+    assert [line for line in slurm.updates if "RESUME" in line] == []
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "disk is being replaced [ada@now]",
+        "gpufleet: GPU 3 Xid 79 [root@now]",
+        "gpufleet operate: decommission by ada [root@now]",
+    ],
+)
+def test_drains_of_others_are_never_undone(module: ModuleType, run: Run, slurm: Slurm, reason: str) -> None:
+    slurm.set("IDLE+DRAIN", reason)
+    answer = run(module, state="returned", **GIVEN)
+    assert answer["changed"] is answer["ours"] is False
+    assert slurm.updates == []
+
+
+def test_what_the_operation_drained_is_returned_once_whoever_runs_it(
+    module: ModuleType, run: Run, slurm: Slurm
+) -> None:
+    slurm.set("IDLE+DRAIN", OURS)
+    assert run(module, check=True, state="returned", **GIVEN)["changed"] is True
+    assert slurm.updates == []
+    assert run(module, state="returned", **GIVEN | {"by": "grace"})["changed"] is True
+    assert run(module, state="returned", **GIVEN)["changed"] is False
+    assert slurm.updates == ["scontrol update NodeName=dgx01 State=RESUME"]
+
+
+def test_a_node_that_does_not_answer_is_waited_for_and_then_said_so(
+    module: ModuleType, run: Run, slurm: Slurm
+) -> None:
+    slurm.set("DOWN*+DRAIN", OURS)
+    failed = run(module, state="ready", wait_s=0, **GIVEN)
+    assert "dgx01 does not answer Slurm's controller after 0 s: it is" not in failed["msg"]
+    assert "DOWN*+DRAIN gpufleet operate: upgrade_driver" in failed["msg"]
+    slurm.set("IDLE+DRAIN", OURS)
+    assert run(module, state="ready", wait_s=0, **GIVEN)["ours"] is True
+
+
+def test_a_controller_that_does_not_answer_is_an_error_and_never_a_drained_node(
+    module: ModuleType, run: Run, programs: Programs
+) -> None:
+    programs.add("scontrol", "echo slurm_load_node error: Unable to contact slurm controller >&2; exit 1")
+    failed = run(module, state="drained", **GIVEN)
+    assert "Unable to contact slurm controller" in failed["msg"]
+    assert "scontrol ping" in failed["msg"]

@@ -1,0 +1,49 @@
+"""Paths of operations on data are those that the user meant, and resumed runs give them anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.onprem.operations.registry import find_operation
+
+
+def made(name: str, *given: str) -> dict[str, object]:
+    operation = find_operation(name)
+    assert operation.variables is not None
+    return dict(operation.variables(operation.values(given)))
+
+
+def test_paths_on_this_machine_are_taken_from_where_the_command_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert made("backup") == {"operation_to": str(tmp_path / ".gpufleet" / "backups")}
+    assert made("backup", "to=none") == {"operation_to": ""}
+    assert made("collect", "output=x.tar.gz") == {"operation_output": str(tmp_path / "x.tar.gz")}
+    name = Path(str(made("collect")["operation_output"])).name
+    assert name.startswith("support-") and name.endswith("Z.tar.gz")
+
+
+def test_a_backup_that_is_not_on_this_machine_is_looked_for_on_the_databases_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slurm-lab").mkdir()
+    here = {"operation_here": True, "operation_backup": str(tmp_path / "slurm-lab")}
+    assert made("restore", "backup=slurm-lab") == here
+    assert made("restore", "backup=/var/backups/gpufleet/slurm/slurm-lab") == {"operation_here": False}
+
+
+@pytest.mark.parametrize("given", ["version=25.05", "version=25.05.8-1", "version=newest"])
+def test_a_version_of_slurm_has_three_numbers(given: str) -> None:
+    with pytest.raises(InputError):
+        find_operation("upgrade_slurm").values([given])
+
+
+@pytest.mark.parametrize("given", ["folder=backups", "folder=/a b", "keep=0"])
+def test_what_is_no_folder_or_keeps_nothing_is_refused(given: str) -> None:
+    with pytest.raises(InputError):
+        find_operation("backup").values([given])
