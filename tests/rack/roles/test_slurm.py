@@ -316,7 +316,8 @@ def test_a_backup_takes_over_with_all_jobs_when_the_primary_dies(cluster: Cluste
         wait_for(lambda: cluster.state(waiting).startswith("PENDING"))
         time.sleep(REGISTERED_S)
         wait_for(cluster.ready)
-        cluster.ada(f"scontrol release {waiting}")
+        # slurmdbd has not given the new primary the job's index yet: Slurm says to try again.
+        wait_for(lambda: "try again" not in cluster.ada(f"scontrol release {waiting} 2>&1", code=None))
         wait_for(lambda: cluster.state(waiting).startswith("COMPLETED"))
     finally:
         # As a person would, or the next run.

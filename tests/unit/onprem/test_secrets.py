@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.onprem.secrets import collect_secrets, needed_secrets
+from gpufleet.onprem.secrets import SECRETS, collect_secrets, missing_secrets
 from gpufleet.plan.rack import plan_rack
 from tests.unit.onprem.conftest import declared_site
 
@@ -18,10 +20,16 @@ RECEIVERS = {
     },
 }
 SLURM = {"munge_key", "slurm_database_password"}
+KUBERNETES = {"kubernetes_control_plane_encryption_key"}
 ALL = SLURM | {
     *("prometheus_remote_write_password", "alertmanager_slack_url", "alertmanager_webhook_token"),
     *("alertmanager_smtp_password", "grafana_admin_password"),
 }
+
+
+def variables(names: Iterable[str]) -> set[str]:
+    """The roles' variables behind the secrets of the site dc1."""
+    return {secret.variable for secret in SECRETS if f"{secret.prefix}_DC1" in names}
 
 
 @pytest.mark.parametrize(
@@ -31,21 +39,23 @@ ALL = SLURM | {
         ({"monitoring": {}}, SLURM | {"grafana_admin_password"}),
         ({"monitoring": {"grafana": False}}, SLURM),
         ({"monitoring": RECEIVERS}, ALL),
-        ({"monitoring": {"grafana": False}, "scheduler": "kubernetes"}, set()),
-        ({"monitoring": RECEIVERS, "scheduler": "kubernetes"}, ALL - SLURM),
+        ({"monitoring": {"grafana": False}, "scheduler": "kubernetes"}, KUBERNETES),
+        ({"monitoring": RECEIVERS, "scheduler": "kubernetes"}, ALL - SLURM | KUBERNETES),
     ],
 )
 def test_a_site_needs_the_secrets_of_what_it_declares_and_no_others(
     make_fleet, make_rack, declared, needed
 ) -> None:
     fleet = make_fleet(make_rack(rack=plan_rack(declared_site(**declared))))
-    assert {secret.variable for _, secret in needed_secrets(fleet)} == needed
+    made, lacking = missing_secrets(fleet, {})
+    assert variables({*made, *lacking}) == needed
 
 
 def test_what_is_somebody_elses_cannot_be_made_here(make_fleet, make_rack) -> None:
     fleet = make_fleet(make_rack(rack=plan_rack(declared_site(monitoring=RECEIVERS))))
-    made = {secret.variable for _, secret in needed_secrets(fleet) if secret.make is not None}
-    assert made == SLURM | {"grafana_admin_password"}
+    made, lacking = missing_secrets(fleet, {})
+    assert variables(made) == SLURM | {"grafana_admin_password"}
+    assert variables(lacking) == ALL - SLURM - {"grafana_admin_password"}
 
 
 def test_all_that_are_missing_are_named_at_once_and_no_value(make_fleet, make_rack) -> None:
