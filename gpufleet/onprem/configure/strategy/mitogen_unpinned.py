@@ -5,19 +5,30 @@ made for machines with many cores. With two, all that Ansible does shares the se
 nearly idle; and where a control group allows only some cores, it names others. Here the kernel chooses.
 
 What each worker would look up anew is looked up once, before workers are forked: Jinja's filters and tests,
-and where collections are (about a sixth of a worker's time on tasks of this project). See adr/0019.
+and where collections are (about a sixth of a worker's time on tasks of this project). What a module imports is
+looked up once for each file: mitogen compiles all of Ansible's utilities again for each module that uses them.
+What goes to hosts is compressed already, and ssh does not try it again. See adr/0019.
 
 Ansible loads this file by its path (ANSIBLE_STRATEGY_PLUGINS), see `transport`.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib.util
+from collections import deque
+from collections.abc import Sequence
+from functools import cache
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import Any
 
 import ansible_mitogen.affinity
 import ansible_mitogen.loaders
+import ansible_mitogen.module_finder
 import ansible_mitogen.planner
 import ansible_mitogen.strategy
+import ansible_mitogen.transport_config
 from ansible.collections.list import list_collection_dirs
 from ansible.plugins.loader import filter_loader, test_loader
 
@@ -34,6 +45,9 @@ class StrategyModule(ansible_mitogen.strategy.StrategyMixin, _Linear):  # type: 
         # Any one of them: the first question loads all.
         filter_loader.get("ansible.builtin.upper")
         test_loader.get("ansible.builtin.defined")
+        # A worker's collection of garbage would touch, and so copy, all of the memory that it shares.
+        gc.collect()
+        gc.freeze()
         return super().run(*arguments, **options)
 
 
@@ -45,3 +59,51 @@ def _tell_collections(invocation: Any) -> None:
 
 
 ansible_mitogen.planner._load_collections = _tell_collections
+
+
+_UTILITIES = ansible_mitogen.module_finder.PREFIX.rstrip(".")
+
+
+@cache
+def _imports(path: str) -> tuple[str, ...]:
+    """The names below `ansible.module_utils` that a file imports, in its order."""
+    code = compile(Path(path).read_bytes(), path, "exec")
+    return tuple(ansible_mitogen.module_finder.walk_imports(code, _UTILITIES))
+
+
+@cache
+def _spec(name: str, folders: tuple[str, ...]) -> ModuleSpec | None:
+    """Where a module of that name is among `folders`; None if it is none, or has no file."""
+    found = importlib.util._find_spec(name, list(folders))  # type: ignore[attr-defined]
+    return found if found is not None and found.origin is not None else None
+
+
+def _scan(module_name: str, module_path: str, search_path: Sequence[str]) -> list[tuple[str, str, bool]]:
+    """(name, path, is a package) of the utilities that a module needs, as mitogen's own scan finds them."""
+    folders: dict[str, tuple[str, ...]] = {_UTILITIES: tuple(search_path)}
+    found: dict[str, ModuleSpec] = {}
+    queue = deque([module_path])
+    while queue:
+        for name in _imports(queue.popleft()):
+            if name in folders:
+                continue
+            above = folders[name.rpartition(".")[0]]
+            spec = _spec(name, above) if above else None
+            folders[name] = tuple(spec.submodule_search_locations or ()) if spec else ()
+            if spec and spec.origin:
+                found[name] = spec
+                queue.append(spec.origin)
+    return sorted(
+        (name, str(spec.origin), spec.submodule_search_locations is not None) for name, spec in found.items()
+    )
+
+
+ansible_mitogen.module_finder.scan = _scan
+
+
+def _uncompressed(_: Any) -> bool:
+    return False
+
+
+ansible_mitogen.transport_config.PlayContextSpec.mitogen_ssh_compression = _uncompressed
+ansible_mitogen.transport_config.MitogenViaSpec.mitogen_ssh_compression = _uncompressed
