@@ -2,8 +2,9 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 BIN := .venv/bin
-# Processes that share the tests. Two of them have racks for as long as there are any, and wait for hosts at times.
-WORKERS ?= 2
+# Processes that share the tests. Two of them have racks for as long as there are any, and wait for hosts at times:
+# a third uses the processors meanwhile.
+WORKERS ?= 3
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -22,8 +22,13 @@ UP: dict[str, Lab] = {}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two processes at most have racks, where there are several, each about half of the work.
 
-    More would only wait for each other's processors, and raise again the racks that files share.
+    More would only wait for each other's processors, and raise again the racks that files share. Tests of one
+    shared rack follow each other, so that it goes before the next is raised.
     """
+    ours = [place for place, item in enumerate(items) if HERE in item.path.parents]
+    ordered = sorted((items[place] for place in ours), key=lambda item: "runs" not in item.fixturenames)
+    for place, item in zip(ours, ordered, strict=True):
+        items[place] = item
     for item in items:
         if HERE in item.path.parents:
             roles = item.path.parent.name == "roles" and item.path.stem != "test_health_check"
@@ -71,9 +76,10 @@ def gpu_rack(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def clean_rack(rack: Lab) -> Iterator[Lab]:
-    """The rack, taken back to its first boot when the test is done."""
+    """The rack; hosts that the test has touched are taken back to their first boot when it is done."""
+    rack.touched.clear()
     yield rack
-    rack.reset()
+    rack.reset(*sorted(rack.touched))
 
 
 @pytest.fixture(scope="session")
@@ -100,17 +106,21 @@ def site(runs: Runs) -> Site:
 
 
 @pytest.fixture
-def site_to_break(runs: Runs) -> Site:
-    """The site as it was set up; what a test does to it is undone before the next one."""
+def site_to_break(runs: Runs, request: pytest.FixtureRequest) -> Site:
+    """The site as it was set up; what a test does to it is undone before the next one.
+
+    With the mark `breaks` that is true of the hosts that it names, and all others are as they were.
+    """
     made = mended(runs)
-    runs.broken = True
+    mark = request.node.get_closest_marker("breaks")
+    runs.broken = tuple(mark.args) if mark else tuple(made.lab.healthy)
     return made
 
 
 def mended(runs: Runs) -> Site:
     """Takes the site back to what it was when it was set up, if a test has broken it."""
     if runs.broken:
-        runs.site.lab.reset(name="site")
+        runs.site.lab.reset(*runs.broken, name="site")
         runs.site.wait_for_nodes()
-        runs.broken = False
+        runs.broken = ()
     return runs.site

@@ -51,6 +51,8 @@ class Lab:
     rack: Rack
     inventory: Path
     healthy: dict[str, dict[str, Any]] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+    """Hosts on which something was run since somebody last cleared this."""
 
     @classmethod
     def up(cls, folder: Path, fleet: str | None = None) -> Lab:
@@ -76,6 +78,7 @@ class Lab:
 
     def sh(self, host: str, script: str, *, code: int | None = 0, timeout_s: float = 300) -> str:
         """Runs a script as root on a host; its output. Asserts the exit code unless that is None."""
+        self.touched.add(host)
         done = subprocess.run(
             self.rack.ssh_command(host, "sudo", "bash", "-se"),
             input=script,
@@ -90,6 +93,7 @@ class Lab:
 
     def hardware(self, host: str) -> Hardware:
         """What is plugged into a host."""
+        self.touched.add(host)
         return Hardware(self.rack.layout.hardware(self.rack.site.host(host).name))
 
     def add_vendor_repository(self, *hosts: str) -> None:
@@ -132,6 +136,7 @@ class Lab:
 
         Tasks get there as `gpufleet configure` sends them, unless another `transport` is named.
         """
+        self.touched.update(self.healthy)
         transport = transport_environment(options.pop("transport", "auto"))
         environment = self.rack.environment() | transport | dict(options.pop("environment", {}))
         return run_playbook(

@@ -163,11 +163,14 @@ class ArgumentsSeen:
 
 @dataclass
 class Runs:
-    """The site, and its first three runs: what a check said, what the first did, what a second did."""
+    """The site, and its first three runs: what a check said, what the first did, what a second did.
+
+    `broken` are the hosts that the last test has left in another state.
+    """
 
     site: Site
     check: dict[str, Any]
     first: dict[str, Any]
     second: dict[str, Any]
     arguments: ArgumentsSeen
-    broken: bool = False
+    broken: tuple[str, ...] = ()

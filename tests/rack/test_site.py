@@ -8,6 +8,8 @@ import signal
 import time
 from typing import Any
 
+import pytest
+
 from tests.rack.site import Runs, Site
 
 JOB = """\
@@ -107,43 +109,46 @@ def test_mariadb_answers_on_loopback_alone(site: Site) -> None:
     assert [line.split()[3] for line in listening if line.strip()] in (["127.0.0.1:3306"], [])
 
 
-def test_hosts_lost_in_mid_play_are_finished_by_resume_and_the_others_are_done(site_to_break: Site) -> None:
+@pytest.mark.breaks("dgx03", "dgx04")
+def test_runs_that_are_killed_or_lose_a_host_are_finished_by_the_next_ones(site_to_break: Site) -> None:
     site = site_to_break
     lab = site.lab
+    bare = ("--limit", "dgx03,dgx04")
     lab.reset("dgx03", "dgx04", name="identity")
-    with site.configuring("--skip-preflight", "--limit", "dgx03,dgx04") as run:
-        wait_until(lambda: '"host":"dgx04"' in site.journal().replace(" ", ""), run)
+
+    def ended(host: str, role: str) -> bool:
+        entries = [json.loads(line) for line in site.journal().splitlines() if line.endswith("}")]
+        return any((item.get("host"), item.get("role")) == (host, role) for item in entries)
+
+    with site.configuring("--skip-preflight", *bare) as run:
+        wait_until(lambda: ended("dgx03", "nvidia_driver"), run)
+        run.send_signal(signal.SIGKILL)
+
+    # A host goes in mid-play: the others are done.
+    with site.configuring("--skip-preflight", "--resume") as run:
+        wait_until(lambda: ended("dgx04", "munge"), run)
         lab.rack.stop("dgx04", force=True)
         out, err = run.communicate(timeout=600)
     result = json.loads(out)
     assert run.returncode == 4, err
+    assert sorted(result["hosts"]) == ["dgx03", "dgx04"]
     assert result["failed_hosts"] == ["dgx04"]
     assert result["hosts"]["dgx04"]["unreachable"] == 1
     assert result["hosts"]["dgx03"]["changed"] > 10
     assert lab.sh("dgx03", "systemctl is-active slurmd").strip() == "active"
 
+    # It is back, and the run that finishes it is killed once more.
     lab.rack.start("dgx04")
+    with site.configuring("--skip-preflight", "--resume") as run:
+        wait_until(lambda: ended("dgx04", "slurm_node"), run)
+        run.send_signal(signal.SIGKILL)
     resumed = site.configure("--resume")
     assert list(resumed["hosts"]) == ["dgx04"]
     assert resumed["failed_hosts"] == []
-    assert resumed["changed"] > 0
-
-
-def test_a_run_that_was_killed_is_finished_by_the_next(site_to_break: Site) -> None:
-    site = site_to_break
-    lab = site.lab
-    lab.reset("dgx01", "dgx02", name="identity")
-    for role in ("nvidia_driver", "slurm_node"):
-        with site.configuring("--skip-preflight", "--limit", "dgx01,dgx02") as run:
-            wait_until(lambda role=role: f'"role":"{role}"' in site.journal().replace(" ", ""), run)
-            run.send_signal(signal.SIGKILL)
-    finished = site.configure("--resume")
-    assert finished["failed_hosts"] == []
-    assert finished["changed"] > 0
-    again = site.configure("--limit", "dgx01,dgx02")
+    again = site.configure(*bare)
     assert site.changes(again) == set()
     assert again["failed_hosts"] == []
-    assert "gpu:h100:8" in lab.sh("ctl01", "sinfo -h -N -n dgx01 -o %G")
+    assert "gpu:h100:8" in lab.sh("ctl01", "sinfo -h -N -n dgx04 -o %G")
 
 
 def wait_until(true: Any, run: Any, timeout_s: float = 300) -> None:

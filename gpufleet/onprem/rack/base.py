@@ -26,13 +26,22 @@ _DPKG = (
     "path-exclude=/usr/share/locale/*",
 )
 _SSHD = "PasswordAuthentication no\nPermitRootLogin no\nHostKey /etc/ssh/ssh_host_ed25519_key\n"
+# systemd runs all of them each time it reads its units again, as most packages ask for; what these look for
+# (consoles, encrypted disks, a command line of the kernel's) no container has.
+_GENERATORS = (
+    "cryptsetup debug getty gpt-auto hibernate-resume integritysetup rc-local run system-update veritysetup"
+)
+_GENERATOR = "/etc/systemd/system-generators/systemd-$name-generator"
 # Each runs in the new root. Host keys and the machine's id are of a host, not of the root.
 _CUSTOMIZE = (
     "systemctl enable systemd-networkd.service",
     # They would take apt's lock at a moment of their own choosing.
     "systemctl disable apt-daily.timer apt-daily-upgrade.timer",
     "rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub /etc/hostname",
-    "rm -f /etc/apt/apt.conf.d/99mmdebstrap",
+    # Nobody is there to be asked about packages before they are installed.
+    "rm -f /etc/apt/apt.conf.d/99mmdebstrap /etc/apt/apt.conf.d/70debconf",
+    "mkdir -p /etc/systemd/system-generators",
+    f"for name in {_GENERATORS}; do ln -s /dev/null {_GENERATOR}; done",
     f"printf '%s' '{_SSHD}' >/etc/ssh/sshd_config.d/10-rack.conf",
 )
 

@@ -7,6 +7,8 @@ import signal
 import time
 from typing import Any
 
+import pytest
+
 from tests.rack.site import Site
 
 CHANNEL, OTHER = "580.159.03", "595.91.07"
@@ -111,6 +113,7 @@ def test_a_driver_upgrade_stops_at_every_fault_and_is_resumed_to_its_end(site_to
     site.wait_for_nodes()
 
 
+@pytest.mark.breaks("dgx01", "dgx02")
 def test_a_power_cap_is_refused_outside_of_the_limits_set_on_all_and_taken_back(site_to_break: Site) -> None:
     site = site_to_break
     lab = site.lab

@@ -5,11 +5,9 @@ made for machines with many cores. With two, all that Ansible does shares the se
 nearly idle; and where a control group allows only some cores, it names others. Here the kernel chooses.
 
 What each worker would look up anew is looked up once, before workers are forked: Jinja's filters and tests,
-and where collections are (about a sixth of a worker's time on tasks of this project). What a module imports is
-looked up once for each file: mitogen compiles all of Ansible's utilities again for each module that uses them.
-What goes to hosts is compressed already, and ssh does not try it again. See adr/0019.
-
-Ansible loads this file by its path (ANSIBLE_STRATEGY_PLUGINS), see `transport`.
+and where collections are (about a sixth of a worker's time on tasks of this project). What a module imports
+is looked up once for each file: mitogen compiles all of Ansible's utilities again for each module. What goes
+to hosts is compressed already, and ssh does not try it again. See adr/0019.
 """
 
 from __future__ import annotations
