@@ -59,6 +59,12 @@ def certificate(folder: Path) -> Path:
     return path
 
 
+def fingerprint(pem: Path) -> str:
+    """SHA-256 of the certificate that `certificate` has made."""
+    text = (pem.parent / "bmc.crt").read_text()
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(text)).hexdigest()
+
+
 def node(serial: str = "1660224000001", model: str = "DGXH100") -> dict[str, dict[str, Any]]:
     """The resources of a DGX H100 that is on, with a cap by EnvironmentMetrics and a boot order."""
 
@@ -150,8 +156,7 @@ class Service:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of its certificate."""
-        text = (self.pem.parent / "bmc.crt").read_text()
-        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(text)).hexdigest()
+        return fingerprint(self.pem)
 
     @property
     def changes(self) -> list[tuple[str, str]]:

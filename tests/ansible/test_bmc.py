@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gpufleet.onprem.configure.transport import Transport, transport_environment
-from gpufleet.onprem.events import TaskEvent
+from gpufleet.onprem.events import TaskEvent, is_done
 from gpufleet.onprem.runner import PlaybookResult, PlaybookRun, run_playbook
 from gpufleet.onprem.verify.management import bmc
 from gpufleet.onprem.verify.measured import Measured
@@ -139,7 +139,10 @@ def test_what_verify_measures_is_judged(run: Run, service: Service) -> None:
     ("named", "said"),
     [
         ({}, "No node is not named"),
-        ({"gpufleet_power_cycle": "dgx99"}, "dgx99 is not named as a node with a management controller"),
+        (
+            {"gpufleet_power_cycle": "dgx01,dgx99"},
+            "dgx01,dgx99 is not named as a node with a management controller",
+        ),
         ({"gpufleet_power_cycle": "dgx01"}, "dgx01 still answers ssh"),
     ],
 )
@@ -163,6 +166,7 @@ def test_forced_the_power_of_the_named_node_alone_is_cycled(run: Run, service: S
     assert not result.failures, messages(result)
     assert changed(events) == [("dgx01", "Cycle the power")]
     assert service.resets == ["PowerCycle"]
+    assert [event.host for event in events if is_done(event)] == ["dgx01"]
 
 
 @pytest.mark.parametrize("transport", ["ssh", "mitogen"])
