@@ -59,6 +59,12 @@ def certificate(folder: Path) -> Path:
     return path
 
 
+def fingerprint(pem: Path) -> str:
+    """SHA-256 of the certificate that `certificate` has made."""
+    text = (pem.parent / "bmc.crt").read_text()
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(text)).hexdigest()
+
+
 def node(serial: str = "1660224000001", model: str = "DGXH100") -> dict[str, dict[str, Any]]:
     """The resources of a DGX H100 that is on, with a cap by EnvironmentMetrics and a boot order."""
 
@@ -133,7 +139,16 @@ def node(serial: str = "1660224000001", model: str = "DGXH100") -> dict[str, dic
 class Service:
     """The service while it runs; `requests` is what came in, without what was only read in `changes`."""
 
-    def __init__(self, folder: Path, resources: dict[str, dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        resources: dict[str, dict[str, Any]] | None = None,
+        *,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        password: str = PASSWORD,
+    ) -> None:
+        self.password = password
         self.resources = resources if resources is not None else node()
         self.requests: list[tuple[str, str, str]] = []
         self.resets: list[str] = []
@@ -141,7 +156,7 @@ class Service:
         self.pem = certificate(folder)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.pem)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler(self))
+        self._server = ThreadingHTTPServer((address, port), handler(self))
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -150,8 +165,7 @@ class Service:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of its certificate."""
-        text = (self.pem.parent / "bmc.crt").read_text()
-        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(text)).hexdigest()
+        return fingerprint(self.pem)
 
     @property
     def changes(self) -> list[tuple[str, str]]:
@@ -172,7 +186,7 @@ class Service:
 
 def handler(service: Service) -> type[BaseHTTPRequestHandler]:
     """The handler of a service."""
-    wanted = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    wanted = "Basic " + base64.b64encode(f"{USER}:{service.password}".encode()).decode()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

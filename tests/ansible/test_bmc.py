@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gpufleet.onprem.configure.transport import Transport, transport_environment
-from gpufleet.onprem.events import TaskEvent
+from gpufleet.onprem.events import TaskEvent, is_done
 from gpufleet.onprem.runner import PlaybookResult, PlaybookRun, run_playbook
 from gpufleet.onprem.verify.management import bmc
 from gpufleet.onprem.verify.measured import Measured
@@ -64,12 +64,11 @@ def run(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
         inventory.write_text(yaml.safe_dump({"all": {"children": {"rack_bmc": group}}}))
         events: list[TaskEvent] = []
         book = PlaybookRun(
-            project=ANSIBLE,
             playbook=f"playbooks/{playbook}.yml",
             inventory=inventory,
             environment=transport_environment(transport),
             secrets={SECRET: secret} if secret else {},
-            **({"limit": "dgx01"} | options),
+            **({"project": ANSIBLE, "limit": "dgx01"} | options),
         )
         return run_playbook(book, events.append), events
 
@@ -135,11 +134,38 @@ def test_what_verify_measures_is_judged(run: Run, service: Service) -> None:
     assert {item.status for item in bmc(Measured("dgx01", "bmc", values, found))} == {"pass"}
 
 
+JUDGE = """\
+- hosts: rack_bmc
+  gather_facts: false
+  vars: { operation: upgrade_driver, operation__until: 0 }
+  tasks:
+    - ansible.builtin.include_tasks: tasks/judge_node.yml
+"""
+
+
+def test_an_operation_judges_the_controller_as_verify_does(run: Run, tmp_path: Path) -> None:
+    """Of a node that takes part in nothing else, before it is given back."""
+    project = tmp_path / "ansible"
+    (project / "playbooks").mkdir(parents=True)
+    for name in ("ansible.cfg", "roles", "collections", "playbooks/tasks", "playbooks/verify.yml"):
+        (project / name).symlink_to(ANSIBLE / name)
+    (project / "playbooks" / "judge.yml").write_text(JUDGE)
+    unfit, _ = run("judge", project=project)
+    assert "bmc: power_cap: no W instead of 9000 W" in messages(unfit)
+    without_bios = {"bmc_bios": {}}
+    run(first=without_bios)
+    fit, _ = run("judge", project=project, first=without_bios)
+    assert not fit.failures, messages(fit)
+
+
 @pytest.mark.parametrize(
     ("named", "said"),
     [
         ({}, "No node is not named"),
-        ({"gpufleet_power_cycle": "dgx99"}, "dgx99 is not named as a node with a management controller"),
+        (
+            {"gpufleet_power_cycle": "dgx01,dgx99"},
+            "dgx01,dgx99 is not named as a node with a management controller",
+        ),
         ({"gpufleet_power_cycle": "dgx01"}, "dgx01 still answers ssh"),
     ],
 )
@@ -163,6 +189,7 @@ def test_forced_the_power_of_the_named_node_alone_is_cycled(run: Run, service: S
     assert not result.failures, messages(result)
     assert changed(events) == [("dgx01", "Cycle the power")]
     assert service.resets == ["PowerCycle"]
+    assert [event.host for event in events if is_done(event)] == ["dgx01"]
 
 
 @pytest.mark.parametrize("transport", ["ssh", "mitogen"])

@@ -1,7 +1,9 @@
 """What Ansible holds for hundreds of hosts: memory and open files of all its processes, at their highest.
 
 The hosts do not exist (tests/bench/connection), so that what is measured is the controller's part alone:
-the inventory as `gpufleet inventory` writes it, ansible.cfg as it is, the playbook of every host's base.
+the inventory as `gpufleet inventory` writes it, of a site with monitoring and management, ansible.cfg as it
+is, the playbook of every host's base. Nodes take no part in what is asked of their management controllers:
+that is real, and all controllers are one Redfish service on loopback.
 
 mitogen has connections of its own: over it, an ssh that runs its command here makes each host a Python
 that only answers for its facts. Those stand for remote hosts and are not counted; an ssh client each would
@@ -14,6 +16,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -23,26 +26,37 @@ from rich.table import Table
 from gpufleet.onprem.configure.transport import Transport, transport_environment
 from gpufleet.onprem.runner import PlaybookRun, run_playbook
 from tests.rack.lab import FLEET, ROOT, plan_fleet
+from tests.redfish_server import PASSWORD, USER, Service
 
 HOSTS = (50, 500)
 
 
 @dataclass(frozen=True)
 class Way:
-    """How tasks get to hosts that do not exist, and what is run there."""
+    """How tasks get to hosts that do not exist, and what is run there.
+
+    Processes with `hosts` in their command line stand for remote hosts, and are not counted.
+    """
 
     transport: Transport
     playbook: str
     variables: Mapping[str, str]
+    hosts: bytes = b""
 
 
 CONNECTION = Path(__file__).parent / "connection"
 WAYS = (
     Way("ssh", "playbooks/base.yml", {"ansible_connection": "canned"}),
-    Way("mitogen", "playbooks/facts.yml", {"ansible_ssh_executable": str(CONNECTION / "ssh")}),
+    # mitogen calls the Pythons that it starts so.
+    Way("mitogen", "playbooks/facts.yml", {"ansible_ssh_executable": str(CONNECTION / "ssh")}, b"(mitogen:"),
+    Way("mitogen", "playbooks/bmc.yml", {}),
 )
-# How mitogen calls the Pythons that it starts.
-TARGET = b"(mitogen:"
+SECRET = "GPUFLEET_SECRET_BMC_PASSWORD_LAB"
+SITE = """\
+    bmc: bmc[001-{nodes:03d}]
+    management: {{ user: {user}, power_cap: 9 kW, boot_order: [disk, pxe] }}
+    monitoring: {{ grafana: false }}
+"""
 
 
 @dataclass
@@ -88,16 +102,25 @@ def measure(hosts: int, way: Way) -> Peak:
         folder = Path(name)
         fleet = folder / "fleet.yaml"
         text = FLEET.read_text().replace("dgx[01-04]", f"dgx[001-{hosts - 3:03d}]")
-        fleet.write_text(text.replace("10.90.0.0/24", "10.90.0.0/22"))
+        text = text.replace("10.90.0.0/24", "10.90.0.0/22")
+        slurm = "    scheduler: slurm\n"
+        fleet.write_text(text.replace(slurm, slurm + SITE.format(nodes=hosts - 3, user=USER)))
         _, inventory = plan_fleet(fleet)
         (folder / "inventory.yml").write_text(inventory)
-        with Watched() as watched:
+        controllers = Service(folder)
+        with closing(controllers), Watched(way.hosts) as watched:
             result = run_playbook(
                 PlaybookRun(
                     project=ROOT / "ansible",
                     playbook=way.playbook,
                     inventory=folder / "inventory.yml",
-                    variables=way.variables,
+                    secrets={SECRET: PASSWORD},
+                    variables={
+                        "bmc_address": "127.0.0.1",
+                        "bmc_port": controllers.port,
+                        "bmc_ca": str(folder / "bmc.crt"),
+                        **way.variables,
+                    },
                     environment=transport_environment(way.transport)
                     | {
                         "ANSIBLE_CONNECTION_PLUGINS": str(CONNECTION),
@@ -116,7 +139,8 @@ def measure(hosts: int, way: Way) -> Peak:
 class Watched:
     """Adds up memory (proportional, so that shared pages count once) and open files of our children."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: bytes) -> None:
+        self._apart = apart
         self.memory_mib = 0.0
         self.processes = 0
         self.files = (0, 0)
@@ -135,7 +159,7 @@ class Watched:
         while not self._ended.wait(0.5):
             memory, files = 0.0, []
             for pid in descendants(os.getpid()):
-                if TARGET in command_line(pid):
+                if self._apart and self._apart in command_line(pid):
                     continue
                 memory += proportional_mib(pid)
                 files.append(open_files(pid))

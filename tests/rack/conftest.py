@@ -9,6 +9,7 @@ import pytest
 
 from gpufleet.onprem.rack import missing
 from tests.rack.lab import Lab, fleet_text
+from tests.rack.management import Controllers
 from tests.rack.site import MONITORED, PEOPLE, ArgumentsSeen, Runs, Site
 
 HERE = Path(__file__).parent
@@ -84,8 +85,9 @@ def clean_rack(rack: Lab) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """A rack from bare hosts to a working cluster."""
-    site = Site.up(tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE))
+    """A rack from bare hosts to a working cluster, with management controllers."""
+    controllers = Controllers(tmp_path_factory.mktemp("bmc"), [f"dgx{number:02d}" for number in range(1, 5)])
+    site = Site.up(tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE + controllers.fleet), controllers)
     UP["runs"] = site.lab
     try:
         with ArgumentsSeen(list(site.secrets.values())) as arguments:
@@ -96,6 +98,7 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         site.wait_for_nodes()
         yield Runs(site, check, first, second, arguments)
     finally:
+        controllers.close()
         site.lab.down()
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.rack.lab import ROOT, Lab
+from tests.rack.management import SECRET, Controllers
 
 PEOPLE = """\
     groups: [{ name: vision, gid: 5000 }]
@@ -31,7 +32,10 @@ MONITORED = """\
     monitoring:
       interval: 5 s
       grafana: false # no package of it can be had here
-      alerts: { webhook: { url: "http://127.0.0.1:9999/", token: true } }
+      remote_write: { url: "http://127.0.0.1:9998/", username: lab }
+      alerts:
+        webhook: { url: "http://127.0.0.1:9999/", token: true }
+        email: { to: [ops@example.com], sender: lab@example.com, server: "127.0.0.1:9997", username: lab }
     racks: [{ name: r1, nodes: "dgx[01-02]" }]
 """
 
@@ -45,11 +49,15 @@ class Site:
     lab: Lab
     checkout: Path
     secrets: dict[str, str] = field(default_factory=dict)
+    controllers: Controllers | None = None
     _before: set[Path] = field(default_factory=set)
 
     @classmethod
-    def up(cls, folder: Path, fleet: str) -> Site:
-        """Raises the rack of a fleet file's text; the checkout has our own ansible/ in it."""
+    def up(cls, folder: Path, fleet: str, controllers: Controllers | None = None) -> Site:
+        """Raises the rack of a fleet file's text; the checkout has our own ansible/ in it.
+
+        `controllers` are its nodes' management controllers, if the fleet file has some.
+        """
         checkout = folder / "checkout"
         (checkout / "stacks").mkdir(parents=True)
         (checkout / "Pulumi.yaml").write_text("name: gpufleet\nruntime: python\n")
@@ -60,13 +68,17 @@ class Site:
             "GPUFLEET_SECRET_MUNGE_KEY_LAB": secrets.token_hex(64),
             "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB": secrets.token_hex(16),
         }
-        return cls(lab, checkout, made)
+        if controllers is not None:
+            made[SECRET] = controllers.password
+            controllers.wire(lab.rack)
+        return cls(lab, checkout, made, controllers)
 
     def command(self, *words: str, verb: str = "configure") -> list[str]:
         """The command line of a run that does not ask."""
         config = str(self.lab.rack.record.ssh_config)
         flags = ["--ssh-config", config, "--json", *(["--yes"] if verb in ("configure", "operate") else [])]
-        return [str(GPUFLEET), verb, str(self.checkout / "fleet.yaml"), *flags, *words]
+        command = [str(GPUFLEET), verb, str(self.checkout / "fleet.yaml"), *flags, *words]
+        return command if self.controllers is None else self.controllers.command(command)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.rack.management import SECRET, SET
 from tests.rack.site import Runs, Site
 
 JOB = """\
@@ -31,6 +32,16 @@ def test_a_second_run_changes_nothing(runs: Runs) -> None:
     assert {name: stats["failed"] + stats["unreachable"] for name, stats in runs.second["hosts"].items()} == (
         dict.fromkeys(runs.second["hosts"], 0)
     )
+
+
+def test_each_nodes_own_controller_is_set_once(runs: Runs) -> None:
+    assert runs.site.controllers is not None
+    controllers = runs.site.controllers.of
+    changed = {host for host, role, _ in runs.site.changes(runs.first) if role == "bmc"}
+    assert changed == set(controllers) == set(runs.site.lab.names("gpu"))
+    for name, service in controllers.items():
+        # Whatever else has run by now; a power cycle is no change of settings.
+        assert [change for change in service.changes if change[0] == "PATCH"] == SET, name
 
 
 def test_a_job_runs_on_all_gpus_that_its_team_may_hold_and_is_accounted_for(site: Site) -> None:
@@ -91,15 +102,15 @@ def test_no_secret_is_in_an_argument_a_log_or_a_file_that_others_can_read(runs: 
     for host in (*site.lab.names("controller"), *site.lab.names("login"), *site.lab.names("gpu")):
         found = site.lab.sh(
             host,
-            f"cat >/run/patterns <<'END'\n{patterns}\nEND\n"
-            "chmod 600 /run/patterns\n"
+            f"umask 077; cat >/run/patterns <<'END'\n{patterns}\nEND\n"
             "grep -rlF -f /run/patterns --exclude=patterns "
-            "/etc /var /usr/lib /usr/local /opt /home /root /tmp /srv 2>/dev/null | "
-            "xargs -r stat -c '%n %a %U'; journalctl -o cat | grep -cF -f /run/patterns || true; "
-            "rm /run/patterns; true",
+            "/etc /var /usr/lib /usr/local /opt /home /root /tmp /srv >/run/found 2>/dev/null || true\n"
+            "xargs -r stat -c '%n %a %U' </run/found; journalctl -o cat | grep -cF -f /run/patterns || true\n"
+            # What gpufleet itself needs, no host does.
+            f"xargs -r grep -lF -e {site.secrets[SECRET]} </run/found | wc -l; rm /run/patterns /run/found",
         ).splitlines()
-        *files, in_journal = found
-        assert in_journal == "0", host
+        *files, in_journal, of_controllers = found
+        assert (in_journal, of_controllers) == ("0", "0"), host
         assert files, f"{host} has no munge key"
         assert [line for line in files if not re.search(r" [46]00 (munge|slurm|root)$", line)] == []
 

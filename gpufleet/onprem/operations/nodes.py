@@ -7,8 +7,10 @@ from typing import Any
 
 from gpufleet.onprem.operations.operation import Operation, Option, Value
 
-# What a Slurm site's roles need, see gpufleet.onprem.secrets.
-_SLURM_SECRETS = ("munge", "slurm_database")
+# Nodes are judged by all that `gpufleet verify` measures, and their management controllers want a password;
+# all roles of a Slurm site want its secrets, too (see gpufleet.onprem.secrets).
+_JUDGE_SECRETS = ("bmc",)
+_SITE_SECRETS = ("munge", "slurm_database", *_JUDGE_SECRETS)
 
 _WAIT = Option(
     "wait",
@@ -43,6 +45,24 @@ def _driver(options: Mapping[str, Value]) -> dict[str, Any]:
     }
 
 
+def _power(options: Mapping[str, Value]) -> dict[str, Any]:
+    """The consent as the playbook has it where it runs without us."""
+    found = {
+        "gpufleet_power_cycle": options["confirm"],
+        "gpufleet_power_cycle_forced": options["forced"],
+        "gpufleet_power_cycle_delay_s": options["delay"],
+    }
+    return found | ({"nvidia_driver_reboot_timeout_s": options["timeout"]} if "timeout" in options else {})
+
+
+_TIMEOUT = Option(
+    "timeout",
+    "int",
+    "seconds that a node may take to come back from a reboot; default: the site's",
+    least=10,
+    most=7200,
+)
+
 NODE_OPERATIONS = (
     Operation(
         name="upgrade_driver",
@@ -59,17 +79,12 @@ NODE_OPERATIONS = (
             Option("canary", "str", "the node that goes first; default: the first of them"),
             Option("batch", "batch", "nodes at once, or percent of them, after the first", default="25%"),
             _WAIT,
-            Option(
-                "timeout",
-                "int",
-                "seconds that a node may take to come back from a reboot; default: the site's",
-                least=10,
-                most=7200,
-            ),
+            _TIMEOUT,
             Option("reboot", "bool", "reboot every node whose driver changed", default=True),
             _READY,
         ),
         asks="drain and reboot",
+        secrets_of=_JUDGE_SECRETS,
         marks=True,
         variables=_driver,
     ),
@@ -89,7 +104,7 @@ NODE_OPERATIONS = (
         ),
         asks="drain and set up anew",
         one_by_one=True,
-        secrets_of=_SLURM_SECRETS,
+        secrets_of=_SITE_SECRETS,
         preflight=True,
         marks=True,
     ),
@@ -103,7 +118,7 @@ NODE_OPERATIONS = (
         also=("onprem",),
         asks="set up, and tell the controllers of,",
         one_by_one=True,
-        secrets_of=_SLURM_SECRETS,
+        secrets_of=_SITE_SECRETS,
         preflight=True,
         marks=True,
     ),
@@ -140,5 +155,25 @@ NODE_OPERATIONS = (
         ),
         asks="change the power limit of all GPUs of",
         marks=True,
+    ),
+    Operation(
+        name="power_cycle",
+        playbook="playbooks/power_cycle.yml",
+        summary="the last resort: a node's power is taken away by its management controller, and given back",
+        group="rack_bmc",
+        options=(
+            Option("confirm", "str", "the names of the nodes: what runs there is lost", required=True),
+            Option(
+                "forced", "bool", "also nodes that still answer, or that Slurm has not drained", default=False
+            ),
+            Option("delay", "int", "seconds until a node is asked whether it is back", default=30, most=3600),
+            _TIMEOUT,
+        ),
+        asks="take the power away from",
+        named=True,
+        one_by_one=True,
+        secrets_of=("bmc",),
+        marks=True,
+        variables=_power,
     ),
 )

@@ -103,8 +103,20 @@ def test_a_driver_upgrade_stops_at_every_fault_and_is_resumed_to_its_end(site_to
     assert away["states"] == {"dgx02": "done", "dgx03": "failed", "dgx04": "done"}
     assert "did not come back from its reboot" in why(away, "dgx03")
     assert set(drains(site)) == {"dgx03"}
-    lab.rack.stop("dgx03", force=True)
-    lab.rack.start("dgx03")
+
+    # Nothing but its power brings it back, and that takes its name twice.
+    controllers = site.controllers
+    assert controllers is not None
+    cycle = ("power_cycle", "--limit", "dgx03", "-o", "delay=1", "-o", "timeout=120")
+    with site.configuring(*cycle, "-o", "confirm=dgx04", verb="operate") as run:
+        _, err = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert "confirm=dgx04 names others than the targets dgx03" in " ".join(err.split())
+    assert controllers.resets == {}
+    back = site.configure(*cycle, "-o", "confirm=dgx03", verb="operate")
+    assert back["states"] == {"dgx03": "done"}
+    assert controllers.resets == {"dgx03": ["PowerCycle"]}
+    controllers.settled()
 
     last = site.configure("upgrade_driver", "--resume", verb="operate")
     assert last["states"] == {"dgx03": "done"}

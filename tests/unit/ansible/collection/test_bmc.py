@@ -100,6 +100,19 @@ def test_a_model_is_known_however_it_is_written(service: Service, run: Run) -> N
     assert not run(module, **arguments(service))["changed"]
 
 
+def test_what_a_system_does_not_show_its_chassis_does_if_it_holds_no_other(
+    service: Service, run: Run
+) -> None:
+    service.resources[SYSTEM] |= {"SerialNumber": None, "Model": ""}
+    held = [{"@odata.id": SYSTEM}, {"@odata.id": "/redfish/v1/Systems/HGX_Baseboard_0"}]
+    shown = {"Model": "DGXH100", "SerialNumber": "1660224000001"}
+    service.resources[CHASSIS] |= shown | {"Links": {"ComputerSystems": held}}
+    assert "model none, serial number none instead of" in run(module, **arguments(service))["msg"]
+    del held[1]
+    answer = run(module, **arguments(service))
+    assert (answer["found"]["model"], answer["found"]["serial"]) == ("DGXH100", "1660224000001")
+
+
 def test_a_controller_with_another_certificate_never_sees_the_password(service: Service, run: Run) -> None:
     answer = run(module, **arguments(service, certificate="0" * 64))
     assert f"SHA-256 {service.fingerprint} instead of" in answer["msg"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from gpufleet.onprem.operations.judge import roles_of_host, verdict, without_own_drain
+from gpufleet.onprem.verify.expected import measuring_roles
 from tests.conftest import ROOT
 from tests.unit.onprem.verify.samples import NODE_STATE, VALUES, measured
 
@@ -69,3 +71,9 @@ def test_a_host_measures_the_roles_of_its_groups() -> None:
     assert {"base", "nvidia_driver"} <= set(roles_of_host(PROJECT, groups, "dgx01"))
     assert "nvidia_driver" not in roles_of_host(PROJECT, groups, "ctl01")
     assert "munge" in roles_of_host(PROJECT, groups, "ctl01")
+
+
+def test_every_role_leaves_what_it_measured_where_the_verdict_looks() -> None:
+    for _, role in measuring_roles(PROJECT):
+        (task, *_) = yaml.safe_load((PROJECT / "roles" / role / "tasks" / "verify.yml").read_text())[-1:]
+        assert task.get("register") == f"{role}__verified", role

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpufleet.cli.verify import MEASURING_WITH_SECRETS
 from gpufleet.errors import InputError
 from gpufleet.onprem.operations.operation import Operation, Option
 from gpufleet.onprem.operations.registry import OPERATIONS, find_operation
@@ -100,6 +101,24 @@ def test_the_driver_and_fabric_manager_are_asked_for_in_one_version() -> None:
     }
     with pytest.raises(InputError, match="of the form"):
         upgrade.values(["driver=595.91.07; reboot"])
+
+
+def test_the_power_of_a_node_goes_for_those_that_were_named_alone() -> None:
+    cycle = OPERATIONS["power_cycle"]
+    assert cycle.named and cycle.one_by_one and cycle.variables is not None
+    assert cycle.variables(cycle.values(["confirm=dgx01,dgx02", "timeout=60"])) == {
+        "gpufleet_power_cycle": "dgx01,dgx02",
+        "gpufleet_power_cycle_forced": False,
+        "gpufleet_power_cycle_delay_s": 30,
+        "nvidia_driver_reboot_timeout_s": 60,
+    }
+    with pytest.raises(InputError, match="needs option confirm"):
+        cycle.values(["forced=yes"])
+
+
+@pytest.mark.parametrize("name", ["upgrade_driver", "replace_node", "add_nodes"])
+def test_operations_that_judge_nodes_have_the_secrets_that_measuring_wants(name: str) -> None:
+    assert set(OPERATIONS[name].secrets_of) >= MEASURING_WITH_SECRETS
 
 
 def test_every_operation_has_its_playbook() -> None:

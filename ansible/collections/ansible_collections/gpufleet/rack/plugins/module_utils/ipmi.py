@@ -15,6 +15,9 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 DEVICES = {"pxe": "pxe", "disk": "disk", "cd": "cdrom"}
 SELECTED = {"Force PXE": "pxe", "Force Boot from default Hard-Drive": "disk", "Force Boot from CD/DVD": "cd"}
 """What `chassis bootparam get 5` says of the devices (lib/ipmi_chassis.c of ipmitool 1.8.19)."""
+NO_COMMAND = "Invalid command"
+"""Completion code C1h, as ipmitool tells it: the controller does not know the command."""
+NO_SESSION = "Check its address, `management.user` and the secret of the site (GPUFLEET_SECRET_BMC_PASSWORD)."
 NO_PASSWORD = frozenset({"IPMI_PASSWORD", "IPMITOOL_PASSWORD"})
 
 
@@ -50,10 +53,9 @@ class Ipmi:
             ) from None
         if done.returncode:
             text = " ".join(done.stderr.split())[:300]
-            raise RefusalError(
-                f"{self.name}: ipmitool {' '.join(words)}: {text or done.returncode}. Check its address, "
-                "`management.user` and the secret of the site (GPUFLEET_SECRET_BMC_PASSWORD)."
-            )
+            # Only where there was no session: user and password are right once a command is refused.
+            remedy = f" {NO_SESSION}" if "session" in text else ""
+            raise RefusalError(f"{self.name}: ipmitool {' '.join(words)}: {text or done.returncode}.{remedy}")
         return done.stdout
 
     def systems(self) -> list[dict[str, str]]:
@@ -71,8 +73,13 @@ class Ipmi:
         return {"bmc": parsed(self.ask("mc", "info")).get("Firmware Revision", "")}
 
     def power_cap(self, _path: str) -> tuple[int | None, str]:
-        """The cap in W (None: none), and that DCMI has it."""
-        text = self.ask("dcmi", "power", "get_limit")
+        """The cap in W (None: none), and that DCMI has it; empty where the controller has no DCMI."""
+        try:
+            text = self.ask("dcmi", "power", "get_limit")
+        except RefusalError as error:
+            if NO_COMMAND in str(error):
+                return None, ""
+            raise
         limit = re.search(r"Power Limit:\s*(\d+)\s*Watts", text)
         on = "Power Limit Active" in text
         return (int(limit[1]) if limit and on else None), "dcmi"

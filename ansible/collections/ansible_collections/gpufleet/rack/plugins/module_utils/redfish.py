@@ -14,7 +14,7 @@ import hashlib
 import http.client
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
@@ -176,14 +176,17 @@ class Redfish:
         if self._systems is None:
             root = self.connection.get(ROOT)
             self._systems = self.connection.members(link(root.get("Systems")))
-        return [
-            {
-                "path": link(item),
-                "model": str(item.get("Model") or "").strip(),
-                "serial": str(item.get("SerialNumber") or "").strip(),
-            }
-            for item in self._systems
-        ]
+        return [self._shown(item) for item in self._systems]
+
+    def _shown(self, system: Mapping[str, Any]) -> dict[str, str]:
+        """What tells the system from others; what it lacks is its chassis', if that holds no other system."""
+        path = link(system)
+        found = {name: str(system.get(name) or "").strip() for name in ("Model", "SerialNumber")}
+        for chassis in (system.get("Links") or {}).get("Chassis", []) if not all(found.values()) else []:
+            there = self.connection.get(link(chassis))
+            if [link(item) for item in (there.get("Links") or {}).get("ComputerSystems", [])] == [path]:
+                found = {name: value or str(there.get(name) or "").strip() for name, value in found.items()}
+        return {"path": path, "model": found["Model"], "serial": found["SerialNumber"]}
 
     def power(self, path: str) -> str:
         """`On` or `Off`, by the controller's last word."""
@@ -243,6 +246,9 @@ class Redfish:
         if not now or not options:
             lasting = boot.get("BootSourceOverrideEnabled") == "Continuous"
             target = str(boot.get("BootSourceOverrideTarget", "None")) if lasting else "None"
+            allowed = boot.get("BootSourceOverrideTarget@Redfish.AllowableValues")
+            if allowed is not None and ALIASES[wanted[0]] not in allowed:
+                raise self._no_option(wanted[:1], allowed)
             return [target], [ALIASES[wanted[0]]], path
         if settings:
             staged = self.connection.get(settings).get("Boot", {}).get("BootOrder")
@@ -254,11 +260,14 @@ class Redfish:
         ranks = {ALIASES[name]: place for place, name in enumerate(wanted)}
         missing = [name for name in wanted if ALIASES[name] not in kinds.values()]
         if missing:
-            raise RefusalError(
-                f"{self.connection.name} has no boot option of the kind {', '.join(missing)}; it has "
-                f"{', '.join(sorted(set(kinds.values()) - {''})) or 'none'}. Correct `management.boot_order`."
-            )
+            raise self._no_option(missing, kinds.values())
         return now, sorted(now, key=lambda name: ranks.get(kinds.get(name, ""), len(ranks))), settings or path
+
+    def _no_option(self, missing: Iterable[str], there: Iterable[str]) -> RefusalError:
+        return RefusalError(
+            f"{self.connection.name} has no boot option of the kind {', '.join(missing)}; it has "
+            f"{', '.join(sorted(set(there) - {''})) or 'none'}. Correct `management.boot_order`."
+        )
 
     def set_boot_order(self, resource: str, order: list[str]) -> None:
         """Changes the order, or the lasting override where there is no order."""

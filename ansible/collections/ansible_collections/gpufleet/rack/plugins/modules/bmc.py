@@ -207,13 +207,20 @@ def change(
     """Changes what differs; one line each of what was, or would be."""
     lines = []
     cap = params["power_cap_w"]
-    if cap and found["power_cap_w"] != cap:
-        if not found["cap_resource"]:
-            raise RefusalError(
-                f"The controller of {params['node']} offers no cap for the node, neither by "
-                "EnvironmentMetrics nor by "
-                "Power. Remove `management.power_cap`, and cap the GPUs instead."
-            )
+    wrong = differing_bios(params, found) if params["bios"] else {}
+    capped = not cap or found["power_cap_w"] == cap
+    if not capped and not found["cap_resource"]:
+        raise RefusalError(
+            f"The controller of {params['node']} offers no cap for the node, neither by EnvironmentMetrics "
+            "nor by Power, nor by DCMI where it is asked by IPMI. Remove `management.power_cap`, and cap the "
+            "GPUs instead; nothing was changed."
+        )
+    if wrong and not found["bios_resource"]:
+        raise RefusalError(
+            f"The BIOS of {params['node']} cannot be set by its controller. Remove `management.bios`; "
+            "nothing was changed."
+        )
+    if not capped:
         lines.append(f"power cap: {found['power_cap_w'] or 'none'} -> {cap} W")
         if not check:
             controller.set_power_cap(found["cap_resource"], cap)
@@ -222,10 +229,7 @@ def change(
         lines.append(f"boot order: {before} -> {after}")
         if not check:
             controller.set_boot_order(found["boot_resource"], found["wanted_boot_order"])
-    wrong = differing_bios(params, found) if params["bios"] else {}
     if wrong:
-        if not found["bios_resource"]:
-            raise RefusalError(f"The BIOS of {params['node']} cannot be set by its controller.")
         lines += [
             f"BIOS, from the next boot on: {name}: {found['bios'][name]} -> {wrong[name]}" for name in wrong
         ]
