@@ -8,9 +8,7 @@ from tests.rack.site import Site
 
 KEPT = "/var/backups/gpufleet/slurm"
 STATE = "/var/lib/slurm/shared/slurmctld-lab/job_state"
-# Not AllocTRES: of a job that slurmctld still knows, `node=1` is not in it any more when slurmctld has
-# started with the restored state, and it is not known yet who leaves it out.
-FIELDS = "JobID,User,Account,QOS,State,Submit,Start,End"
+FIELDS = "JobID,User,Account,QOS,State,Submit,Start,End,AllocTRES"
 
 
 def operate(site: Site, operation: str, *words: str, code: int = 0) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 import sys
 import tarfile
 import time
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ansible.collection.conftest import COLLECTIONS, Programs, load
+from tests.unit.ansible.collection.conftest import Programs, load
 
 Run = Callable[..., dict[str, Any]]
 UPGRADES = {"23.02": ["22.05", "21.08"], "23.11": ["23.02", "22.05"]}
@@ -315,17 +314,3 @@ def test_nothing_is_exchanged_while_a_daemon_runs_or_when_the_dump_lacks_jobs(
     assert "brought 1 jobs, and its manifest says 2" in bring(restore, made, run)["msg"]
     assert not [line for line in controller.asked() if "RENAME" in line]
     assert (controller.state / "heartbeat").exists()
-
-
-def test_slurmctld_does_not_start_on_half_of_a_restored_state(controller: Controller) -> None:
-    program = COLLECTIONS.parent / "roles" / "slurm_controller" / "files" / "slurm-state"
-
-    def start() -> subprocess.CompletedProcess[str]:
-        command = ["sh", str(program), str(controller.state), str(controller.state)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert start().returncode == 0
-    (controller.state / ".restoring").mkdir()
-    refused = start()
-    assert refused.returncode == 1
-    assert "did not come to its end" in refused.stderr
