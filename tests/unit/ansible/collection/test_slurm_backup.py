@@ -23,6 +23,7 @@ MARIADB = """\
 read -r statement
 case "$statement" in
   *data_length*) echo 1000;;
+  *table_name*_before_*) ! grep -q RENAME {folder}/asked || echo lab_job_table;;
   *table_name*) printf 'lab_job_table\\nqos_table\\n';;
   *"COUNT(*)"*) cat {folder}/jobs;;
   *VERSION*) echo 10.11.6-MariaDB;;
