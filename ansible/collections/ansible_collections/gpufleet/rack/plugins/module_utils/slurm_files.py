@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
 
 CONFIGURATION = Path("/etc/slurm")
 # Without what only one of the controllers writes while it runs, and what a restore keeps beside the state.

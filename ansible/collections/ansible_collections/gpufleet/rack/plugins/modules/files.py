@@ -29,6 +29,9 @@ options:
       source:
         description: A file of the role's C(files/), taken as it is.
         type: str
+      shared:
+        description: A file of the collection's C(module_utils), taken as it is; programs of hosts use it, too.
+        type: str
       link:
         description: Where a symbolic link leads.
         type: str
