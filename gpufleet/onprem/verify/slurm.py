@@ -26,8 +26,8 @@ def munge(found: Measured) -> Iterator[Result]:
 
 
 def slurm_database(found: Measured) -> Iterator[Result]:
-    """MariaDB listens on this host only, slurmdbd knows the cluster, its password is nobody else's, and backups
-    are made."""
+    """MariaDB listens on this host only, slurmdbd knows the cluster, and its password is nobody else's.
+    Backups are made."""
     yield found.active("services", "service", "mariadb, slurmdbd, gpufleet-slurm-backup.timer")
 
     def loopback(text: str) -> Judged:
@@ -55,7 +55,7 @@ def slurm_database(found: Measured) -> Iterator[Result]:
     def backups(text: str) -> Judged:
         made = [item["created"] for item in json.loads(text)]
         if not made:
-            # The timer of a host that was set up today has not come yet; an alert tells of one that never does.
+            # The timer of a new host has not come yet; an alert tells of one that never does.
             return Judged("none yet")
         age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(max(made).replace("Z", "+00:00"))
         late = age > _OLDEST_BACKUP

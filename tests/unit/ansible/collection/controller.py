@@ -1,4 +1,4 @@
-"""A controller of Slurm for tests of backups and restores: programs that play its MariaDB, files below a folder."""
+"""A controller of Slurm for tests of backups and restores: programs play its MariaDB."""
 
 from __future__ import annotations
 

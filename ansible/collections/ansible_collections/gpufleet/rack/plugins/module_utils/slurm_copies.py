@@ -1,4 +1,4 @@
-"""Copies of what a cluster must not lose: slurmctld's state, accounting, the configuration; none of them half."""
+"""Copies of slurmctld's state, of accounting and of the configuration; none of them half."""
 
 from __future__ import annotations
 

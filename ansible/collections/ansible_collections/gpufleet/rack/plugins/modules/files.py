@@ -30,7 +30,7 @@ options:
         description: A file of the role's C(files/), taken as it is.
         type: str
       shared:
-        description: A file of the collection's C(module_utils), taken as it is; programs of hosts use it, too.
+        description: A file of the collection's C(module_utils), for programs of hosts that do the same.
         type: str
       link:
         description: Where a symbolic link leads.

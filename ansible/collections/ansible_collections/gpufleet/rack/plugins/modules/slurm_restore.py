@@ -100,8 +100,8 @@ DATA = Path("/var/lib/mysql")
 RESERVE = 256 << 20
 # What an operation has begun, beside the backup: where it keeps the former state, and whether it is through.
 PROGRESS = ".restore.json"
-# Within the folder of the state, since only that is slurm's own. slurm-state refuses to start with .restoring. With
-# .restoring/.kept all of the former state is out of the way, and what is in the folder is of the new one.
+# Within the folder of the state, since only that is slurm's own. slurm-state refuses to start with
+# .restoring. With .restoring/.kept all of the former state is out of the way: the rest is of the new one.
 EXCHANGE = """\
 set -eu
 cd "$1"

@@ -28,8 +28,8 @@ options:
     required: true
   operation:
     description:
-      - A name of the operation, the same when it is resumed. A bundle of that name which is there keeps what it
-        has of hosts that bring no archive now.
+      - A name of the operation, the same when it is resumed. A bundle of that name which is there keeps
+        what it has of hosts that bring no archive now.
     type: str
     default: ""
   about:
@@ -104,7 +104,7 @@ def members(path: Path) -> dict[str, bytes]:
 
 
 def former(path: Path, operation: str) -> dict[str, Any]:
-    """What an operation's bundle that is there says of its hosts; nothing if it is not whole, or another's."""
+    """What the bundle that is there says of its hosts; nothing if it is not whole, or another operation's."""
     try:
         with tarfile.open(path, "r:gz") as bundle:
             content = bundle.extractfile(INDEX)
