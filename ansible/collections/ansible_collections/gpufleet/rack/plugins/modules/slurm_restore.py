@@ -254,7 +254,7 @@ def exchange_databases(server: Server, new: str, current: str, former: str) -> N
     )
 
 
-def exchange_state(cluster: Cluster, path: Path, former: str) -> None:
+def exchange_state(cluster: Cluster, path: Path, former: str, lock: int) -> None:
     """Puts the state of a backup in the place of the one that is there, which is kept below it."""
     with path.open("rb") as archive:
         done = subprocess.run(
@@ -264,6 +264,7 @@ def exchange_state(cluster: Cluster, path: Path, former: str) -> None:
             check=False,
             timeout=1800,
             cwd="/",
+            pass_fds=(lock,),
         )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-300:]
@@ -283,7 +284,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     upgrades = {str(key): [str(each) for each in value] for key, value in params["upgrades"].items()}
     jobs = sorted({int(each["job"]) for each in manifest["queue"] or []})
     # Also when it only judges: nothing is stopped while a killed run's restore still goes on here.
-    with alone(folder.parent):
+    with alone(folder.parent) as lock:
         progress = Progress(folder, params["operation"])
         former = f"{cluster.database}_before_{progress.stamp.lower()}"
         kept = f".before-restore-{progress.stamp}"
@@ -298,7 +299,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
             # With its name come its tables, by the one statement that exchanges them.
             if not server.tables(former):
                 bring_database(server, cluster, folder, manifest, former)
-            exchange_state(cluster, folder / STATE, kept)
+            exchange_state(cluster, folder / STATE, kept, lock)
             progress.note(done=True)
     result["kept"] = [f"database {former}", str(cluster.state / kept)]
     return result
