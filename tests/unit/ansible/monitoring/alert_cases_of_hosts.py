@@ -109,7 +109,8 @@ HOST_CASES = (
     Case(
         "BackupMissing",
         "27h",
-        unit("gpufleet-slurm-backup.timer", "active", "1+0x1700"),
+        unit("gpufleet-slurm-backup.timer", "active", "1+0x1700")
+        | {'gpufleet_backup_last_success_timestamp_seconds{backup="etcd", instance="ctl01"}': "0+0x1700"},
         unit("gpufleet-slurm-backup.timer", "active", "1+0x1700")
         | {'gpufleet_backup_last_success_timestamp_seconds{backup="slurm", instance="ctl01"}': "0+0x1700"},
         {"backup": "slurm"},

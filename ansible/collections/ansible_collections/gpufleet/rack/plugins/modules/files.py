@@ -331,6 +331,7 @@ def main() -> None:
         "content": {"type": "str"},
         "template": {"type": "str"},
         "source": {"type": "str"},
+        "shared": {"type": "str"},
         "link": {"type": "str"},
         "directory": {"type": "bool", "default": False},
         "absent": {"type": "bool", "default": False},
