@@ -120,7 +120,7 @@ def test_an_upgrade_keeps_running_jobs_and_refuses_before_it_changes_anything(
         lose_power(site, "upgrade_slurm", run)
     assert lab.sh("ctl01", "systemctl is-active slurmctld slurmdbd", code=None).split() == ["inactive"] * 2
     assert versions(lab) == {OLD, NEW}
-    lab.sh("dgx01", "pgrep -f 'until test -e /tmp/end'")
+    lab.sh("dgx01", "pgrep -u ada -f slurm_script")
 
     upgraded = operate(site, "upgrade_slurm", "--resume")
     assert set(upgraded["states"].values()) == {"done"}
