@@ -206,5 +206,6 @@ def test_a_node_is_decommissioned_added_anew_and_replaced(site_to_break: Site) -
         assert lab.sh("login01", f"su ada -c '{everything}7 hostname -s'") == "dgx03\n"
         refused = lab.sh("login01", f"su ada -c '{everything}8 true' 2>&1", code=1)
         assert "Requested node configuration is not available" in refused
+        site.configure("--limit", "dgx03", verb="verify")
     finally:
         fleet.write_text(text)
