@@ -104,7 +104,7 @@ def operate(
         if result.left and not check:
             out.print(f"not done: {', '.join(result.left)}", markup=False, soft_wrap=True)
         out.print(f"page: {result.run.page}", markup=False, soft_wrap=True)
-        if request.changes_hosts and result.left:
+        if result.left and not check:
             err.print(f"  fix: correct the cause, then {again}", markup=False)
     if result.run.failed_hosts or result.run.cut_short or (result.left and not check):
         return int(ExitCode.CLOUD_FAILURE)

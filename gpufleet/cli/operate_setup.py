@@ -12,7 +12,7 @@ from gpufleet.cli.configure_setup import VAULT, Setup
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
 from gpufleet.onprem.configure.host_keys import renew_key
-from gpufleet.onprem.configure.record import RunFolder
+from gpufleet.onprem.configure.record import LastRun, RunFolder
 from gpufleet.onprem.configure.targets import (
     known_hosts_files,
     refuse_unknown,
@@ -75,9 +75,11 @@ class OperateSetup(Setup):
         write_atomically(path, render(self.inventory), mode=0o600)
         targets, helpers = self._hosts(path)
         if last is not None:
-            targets = tuple(name for name in targets if name in last.left)
+            targets = self._left(targets, last)
             if not targets:
                 return None
+        if self.operation.settle is not None:
+            values = {**values, **self.operation.settle(values)}
         self._agreed(targets, values)
         values = self._with_canary(targets, values, resumed=last is not None)
         connections = ssh_connections(self.inventory)
@@ -116,7 +118,18 @@ class OperateSetup(Setup):
             forks=forks,
             secrets=secrets,
             vault_password=password,
+            first=(last.first or last.run) if last is not None else "",
         )
+
+    def _left(self, targets: tuple[str, ...], last: LastRun) -> tuple[str, ...]:
+        """Whom a resumed run visits: who is not done, and those who go with them."""
+        left = {name for name in targets if name in last.left}
+        if self.operation.together:
+            joined = set(members_of(self.inventory["all"]["children"], self.operation.together))
+            for site in self.plan.onprem:
+                whole = joined & {host.name for host in site.hosts}
+                left |= whole & set(targets) if whole & left else set()
+        return tuple(name for name in targets if name in left)
 
     def _hosts(self, inventory: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The targets, and who takes part beside them at their sites."""

@@ -31,10 +31,10 @@ _KEPT_RUNS = 20
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last run that changed hosts. `complete` is False for one that was cut short.
+    """The last run that did more than look. `complete` is False for one that was cut short.
 
     `only` are the roles that it was limited to, `options` those of an operation. `token` marks its
-    processes, see `stragglers`.
+    processes, see `stragglers`. `first` is the run that began an operation which this one has resumed.
     """
 
     run: str
@@ -43,6 +43,7 @@ class LastRun:
     only: tuple[str, ...] = ()
     token: str = ""
     options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    first: str = ""
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -90,6 +91,7 @@ class RunFolder:
                 only=tuple(data.get("only") or ()),
                 token=str(data.get("token") or ""),
                 options=dict(data.get("options") or {}),
+                first=str(data.get("first") or ""),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InputError(

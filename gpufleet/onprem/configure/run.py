@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import os
-import secrets
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpufleet.catalog import Catalog
+from gpufleet.onprem.configure.attempt import Attempt, connection_environment
 from gpufleet.onprem.configure.record import HostState, LastRun, RunFolder
-from gpufleet.onprem.configure.redact import Redactor
-from gpufleet.onprem.configure.result import Collector, ConfigureResult, Failure
-from gpufleet.onprem.configure.targets import ssh_arguments
-from gpufleet.onprem.configure.transport import Transport, transport_environment
-from gpufleet.onprem.events import HostStats, TaskEvent
+from gpufleet.onprem.configure.result import ConfigureResult, Failure
+from gpufleet.onprem.configure.transport import Transport
+from gpufleet.onprem.events import HostStats
 from gpufleet.onprem.preflight.expectations import expectations_for
 from gpufleet.onprem.preflight.judge import judge
 from gpufleet.onprem.preflight.run import PLAYBOOK as PREFLIGHT
 from gpufleet.onprem.preflight.run import measure
 from gpufleet.onprem.preflight.verdict import Verdict, failed
 from gpufleet.onprem.runner import CutShortError, OnTask, PlaybookRun, run_playbook
-from gpufleet.onprem.stragglers import end_marked
 from gpufleet.plan.models import FleetPlan
 
 SITE = "playbooks/site.yml"
@@ -80,28 +74,11 @@ def configure(
     A run that is cut short is in the result, too, with what is known of it. Raises what `run_playbook`
     raises for mistakes of the user, and KeyboardInterrupt.
     """
-    last = folder.last()
-    if last is not None and not last.complete and last.token:
-        # Its own process is gone, or the lock would be held; what it started may not be.
-        end_marked(last.token)
-    started = time.monotonic()
-    run = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S") + f"-{secrets.token_hex(2)}"
-    token = secrets.token_hex(16)
-    redactor = Redactor([*(request.secrets or {}).values(), request.vault_password])
-    collector = Collector(redactor)
-    journal = folder.open_journal(run, redactor)
-    playbook = _playbook(request, folder, token)
+    attempt = Attempt.begin(folder, [*(request.secrets or {}).values(), request.vault_password], on_task)
+    playbook = _playbook(request, folder, attempt.token)
     if request.changes_hosts:
-        folder.save(LastRun(run, False, dict.fromkeys(request.hosts, "pending"), request.only, token))
-
-    def told(event: TaskEvent) -> None:
-        journal.write(event)
-        on_task(event)
-
-    def worked(event: TaskEvent) -> None:
-        collector(event)
-        told(event)
-
+        pending: dict[str, HostState] = dict.fromkeys(request.hosts, "pending")
+        folder.save(LastRun(attempt.run, False, pending, request.only, attempt.token))
     try:
         verdicts: tuple[Verdict, ...] = ()
         hosts: dict[str, HostStats] = {}
@@ -109,44 +86,43 @@ def configure(
         if request.judged:
             on_stage("preflight")
             verdicts, hosts, refused = preflight_hosts(
-                request.plan, request.catalog, request.hosts, playbook, told, strict=request.measures_only
+                request.plan,
+                request.catalog,
+                request.hosts,
+                playbook,
+                attempt.told,
+                strict=request.measures_only,
             )
         visited = tuple(name for name in request.hosts if name not in hosts)
         cut_short = ""
         if visited and not request.measures_only:
             on_stage("site")
             try:
-                outcome = run_playbook(replace(playbook, limit=",".join(visited), playbook=SITE), worked)
+                site = replace(playbook, limit=",".join(visited), playbook=SITE)
+                outcome = run_playbook(site, attempt.worked)
                 hosts |= {name: outcome.hosts.get(name, HostStats()) for name in visited}
             except CutShortError as error:
                 cut_short = error.message
-                hosts |= {name: collector.counts.get(name, HostStats()) for name in visited}
+                hosts |= {name: attempt.collector.counts.get(name, HostStats()) for name in visited}
         elif visited:
             hosts |= dict.fromkeys(visited, HostStats(ok=1))
     finally:
-        journal.close()
+        attempt.journal.close()
     ordered = {name: hosts[name] for name in request.hosts}
     if request.changes_hosts:
-        folder.save(LastRun(run, not cut_short, _states(ordered, cut_short), request.only, token))
-    return ConfigureResult(
-        environment=request.plan.environment,
-        run=run,
+        states = _states(ordered, cut_short)
+        folder.save(LastRun(attempt.run, not cut_short, states, request.only, attempt.token))
+    return attempt.result(
+        request.plan.environment,
+        ordered,
         check=request.check,
-        hosts=ordered,
-        duration_s=time.monotonic() - started,
-        changes=collector.changes,
-        failures=(*refused, *collector.failures(ordered)),
+        refused=refused,
         verdicts=verdicts,
-        role_seconds=collector.role_seconds,
         cut_short=cut_short,
-        journal=folder.journal_file(run),
-        page=folder.page_file(run),
     )
 
 
 def _playbook(request: ConfigureRequest, folder: RunFolder, token: str) -> PlaybookRun:
-    ssh = ssh_arguments(request.known_hosts, request.ssh_config)
-    extra = os.environ.get("ANSIBLE_SSH_COMMON_ARGS", "")
     return PlaybookRun(
         project=request.project,
         playbook=PREFLIGHT,
@@ -156,12 +132,9 @@ def _playbook(request: ConfigureRequest, folder: RunFolder, token: str) -> Playb
         check=request.check,
         diff=request.diff,
         forks=request.forks,
-        environment={
-            # Facts of two environments must not mix: both may have a dgx001.
-            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(folder.path / "facts"),
-            "ANSIBLE_SSH_COMMON_ARGS": f"{extra} {ssh}".strip(),
-            **transport_environment(request.transport),
-        },
+        environment=connection_environment(
+            request.known_hosts, request.ssh_config, request.transport, folder.path / "facts"
+        ),
         secrets=dict(request.secrets or {}),
         vault_password=request.vault_password,
         token=token,

@@ -27,23 +27,31 @@ _FOLDER = Option(
 _RESERVE = Option("reserve_mib", "int", "MiB that a backup leaves free on that disk", default=256)
 
 
-def _to(options: Mapping[str, Value]) -> dict[str, Any]:
-    """The folder as it is meant where the command was given."""
-    return {"operation_to": "" if options["to"] == "none" else str(Path(str(options["to"])).absolute())}
+def _to(options: Mapping[str, Value]) -> dict[str, Value]:
+    """The folder as it is meant where the command was given first."""
+    return {"to": "none" if options["to"] == "none" else str(Path(str(options["to"])).absolute())}
 
 
-def _backup(options: Mapping[str, Value]) -> dict[str, Any]:
-    """Whether the backup lies on this machine; else it is a folder of the database's host."""
+def _brought_to(options: Mapping[str, Value]) -> dict[str, Any]:
+    """The folder of the copy; empty for none."""
+    return {"operation_to": "" if options["to"] == "none" else options["to"]}
+
+
+def _backup(options: Mapping[str, Value]) -> dict[str, Value]:
+    """The backup's folder on this machine as it is meant where the command was given first."""
     path = Path(str(options["backup"]))
-    if not path.is_dir():
-        return {"operation_here": False}
-    return {"operation_here": True, "operation_backup": str(path.absolute())}
+    return {"backup": str(path.absolute())} if path.is_dir() else {}
 
 
-def _output(options: Mapping[str, Value]) -> dict[str, Any]:
-    """The bundle's path as it is meant where the command was given."""
+def _here(options: Mapping[str, Value]) -> dict[str, Any]:
+    """Whether the backup lies on this machine; else it is a folder of the database's host."""
+    return {"operation_here": Path(str(options["backup"])).is_dir()}
+
+
+def _output(options: Mapping[str, Value]) -> dict[str, Value]:
+    """The bundle's path as it is meant where and when the command was given first."""
     stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
-    return {"operation_output": str(Path(str(options.get("output", f"support-{stamp}.tar.gz"))).absolute())}
+    return {"output": str(Path(str(options.get("output", f"support-{stamp}.tar.gz"))).absolute())}
 
 
 DATA_OPERATIONS = (
@@ -60,7 +68,8 @@ DATA_OPERATIONS = (
             Option("keep", "int", "backups that the host keeps", default=7, least=1, most=1000),
             _RESERVE,
         ),
-        variables=_to,
+        settle=_to,
+        variables=_brought_to,
     ),
     Operation(
         name="restore",
@@ -79,7 +88,9 @@ DATA_OPERATIONS = (
         ),
         asks="stop Slurm, and exchange accounting and state, on the",
         marks=True,
-        variables=_backup,
+        together="rack_slurm_controllers",
+        settle=_backup,
+        variables=_here,
     ),
     Operation(
         name="upgrade_slurm",
@@ -100,6 +111,7 @@ DATA_OPERATIONS = (
         ),
         asks="stop the controllers and upgrade Slurm of",
         marks=True,
+        together="rack_slurm_controllers",
     ),
     Operation(
         name="collect",
@@ -113,7 +125,8 @@ DATA_OPERATIONS = (
                 "limit_mib", "int", "MiB of texts of a host, before compression", default=24, least=1, most=60
             ),
         ),
+        marks=True,
         reads=True,
-        variables=_output,
+        settle=_output,
     ),
 )

@@ -76,7 +76,9 @@ class Operation:
     means that targets have to be named with --limit. `secrets_of` are the roles whose secrets the playbook
     needs. `preflight` measures the targets first, as `gpufleet configure` does. `marks` means that the
     playbook says of each target when it is through with it (fact `operation_done`): without the mark a
-    target is not done, and a resumed run visits it again. `reads` means that it changes nothing on hosts.
+    target is not done, and a resumed run visits it again. `together` is a group of which a resumed run visits
+    all hosts of a site or none: what is done to them cannot be done to some. `reads` means that it changes
+    nothing on hosts. `settle` makes options from options when an operation begins; a resumed run keeps them.
     `variables` makes variables of roles from the options, which win over the inventory.
     """
 
@@ -93,7 +95,9 @@ class Operation:
     secrets_of: tuple[str, ...] = ()
     preflight: bool = False
     marks: bool = False
+    together: str = ""
     reads: bool = False
+    settle: Callable[[Mapping[str, Value]], Mapping[str, Value]] | None = None
     variables: Callable[[Mapping[str, Value]], Mapping[str, Any]] | None = None
 
     def values(self, given: Sequence[str], before: Mapping[str, Value] | None = None) -> dict[str, Value]:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import os
-import secrets
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gpufleet.catalog import Catalog
+from gpufleet.onprem.configure.attempt import Attempt, connection_environment
 from gpufleet.onprem.configure.record import HostState, LastRun, RunFolder
-from gpufleet.onprem.configure.redact import Redactor
-from gpufleet.onprem.configure.result import Collector, ConfigureResult, Failure, result_to_json
+from gpufleet.onprem.configure.result import ConfigureResult, Failure, result_to_json
 from gpufleet.onprem.configure.run import preflight_hosts
-from gpufleet.onprem.configure.targets import ssh_arguments
-from gpufleet.onprem.configure.transport import Transport, transport_environment
+from gpufleet.onprem.configure.transport import Transport
 from gpufleet.onprem.events import HostStats, TaskEvent, is_done
 from gpufleet.onprem.operations.operation import Operation, Value
 from gpufleet.onprem.preflight.run import PLAYBOOK as PREFLIGHT
 from gpufleet.onprem.preflight.verdict import Verdict
 from gpufleet.onprem.runner import CutShortError, OnTask, PlaybookRun, run_playbook
-from gpufleet.onprem.stragglers import end_marked
 from gpufleet.plan.models import FleetPlan
 
 
@@ -34,6 +28,7 @@ class OperationRequest:
     `options` are all of the operation's, as they were read. `by` is who runs it, for reasons of drains and
     for records. `facts` is the folder with the facts of `gpufleet configure`: a controller has to know the
     hardware of nodes that this run does not visit. `secrets` are environment variables with their values.
+    `first` is the run that this one resumes, the first of several.
     """
 
     operation: Operation
@@ -54,6 +49,7 @@ class OperationRequest:
     forks: int | None = None
     secrets: Mapping[str, str] | None = None
     vault_password: str = field(default="", repr=False)
+    first: str = ""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -62,7 +58,7 @@ class OperationRequest:
 
     @property
     def changes_hosts(self) -> bool:
-        """Whether the run is remembered, and can be resumed."""
+        """Whether it needs consent."""
         return not self.check and not self.operation.reads
 
 
@@ -98,30 +94,24 @@ def operate(
     A target that fails preflight is not touched and counts as failed. Raises what `run_playbook` raises for
     mistakes of the user, and KeyboardInterrupt; a run that is cut short is in the result.
     """
-    last = folder.last()
-    if last is not None and not last.complete and last.token:
-        end_marked(last.token)
-    started = time.monotonic()
-    run = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S") + f"-{secrets.token_hex(2)}"
-    token = secrets.token_hex(16)
-    redactor = Redactor([*(request.secrets or {}).values(), request.vault_password])
-    collector = Collector(redactor)
-    journal = folder.open_journal(run, redactor)
-    playbook = _playbook(request, token)
-    remembered = LastRun(run, False, dict.fromkeys(request.targets, "pending"), (), token, request.options)
-    if request.changes_hosts:
+    attempt = Attempt.begin(folder, [*(request.secrets or {}).values(), request.vault_password], on_task)
+    playbook = _playbook(request, attempt)
+    remembered = LastRun(
+        run=attempt.run,
+        complete=False,
+        hosts=dict.fromkeys(request.targets, "pending"),
+        token=attempt.token,
+        options=request.options,
+        first=request.first or attempt.run,
+    )
+    if not request.check:
         folder.save(remembered)
     done: set[str] = set()
-
-    def told(event: TaskEvent) -> None:
-        journal.write(event)
-        on_task(event)
 
     def worked(event: TaskEvent) -> None:
         if is_done(event):
             done.add(event.host)
-        collector(event)
-        told(event)
+        attempt.worked(event)
 
     cut_short = ""
     verdicts: tuple[Verdict, ...] = ()
@@ -132,7 +122,7 @@ def operate(
             on_stage("preflight")
             limited = replace(playbook, limit=",".join(request.targets))
             verdicts, hosts, refused = preflight_hosts(
-                request.plan, request.catalog, request.targets, limited, told
+                request.plan, request.catalog, request.targets, limited, attempt.told
             )
         visited = tuple(name for name in request.hosts if name not in hosts)
         targets = tuple(name for name in visited if name in request.targets)
@@ -155,32 +145,24 @@ def operate(
             hosts |= wrong
             if wrong.keys() & set(request.helpers):
                 break
-        hosts |= {name: collector.counts.get(name, HostStats()) for name in visited if name not in hosts}
+        hosts |= {
+            name: attempt.collector.counts.get(name, HostStats()) for name in visited if name not in hosts
+        }
     finally:
-        journal.close()
+        attempt.journal.close()
     ordered = {name: hosts[name] for name in request.hosts}
     states = _states(request, ordered, done, cut_short)
-    if request.changes_hosts:
+    if not request.check:
         folder.save(replace(remembered, complete=not cut_short, hosts=states))
-    return OperationResult(
-        operation=request.operation.name,
-        options=request.options,
-        states=states,
-        run=ConfigureResult(
-            environment=request.plan.environment,
-            run=run,
-            check=request.check,
-            hosts=ordered,
-            duration_s=time.monotonic() - started,
-            changes=collector.changes,
-            failures=(*refused, *collector.failures(ordered)),
-            verdicts=verdicts,
-            role_seconds=collector.role_seconds,
-            cut_short=cut_short,
-            journal=folder.journal_file(run),
-            page=folder.page_file(run),
-        ),
+    run = attempt.result(
+        request.plan.environment,
+        ordered,
+        check=request.check,
+        refused=refused,
+        verdicts=verdicts,
+        cut_short=cut_short,
     )
+    return OperationResult(request.operation.name, request.options, run, states)
 
 
 def _states(
@@ -201,9 +183,7 @@ def _states(
     return {name: state(name) for name in request.targets}
 
 
-def _playbook(request: OperationRequest, token: str) -> PlaybookRun:
-    ssh = ssh_arguments(request.known_hosts, request.ssh_config)
-    extra = os.environ.get("ANSIBLE_SSH_COMMON_ARGS", "")
+def _playbook(request: OperationRequest, attempt: Attempt) -> PlaybookRun:
     return PlaybookRun(
         project=request.project,
         playbook=PREFLIGHT,
@@ -215,17 +195,18 @@ def _playbook(request: OperationRequest, token: str) -> PlaybookRun:
             "operation": request.operation.name,
             "operation_by": request.by,
             "operation_targets": list(request.targets),
+            # The same in all runs of one operation: what a killed run has done is known by it.
+            "operation_id": request.first or attempt.run,
+            "operation_resumed": bool(request.first),
             **{f"operation_{name}": value for name, value in request.options.items()},
             **(request.operation.variables(request.options) if request.operation.variables else {}),
         },
-        environment={
-            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(request.facts),
-            "ANSIBLE_SSH_COMMON_ARGS": f"{extra} {ssh}".strip(),
-            **transport_environment(request.transport),
-        },
+        environment=connection_environment(
+            request.known_hosts, request.ssh_config, request.transport, request.facts
+        ),
         secrets=dict(request.secrets or {}),
         vault_password=request.vault_password,
-        token=token,
+        token=attempt.token,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +12,7 @@ from typing import Any
 from gpufleet.onprem.verify.measured import Judged, Measured, again
 from gpufleet.onprem.verify.result import Result
 
+_OLDEST_BACKUP = dt.timedelta(days=3)
 _UNFIT = ("down", "drain", "drng", "fail", "unk", "not_respond", "boot", "maint", "*")
 
 
@@ -23,8 +26,9 @@ def munge(found: Measured) -> Iterator[Result]:
 
 
 def slurm_database(found: Measured) -> Iterator[Result]:
-    """MariaDB listens on this host only, slurmdbd knows the cluster, and its password is nobody else's."""
-    yield found.active("services", "service", "mariadb, slurmdbd")
+    """MariaDB listens on this host only, slurmdbd knows the cluster, and its password is nobody else's.
+    Backups are made."""
+    yield found.active("services", "service", "mariadb, slurmdbd, gpufleet-slurm-backup.timer")
 
     def loopback(text: str) -> Judged:
         listening = [line.split()[3] for line in text.splitlines() if len(line.split()) > 3]
@@ -47,6 +51,25 @@ def slurm_database(found: Measured) -> Iterator[Result]:
 
     yield found.expect("cluster", "clusters", registered, expected=cluster, remedy="see slurmctld's log")
     yield found.same("password", "secret_mode", "slurm 600", remedy=again(found))
+
+    def backups(text: str) -> Judged:
+        made = [item["created"] for item in json.loads(text)]
+        if not made:
+            # The timer of a new host has not come yet; an alert tells of one that never does.
+            return Judged("none yet")
+        age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(max(made).replace("Z", "+00:00"))
+        late = age > _OLDEST_BACKUP
+        return Judged(
+            f"{len(made)}, the newest of {max(made)}", "the newest backup is too old" if late else ""
+        )
+
+    yield found.expect(
+        "backups",
+        "backups",
+        backups,
+        expected="none older than three days",
+        remedy="journalctl -u gpufleet-slurm-backup",
+    )
 
 
 def _all_up(text: str) -> Judged:

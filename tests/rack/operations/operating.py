@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
 from typing import Any
 
+from gpufleet.onprem.stragglers import marked
 from tests.rack.site import Site
 
 KEPT = "/var/backups/gpufleet/slurm"
 STATE = "/var/lib/slurm/shared/slurmctld-lab/job_state"
-# Not AllocTRES: of a job that slurmctld still knows, `node=1` is not in it any more when slurmctld has
-# started with the restored state, and it is not known yet who leaves it out.
-FIELDS = "JobID,User,Account,QOS,State,Submit,Start,End"
+FIELDS = "JobID,User,Account,QOS,State,Submit,Start,End,AllocTRES"
 
 
 def operate(site: Site, operation: str, *words: str, code: int = 0) -> dict[str, Any]:
@@ -21,6 +26,34 @@ def operate(site: Site, operation: str, *words: str, code: int = 0) -> dict[str,
 def failures(result: dict[str, Any]) -> str:
     """Why hosts failed."""
     return " ".join(each["message"] for each in result["failures"])
+
+
+def began(site: Site, host: str, task: str) -> bool:
+    """Whether the run that goes on has ended a task on a host."""
+    entries = [json.loads(line) for line in site.journal().splitlines() if line.endswith("}")]
+    return any(item["host"] == host and item["task"] == task for item in entries)
+
+
+def wait_until(true: Callable[[], bool], run: subprocess.Popen[str], timeout_s: float = 300) -> None:
+    """Waits for something that a run does; fails when the run ends before it."""
+    end = time.monotonic() + timeout_s
+    while not true():
+        assert run.poll() is None, run.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def lose_power(site: Site, operation: str, run: subprocess.Popen[str]) -> None:
+    """Nothing of a run is left on this machine, as if that had lost its power; hosts go on."""
+    run.kill()
+    (last,) = site.checkout.glob(f".gpufleet/operate/*/{operation}/last.json")
+    token = json.loads(last.read_text())["token"]
+    while left := marked(token):
+        for process in left:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
 
 
 def wait_on(site: Site, true: str, host: str = "ctl01", limit_s: int = 90) -> None:

@@ -9,14 +9,20 @@ from pathlib import Path
 
 from tests.rack.operations.operating import (
     KEPT,
+    STATE,
     complete_job,
     failures,
     hold_job,
+    lose_power,
     operate,
     records,
     wait_on,
 )
 from tests.rack.site import Site
+
+FOLDER = STATE.rpartition("/")[0]
+# Moves one entry, and then hangs.
+SLOW_MOVE = '#!/bin/sh\n[ -e /tmp/moved ] && sleep 600; : >/tmp/moved; exec /usr/bin/mv "$@"\n'
 
 
 def test_a_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue_as_before(
@@ -25,6 +31,14 @@ def test_a_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue_a
     site = site_to_break
     lab = site.lab
     done, waiting = complete_job(site), hold_job(site)
+
+    # What the timer starts makes the same; nothing of it needs this machine.
+    said = lab.sh(
+        "ctl01", "systemctl is-active gpufleet-slurm-backup.timer; systemctl start gpufleet-slurm-backup"
+    )
+    assert said == "active\n"
+    (nightly,) = json.loads(lab.sh("ctl01", f"/usr/lib/gpufleet/slurm-backup show {KEPT}"))
+    assert nightly["jobs"] >= 1
 
     made = operate(site, "backup")
     assert made["states"] == {"ctl01": "done", "ctl02": "done"}
@@ -51,7 +65,28 @@ def test_a_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue_a
     site.configure("--limit", "rack_controllers", "--skip-preflight")
     assert str(done) not in records(site)
 
-    restored = operate(site, "restore", "-o", f"backup={backup}")
+    # This machine goes in the middle of the exchange: nothing starts on half of a state, and what goes on at
+    # the controller is not overrun.
+    mover = "/usr/local/bin/mv"
+    lab.sh("ctl01", f"cat >{mover} <<'END'\n{SLOW_MOVE}END\nchmod 755 {mover}")
+    with site.configuring("restore", "-o", f"backup={backup}", verb="operate") as run:
+        wait_on(site, "pgrep -f '^sleep 600'", limit_s=180)
+        lose_power(site, "restore", run)
+    assert (
+        lab.sh("ctl01", "systemctl start slurmctld || true; systemctl is-active slurmctld", code=None)
+        == "failed\n"
+    )
+    assert "did not come to its end" in lab.sh("ctl01", "journalctl -q -o cat -u slurmctld -n 30")
+    busy = operate(site, "restore", "--resume", code=4)
+    assert "Another backup or restore is at work" in failures(busy)
+    lab.sh(
+        "ctl01",
+        f"rm {mover}; for p in /proc/[0-9]*; do ls -l $p/fd 2>/dev/null | grep -q {KEPT}/.lock && "
+        "kill -9 ${p#/proc/}; done; true",
+    )
+
+    restored = operate(site, "restore", "--resume")
+    assert lab.sh("ctl01", f"ls -d {FOLDER}/.before-restore-* | wc -l") == "1\n"
     assert restored["states"] == {"ctl01": "done", "ctl02": "done"}
     assert records(site) == before
     site.wait_for_nodes()

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from tests.rack.operations.operating import operate
+from tests.rack.operations.operating import lose_power, operate, wait_until
 from tests.rack.site import Site
 
 PLANTED = "Planted-9f3c1b7a"
@@ -23,9 +23,17 @@ def test_a_support_bundle_has_all_hosts_that_answer_names_the_others_and_has_no_
     lab.sh("ctl01", f"logger -p user.warning 'login with password={PLANTED} and {password}'")
     lab.rack.stop("dgx04", force=True)
 
-    result = operate(site, "collect", "-o", "output=bundle.tar.gz", "-o", "since=2", code=4)
-    assert result["failed_hosts"] == ["dgx04"]
+    # This machine goes when it has what the first hosts packed.
     path = site.checkout / "bundle.tar.gz"
+    parts = path.with_name("bundle.tar.gz.parts")
+    words = ("-o", f"output={path.name}", "-o", "since=2")
+    with site.configuring("collect", *words, verb="operate") as run:
+        wait_until(lambda: any(parts.glob("*.tar.gz")), run)
+        lose_power(site, "collect", run)
+    assert not path.exists()
+
+    result = operate(site, "collect", "--resume", code=4)
+    assert result["failed_hosts"] == ["dgx04"]
     assert path.stat().st_mode & 0o077 == 0
     assert not path.with_name("bundle.tar.gz.parts").exists()
     with tarfile.open(path) as bundle:
@@ -41,3 +49,13 @@ def test_a_support_bundle_has_all_hosts_that_answer_names_the_others_and_has_no_
     for secret in (PLANTED, *site.secrets.values()):
         assert secret.encode() not in everything
     assert lab.sh("ctl01", "ls /var/tmp | grep -c gpufleet-support || true").strip() == "0"
+
+    # The host that was off is added when it is back, to what is there of the others.
+    lab.rack.start("dgx04")
+    added = operate(site, "collect", "--resume")
+    assert added["states"] == {"dgx04": "done"}
+    with tarfile.open(path) as bundle:
+        names = {entry.name for entry in bundle}
+        index = json.loads(bundle.extractfile("index.json").read())  # type: ignore[union-attr]
+    assert set(texts) < names and "dgx04/gpu/query" in names
+    assert index["missing"] == {} and len(index["hosts"]) == 7

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
-import time
 from typing import Any
 
 import pytest
 
+from tests.rack.operations.operating import began, lose_power, wait_until
 from tests.rack.site import Site
 
 CHANNEL, OTHER = "580.159.03", "595.91.07"
@@ -39,21 +38,6 @@ def drains(site: Site) -> dict[str, str]:
 def why(result: dict[str, Any], host: str) -> str:
     """The last words on a host that failed."""
     return [item["message"] for item in result["failures"] if item["host"] == host][-1]
-
-
-def wait_until(true: Any, run: Any, timeout_s: float = 300) -> None:
-    """Waits for something that a run does; fails when the run ends before it."""
-    end = time.monotonic() + timeout_s
-    while not true():
-        assert run.poll() is None, run.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
-def began(site: Site, host: str, task: str) -> bool:
-    """Whether the run that goes on has ended a task on a host."""
-    entries = [json.loads(line) for line in site.journal().splitlines() if line.endswith("}")]
-    return any(item["host"] == host and item["task"] == task for item in entries)
 
 
 def test_a_driver_upgrade_stops_at_every_fault_and_is_resumed_to_its_end(site_to_break: Site) -> None:
@@ -93,16 +77,20 @@ def test_a_driver_upgrade_stops_at_every_fault_and_is_resumed_to_its_end(site_to
         state["gpus"][3]["present"] = True
     with site.configuring("upgrade_driver", "--resume", "-o", "ready=120", verb="operate") as run:
         wait_until(lambda: began(site, "dgx02", "Drain the node"), run)
-        run.send_signal(signal.SIGKILL)
+        lose_power(site, "upgrade_driver", run)
     assert "dgx01" not in drains(site)
     assert set(drains(site)) <= {"dgx02", "dgx03", "dgx04"}
 
-    # Resumed, and a node does not come back from its reboot.
+    # Resumed in batches of two, and a node does not come back from its reboot: its batch is finished, and the
+    # next is not begun.
     lab.sh("dgx03", f"mkdir -p {SSH}.d; printf '{ONE_BOOT_WITHOUT_SSH}' >{SSH}.d/lost.conf")
-    away = site.configure("upgrade_driver", "--resume", "-o", "timeout=25", verb="operate", code=4)
-    assert away["states"] == {"dgx02": "done", "dgx03": "failed", "dgx04": "done"}
+    in_twos = ("-o", "timeout=25", "-o", "batch=2")
+    away = site.configure("upgrade_driver", "--resume", *in_twos, verb="operate", code=4)
+    assert away["states"] == {"dgx02": "done", "dgx03": "failed", "dgx04": "pending"}
     assert "did not come back from its reboot" in why(away, "dgx03")
-    assert set(drains(site)) == {"dgx03"}
+    # The killed run may have drained dgx04: nobody but the operation itself returns it.
+    assert {"dgx03"} <= set(drains(site)) <= {"dgx03", "dgx04"}
+    assert drivers(site, "dgx02", "dgx04") == {"dgx02": OTHER, "dgx04": CHANNEL}
 
     # Nothing but its power brings it back, and that takes its name twice.
     controllers = site.controllers
@@ -118,8 +106,8 @@ def test_a_driver_upgrade_stops_at_every_fault_and_is_resumed_to_its_end(site_to
     assert controllers.resets == {"dgx03": ["PowerCycle"]}
     controllers.settled()
 
-    last = site.configure("upgrade_driver", "--resume", verb="operate")
-    assert last["states"] == {"dgx03": "done"}
+    last = site.configure("upgrade_driver", "--resume", "-o", "batch=1", verb="operate")
+    assert last["states"] == {"dgx03": "done", "dgx04": "done"}
     assert drains(site) == {}
     assert drivers(site) == dict.fromkeys(NODES, OTHER)
     site.wait_for_nodes()
@@ -208,3 +196,31 @@ def test_a_node_is_decommissioned_added_anew_and_replaced(site_to_break: Site) -
         "dgx03",
         "dgx04",
     ]
+
+    # GPUs of one are divided: a job gets the instance that it asks for, and no other.
+    lab.sh("ctl01", "scontrol update nodename=dgx03 state=drain reason=mig")
+    mig = "    mig: [{ nodes: dgx03, gpus: [0], profiles: { 1g.10gb: 7 } }]\n"
+    fleet.write_text(text.replace("    scheduler: slurm\n", f"    scheduler: slurm\n{mig}", 1))
+    try:
+        roles = ("--only", "mig,container_toolkit,slurm_controller,slurm_node", "--limit")
+        site.configure("--skip-preflight", *roles, "dgx03,rack_slurm_controllers")
+        names = set(lab.sh("dgx03", "nvidia-ctk cdi list").split())
+        assert names == {f"nvidia.com/gpu={name}" for name in (*range(1, 8), *(f"0:{n}" for n in range(7)))}
+        lab.sh("ctl01", "scontrol update nodename=dgx03 state=resume")
+        site.wait_for_nodes()
+        said = lab.sh(
+            "login01",
+            "su ada -c 'srun -A research -w dgx03 --gres=gpu:1g.10gb:1 sh -c \"scontrol -d -o show job "
+            "\\$SLURM_JOB_ID; echo devices=\\$CUDA_VISIBLE_DEVICES\"'",
+        )
+        assert "GRES=gpu:1g.10gb:1(IDX:" in said and "gres/gpu=1" in said
+        (devices,) = [line for line in said.splitlines() if line.startswith("devices=")]
+        assert len(devices.removeprefix("devices=").split(",")) == 1 and devices != "devices="
+        # All seven, and the eighth waits for none that there could be.
+        everything = "srun -A research -w dgx03 --gres=gpu:1g.10gb:"
+        assert lab.sh("login01", f"su ada -c '{everything}7 hostname -s'") == "dgx03\n"
+        refused = lab.sh("login01", f"su ada -c '{everything}8 true' 2>&1", code=1)
+        assert "Requested node configuration is not available" in refused
+        site.configure("--limit", "dgx03", verb="verify")
+    finally:
+        fleet.write_text(text)

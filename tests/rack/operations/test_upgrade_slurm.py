@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.rack.lab import Lab
-from tests.rack.operations.operating import complete_job, failures, operate, wait_on
+from tests.rack.operations.operating import (
+    began,
+    complete_job,
+    failures,
+    lose_power,
+    operate,
+    wait_on,
+    wait_until,
+)
 from tests.rack.site import Site
 
 OLD, NEW = "22.05.8", "23.02.8"
@@ -105,7 +113,16 @@ def test_an_upgrade_keeps_running_jobs_and_refuses_before_it_changes_anything(
     assert lab.sh("ctl01", "systemctl is-active slurmctld slurmdbd").split() == ["active", "active"]
     assert lab.sh("ctl02", "systemctl is-active slurmctld").strip() == "active"
 
-    upgraded = operate(site, "upgrade_slurm", "-o", f"version={NEW}", "-o", "batch=50%")
+    # This machine goes when the database's host is upgraded and nobody else is: everything is stopped,
+    # slurmdbd has not converted its database yet, and the job runs on.
+    with site.configuring("upgrade_slurm", "-o", f"version={NEW}", "-o", "batch=50%", verb="operate") as run:
+        wait_until(lambda: began(site, "ctl01", "Upgrade the packages of the database's host"), run)
+        lose_power(site, "upgrade_slurm", run)
+    assert lab.sh("ctl01", "systemctl is-active slurmctld slurmdbd", code=None).split() == ["inactive"] * 2
+    assert versions(lab) == {OLD, NEW}
+    lab.sh("dgx01", "pgrep -u ada -f slurm_script")
+
+    upgraded = operate(site, "upgrade_slurm", "--resume")
     assert set(upgraded["states"].values()) == {"done"}
     assert versions(lab) == {NEW}
     order = [name for name in first_changes(upgraded) if name]

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from gpufleet.cli.operate_setup import OperateSetup
 from gpufleet.errors import CloudError, RefusedError
 from gpufleet.onprem.configure import host_keys
 from gpufleet.onprem.configure.host_keys import renew_key
+from gpufleet.onprem.configure.record import HostState, LastRun
 from gpufleet.onprem.operations.registry import OPERATIONS
 from tests.conftest import ROOT, make_checkout
 from tests.unit.cli.conftest import Gpufleet
@@ -34,7 +36,9 @@ PLAY = """---
       when: inventory_hostname == lookup('ansible.builtin.env', 'TEST_LEAVE')
     - name: Write a file
       ansible.builtin.copy:
-        content: "{{{{ operation }}}} {{{{ operation_watts }}}} {{{{ operation_targets | join(' ') }}}}\\n"
+        content: >
+          {{{{ operation }}}} {{{{ operation_watts }}}} {{{{ operation_targets | join(' ') }}}}
+          {{{{ operation_id }}}} {{{{ operation_resumed }}}}
         dest: "{folder}/out-{{{{ inventory_hostname }}}}"
         mode: "0644"
     - name: Note that the node is done
@@ -129,12 +133,13 @@ def test_a_run_says_of_each_target_whether_it_is_done_and_resume_visits_the_othe
     assert first["states"] == {"dgx01": "failed", "dgx02": "pending"}
     assert [item["message"] for item in first["failures"]] == ["the test says so"]
     assert rack.last["hosts"] == first["states"]
+    assert rack.last["first"] == rack.last["run"] == first["run"]
     assert Path(first["page"]).is_file()
     assert list(rack.out.iterdir()) == []
 
     second = rack.run("--resume", "--yes", code=4, TEST_FAIL="dgx01")
     assert second["states"] == {"dgx01": "failed", "dgx02": "done"}
-    assert (rack.out / "out-dgx02").read_text() == "power_cap 500 dgx01 dgx02\n"
+    assert (rack.out / "out-dgx02").read_text() == f"power_cap 500 dgx01 dgx02 {first['run']} True\n"
 
     # As a run leaves it that is killed once it is through with a node.
     last = rack.last | {"complete": False, "hosts": dict.fromkeys(("dgx01", "dgx02"), "pending")}
@@ -142,7 +147,29 @@ def test_a_run_says_of_each_target_whether_it_is_done_and_resume_visits_the_othe
     kept.write_text(json.dumps(last))
     third = rack.run("--resume", "--yes")
     assert third["states"] == {"dgx01": "done"}
+    # One operation by one name, however often it was resumed.
+    assert rack.last["first"] == first["run"] != rack.last["run"] == third["run"]
+    assert (rack.out / "out-dgx01").read_text() == f"power_cap 500 dgx01 {first['run']} True\n"
     assert rack.run("--resume", "--yes")["states"] == {}
+
+
+@pytest.mark.parametrize(
+    ("undone", "visited"),
+    [
+        ({"ctl02"}, ("dgx01", "ctl01", "ctl02")),
+        ({"dgx01"}, ("dgx01",)),
+        (set(), ()),
+    ],
+)
+def test_controllers_that_are_upgraded_together_are_resumed_together(
+    workplace: Path, undone: set[str], visited: tuple[str, ...]
+) -> None:
+    fleet = ROOT / "gpufleet" / "onprem" / "rack" / "fleet.yaml"
+    setup = OperateSetup(str(fleet), OPERATIONS["upgrade_slurm"], "", "", None)
+    everybody = ("dgx01", "dgx02", "ctl01", "ctl02", "login01")
+    ended: dict[str, HostState] = dict.fromkeys(everybody, "done")
+    last = LastRun("one", True, ended | dict.fromkeys(undone | {"dgx01"} if undone else undone, "failed"))
+    assert setup._left(everybody, last) == visited
 
 
 KEY = base64.b64encode(b"key of the new hardware").decode()

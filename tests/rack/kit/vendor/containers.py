@@ -9,9 +9,15 @@ from vendor.deb import Package
 TOOLKIT = ("1.18.0-1", "1.19.1-1", "1.20.0-1")
 ENROOT = ("3.5.0-1", "4.0.1-1")
 
-# `nvidia-ctk cdi generate` lists the devices there are; `runtime configure` writes the runtime in.
+# `nvidia-ctk cdi generate` lists the devices there are; `runtime configure` writes the runtime in. A GPU in
+# MIG mode is there as its instances (`0:0`) and not as a whole (NVIDIA Container Toolkit, CDI support).
 CTK = """\
 #!/bin/sh
+names() {{
+  nvidia-smi --query-gpu=index,mig.mode.current --format=csv,noheader | sed -n '/Enabled/!s/,.*//p'
+  nvidia-smi -L | awk '/^GPU/ {{ gpu = $2 + 0 }}
+    /^ +MIG/ {{ for (n = 1; n < NF; n++) if ($n == "Device") print gpu ":" $(n + 1) + 0 }}'
+}}
 case "$1 $2" in
 "--version "*|"-v "*) echo "NVIDIA Container Toolkit CLI version {version}"; exit 0 ;;
 "cdi generate")
@@ -19,12 +25,12 @@ case "$1 $2" in
   for word; do case "$word" in --output=*) out=${{word#--output=}} ;; esac; done
   nvidia-smi -L >/dev/null || {{ echo 'ERRO[0000] failed to initialize NVML' >&2; exit 1; }}
   {{ echo 'cdiVersion: 0.5.0'; echo 'kind: nvidia.com/gpu'; echo 'devices:'
-    for number in $(nvidia-smi --query-gpu=index --format=csv,noheader); do
-      printf -- '- name: "%s"\\n  containerEdits:\\n    deviceNodes:\\n' "$number"
-      printf -- '    - path: /dev/nvidia%s\\n' "$number"
+    for name in $(names); do
+      printf -- '- name: "%s"\\n  containerEdits:\\n    deviceNodes:\\n' "$name"
+      printf -- '    - path: /dev/nvidia%s\\n' "${{name%%:*}}"
     done; }} >"$out"
   exit 0 ;;
-"cdi list") nvidia-smi --query-gpu=index --format=csv,noheader | sed 's|^|nvidia.com/gpu=|'; exit 0 ;;
+"cdi list") names | sort -V | sed 's|^|nvidia.com/gpu=|'; exit 0 ;;
 "runtime configure") exit 0 ;;
 "config "*) cat /etc/nvidia-container-runtime/config.toml; exit 0 ;;
 esac

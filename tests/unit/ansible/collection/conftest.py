@@ -8,10 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+
+if TYPE_CHECKING:
+    from tests.unit.ansible.collection.controller import Controller
 
 COLLECTIONS = Path(__file__).resolve().parents[4] / "ansible" / "collections"
 PLUGINS = COLLECTIONS / "ansible_collections" / "gpufleet" / "rack" / "plugins"
@@ -67,3 +70,46 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
         return answer
 
     return call
+
+
+@pytest.fixture
+def backup() -> ModuleType:
+    """The module that makes backups."""
+    return load("slurm_backup")
+
+
+@pytest.fixture
+def backups(backup: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What it and the host's own program do, with a day for each backup."""
+    loaded = sys.modules["ansible_collections.gpufleet.rack.plugins.module_utils.slurm_backups"]
+    stamps = iter(f"2026010{day}T000000Z" for day in range(1, 9))
+    real = loaded.time.strftime
+    monkeypatch.setattr(loaded, "TEXTFILES", tmp_path / "textfiles")
+
+    def strftime(form: str, *moment: Any) -> str:
+        return next(stamps) if form == "%Y%m%dT%H%M%SZ" else real(form, *moment)
+
+    monkeypatch.setattr(loaded.time, "strftime", strftime)
+    return loaded
+
+
+@pytest.fixture
+def restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module that brings backups back."""
+    loaded = load("slurm_restore")
+    monkeypatch.setattr(loaded, "DATA", tmp_path / "mysql")
+    return loaded
+
+
+@pytest.fixture
+def controller(
+    tmp_path: Path,
+    programs: Programs,
+    monkeypatch: pytest.MonkeyPatch,
+    backups: ModuleType,
+    restore: ModuleType,
+) -> Controller:
+    """A controller with two jobs in its accounting, one in its queue, and no backup."""
+    from tests.unit.ansible.collection.controller import Controller
+
+    return Controller(tmp_path / "controller", programs, monkeypatch)

@@ -70,6 +70,7 @@ def test_templates_files_and_conditions_are_done_in_one_task(role: Path, tmp_pat
         {"path": str(out / "b"), "source": "raw", "mode": "0755"},
         {"path": str(out / "c"), "content": "{{ sample__deep }}\n", "when": "{{ 1 == 2 }}"},
         {"path": str(out / "d"), "content": "{{ sample__deep }}\n", "when": "{{ 1 == 1 }}"},
+        {"path": str(out / "e"), "shared": "mig.py"},
     ]
     predicted = play(role, files, "--check", "--diff")
     assert "changed=1" in predicted and "+line 1" in predicted and not out.exists()
@@ -77,6 +78,7 @@ def test_templates_files_and_conditions_are_done_in_one_task(role: Path, tmp_pat
     assert (out / "a").read_text() == "line 1\nline 2\npath \\d+ 42-x\n"
     assert (out / "b").read_text() == "{{ not a template }} \\n\n"
     assert (out / "d").read_text() == "42-x\n"
+    assert (out / "e").read_text().startswith("#!/usr/bin/python3\n")
     assert not (out / "c").exists()
     assert "changed=0" in play(role, files)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.gpufleet.rack.plugins.module_utils import drained, mig
 
 from tests.unit.ansible.collection.conftest import PLUGINS, Programs, load
@@ -221,12 +220,9 @@ def test_a_node_of_kubernetes_has_to_be_cordoned(
     assert (module.kubernetes_refusal("dgx001") == "") is free
 
 
-def test_the_program_of_the_boot_is_the_file_that_a_run_uses() -> None:
-    role = PLUGINS.parents[4] / "roles" / "mig"
-    said = yaml.safe_load((role / "vars" / "main.yml").read_text())["mig__program"]
-    program = Path(said.replace("{{ role_path }}", str(role)))
-    assert program.resolve() == (PLUGINS / "module_utils" / "mig.py").resolve()
+def test_the_program_of_the_boot_is_the_same_file() -> None:
+    role = PLUGINS.parents[4] / "roles" / "mig" / "tasks" / "configure.yml"
+    assert "shared: mig.py, mode" in role.read_text()
     # A host has no collection beside it.
-    text = program.read_text()
-    assert text.startswith("#!/usr/bin/python3\n")
+    text = (PLUGINS / "module_utils" / "mig.py").read_text()
     assert "import ansible" not in text and "from ansible" not in text

@@ -1,120 +1,23 @@
-"""Backups and restores of Slurm, whole or not at all; on a rack they meet the real MariaDB and Slurm."""
+"""Backups of Slurm, whole or not at all; on a rack they meet the real MariaDB and Slurm."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
 import subprocess
-import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
-from tests.unit.ansible.collection.conftest import COLLECTIONS, Programs, load
+from tests.unit.ansible.collection.conftest import COLLECTIONS, PLUGINS
+from tests.unit.ansible.collection.controller import PASSWORD, Controller, Run, make
 
-Run = Callable[..., dict[str, Any]]
-UPGRADES = {"23.02": ["22.05", "21.08"], "23.11": ["23.02", "22.05"]}
-# Answers by what the statement asks for, and keeps what changes something.
-MARIADB = """\
-read -r statement
-case "$statement" in
-  *data_length*) echo 1000;;
-  *table_name*) printf 'lab_job_table\\nqos_table\\n';;
-  *"COUNT(*)"*) cat {folder}/jobs;;
-  *VERSION*) echo 10.11.6-MariaDB;;
-  *) echo "$statement" >>{folder}/asked;;
-esac
-"""
-PASSWORD = "planted-password-1"
-
-
-class Controller:
-    """A controller whose MariaDB is a program, and whose files are below a folder."""
-
-    def __init__(self, folder: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self.programs = folder, programs
-        self.state, self.backups = folder / "state", folder / "backups"
-        (self.state / "hash.1").mkdir(parents=True)
-        (self.state / "job_state").write_text("jobs 1 2")
-        (self.state / "hash.1" / "script").write_text("#!/bin/sh")
-        (self.state / "heartbeat").write_text("now")
-        (self.state / "node_state.new").write_text("half")
-        etc = folder / "etc"
-        etc.mkdir()
-        (etc / "slurm.conf").write_text(f"# test\nClusterName=lab\nStateSaveLocation={self.state}\n")
-        (etc / "slurmdbd.conf").write_text(f"StorageLoc=acct_db\nStoragePass={PASSWORD}\n")
-        (folder / "jobs").write_text("2\t100\t120\t7\n")
-        programs.add("mariadb", MARIADB.replace("{folder}", str(folder)))
-        self.dumps("echo 'CREATE TABLE lab_job_table;'; echo '-- Dump completed on'")
-        programs.add("scontrol", "echo 'Slurmctld(primary) at ctl01 is UP'; exit 1")
-        programs.add("squeue", "echo '7|PENDING|ada'")
-        programs.add("dpkg-query", "printf 'ii \\tslurmctld\\tslurm-wlm\\t22.05.8-4\\n'")
-        programs.add("systemctl", "echo inactive; exit 3")
-        programs.add("setpriv", 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"')
-        files = sys.modules["ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files"]
-        monkeypatch.setattr(files, "CONFIGURATION", etc)
-        self.etc = etc
-
-    def dumps(self, script: str) -> None:
-        self.programs.add("mariadb-dump", script)
-
-    def asked(self) -> list[str]:
-        path = self.folder / "asked"
-        return path.read_text().splitlines() if path.exists() else []
-
-    def kept(self) -> list[str]:
-        return sorted(path.name for path in self.backups.iterdir() if path.name != ".lock")
-
-
-@pytest.fixture
-def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    loaded = load("slurm_backup")
-    stamps = iter(f"2026010{day}T000000Z" for day in range(1, 9))
-    real = loaded.time.strftime
-    monkeypatch.setattr(loaded, "PAUSE_S", 0.01)
-    monkeypatch.setattr(loaded, "TEXTFILES", tmp_path / "textfiles")
-
-    def strftime(form: str, *moment: Any) -> str:
-        return next(stamps) if form == "%Y%m%dT%H%M%SZ" else real(form, *moment)
-
-    monkeypatch.setattr(loaded.time, "strftime", strftime)
-    return loaded
-
-
-@pytest.fixture
-def restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    loaded = load("slurm_restore")
-    monkeypatch.setattr(loaded, "DATA", tmp_path / "mysql")
-    return loaded
-
-
-@pytest.fixture
-def controller(
-    tmp_path: Path,
-    programs: Programs,
-    monkeypatch: pytest.MonkeyPatch,
-    backup: ModuleType,
-    restore: ModuleType,
-) -> Iterator[Controller]:
-    made = Controller(tmp_path / "controller", programs, monkeypatch)
-    for module in (backup, restore):
-        if hasattr(module, "CONFIGURATION"):
-            monkeypatch.setattr(module, "CONFIGURATION", made.etc)
-    yield made
-
-
-def make(backup: ModuleType, controller: Controller, run: Run, **more: Any) -> dict[str, Any]:
-    wanted: dict[str, Any] = {"cluster": "lab", "folder": str(controller.backups), "reserve_mib": 1}
-    return run(backup, **wanted | more)
-
-
-def bring(restore: ModuleType, path: str, run: Run, **more: Any) -> dict[str, Any]:
-    return run(restore, cluster="lab", path=path, upgrades=UPGRADES, **more)
+ROLE = COLLECTIONS.parent / "roles" / "slurm_database"
 
 
 def test_a_backup_is_whole_for_root_alone_and_has_neither_password_nor_half_files(
@@ -142,16 +45,16 @@ def test_a_backup_is_whole_for_root_alone_and_has_neither_password_nor_half_file
 
 
 def test_only_a_backup_that_was_made_is_told_to_prometheus_where_it_measures_the_host(
-    backup: ModuleType, controller: Controller, run: Run
+    backup: ModuleType, backups: ModuleType, controller: Controller, run: Run
 ) -> None:
     make(backup, controller, run)
-    assert not backup.TEXTFILES.exists()
-    backup.TEXTFILES.mkdir()
+    assert not backups.TEXTFILES.exists()
+    backups.TEXTFILES.mkdir()
     assert make(backup, controller, run, reserve_mib=1 << 40)["failed"]
-    assert not list(backup.TEXTFILES.iterdir())
+    assert not list(backups.TEXTFILES.iterdir())
     before = int(time.time())
     make(backup, controller, run)
-    (metric,) = backup.TEXTFILES.iterdir()
+    (metric,) = backups.TEXTFILES.iterdir()
     assert metric.name.endswith(".prom") and metric.stat().st_mode & 0o777 == 0o644
     name, value = metric.read_text().splitlines()[1].split()
     assert name == 'gpufleet_backup_last_success_timestamp_seconds{backup="slurm"}'
@@ -193,22 +96,22 @@ def test_a_dump_that_does_not_end_well_leaves_the_earlier_backup_and_nothing_els
 
 
 def test_a_disk_without_room_is_refused_before_anything_is_written(
-    backup: ModuleType, controller: Controller, run: Run, monkeypatch: pytest.MonkeyPatch
+    backup: ModuleType, backups: ModuleType, controller: Controller, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(backup, controller, run)
-    monkeypatch.setattr(backup, "free", lambda folder: 1 << 20)
+    monkeypatch.setattr(backups, "free", lambda folder: 1 << 20)
     said = make(backup, controller, run)["msg"]
     assert "1.0 MiB free" in said and "The last backup, slurm-lab-20260101T000000Z, is untouched" in said
     assert len(controller.programs.called("mariadb-dump")) == 1
 
 
 def test_what_a_killed_run_left_is_removed_and_a_second_run_at_once_is_refused(
-    backup: ModuleType, controller: Controller, run: Run
+    backup: ModuleType, backups: ModuleType, controller: Controller, run: Run
 ) -> None:
     left = controller.backups / ".new-slurm-lab-20250101T000000Z"
     left.mkdir(parents=True)
     (left / "state.tar.gz").write_text("half")
-    with backup.alone(controller.backups):
+    with backups.alone(controller.backups):
         assert "Another backup or restore is at work" in make(backup, controller, run)["msg"]
     make(backup, controller, run)
     assert not left.exists()
@@ -233,99 +136,35 @@ def test_another_cluster_is_not_backed_up_under_this_name(
     assert "is of cluster 'lab'" in make(backup, controller, run, cluster="other")["msg"]
 
 
-def test_a_restore_exchanges_state_and_tables_and_keeps_the_former_ones(
-    backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
+def test_the_hosts_own_program_makes_the_same_backups_without_ansible(
+    controller: Controller, tmp_path: Path
 ) -> None:
-    made = make(backup, controller, run)["path"]
-    (controller.state / "job_state").write_text("none")
-    (controller.state / ".restoring").mkdir()  # of a restore that was killed
-    judged = bring(restore, made, run, check=True)
-    assert judged["jobs"] == [7] and controller.asked() == []
-    assert (controller.state / "job_state").read_text() == "none"
+    # The files that the role installs, and no others: neither Ansible nor the collection is there.
+    shared = tmp_path / "python" / "ansible_collections/gpufleet/rack/plugins/module_utils"
+    shared.mkdir(parents=True)
+    for name in re.findall(r"shared: (\w+[.]py)", (ROLE / "tasks" / "configure.yml").read_text()):
+        text = (PLUGINS / "module_utils" / name).read_text()
+        for place, here in (("/etc/slurm", controller.etc), ("/var/lib/prometheus", tmp_path)):
+            text = text.replace(f'Path("{place}', f'Path("{here}')
+        (shared / name).write_text(text)
+    program = tmp_path / "slurm-backup"
+    text = (ROLE / "files" / "slurm-backup").read_text()
+    program.write_text(text.replace("/usr/lib/gpufleet/python", str(tmp_path / "python")))
 
-    done = bring(restore, made, run)
-    assert (controller.state / "job_state").read_text() == "jobs 1 2"
-    assert not (controller.state / ".restoring").exists()
-    former = Path(done["kept"][1])
-    assert (former / "job_state").read_text() == "none" and (former / "heartbeat").exists()
-    (renamed,) = [line for line in controller.asked() if "RENAME TABLE" in line]
-    name = done["kept"][0].removeprefix("database ")
-    assert f"`acct_db`.`lab_job_table` TO `{name}`.`lab_job_table`" in renamed
-    assert "`acct_db_restoring`.`qos_table` TO `acct_db`.`qos_table`" in renamed
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        command = ["/usr/bin/env", "python3", "-S", str(program), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
 
-
-def changed(path: str, **more: Any) -> None:
-    manifest = Path(path) / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | more))
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"cluster": "other"}, "is of cluster 'other', and this is 'lab'"),
-        ({"versions": {"slurm": "23.02.1"}}, "is of Slurm 23.02.1, and 22.05.8 is installed"),
-        ({"format": 2}, "form 2"),
-        ({"jobs": {}}, "is no backup"),
-        ({"files": {"state.tar.gz": {"sha256": "0"}}}, "is not the file that was backed up"),
-    ],
-)
-def test_a_backup_that_does_not_belong_here_is_refused(
-    backup: ModuleType,
-    restore: ModuleType,
-    controller: Controller,
-    run: Run,
-    how: dict[str, Any],
-    message: str,
-) -> None:
-    made = make(backup, controller, run)["path"]
-    changed(made, **how)
-    assert message in bring(restore, made, run)["msg"]
-    assert controller.asked() == [] and (controller.state / "heartbeat").exists()
-
-
-def test_a_backup_that_is_too_old_for_this_slurm_is_refused_and_one_in_reach_is_not(
-    backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
-) -> None:
-    made = make(backup, controller, run)["path"]
-    controller.programs.add("dpkg-query", "printf 'ii \\tslurmctld\\tslurm-wlm\\t23.02.8-4\\n'")
-    changed(made, versions={"slurm": "20.11.9"})
-    assert "takes over from 22.05, 21.08 only" in bring(restore, made, run)["msg"]
-    changed(made, versions={"slurm": "21.08.8"})
-    assert bring(restore, made, run, check=True)["changed"] is True
-
-
-def test_jobs_that_are_newer_than_the_backup_are_given_up_by_consent_only(
-    backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
-) -> None:
-    made = make(backup, controller, run)["path"]
-    (controller.folder / "jobs").write_text("3\t100\t500\t7\n")
-    assert "newer than the backup" in bring(restore, made, run)["msg"]
-    assert bring(restore, made, run, discard_newer=True)["changed"] is True
-
-
-def test_nothing_is_exchanged_while_a_daemon_runs_or_when_the_dump_lacks_jobs(
-    backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
-) -> None:
-    made = make(backup, controller, run)["path"]
-    controller.programs.add("systemctl", "echo active")
-    assert "runs on this host" in bring(restore, made, run)["msg"]
-    assert controller.asked() == []
-    controller.programs.add("systemctl", "echo inactive; exit 3")
-    (controller.folder / "jobs").write_text("1\t50\t60\t1\n")
-    assert "brought 1 jobs, and its manifest says 2" in bring(restore, made, run)["msg"]
-    assert not [line for line in controller.asked() if "RENAME" in line]
-    assert (controller.state / "heartbeat").exists()
-
-
-def test_slurmctld_does_not_start_on_half_of_a_restored_state(controller: Controller) -> None:
-    program = COLLECTIONS.parent / "roles" / "slurm_controller" / "files" / "slurm-state"
-
-    def start() -> subprocess.CompletedProcess[str]:
-        command = ["sh", str(program), str(controller.state), str(controller.state)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert start().returncode == 0
-    (controller.state / ".restoring").mkdir()
-    refused = start()
-    assert refused.returncode == 1
-    assert "did not come to its end" in refused.stderr
+    folder = str(controller.backups)
+    assert json.loads(call("show", folder).stdout) == []
+    made = call("take", "lab", folder, "--keep", "3")
+    assert made.returncode == 0, made.stderr
+    (about,) = json.loads(call("show", folder).stdout)
+    assert made.stdout.strip() == f"{folder}/{about['name']}"
+    assert about["jobs"] == 2 and about["bytes"] > 0
+    assert controller.backups.stat().st_mode & 0o077 == 0
+    controller.dumps("exit 2")
+    failed = call("take", "lab", folder)
+    assert failed.returncode == 1 and "did not come to its end" in failed.stderr
+    assert call("take", "lab", folder, "--keep", "0").returncode == 2
+    assert len(json.loads(call("show", folder).stdout)) == 1

@@ -195,6 +195,33 @@ def test_all_hosts_are_in_one_bundle_without_the_runs_secrets_and_the_others_are
     assert not parts.exists() and [path.name for path in output.parent.iterdir()] == ["bundle.tar.gz"]
 
 
+def test_a_resumed_run_adds_to_its_own_bundle_and_to_no_other(
+    join: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    parts, output = tmp_path / "parts", tmp_path / "bundle.tar.gz"
+
+    def joined(operation: str, *hosts: str) -> dict[str, str]:
+        run(join, parts=str(parts), output=str(output), hosts=list(hosts), operation=operation)
+        return texts(output)
+
+    # The killed run was through with ctl01, whom the resumed one does not ask again.
+    part(parts, "ctl01", {"a": "first"})
+    part(parts, "dgx01", {"a": "first"})
+    assert set(joined("one", "dgx01", "dgx02")) == {"ctl01/a", "dgx01/a", "index.json"}
+    part(parts, "dgx02", {"a": "second"})
+    part(parts, "dgx01", {"a": "second"})
+    found = joined("one", "dgx02")
+    assert {name: found[name] for name in found if name != "index.json"} == {
+        "ctl01/a": "first",
+        "dgx01/a": "second",
+        "dgx02/a": "second",
+    }
+    index = json.loads(found["index.json"])
+    assert sorted(index["hosts"]) == ["ctl01", "dgx01", "dgx02"] and index["missing"] == {}
+    part(parts, "dgx02", {"a": "third"})
+    assert set(joined("other", "ctl01", "dgx02")) == {"dgx02/a", "index.json"}
+
+
 def test_an_earlier_bundle_stays_when_the_new_one_cannot_be_written(
     join: ModuleType, run: Run, tmp_path: Path
 ) -> None:

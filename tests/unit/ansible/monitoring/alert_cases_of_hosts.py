@@ -107,6 +107,16 @@ HOST_CASES = (
         "the last good backup slurm is 1d 3h 0m 0s old",
     ),
     Case(
+        "BackupMissing",
+        "27h",
+        unit("gpufleet-slurm-backup.timer", "active", "1+0x1700")
+        | {'gpufleet_backup_last_success_timestamp_seconds{backup="etcd", instance="ctl01"}': "0+0x1700"},
+        unit("gpufleet-slurm-backup.timer", "active", "1+0x1700")
+        | {'gpufleet_backup_last_success_timestamp_seconds{backup="slurm", instance="ctl01"}': "0+0x1700"},
+        {"backup": "slurm"},
+        "there never was a good backup slurm",
+    ),
+    Case(
         "TextfileUnreadable",
         "15m",
         host("node_textfile_scrape_error", "1+0x30"),

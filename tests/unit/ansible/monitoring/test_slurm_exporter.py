@@ -17,6 +17,7 @@ from types import ModuleType
 
 import pytest
 
+COLLECTIONS = Path(__file__).resolve().parents[4] / "ansible/collections"
 PROGRAM = Path(__file__).resolve().parents[4] / "ansible/roles/slurm_exporter/files/slurm-exporter"
 NOW = time.mktime((2026, 11, 22, 14, 0, 0, 0, 0, -1))
 PING = "Slurmctld(primary) at ctl01 is DOWN\nSlurmctld(backup) at ctl02 is UP\n"
@@ -224,7 +225,7 @@ def test_it_serves_on_loopback(tmp_path: Path) -> None:
     hanging = tmp_path / "scontrol"
     hanging.write_text("#!/bin/sh\nexec sleep 60\n")
     hanging.chmod(0o755)
-    environment = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    environment = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(COLLECTIONS)}
     port = 20000 + os.getpid() % 10000
     command = [sys.executable, "-B", PROGRAM, "--port", str(port), "--timeout", "1"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:

@@ -11,18 +11,21 @@ from gpufleet.onprem.operations.registry import find_operation
 
 
 def made(name: str, *given: str) -> dict[str, object]:
+    """The options as they are settled, and what becomes of them."""
     operation = find_operation(name)
-    assert operation.variables is not None
-    return dict(operation.variables(operation.values(given)))
+    values = operation.values(given)
+    values |= operation.settle(values) if operation.settle is not None else {}
+    found = {f"operation_{name}": value for name, value in values.items()}
+    return found | dict(operation.variables(values) if operation.variables is not None else {})
 
 
 def test_paths_on_this_machine_are_taken_from_where_the_command_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert made("backup") == {"operation_to": str(tmp_path / ".gpufleet" / "backups")}
-    assert made("backup", "to=none") == {"operation_to": ""}
-    assert made("collect", "output=x.tar.gz") == {"operation_output": str(tmp_path / "x.tar.gz")}
+    assert made("backup")["operation_to"] == str(tmp_path / ".gpufleet" / "backups")
+    assert made("backup", "to=none")["operation_to"] == ""
+    assert made("collect", "output=x.tar.gz")["operation_output"] == str(tmp_path / "x.tar.gz")
     name = Path(str(made("collect")["operation_output"])).name
     assert name.startswith("support-") and name.endswith("Z.tar.gz")
 
@@ -32,9 +35,13 @@ def test_a_backup_that_is_not_on_this_machine_is_looked_for_on_the_databases_hos
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slurm-lab").mkdir()
-    here = {"operation_here": True, "operation_backup": str(tmp_path / "slurm-lab")}
-    assert made("restore", "backup=slurm-lab") == here
-    assert made("restore", "backup=/var/backups/gpufleet/slurm/slurm-lab") == {"operation_here": False}
+    here = made("restore", "backup=slurm-lab")
+    assert (here["operation_here"], here["operation_backup"]) == (True, str(tmp_path / "slurm-lab"))
+    there = made("restore", "backup=/var/backups/gpufleet/slurm/slurm-lab")
+    assert (there["operation_here"], there["operation_backup"]) == (
+        False,
+        "/var/backups/gpufleet/slurm/slurm-lab",
+    )
 
 
 @pytest.mark.parametrize("given", ["version=25.05", "version=25.05.8-1", "version=newest"])

@@ -237,7 +237,8 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
     },
     "munge": {"service": "active\n", "round_trip": "STATUS: Success (0)\n", "key_mode": "munge 400\n"},
     "slurm_database": {
-        "service": "active\nactive\n",
+        "service": "active\nactive\nactive\n",
+        "backups": "[]\n",
         "listens": LISTENING,
         "clusters": "lab|10.90.0.11\n",
         "secret_mode": "slurm 600\n",

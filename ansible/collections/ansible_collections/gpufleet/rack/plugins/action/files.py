@@ -18,7 +18,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     _supports_diff = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Replaces `template` and `source` of each item by its text, and runs the module."""
+        """Replaces `template`, `source` and `shared` of each item by its text, and runs the module."""
         task_vars = task_vars or {}
         super().run(tmp, task_vars)
         items = self._task.args.get("files")
@@ -39,7 +39,17 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             item["content"] = self._render(str(item.pop("template")), str(item.get("path", "")), task_vars)
         elif "source" in item:
             item["content"] = Path(self._find("files", str(item.pop("source")))).read_text()
+        elif "shared" in item:
+            item["content"] = self._shared(str(item.pop("shared")))
         return item
+
+    @staticmethod
+    def _shared(name: str) -> str:
+        """A file of the collection's module_utils: what a module and a program of the host both do."""
+        path = Path(__file__).parents[1] / "module_utils" / name
+        if path.name != name or not path.is_file():
+            raise AnsibleActionFail(f"{name} is not among the collection's module_utils.")
+        return path.read_text()
 
     def _find(self, folder: str, name: str) -> str:
         try:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
 
-
-class RefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
+__all__ = ["RefusalError", "difference", "finish"]
 
 
 def finish(

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
 
 CONFIGURATION = Path("/etc/slurm")
 # Without what only one of the controllers writes while it runs, and what a restore keeps beside the state.
@@ -155,8 +155,11 @@ def free(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """One run at a time: the lock goes with the process that holds it, however that ends."""
+def alone(folder: Path) -> Iterator[int]:
+    """One run at a time: the lock goes with the processes that hold it, however these end.
+
+    A child that must not be overrun gets its descriptor: it may outlive the module that started it.
+    """
     with (folder / ".lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -164,7 +167,7 @@ def alone(folder: Path) -> Iterator[None]:
             raise RefusalError(
                 f"Another backup or restore is at work in {folder}. Wait for it, then run again."
             ) from None
-        yield
+        yield lock.fileno()
 
 
 def mib(size: int) -> str:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
 
 UPSTREAM = re.compile(r"(?:\d+:)?(\d{2}\.\d{2})(?:\.(\d+))?")
 # Source packages of the distributions and of SchedMD's own packaging.

@@ -29,6 +29,9 @@ options:
       source:
         description: A file of the role's C(files/), taken as it is.
         type: str
+      shared:
+        description: A file of the collection's C(module_utils), for programs of hosts that do the same.
+        type: str
       link:
         description: Where a symbolic link leads.
         type: str
@@ -328,6 +331,7 @@ def main() -> None:
         "content": {"type": "str"},
         "template": {"type": "str"},
         "source": {"type": "str"},
+        "shared": {"type": "str"},
         "link": {"type": "str"},
         "directory": {"type": "bool", "default": False},
         "absent": {"type": "bool", "default": False},

@@ -57,22 +57,28 @@ ours:
   description: Whether the node is cordoned for this operation, or would be.
   type: bool
   returned: always
+before:
+  description: Whether it took pods before, and the note on it.
+  type: str
+  returned: always
 """
 
 import json
 import subprocess
-import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
+from ansible_collections.gpufleet.rack.plugins.module_utils.service import OPTIONS, carry_out
 
 ANNOTATION = "gpufleet.io/operation"
-POLL_S = 5
 
 
 class Node:
     """A node, by kubectl."""
+
+    holds, out = "pods", "cordoned"
+    remedy = "See PodDisruptionBudgets, or give them longer."
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.name = params["node"]
@@ -81,11 +87,19 @@ class Node:
         if code:
             raise RefusalError(f"Kubernetes does not say what {self.name} is: {err}.")
         found = json.loads(out)
-        self.cordoned = bool(found.get("spec", {}).get("unschedulable"))
-        self.note = found.get("metadata", {}).get("annotations", {}).get(ANNOTATION, "")
+        self.taken = bool(found.get("spec", {}).get("unschedulable"))
+        self._note = found.get("metadata", {}).get("annotations", {}).get(ANNOTATION, "")
         conditions = found.get("status", {}).get("conditions", [])
         self.ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
-        self.ours = self.cordoned and self.note.partition(" by ")[0] == params["operation"]
+        self.ours = self.taken and self._note.partition(" by ")[0] == params["operation"]
+
+    def said(self) -> str:
+        """Whether it takes pods, and the note in one line."""
+        return f"{'cordoned' if self.taken else 'schedulable'} {self._note}".strip()
+
+    def note(self) -> str:
+        """What it says while this operation keeps it."""
+        return f"cordoned {self._params['operation']} by {self._params['by']}"
 
     def kubectl(self, *words: str, timeout_s: float = 120) -> tuple[int, str, str]:
         """Exit code, output and error of kubectl; 124 when it took too long."""
@@ -113,66 +127,33 @@ class Node:
         self.must("uncordon", self.name)
         self.must("annotate", "node", self.name, f"{ANNOTATION}-")
 
-    def evict(self, wait_s: int) -> str:
+    def empty(self) -> str:
         """Evicts the pods; why not, if they do not leave in time."""
+        # kubectl takes a time-out of 0 for none at all.
+        wait_s = max(self._params["wait_s"], 1)
         code, _, err = self.kubectl(
             *("drain", self.name, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={wait_s}s"),
             timeout_s=wait_s + 60,
         )
-        return err or f"kubectl drain ended with code {code}" if code else ""
+        if not code:
+            return ""
+        why = err or f"kubectl drain ended with code {code}"
+        return f"Pods did not leave {self.name} within {self._params['wait_s']} s: {why}."
 
-
-def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Carries out what `state` says."""
-    node = Node(params)
-    if params["state"] == "ready":
-        deadline = time.monotonic() + params["wait_s"]
-        while not (node.ready or check):
-            if time.monotonic() >= deadline:
-                raise RefusalError(
-                    f"{node.name} is not ready after {params['wait_s']} s. See `kubectl describe node "
-                    f"{node.name}`."
-                )
-            time.sleep(POLL_S)
-            node = Node(params)
-        return {"changed": False, "ours": node.ours}
-    if params["state"] == "returned":
-        if node.ours and not check:
-            node.give_back()
-        return {"changed": node.ours, "ours": node.ours}
-    taken = not node.cordoned
-    if check:
-        return {"changed": taken, "ours": taken or node.ours}
-    if taken:
-        node.take()
-    # kubectl takes a time-out of 0 for none at all.
-    why = node.evict(max(params["wait_s"], 1))
-    if why:
-        ours = Node(params).ours
-        if ours:
-            node.give_back()
-        raise RefusalError(
-            f"Pods did not leave {node.name} within {params['wait_s']} s: {why}. The node "
-            f"{'was given back and takes pods again' if ours else 'stays cordoned, as it was before'}; "
-            "nothing else was changed on it. See PodDisruptionBudgets, or give them longer."
-        )
-    return {"changed": taken, "ours": taken or node.ours}
+    def unready(self) -> str:
+        """That the kubelet does not say so."""
+        wait_s = self._params["wait_s"]
+        return f"{self.name} is not ready after {wait_s} s. See `kubectl describe node {self.name}`."
 
 
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(
-        argument_spec={
-            "node": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["drained", "ready", "returned"], "required": True},
-            "operation": {"type": "str", "required": True},
-            "by": {"type": "str", "default": "somebody"},
-            "wait_s": {"type": "int", "default": 0},
-            "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
-        },
+        argument_spec=OPTIONS | {"kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"}},
         supports_check_mode=True,
     )
-    finish(module, lambda: work(module.params, module.check_mode))
+    params = module.params
+    finish(module, lambda: carry_out(lambda: Node(params), params, module.check_mode))
 
 
 if __name__ == "__main__":

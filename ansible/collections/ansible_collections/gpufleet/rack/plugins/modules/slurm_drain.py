@@ -71,7 +71,8 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
+from ansible_collections.gpufleet.rack.plugins.module_utils.service import OPTIONS, carry_out
 from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_node import SlurmError, SlurmNode, run
 
 # Not the health check's mark "gpufleet: ": what starts with that, the health check takes back.
@@ -80,106 +81,79 @@ AWAY = ("DOWN", "NOT_RESPONDING", "UNKNOWN", "FUTURE", "REBOOT", "POWERED", "*")
 SHOWN = 5
 
 
-def look(params: dict[str, Any]) -> SlurmNode:
-    """The node as it is now."""
-    node = SlurmNode(f"{MARK}{params['operation']}", params["node"])
-    if not node.installed:
-        raise RefusalError(f"scontrol is not installed here, and {params['node']} cannot be drained without.")
-    if not node.known:
-        raise RefusalError(
-            f"Slurm does not say what {params['node']} is: {node.said}. See that a controller answers "
-            "(scontrol ping) and that slurm.conf has the node."
+class Node:
+    """A node of Slurm. While it is waited for no command of Slurm may answer, which is no failure yet."""
+
+    holds, out = "jobs", "drained"
+    remedy = "Wait for the jobs or end them, or give them longer."
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        self._params = params
+        self._node = node = SlurmNode(f"{MARK}{params['operation']}", params["node"])
+        self.name = params["node"]
+        if params["state"] != "ready" and not node.installed:
+            raise RefusalError(f"scontrol is not installed here, and {self.name} cannot be drained without.")
+        if params["state"] != "ready" and not node.known:
+            raise RefusalError(
+                f"Slurm does not say what {self.name} is: {node.said}. See that a controller answers "
+                "(scontrol ping) and that slurm.conf has the node."
+            )
+        self.taken, self.ours = node.drained(), node.drained_by_us()
+        self.ready = node.known and not [word for word in AWAY if word in node.field("State")]
+
+    def said(self) -> str:
+        """State and reason in one line."""
+        return " ".join(f"{self._node.field('State')} {self._node.field('Reason')}".split())
+
+    def note(self) -> str:
+        """The reason of the operation's own drain."""
+        return f"{self._node.reason} by {self._params['by']}"
+
+    def take(self) -> None:
+        """Drains it."""
+        self._node.drain(f"by {self._params['by']}")
+
+    def give_back(self) -> None:
+        """Resumes it."""
+        self._node.resume()
+
+    def empty(self) -> str:
+        """Waits until no job runs on it; which still do."""
+        wait_s = self._params["wait_s"]
+        deadline = time.monotonic() + wait_s
+        while jobs := self._node.jobs():
+            if time.monotonic() >= deadline:
+                count = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}"
+                return f"{self.name} still runs {count} after {wait_s} s: {describe(jobs)}."
+            time.sleep(min(self._params["poll_s"], max(deadline - time.monotonic(), 0.1)))
+        return ""
+
+    def unready(self) -> str:
+        """Why it is not ready."""
+        state = self.said() if self._node.known else self._node.said
+        return (
+            f"{self.name} does not answer Slurm's controller after {self._params['wait_s']} s: {state}. "
+            "See `systemctl status slurmd` on the node."
         )
-    return node
 
 
-def said(node: SlurmNode) -> str:
-    """State and reason in one line."""
-    return " ".join(f"{node.field('State')} {node.field('Reason')}".split())
-
-
-def describe(node: SlurmNode, jobs: list[str]) -> str:
+def describe(jobs: list[str]) -> str:
     """The jobs with their owners and names."""
     _, lines = run("squeue", "-h", "-j", ",".join(jobs[:SHOWN]), "-o", "%A of %u (%j, %T)")
     shown = "; ".join(sorted(set(lines.splitlines()))) or ", ".join(jobs[:SHOWN])
     return f"{shown}{' and more' if len(jobs) > SHOWN else ''}"
 
 
-def drained(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Nothing new starts on the node, and nothing runs there."""
-    node = look(params)
-    before, taken = said(node), not node.drained()
-    result = {"changed": taken, "ours": taken or node.drained_by_us(), "before": before}
-    result["diff"] = (
-        [difference(node.name, f"{before}\n", f"{node.reason} by {params['by']}\n")] if taken else []
-    )
-    if check:
-        return result
-    if taken:
-        node.drain(f"by {params['by']}")
-    deadline = time.monotonic() + params["wait_s"]
-    while jobs := node.jobs():
-        if time.monotonic() >= deadline:
-            text = (
-                f"{node.name} still runs {len(jobs)} job{'s' if len(jobs) > 1 else ''} after "
-                f"{params['wait_s']} s: {describe(node, jobs)}. "
-            )
-            if look(params).drained_by_us():
-                node.resume()
-                text += "The node was given back and takes jobs again; "
-            else:
-                text += "The node stays drained, as it was before; "
-            raise RefusalError(
-                f"{text}nothing else was changed on it. Wait for the jobs or end them, or give them longer."
-            )
-        time.sleep(min(params["poll_s"], max(deadline - time.monotonic(), 0.1)))
-    return result
-
-
-def ready(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """slurmd answers. Right after a boot no command of Slurm does, which is no failure yet."""
-    deadline = time.monotonic() + params["wait_s"]
-    while True:
-        node = SlurmNode(f"{MARK}{params['operation']}", params["node"])
-        if check or (node.known and not [word for word in AWAY if word in node.field("State")]):
-            return {"changed": False, "ours": node.drained_by_us(), "before": said(node)}
-        if time.monotonic() >= deadline:
-            state = said(node) if node.known else node.said
-            raise RefusalError(
-                f"{node.name} does not answer Slurm's controller after {params['wait_s']} s: {state}. "
-                "See `systemctl status slurmd` on the node."
-            )
-        time.sleep(params["poll_s"])
-
-
-def returned(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """The node takes jobs again, if it is this operation that keeps it from them."""
-    node = look(params)
-    before, ours = said(node), node.drained_by_us()
-    if ours and not check:
-        node.resume()
-    entry = difference(node.name, f"{before}\n", "in service\n")
-    return {"changed": ours, "ours": ours, "before": before, "diff": [entry] if ours else []}
-
-
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(
-        argument_spec={
-            "node": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["drained", "ready", "returned"], "required": True},
-            "operation": {"type": "str", "required": True},
-            "by": {"type": "str", "default": "somebody"},
-            "wait_s": {"type": "int", "default": 0},
-            "poll_s": {"type": "float", "default": 5},
-        },
-        supports_check_mode=True,
+        argument_spec=OPTIONS | {"poll_s": {"type": "float", "default": 5}}, supports_check_mode=True
     )
+    params = module.params
 
     def work() -> dict[str, Any]:
-        states = {"drained": drained, "ready": ready, "returned": returned}
         try:
-            return states[module.params["state"]](module.params, module.check_mode)
+            return carry_out(lambda: Node(params), params, module.check_mode, params["poll_s"])
         except SlurmError as error:
             raise RefusalError(str(error)) from error
 

@@ -14,7 +14,9 @@ description:
     stays, as the
     former state does.
   - In check mode it judges, and changes nothing. Else slurmctld and slurmdbd must not run on the host.
-  - A restore that was killed is done again from its beginning; slurmctld does not start on half of a state.
+  - A restore that was killed is gone on with by the same I(operation), and done again from its beginning by
+    another one. One that came to its end is not done again by the same operation, whose jobs may run by then.
+    slurmctld does not start on half of a state.
 options:
   cluster:
     description: The cluster's name, which the backup and the host's configuration have to have.
@@ -28,6 +30,10 @@ options:
     description: For each release of Slurm those that it takes over, as in gpufleet's catalog.
     type: dict
     required: true
+  operation:
+    description: A name of the operation, the same when it is resumed.
+    type: str
+    default: ""
   discard_newer:
     description: Whether jobs that the database has and the backup does not are given up.
     type: bool
@@ -92,23 +98,53 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_versions impor
 FORMAT = 1
 DATA = Path("/var/lib/mysql")
 RESERVE = 256 << 20
-# Within the folder of the state, since only that is slurm's own. slurm-state refuses to start with it.
+# What an operation has begun, beside the backup: where it keeps the former state, and whether it is through.
+PROGRESS = ".restore.json"
+# Within the folder of the state, since only that is slurm's own. slurm-state refuses to start with
+# .restoring. With .restoring/.kept all of the former state is out of the way: the rest is of the new one.
 EXCHANGE = """\
 set -eu
 cd "$1"
-rm -rf .restoring
-mkdir -m 0700 .restoring
-tar --extract --gzip -C .restoring
-mkdir -m 0700 "$2"
-for entry in * .[!.]*; do
-    case $entry in .restoring | .before-restore-* | '*' | '.[!.]*') continue ;; esac
-    mv -- "$entry" "$2/"
-done
+if [ "$(cat .restoring/.kept 2>/dev/null)" != "$2" ]; then
+    rm -rf .restoring
+    mkdir -m 0700 .restoring
+    tar --extract --gzip -C .restoring
+    mkdir -p -m 0700 "$2"
+    for entry in * .[!.]*; do
+        case $entry in .restoring | .before-restore-* | '*' | '.[!.]*') continue ;; esac
+        mv -- "$entry" "$2/"
+    done
+    echo "$2" >.restoring/kept
+    mv .restoring/kept .restoring/.kept
+fi
 for entry in .restoring/* .restoring/.[!.]*; do
-    [ ! -e "$entry" ] || mv -- "$entry" .
+    [ "$entry" = .restoring/.kept ] || [ ! -e "$entry" ] || mv -- "$entry" .
 done
-rmdir .restoring
+rm -r .restoring
 """
+
+
+class Progress:
+    """How far an operation's restore of a backup has come; nothing is known of one without a name."""
+
+    def __init__(self, backup: Path, operation: str) -> None:
+        self._file = backup.parent / PROGRESS
+        self._named = {"operation": operation, "backup": backup.name}
+        self.stamp, self.done = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), False
+        try:
+            found = json.loads(self._file.read_text())
+            if operation and found["named"] == self._named:
+                self.stamp, self.done = str(found["stamp"]), bool(found["done"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+
+    def note(self, *, done: bool) -> None:
+        """Writes it down, whole or not at all."""
+        self.done = done
+        partial = self._file.with_name(f"{PROGRESS}.new")
+        about = {"named": self._named, "stamp": self.stamp, "done": done}
+        partial.write_text(json.dumps(about) + "\n")
+        partial.rename(self._file)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -210,7 +246,7 @@ def load(server: Server, path: Path, database: str, needed: int) -> None:
 
 def exchange_databases(server: Server, new: str, current: str, former: str) -> None:
     """Puts the tables of one database in the place of another's, in one statement; the others are kept."""
-    server.ask(f"CREATE DATABASE `{former}`;")
+    server.ask(f"CREATE DATABASE IF NOT EXISTS `{former}`;")
     moves = [f"`{current}`.`{table}` TO `{former}`.`{table}`" for table in server.tables(current)]
     moves += [f"`{new}`.`{table}` TO `{current}`.`{table}`" for table in server.tables(new)]
     server.ask(
@@ -218,7 +254,7 @@ def exchange_databases(server: Server, new: str, current: str, former: str) -> N
     )
 
 
-def exchange_state(cluster: Cluster, path: Path, former: str) -> None:
+def exchange_state(cluster: Cluster, path: Path, former: str, lock: int) -> None:
     """Puts the state of a backup in the place of the one that is there, which is kept below it."""
     with path.open("rb") as archive:
         done = subprocess.run(
@@ -228,6 +264,7 @@ def exchange_state(cluster: Cluster, path: Path, former: str) -> None:
             check=False,
             timeout=1800,
             cwd="/",
+            pass_fds=(lock,),
         )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-300:]
@@ -245,27 +282,44 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     server = Server()
     manifest = read_manifest(folder)
     upgrades = {str(key): [str(each) for each in value] for key, value in params["upgrades"].items()}
-    compare(manifest, cluster, server, upgrades, params["discard_newer"])
     jobs = sorted({int(each["job"]) for each in manifest["queue"] or []})
-    result = {"changed": True, "manifest": manifest, "jobs": jobs, "kept": []}
-    if check:
-        return result
-    require_stopped()
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    with alone(folder.parent):
-        new, former = f"{cluster.database}_restoring", f"{cluster.database}_before_{stamp.lower()}"
-        load(server, folder / DATABASE, new, int(manifest["database"]["bytes"]))
-        loaded = server.jobs(new, cluster.jobs)
-        if loaded["count"] < manifest["jobs"]["count"] or not server.tables(new):
-            raise RefusalError(
-                f"The backup brought {loaded['count']} jobs, and its manifest says "
-                f"{manifest['jobs']['count']}. The "
-                "database that is there is untouched. Use another backup."
-            )
-        exchange_databases(server, new, cluster.database, former)
-        exchange_state(cluster, folder / STATE, f".before-restore-{stamp}")
-    result["kept"] = [f"database {former}", str(cluster.state / f".before-restore-{stamp}")]
+    # Also when it only judges: nothing is stopped while a killed run's restore still goes on here.
+    with alone(folder.parent) as lock:
+        progress = Progress(folder, params["operation"])
+        former = f"{cluster.database}_before_{progress.stamp.lower()}"
+        kept = f".before-restore-{progress.stamp}"
+        result = {"changed": not progress.done, "manifest": manifest, "jobs": jobs, "kept": []}
+        if not progress.done:
+            compare(manifest, cluster, server, upgrades, params["discard_newer"])
+        if check:
+            return result
+        if not progress.done:
+            require_stopped()
+            progress.note(done=False)
+            # With its name come its tables, by the one statement that exchanges them.
+            if not server.tables(former):
+                bring_database(server, cluster, folder, manifest, former)
+            exchange_state(cluster, folder / STATE, kept, lock)
+            progress.note(done=True)
+    result["kept"] = [f"database {former}", str(cluster.state / kept)]
     return result
+
+
+def bring_database(
+    server: Server, cluster: Cluster, folder: Path, manifest: dict[str, Any], former: str
+) -> None:
+    """Loads the backup's database, compares it with the manifest, and exchanges it."""
+    new = f"{cluster.database}_restoring"
+    load(server, folder / DATABASE, new, int(manifest["database"]["bytes"]))
+    loaded = server.jobs(new, cluster.jobs)
+    if loaded["count"] < manifest["jobs"]["count"] or not server.tables(new):
+        raise RefusalError(
+            f"The backup brought {loaded['count']} jobs, and its manifest says "
+            f"{manifest['jobs']['count']}. The database that is there is untouched. Use another backup."
+        )
+    # Loading takes its time, and somebody may have started them.
+    require_stopped()
+    exchange_databases(server, new, cluster.database, former)
 
 
 def main() -> None:
@@ -275,6 +329,7 @@ def main() -> None:
             "cluster": {"type": "str", "required": True},
             "path": {"type": "path", "required": True},
             "upgrades": {"type": "dict", "required": True},
+            "operation": {"type": "str", "default": ""},
             "discard_newer": {"type": "bool", "default": False},
         },
         supports_check_mode=True,

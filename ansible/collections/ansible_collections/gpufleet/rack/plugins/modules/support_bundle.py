@@ -280,7 +280,10 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     if check:
         return {"changed": False, "size": 0, "left_out": {}}
     target = Path(params["path"])
-    new = target.with_name(target.name + ".new")
+    # A run that was killed may still pack here: two would write into one file.
+    for left in target.parent.glob(f"{target.name}.new-*"):
+        left.unlink(missing_ok=True)
+    new = target.with_name(f"{target.name}.new-{os.getpid()}")
     try:
         handle = os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         os.close(handle)

@@ -11,6 +11,7 @@ description:
   - Takes out, once more, the secrets that this run knows (environment variables C(GPUFLEET_SECRET_*)).
   - The bundle is written whole or not at all, for its owner alone. The hosts' archives are removed
     afterwards.
+  - Archives of hosts that were not asked are of the run that this one resumes, and belong to it.
 options:
   parts:
     description: The folder with C(<host>.tar.gz) of each host.
@@ -25,6 +26,12 @@ options:
     type: list
     elements: str
     required: true
+  operation:
+    description:
+      - A name of the operation, the same when it is resumed. A bundle of that name which is there keeps
+        what it has of hosts that bring no archive now.
+    type: str
+    default: ""
   about:
     description: What the index says besides, as the environment's name.
     type: dict
@@ -96,10 +103,24 @@ def members(path: Path) -> dict[str, bytes]:
     return found
 
 
+def former(path: Path, operation: str) -> dict[str, Any]:
+    """What the bundle that is there says of its hosts; nothing if it is not whole, or another operation's."""
+    try:
+        with tarfile.open(path, "r:gz") as bundle:
+            content = bundle.extractfile(INDEX)
+            index = json.loads(content.read()) if content is not None else {}
+            return dict(index["hosts"]) if index["operation"] == operation else {}
+    except (tarfile.TarError, OSError, EOFError, KeyError, ValueError, TypeError):
+        return {}
+
+
 def join(params: dict[str, Any], target: Path) -> list[str]:
     """Writes the bundle; the hosts that are missing in it."""
     secrets = known()
     index: dict[str, Any] = dict(params["about"]) | {"created": stamp(), "hosts": {}, "missing": {}}
+    index["operation"] = params["operation"]
+    parts = {path.name.removesuffix(".tar.gz"): path for path in Path(params["parts"]).glob("*.tar.gz")}
+    kept = former(Path(params["output"]), params["operation"]) if params["operation"] else {}
     with tarfile.open(target, "w:gz", compresslevel=6) as bundle:
 
         def add(name: str, content: bytes) -> None:
@@ -107,22 +128,31 @@ def join(params: dict[str, Any], target: Path) -> list[str]:
             entry.size, entry.mode, entry.mtime = len(content), 0o600, int(time.time())
             bundle.addfile(entry, io.BytesIO(content))
 
-        for host in sorted(params["hosts"]):
+        for host in sorted({*params["hosts"], *parts, *kept}):
             if not HOST.fullmatch(host):
                 raise RefusalError(f"{host!r} is no name of a host.")
-            part = Path(params["parts"]) / f"{host}.tar.gz"
-            if not part.is_file():
-                index["missing"][host] = "the host was not reached, or failed"
-                continue
-            try:
-                texts = members(part)
-                about = json.loads(texts.pop(INDEX))
-            except (tarfile.TarError, OSError, EOFError, KeyError, ValueError) as error:
-                index["missing"][host] = f"its archive cannot be read: {error}"
-                continue
-            for name, content in texts.items():
-                add(f"{host}/{name}", redact(content.decode("utf-8", "replace"), secrets).encode())
-            index["hosts"][host] = about
+            why = "the host was not reached, or failed"
+            if host in parts:
+                try:
+                    texts = members(parts[host])
+                    about = json.loads(texts.pop(INDEX))
+                except (tarfile.TarError, OSError, EOFError, KeyError, ValueError) as error:
+                    why = f"its archive cannot be read: {error}"
+                else:
+                    for name, content in texts.items():
+                        add(f"{host}/{name}", redact(content.decode("utf-8", "replace"), secrets).encode())
+                    index["hosts"][host] = about
+                    continue
+            if host not in kept:
+                index["missing"][host] = why
+        rest = kept.keys() - index["hosts"].keys()
+        if rest:
+            index["hosts"] |= {host: kept[host] for host in rest}
+            with tarfile.open(params["output"], "r:gz") as before:
+                for entry in before:
+                    content = before.extractfile(entry)
+                    if content is not None and entry.name.partition("/")[0] in rest:
+                        add(entry.name, content.read())
         add(INDEX, json.dumps(index, indent=1).encode())
     return sorted(index["missing"])
 
@@ -160,6 +190,7 @@ def main() -> None:
             "parts": {"type": "path", "required": True},
             "output": {"type": "path", "required": True},
             "hosts": {"type": "list", "elements": "str", "required": True},
+            "operation": {"type": "str", "default": ""},
             "about": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,

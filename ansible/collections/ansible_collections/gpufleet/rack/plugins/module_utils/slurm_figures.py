@@ -1,0 +1,82 @@
+"""Samples for Prometheus, and what Slurm's commands call GPUs, times and states. It needs no Ansible."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Figures:
+    """Samples by metric, each metric with its type and what it means."""
+
+    def __init__(self) -> None:
+        self._about: dict[str, tuple[str, str]] = {}
+        self._samples: dict[str, dict[Labels, float]] = {}
+
+    def set(self, name: str, text: str, value: float, kind: str = "gauge", **labels: str) -> None:
+        """One sample."""
+        self._about[name] = (kind, text)
+        self._samples.setdefault(name, {})[tuple(labels.items())] = value
+
+    def counts(self, name: str, text: str, names: tuple[str, ...], counted: Mapping[Any, float]) -> None:
+        """Samples by labels' values."""
+        for key, value in counted.items():
+            self.set(name, text, value, **dict(zip(names, key, strict=True)))
+
+    def text(self) -> str:
+        """As Prometheus reads it."""
+        lines = []
+        for name, samples in self._samples.items():
+            kind, text = self._about[name]
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+            for labels, value in samples.items():
+                inside = ",".join(f'{key}="{_escaped(found)}"' for key, found in labels)
+                lines.append(f"{name}{{{inside}}} {value:.10g}" if inside else f"{name} {value:.10g}")
+        return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+
+def gpus(tres: str) -> int:
+    """GPUs in `cpu=4,gres/gpu=8,gres/gpu:h100=8`, or in `gres:gpu:h100:8`, as Slurm's versions write it."""
+    total = re.search(r"(?:^|,)gres/gpu=(\d+)", tres)
+    if total:
+        return int(total[1])
+    typed = re.findall(r"(?:^|,)gres[/:]gpu(?::[A-Za-z][\w.-]*)?[:=](\d+)", tres)
+    if typed:
+        return sum(map(int, typed))
+    return len(re.findall(r"(?:^|,)gres[/:]gpu(?::[A-Za-z][\w.-]*)?(?=,|$)", tres))
+
+
+def seconds(text: str) -> float | None:
+    """Slurm's local time as seconds since 1970; None for `Unknown` and `None`."""
+    try:
+        return dt.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+def node_state(text: str) -> str:
+    """The one word for a state such as `MIXED+DRAIN` or `IDLE*`; `*` is a node that does not answer."""
+    flags = set(re.sub(r"[^A-Z_+]", "", text.upper()).split("+"))
+    base = text.upper().split("+")[0].rstrip("*~#!%$@^-")
+    if "DOWN" in flags or "*" in text or "FAIL" in flags or "NOT_RESPONDING" in flags:
+        return "down"
+    if "DRAIN" in flags or base in ("DRAINED", "DRAINING"):
+        return "draining" if base in ("MIXED", "ALLOCATED", "ALLOC", "COMPLETING", "DRAINING") else "drained"
+    if base in ("IDLE", "MIXED", "ALLOCATED"):
+        return "other" if flags & {"MAINT", "REBOOT_ISSUED", "POWERED_DOWN", "POWERING_UP"} else base.lower()
+    return "other"
+
+
+def fields(line: str) -> dict[str, str]:
+    """`Key=value` words of a line of scontrol. A reason has blanks in it, and comes before none of ours."""
+    found = dict(re.findall(r"(?:^|\s)([A-Za-z]\w*)=(\S*)", line))
+    reason = re.search(r"\sReason=(.*?)(?=\s[A-Z]\w*=|$)", line)
+    return found | ({"Reason": reason[1]} if reason else {})
