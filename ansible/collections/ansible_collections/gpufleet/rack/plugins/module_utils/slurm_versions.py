@@ -26,7 +26,7 @@ class Version(NamedTuple):
 
 
 class Package(NamedTuple):
-    """An installed package of Slurm, with the version as dpkg has it, and whether dpkg came to its end with it."""
+    """An installed package of Slurm: its version as dpkg has it, and whether dpkg is through with it."""
 
     name: str
     version: str
