@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -75,6 +76,25 @@ def test_a_host_that_a_killed_run_left_half_done_is_judged_by_its_oldest_package
     found = run(module, version="23.02.8", upgrades=UPGRADES)
     assert found["needed"] is True
     assert found["packages"] == ["slurmctld=23.02.8-1", "slurm-client=23.02.8-2"]
+
+
+def test_packages_that_a_killed_run_left_unfinished_are_configured_before_apt_is_asked(
+    module: ModuleType, host: Programs, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apt = sys.modules["ansible_collections.gpufleet.rack.plugins.module_utils.apt"]
+    monkeypatch.setattr(apt, "POLICY", tmp_path / "policy-rc.d")
+    host.add("dpkg", f"test -e {tmp_path}/policy-rc.d")  # what is configured starts nothing
+    new = INSTALLED.replace("22.05.8-4+deb12u3", "23.02.8-2")
+    (tmp_path / "installed").write_text(new.replace("ii \tslurmctld", "iF \tslurmctld"))
+    assert run(module, version="23.02.8", upgrades=UPGRADES)["needed"] is True
+    assert host.called("dpkg ") == []
+    assert run(module, version="23.02.8", upgrades=UPGRADES, download=True, check=True)["needed"] is True
+    assert host.called("dpkg ") == []
+    assert run(module, version="23.02.8", upgrades=UPGRADES, download=True)["needed"] is True
+    assert host.called("dpkg ") == ["dpkg --configure -a --force-confdef --force-confold"]
+    assert not (tmp_path / "policy-rc.d").exists()
+    (tmp_path / "installed").write_text(new)
+    assert run(module, version="23.02.8", upgrades=UPGRADES)["needed"] is False
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,11 @@ class Version(NamedTuple):
 
 
 class Package(NamedTuple):
-    """An installed package of Slurm, with the version as dpkg has it."""
+    """An installed package of Slurm: its version as dpkg has it, and whether dpkg is through with it."""
 
     name: str
     version: str
+    whole: bool = True
 
 
 def upstream(text: str) -> Version | None:
@@ -103,7 +104,7 @@ def installed() -> list[Package]:
     for line in text.splitlines():
         state, name, source, version = line.split("\t")
         if state[1] not in "nc" and source in SOURCES and upstream(version):
-            found.append(Package(name, version))
+            found.append(Package(name, version, state[1:].strip() == "i"))
     return found
 
 

@@ -45,7 +45,7 @@ installed:
   type: str
   returned: success
 needed:
-  description: Whether a package is of another version.
+  description: Whether a package is of another version, or dpkg was interrupted in the middle of one.
   type: bool
   returned: success
 packages:
@@ -66,7 +66,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.apt import Apt, explain, stale
+from ansible_collections.gpufleet.rack.plugins.module_utils.apt import Apt, NoStarts, explain, stale
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_versions import (
     Package,
@@ -126,7 +126,12 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
         raise RefusalError(f"Packages could not be read: {error}") from error
     old = version_here(here)
     judge(old, new, {str(key): [str(each) for each in value] for key, value in params["upgrades"].items()})
+    # Of a run that was killed: apt does nothing before they are configured, and nobody else would.
+    unfinished = not all(package.whole for package in here)
     apt = Apt(params["lock_timeout_s"], False)
+    if unfinished and params["download"] and not check:
+        with NoStarts():
+            apt.must("dpkg", "--configure", "-a", "--force-confdef", "--force-confold")
     if old != new and stale():
         apt.update()
     have = apt.candidates([package.name for package in here]) if old != new else {}
@@ -144,7 +149,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     return {
         "changed": False,
         "installed": str(old),
-        "needed": old != new,
+        "needed": old != new or unfinished,
         "packages": packages,
         "plugins": spank_plugins() if old.release != new.release else [],
     }
