@@ -116,6 +116,7 @@ class OperateSetup(Setup):
             forks=forks,
             secrets=secrets,
             vault_password=password,
+            resumed=resume,
         )
 
     def _hosts(self, inventory: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:

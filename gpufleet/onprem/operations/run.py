@@ -34,6 +34,7 @@ class OperationRequest:
     `options` are all of the operation's, as they were read. `by` is who runs it, for reasons of drains and
     for records. `facts` is the folder with the facts of `gpufleet configure`: a controller has to know the
     hardware of nodes that this run does not visit. `secrets` are environment variables with their values.
+    `resumed` means that it goes on with what an earlier run left.
     """
 
     operation: Operation
@@ -54,6 +55,7 @@ class OperationRequest:
     forks: int | None = None
     secrets: Mapping[str, str] | None = None
     vault_password: str = field(default="", repr=False)
+    resumed: bool = False
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -215,6 +217,7 @@ def _playbook(request: OperationRequest, token: str) -> PlaybookRun:
             "operation": request.operation.name,
             "operation_by": request.by,
             "operation_targets": list(request.targets),
+            "operation_resumed": request.resumed,
             **{f"operation_{name}": value for name, value in request.options.items()},
             **(request.operation.variables(request.options) if request.operation.variables else {}),
         },

@@ -42,7 +42,7 @@ def call(*command: str, timeout_s: float = 1800) -> str:
 def replace(path: Path, text: str) -> None:
     """Writes a file for root alone, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.with_name(f".{path.name}.new")
     with part.open("w") as stream:
         stream.write(text)
         stream.flush()

@@ -8,7 +8,7 @@ module: kubeadm_release
 short_description: Compares the release of Kubernetes that a host has with the one that is wanted
 description:
   - Changes nothing. Refuses a release that is older than the one that the host's cluster runs, and one that
-    skips a minor version.
+    skips a minor version, and a host on which a restore of etcd is half way.
 options:
   wanted:
     description: The release, as C(1.35.4).
@@ -44,7 +44,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import Release, follow, is_member
+from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import (
+    Release,
+    follow,
+    is_member,
+    require_no_restore,
+)
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import finish
 
 
@@ -62,6 +67,7 @@ def installed() -> str:
 
 def compare(wanted_text: str, root: Path = Path("/")) -> dict[str, Any]:
     """The result for Ansible."""
+    require_no_restore(root)
     wanted, here, member = Release.of(wanted_text), installed(), is_member(root)
     if here and member:
         follow(Release.of(here), wanted)
