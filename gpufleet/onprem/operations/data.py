@@ -125,7 +125,6 @@ DATA_OPERATIONS = (
                 most=24 * 3600,
             ),
         ),
-        also=("rack_kubernetes_first",),
         asks="drain and upgrade Kubernetes of",
         marks=True,
         variables=_kubernetes,
