@@ -1,9 +1,9 @@
-"""Members of a control plane on loopback: real etcd, started and stopped by their manifests as a kubelet does.
+"""Members of a control plane on loopback: real etcd, run by its manifest as a kubelet does.
 
-Each member has a folder with kubeadm's files, and programs that play containerd's: `crictl` says what runs, `ctr` runs
-programs of etcd's image here. Debian's etcd is 3.4, where `etcdctl` restores snapshots and knows no
-`--bump-revision`; `GPUFLEET_TEST_ETCD` names a folder with the etcd, etcdctl and etcdutl of another release, which are
-then used as they are.
+Each member has a folder with kubeadm's files, and programs that play containerd's: `crictl` says what runs,
+`ctr` runs programs of etcd's image here. Debian's etcd is 3.4, where `etcdctl` restores snapshots and knows
+no `--bump-revision`; `GPUFLEET_TEST_ETCD` names a folder with the etcd, etcdctl and etcdutl of another
+release, which are then used as they are.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ case $1 in
 esac
 shift 2
 """
+RESTORE = """\
+#!/bin/sh
+PATH={folder}/bin:{path} exec {python} {files}/etcd-restore "$@"
+"""
 # An API server as far as the one question goes that is asked of it.
 API = """\
 import http.server, ssl, sys
@@ -106,6 +110,9 @@ class Member:
         image = IMAGE.format(folder=folder, client=self.client)
         self.program("ctr", CTR + image)
         self.program("crictl", CRICTL.format(folder=folder) + image)
+        self.program(
+            "etcd-restore", RESTORE.format(folder=folder, path=PATH, python=sys.executable, files=FILES)
+        )
         for part in PARTS[2:]:
             self.program(part, STANDING)
         (folder / "api.py").write_text(API)
@@ -116,7 +123,7 @@ class Member:
         (self.folder / "bin" / name).chmod(0o755)
 
     def write_manifests(self, cluster: str, api: Sequence[str] = (), image: str = "v1.35.4") -> None:
-        """Manifests with kubeadm's flags; `api` is the command of another API server than the one that only answers."""
+        """Manifests with kubeadm's flags. `api` is the command of an API server that can do more."""
         keys = self.pki / "etcd"
         etcd = [
             "etcd",
@@ -139,7 +146,10 @@ class Member:
             f"--trusted-ca-file={keys}/ca.crt",
         ]
         port = self.secure.rpartition(":")[2]
-        server = [f"--tls-cert-file={self.pki}/apiserver.crt", f"--tls-private-key-file={self.pki}/apiserver.key"]
+        server = [
+            f"--tls-cert-file={self.pki}/apiserver.crt",
+            f"--tls-private-key-file={self.pki}/apiserver.key",
+        ]
         server = list(api) or [sys.executable, str(self.folder / "api.py"), f"--secure-port={port}", *server]
         server += ["--bind-address=127.0.0.1"]
         self._manifest("etcd", "registry.k8s.io/etcd:3.6.5-0", etcd)
@@ -149,7 +159,12 @@ class Member:
 
     def _manifest(self, part: str, image: str, command: list[str]) -> None:
         container = {"command": command, "image": image, "name": part}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": part}, "spec": {"containers": [container]}}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": part},
+            "spec": {"containers": [container]},
+        }
         (self.manifests / f"{part}.yaml").write_text(yaml.safe_dump(pod, width=1000))
 
     def run(self, program: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -200,7 +215,10 @@ class Member:
     def values(self) -> dict[str, str]:
         """All keys with their values."""
         found = json.loads(self.etcdctl("get", "", "--prefix", "--write-out=json")).get("kvs", [])
-        text = [{name: base64.b64decode(item.get(name, "")).decode() for name in ("key", "value")} for item in found]
+        text = [
+            {name: base64.b64decode(item.get(name, "")).decode() for name in ("key", "value")}
+            for item in found
+        ]
         return {item["key"]: item["value"] for item in text}
 
     @property
@@ -249,7 +267,11 @@ class Kubelet:
                     self._follow(member, part)
 
     def _follow(self, member: Member, part: str) -> None:
-        manifest, mark, key = member.manifests / f"{part}.yaml", member.folder / "run" / part, (member.name, part)
+        manifest, mark, key = (
+            member.manifests / f"{part}.yaml",
+            member.folder / "run" / part,
+            (member.name, part),
+        )
         process = self._running.get(key)
         if manifest.exists() and (process is None or process.poll() is not None):
             command = yaml.safe_load(manifest.read_text())["spec"]["containers"][0]["command"]

@@ -8,17 +8,17 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.kube.members import FILES, PATH, Kubelet, Member, make_members
+from tests.unit.ansible.recorded import Answer, Recorder
+from tests.unit.ansible.test_kubernetes_files import fleet
 
 pytestmark = pytest.mark.xdist_group("kube")
 NAMES = ("ctl01", "ctl02", "ctl03")
-STEPS = ("stop", "exchange", "start", "wait", "serve", "end")
 
 
 @pytest.fixture(scope="module")
@@ -31,46 +31,84 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Member]]:
     kubelet.stop()
 
 
-def restore(members: list[Member], snapshot: Path, *words: str) -> list[Any]:
-    """All steps, each by all members before the next; what the last one said."""
-    with ThreadPoolExecutor(len(members)) as pool:
-        answers = list(pool.map(lambda member: member.restore("check", str(snapshot), *words), members))
-        order = json.dumps(members[0].restore("order", stdin=json.dumps(answers)))
-        list(pool.map(lambda member: member.restore("prepare", str(snapshot), stdin=order), members))
-        for step in STEPS:
-            said = list(pool.map(lambda member, step=step: member.restore(step), members))
-    return said
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
+    """The playbook's hosts. Of its modules only the one that restores is real."""
+    return Recorder(tmp_path_factory.mktemp("playbook"), fleet("1.35"), real=["etcd_restore"])
+
+
+MEMBER = Answer("kubeadm", {"member": True})
+
+
+def play(recorder: Recorder, members: list[Member], backup: str, *answers: Answer, **more: Any) -> Any:
+    """The playbook as `gpufleet operate` runs it, each host with the folder of its member."""
+    folders = {member.name: str(member.folder) for member in members}
+    mine = "{{ test_folders[inventory_hostname] }}"
+    variables = {
+        "test_folders": folders,
+        "kubernetes_control_plane_backup_folder": f"{mine}/backups",
+        "restore_kubernetes": f"{mine}/kubernetes",
+        "restore_program": f"{mine}/bin/etcd-restore",
+        "operation_backup": backup,
+    }
+    return recorder.play("restore.yml", *answers, limit="rack_controllers", **variables | more)
 
 
 def test_three_members_come_back_with_what_the_snapshot_has_and_no_revision_twice(
-    cluster: list[Member], tmp_path: Path
+    cluster: list[Member], recorder: Recorder, tmp_path: Path
 ) -> None:
-    first = cluster[0]
+    first, second = cluster[:2]
     first.put(kept="before", gone="before")
-    snapshot = first.take(tmp_path / "backups")
+    # As it is where only one member has taken it.
+    kept = second.take(second.folder / "backups")
+    place = f"{kept}{{{{ '' if inventory_hostname == 'ctl02' else '-none' }}}}"
     first.put(kept="after", late="after")
     first.etcdctl("del", "gone")
     before = first.revision
-    said = restore(cluster, snapshot, "--discard-newer")
-    for member, answer in zip(cluster, said, strict=True):
+    notes, facts, said = play(recorder, cluster, place, MEMBER, operation_discard_newer=True)
+    assert {host for host, true in facts.items() if "operation_done" in true} == set(NAMES), said[-3000:]
+    assert sorted(note.host for note in notes if note.module == "kubernetes_nodes") == list(NAMES)
+    for member in cluster:
         assert {"kept": "before", "gone": "before"}.items() <= member.values().items()
         assert "late" not in member.values()
         listed = json.loads(member.etcdctl("member", "list", "--write-out=json"))["members"]
         assert sorted(item["name"] for item in listed) == list(NAMES)
-        (former,) = answer["kept"]
-        assert (Path(former) / "member" / "snap" / "db").is_file()
+        (former,) = member.restore("end")["kept"]
+        assert former in said and (Path(former) / "member" / "snap" / "db").is_file()
         assert not [path for path in member.data.iterdir() if "restoring" in path.name]
-    (asked,) = {" ".join(line.split()[-2:]) for member in cluster for line in member.called("snapshot restore")}
+        assert not (member.folder / "backups" / "restore").exists()
+    (asked,) = {
+        " ".join(line.split()[-2:]) for member in cluster for line in member.called("snapshot restore")
+    }
     bump, compacted = asked.split()
     assert compacted == "--mark-compacted"
     assert int(bump.removeprefix("--bump-revision=")) > before
-    # A second time it would be lower than after the first, if it were raised by the same.
-    answers = [member.restore("check", str(snapshot), "--discard-newer") for member in cluster]
+
+    # A run that was killed when all was done leaves it alone; who asks anew gets it anew.
+    copies = [member.restore("check", str(kept), "--resumed")["done"] for member in cluster]
+    assert copies == [True, True, True]
+    answers = [member.restore("check", str(kept), "--discard-newer") for member in cluster]
     for answer in answers:
         answer["revision"] = 5_000_000_000
-    again = cluster[0].restore("order", stdin=json.dumps(answers))
+    again = first.restore("order", stdin=json.dumps(answers))
     assert again["bump"] + answers[0]["snapshot_revision"] > 5_000_000_000
-    assert again["id"] != cluster[0].restore("end")["kept"][0].rpartition("-restore-")[2]
+    assert again["id"] != former.rpartition("-restore-")[2]
+
+
+def test_hosts_of_no_cluster_get_the_authorities_and_nothing_is_restored(
+    cluster: list[Member], recorder: Recorder, snapshot: Path, tmp_path: Path
+) -> None:
+    lost = make_members(tmp_path / "lost", NAMES)
+    for member in lost:
+        shutil.rmtree(member.kubernetes)
+    new = Answer("kubeadm", {"member": False})
+    _, facts, said = play(recorder, lost, str(snapshot), new, operation_here=True)
+    assert "run `gpufleet configure` for this site" in said, said[-3000:]
+    assert not any("operation_done" in true for true in facts.values())
+    kept = lost[0].kubernetes / "gpufleet" / "authorities"
+    assert (kept / "ca.crt").read_bytes() == (cluster[0].pki / "ca.crt").read_bytes()
+    assert {path.stat().st_mode & 0o077 for path in kept.rglob("*")} == {0}
+    assert not any(member.kubernetes.exists() for member in lost[1:])
 
 
 def everything(member: Member) -> dict[str, str]:
@@ -128,7 +166,10 @@ def with_a_lost_key(snapshot: Path, _member: Member) -> None:
         (of_another_cluster, "is of another cluster"),
         (too_large, "MiB beside those that are there"),
         (with_a_lost_key, "no secret could be read"),
-        (lambda snapshot, _: edit(snapshot, kubernetes="1.36.0"), "is of Kubernetes 1.36.0, and 1.35.4 runs here"),
+        (
+            lambda snapshot, _: edit(snapshot, kubernetes="1.36.0"),
+            "is of Kubernetes 1.36.0, and 1.35.4 runs here",
+        ),
         (lambda snapshot, _: edit(snapshot, etcd="9.1.0"), "is of etcd 9.1.0"),
         (lambda snapshot, _: (snapshot / "about.json").unlink(), "is no snapshot of etcd"),
         (lambda _, member: member.put(newer="yes"), "what was changed since would be gone"),
@@ -172,8 +213,8 @@ def test_a_disk_that_fills_up_meanwhile_leaves_etcd_running(cluster: list[Member
     member.put(still="running")
 
 
-# Runs a step once for each of its moments: killed there as by kill -9, and then again to its end. A moment is what
-# changes the disk or runs a program. Says how many there were, and what differs from a run that was not killed.
+# Runs a step once for each of its moments: killed there as by kill -9, and then again to its end. A moment is
+# what changes the disk or runs a program. Says how many there were, and what a kill has made different.
 KILLED = """\
 import json, os, runpy, shutil, signal, subprocess, sys
 from pathlib import Path
@@ -200,7 +241,8 @@ def run(left):
     except SystemExit as end:
         os._exit(end.code or 0)
 def there():
-    return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*") if "/wal/" not in str(path))
+    found = (str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
+    return sorted(path for path in found if "/wal/" not in path)
 saved, moment, different = folder + ".saved", 0, []
 shutil.copytree(folder, saved)
 def again():

@@ -113,7 +113,7 @@ DATA_OPERATIONS = (
     Operation(
         name="upgrade_kubernetes",
         playbook="playbooks/upgrade_kubernetes.yml",
-        summary="bring Kubernetes to the fleet file's minor: etcd's snapshot, members one by one, nodes in batches",
+        summary="bring Kubernetes to the fleet file's minor: members one by one, then nodes in batches",
         group="rack_kubernetes",
         options=(
             Option("batch", "batch", "nodes at once, or percent of them", default="25%"),

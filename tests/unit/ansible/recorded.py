@@ -1,8 +1,8 @@
 """Playbooks run by Ansible on hosts that do not exist: modules of the collection note what they are told.
 
-What is real: playbooks, roles, the inventory of a fleet file, filters and Ansible itself. Modules answer what a test
-gives them and fail where it says so, so that order, batches, conditions and what survives a failure are seen without
-a host.
+What is real: playbooks, roles, the inventory of a fleet file, filters and Ansible itself. Modules answer what
+a test gives them and fail where it says so, so that order, batches, conditions and what survives a failure
+are seen without a host.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a module answers, on one host or all, told at least these arguments; later ones add to earlier ones."""
+    """What a module answers, on one host or all, told at least these arguments. Later ones add to earlier."""
 
     module: str
     answer: Mapping[str, Any]
@@ -98,7 +98,11 @@ class Recorder:
         known = Answer("system", {"ansible_facts": facts("ubuntu_24_04")})
         (self.folder / "notes").write_text("")
         (self.folder / "answers.json").write_text(json.dumps([item.rule() for item in (known, *answers)]))
-        here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+        here = {
+            "ansible_connection": "local",
+            "ansible_become": False,
+            "ansible_python_interpreter": sys.executable,
+        }
         words = ["-v", "-i", "inventory.yml", "-e", json.dumps(here | variables)]
         words += ["--check"] * check + (["--limit", limit] if limit else [])
         done = self._ansible("ansible-playbook", *words, str(ANSIBLE / "playbooks" / playbook))
@@ -113,10 +117,17 @@ class Recorder:
             "ANSIBLE_LOCALHOST_WARNING": "False",
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_FORKS": "4",
+            "ANSIBLE_PIPELINING": "True",
             "RECORDED": str(self.folder),
         }
         return subprocess.run(
-            [str(Path(sys.executable).with_name(words[0])), *words[1:]], cwd=self.folder, env=env, capture_output=True, text=True, check=False, timeout=300
+            [str(Path(sys.executable).with_name(words[0])), *words[1:]],
+            cwd=self.folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
 
 

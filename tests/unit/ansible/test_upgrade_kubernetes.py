@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.unit.ansible.recorded import Answer, Note, Recorder
@@ -44,7 +42,11 @@ def of_member(name: str, word: str) -> list[str]:
 def test_each_member_in_turn_with_a_snapshot_first_and_then_nodes_in_batches(recorder: Recorder) -> None:
     notes, facts, said = recorder.play("upgrade_kubernetes.yml", *BEHIND, operation_batch="1")
     done = steps(notes)
-    members = [*of_member("ctl01", "applied"), *of_member("ctl02", "upgraded"), *of_member("ctl03", "upgraded")]
+    members = [
+        *of_member("ctl01", "applied"),
+        *of_member("ctl02", "upgraded"),
+        *of_member("ctl03", "upgraded"),
+    ]
     assert done[: len(members)] == members, said[-2000:]
     nodes = done[len(members) :]
     names = sorted({line.split()[1] for line in nodes})

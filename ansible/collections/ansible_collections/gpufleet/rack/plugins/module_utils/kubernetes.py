@@ -61,8 +61,8 @@ def require_no_restore(root: Path = Path("/")) -> None:
     """Raises while a restore of etcd is half way: what is stopped must not be written anew beside it."""
     if any((root / STOPPED).glob("*.yaml")):
         raise RefusalError(
-            "A restore of etcd has stopped the control plane here and has not come to its end. Run it to its end:"
-            " `gpufleet operate <env> restore --resume`."
+            "A restore of etcd has stopped the control plane here and has not come to its end. Run it to its"
+            " end: `gpufleet operate <env> restore --resume`."
         )
 
 

@@ -7,8 +7,8 @@ DOCUMENTATION = r"""
 module: etcd_restore
 short_description: Restores a snapshot of etcd on a member of a Kubernetes control plane, step by step
 description:
-  - Runs C(etcd-restore) of the role kubernetes_control_plane, which explains the steps. All members end a step
-    before any begins the next.
+  - Runs C(etcd-restore) of the role kubernetes_control_plane, which explains the steps. All members end
+    a step before any begins the next.
   - Every step finds what an interrupted run has done. What may not be restored is refused before anything is
     stopped.
   - In check mode V(check) judges, and other steps change nothing.
@@ -72,7 +72,19 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
-STEPS = ["check", "order", "prepare", "stop", "exchange", "start", "wait", "serve", "end", "clean", "authorities"]
+STEPS = [
+    "check",
+    "order",
+    "prepare",
+    "stop",
+    "exchange",
+    "start",
+    "wait",
+    "serve",
+    "end",
+    "clean",
+    "authorities",
+]
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -80,8 +92,8 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     step = params["step"]
     if check and (step != "check" or not Path(params["program"]).is_file()):
         return {"changed": True, "answer": {}}
-    words = [params["program"], step, "--kubernetes", params["kubernetes"]]
-    words += [params["folder"]] if params["folder"] else []
+    words = [params["program"], step, *([params["folder"]] if params["folder"] else [])]
+    words += ["--kubernetes", params["kubernetes"]]
     words += ["--discard-newer"] * params["discard_newer"] + ["--resumed"] * params["resumed"]
     told = {"order": params["answers"], "prepare": params["order"]}.get(step, "")
     done = subprocess.run(

@@ -10,8 +10,8 @@ description:
   - Every state is one that a later run finds and leaves alone. What a killed run left half made is taken
     away with C(kubeadm reset) and made anew; a host that once was whole is never reset.
   - Secrets are in the file that O(config) names, and in no argument.
-  - A cluster is begun with the authorities in C(/etc/kubernetes/gpufleet/authorities), where a restore of etcd
-    has left some.
+  - A cluster is begun with the authorities in C(/etc/kubernetes/gpufleet/authorities), where a restore of
+    etcd has left some.
 options:
   state:
     description:

@@ -15,8 +15,8 @@ options:
     type: str
     required: true
   led:
-    description: Members whose API servers have to run the wanted release already; asked of the cluster, on one
-      of its members.
+    description: Members whose API servers have to run the wanted release already; asked of the cluster, on
+      one of its members.
     type: list
     elements: str
     default: []
@@ -59,7 +59,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import (
     kubectl,
     require_no_restore,
 )
-from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import finish
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
 
 def installed() -> str:
@@ -89,8 +89,17 @@ def compare(wanted_text: str, root: Path = Path("/")) -> dict[str, Any]:
 
 
 def require_led(names: list[str], wanted: Release, kubeconfig: str = ADMIN) -> None:
-    """Raises unless the API servers of these members run the release: nothing may be newer than any of them."""
-    words = ("get", "pods", "--namespace", "kube-system", "--selector", "component=kube-apiserver", "-o", "json")
+    """Raises unless the API servers of these members run the release: nothing may be newer than they are."""
+    words = (
+        "get",
+        "pods",
+        "--namespace",
+        "kube-system",
+        "--selector",
+        "component=kube-apiserver",
+        "-o",
+        "json",
+    )
     pods = json.loads(kubectl(*words, kubeconfig=kubeconfig))["items"] if names else []
     there = {
         pod["spec"]["nodeName"]: Release.of(pod["spec"]["containers"][0]["image"].rpartition(":")[2])
@@ -100,9 +109,9 @@ def require_led(names: list[str], wanted: Release, kubeconfig: str = ADMIN) -> N
     behind += [f"{name} (away)" for name in names if name not in there]
     if behind:
         raise RefusalError(
-            f"The API servers of {', '.join(behind)} do not run Kubernetes {wanted} yet, and no other part of a"
-            " cluster may be newer than they are. Upgrade the control plane first, its first member before the"
-            " others: leave --limit out, or name them."
+            f"The API servers of {', '.join(behind)} do not run Kubernetes {wanted} yet, and no other part of"
+            " a cluster may be newer than they are. Upgrade the control plane first, its first member before"
+            " the others: leave --limit out, or name them."
         )
 
 
