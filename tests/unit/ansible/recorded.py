@@ -22,8 +22,17 @@ from tests.unit.ansible.rendering import ANSIBLE, facts
 RACK = ANSIBLE / "collections" / "ansible_collections" / "gpufleet" / "rack"
 # In place of a module runs what Ansible calls an action: within Ansible, where no host is needed.
 ACTION = """\
-import json, os
+import importlib, json, os, yaml
 from ansible.plugins.action import ActionBase
+
+def real(name, told, check):
+    module = importlib.import_module("ansible_collections.gpufleet.rack.plugins.modules." + name)
+    options = yaml.safe_load(module.DOCUMENTATION)["options"]
+    params = {option: about.get("default") for option, about in options.items()}
+    try:
+        return module.work({**params, **told}, check)
+    except module.RefusalError as refusal:
+        return {"failed": True, "msg": str(refusal)}
 
 class ActionModule(ActionBase):
     _supports_check_mode = True
@@ -36,6 +45,8 @@ class ActionModule(ActionBase):
         with open(os.path.join(folder, "notes"), "a") as notes:
             notes.write(json.dumps(note, default=str) + chr(10))
         answer = {"changed": False}
+        if os.path.exists(os.path.join(folder, "real-" + name)):
+            return real(name, told, self._task.check_mode)
         for rule in json.load(open(os.path.join(folder, "answers.json"))):
             wanted = rule.get("told", {}).items()
             if rule["module"] == name and rule.get("host", host) == host and wanted <= told.items():
@@ -70,7 +81,7 @@ class Answer:
 
 
 class Recorder:
-    """A fleet's hosts. `real` are modules that run as they are, on this machine."""
+    """A fleet's hosts. `real` are modules whose `work` does what it does, on this machine."""
 
     def __init__(self, folder: Path, fleet: str, real: Sequence[str] = ()) -> None:
         self.folder = folder
@@ -83,8 +94,9 @@ class Recorder:
             (copy / name).symlink_to(RACK / name)
         for path in (RACK / "plugins" / "modules").glob("*.py"):
             (copy / "plugins" / "modules" / path.name).symlink_to(path)
-            if path.stem not in real:
-                (copy / "plugins" / "action" / path.name).write_text(ACTION % path.stem)
+            (copy / "plugins" / "action" / path.name).write_text(ACTION % path.stem)
+        for name_of in real:
+            (folder / f"real-{name_of}").touch()
 
     def play(
         self,
