@@ -26,7 +26,6 @@ SETTINGS = """\
 """
 MINORS = kubeadm_minors()
 FOLDER = "/etc/kubernetes/gpufleet"
-AUTHORITIES = ("ca.crt", "ca.key", "sa.key", "sa.pub", "front-proxy-ca.key", "etcd/ca.crt", "etcd/ca.key")
 
 
 def etcd_member() -> ModuleType:
@@ -168,13 +167,13 @@ def test_kubeadm_begins_with_the_authorities_it_finds_and_writes_an_etcd_that_a_
         assert done.returncode == 0, done.stderr
 
     phase("certs", "all")
-    kept = {name: (pki / name).read_bytes() for name in AUTHORITIES}
+    kept = {name: (pki / name).read_bytes() for name in etcd_member().AUTHORITIES}
     for path in [
         path for path in pki.rglob("*") if path.is_file() and str(path.relative_to(pki)) not in kept
     ]:
         path.unlink()
     phase("certs", "all")
-    assert {name: (pki / name).read_bytes() for name in AUTHORITIES} == kept
+    assert {name: (pki / name).read_bytes() for name in kept} == kept
     assert (pki / "apiserver.crt").is_file() and (pki / "etcd" / "server.crt").is_file()
 
     phase("etcd", "local", "--dry-run")
