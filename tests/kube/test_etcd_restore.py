@@ -17,7 +17,7 @@ from tests.kube.members import FILES, PATH, Kubelet, Member, make_members
 from tests.unit.ansible.recorded import Answer, Recorder
 from tests.unit.ansible.test_kubernetes_files import fleet
 
-pytestmark = pytest.mark.xdist_group("kube")
+pytestmark = pytest.mark.xdist_group("etcd")
 NAMES = ("ctl01", "ctl02", "ctl03")
 
 
