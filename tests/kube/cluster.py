@@ -37,7 +37,7 @@ class ApiServerProcess:
     def start(self) -> None:
         """Starts both and returns when the server is ready; ends both again if it is not."""
         try:
-            etcd, peer, secure = _free_ports(3)
+            etcd, peer, secure = free_ports(3)
             self._run("etcd", *self._etcd_flags(etcd, peer))
             self._run(str(kube_apiserver()), *self._server_flags(etcd, secure))
             self.server = f"https://127.0.0.1:{secure}"
@@ -165,7 +165,7 @@ class ApiServerProcess:
         self._processes.clear()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that are free now; all are held until the last one is found, so that they differ."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(item.getsockname()[1]) for item in held]

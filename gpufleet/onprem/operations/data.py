@@ -1,4 +1,4 @@
-"""Operations on what a site must not lose: backups, restores, upgrades of Slurm; and support bundles."""
+"""Operations on what a site must not lose: backups, restores, upgrades of schedulers; and support bundles."""
 
 from __future__ import annotations
 
@@ -43,8 +43,14 @@ def _backup(options: Mapping[str, Value]) -> dict[str, Value]:
     return {"backup": str(path.absolute())} if path.is_dir() else {}
 
 
+def _kubernetes(options: Mapping[str, Value]) -> dict[str, Any]:
+    """How long pods may take to leave, for members and for nodes."""
+    roles = ("kubernetes_control_plane", "kubernetes_node")
+    return {f"{role}_drain_timeout_s": options["drain"] for role in roles if "drain" in options}
+
+
 def _here(options: Mapping[str, Value]) -> dict[str, Any]:
-    """Whether the backup lies on this machine; else it is a folder of the database's host."""
+    """Whether the backup lies on this machine; else it is a folder of the host that made it."""
     return {"operation_here": Path(str(options["backup"])).is_dir()}
 
 
@@ -74,21 +80,24 @@ DATA_OPERATIONS = (
     Operation(
         name="restore",
         playbook="playbooks/restore.yml",
-        summary="bring a backup of Slurm back to the controllers of one site, which configure has set up",
-        group="rack_slurm_controllers",
+        summary="bring a backup back to the controllers of one site: accounting and queue, or etcd",
+        group="rack_controllers",
         options=(
             Option(
                 "backup",
                 "str",
-                "folder of the backup (slurm-...) on this machine, else on the database's host",
+                "folder of the backup (slurm-... or etcd-...) on this machine, else on the database's host or"
+                " a member",
                 required=True,
             ),
-            Option("discard_newer", "bool", "give up jobs that are newer than the backup", default=False),
+            Option(
+                "discard_newer", "bool", "give up what is newer than the backup: jobs, objects", default=False
+            ),
             _CONVERT,
         ),
-        asks="stop Slurm, and exchange accounting and state, on the",
+        asks="stop Slurm or Kubernetes' control plane, and exchange what it knows, on the",
         marks=True,
-        together="rack_slurm_controllers",
+        together="rack_controllers",
         settle=_backup,
         variables=_here,
     ),
@@ -112,6 +121,25 @@ DATA_OPERATIONS = (
         asks="stop the controllers and upgrade Slurm of",
         marks=True,
         together="rack_slurm_controllers",
+    ),
+    Operation(
+        name="upgrade_kubernetes",
+        playbook="playbooks/upgrade_kubernetes.yml",
+        summary="bring Kubernetes to the fleet file's minor: members one by one, then nodes in batches",
+        group="rack_kubernetes",
+        options=(
+            Option("batch", "batch", "nodes at once, or percent of them", default="25%"),
+            Option(
+                "drain",
+                "int",
+                "seconds that pods may take to leave a host; default: 20 minutes",
+                least=10,
+                most=24 * 3600,
+            ),
+        ),
+        asks="drain and upgrade Kubernetes of",
+        marks=True,
+        variables=_kubernetes,
     ),
     Operation(
         name="collect",

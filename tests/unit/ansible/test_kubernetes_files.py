@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.kube.build import kubeadm, kubeadm_minors, kubeadm_version, missing_kubeadm
+from tests.kube.build import version as kube_apiserver_version
 from tests.rack.lab import fleet_text
 from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, Rendered, Site, tasks
 from tests.unit.ansible.test_rendered_files import PACKAGED, executables, judge
@@ -23,6 +26,16 @@ SETTINGS = """\
 """
 MINORS = kubeadm_minors()
 FOLDER = "/etc/kubernetes/gpufleet"
+
+
+def etcd_member() -> ModuleType:
+    """What the role's programs know of a member."""
+    path = Path("ansible/roles/kubernetes_control_plane/files/etcd_member.py")
+    spec = importlib.util.spec_from_file_location("etcd_member", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def fleet(minor: str, *, controllers: int = 3) -> str:
@@ -126,6 +139,57 @@ def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
     assert container["image"].endswith(f"kube-apiserver:v{kubeadm_version(minor)}")
     assert [item["name"] for item in container["env"]] == ["GPUFLEET_POLICIES"]
     assert FOLDER in [item["mountPath"] for item in container["volumeMounts"]]
+
+
+@pytest.mark.xdist_group("kube")
+def test_kubeadm_begins_with_the_authorities_it_finds_and_writes_an_etcd_that_a_restore_reads(
+    sites: dict[str, Site], tmp_path: Path
+) -> None:
+    minor = kube_apiserver_version().rpartition(".")[0]
+    if why := missing_kubeadm(minor):
+        pytest.skip(why)
+    text = files(sites[minor], "kubernetes_control_plane")[f"{FOLDER}/kubeadm.yaml"].text
+    config, pki = tmp_path / "kubeadm.yaml", tmp_path / "pki"
+    text = text.replace(
+        "kind: ClusterConfiguration\n", f"kind: ClusterConfiguration\ncertificatesDir: {pki}\n"
+    )
+    config.write_text(text)
+
+    def phase(*words: str) -> None:
+        done = subprocess.run(
+            [kubeadm(minor), "init", "phase", *words, "--config", config],
+            env=os.environ | {"KUBEADM_INIT_DRYRUN_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+
+    phase("certs", "all")
+    kept = {name: (pki / name).read_bytes() for name in etcd_member().AUTHORITIES}
+    for path in [
+        path for path in pki.rglob("*") if path.is_file() and str(path.relative_to(pki)) not in kept
+    ]:
+        path.unlink()
+    phase("certs", "all")
+    assert {name: (pki / name).read_bytes() for name in kept} == kept
+    assert (pki / "apiserver.crt").is_file() and (pki / "etcd" / "server.crt").is_file()
+
+    phase("etcd", "local", "--dry-run")
+    phase("control-plane", "all", "--dry-run")
+    (manifest,) = tmp_path.rglob("etcd.yaml")
+    kubernetes = tmp_path / "kubernetes"
+    kubernetes.mkdir()
+    (kubernetes / "manifests").symlink_to(manifest.parent)
+    found = etcd_member().Member(kubernetes)
+    assert found.flag("name") == "ctl01" and found.flag("data-dir") == "/var/lib/etcd"
+    assert found.flag("initial-advertise-peer-urls") == "https://10.90.0.11:2380"
+    assert found.flag("listen-client-urls").startswith("https://127.0.0.1:2379,")
+    assert found.flag("trusted-ca-file") == f"{pki}/etcd/ca.crt"
+    assert found.flag("bind-address", "kube-apiserver") == "10.90.0.11"
+    assert found.flag("secure-port", "kube-apiserver") == "6443"
+    assert etcd_member().release_of_api(kubernetes) == kubeadm_version(minor)
 
 
 WORDS = {

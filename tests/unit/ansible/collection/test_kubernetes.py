@@ -103,6 +103,59 @@ def test_a_skip_is_refused_before_anything_is_asked_of_kubeadm(
     assert release.compare("1.34.4", host.root)["install"] is True
 
 
+def pods(**releases: str) -> str:
+    items = [
+        {"spec": {"nodeName": name, "containers": [{"image": f"registry.k8s.io/kube-apiserver:v{text}"}]}}
+        for name, text in releases.items()
+    ]
+    return f"echo '{json.dumps({'items': items})}'"
+
+
+def test_nothing_may_be_newer_than_an_api_server(programs: Programs) -> None:
+    wanted = Release.of("1.35.4")
+    release.require_led([], wanted)
+    assert programs.called("kubectl") == []
+    programs.add("kubectl", pods(ctl01="1.35.4", ctl02="1.34.4"))
+    release.require_led(["ctl01"], wanted)
+    with pytest.raises(RefusalError, match=r"of ctl02 \(1\.34\.4\), ctl03 \(away\) do not run"):
+        release.require_led(["ctl01", "ctl02", "ctl03"], wanted)
+    programs.add("kubectl", pods(ctl01="1.36.0"))
+    release.require_led(["ctl01"], wanted)
+
+
+def test_a_restore_that_is_half_way_is_not_configured_over(host: Host, programs: Programs) -> None:
+    programs.add("dpkg-query", "printf 'installed 1.35.4-1.1'")
+    host.work("begun")
+    release.compare("1.35.4", host.root)
+    stopped = host.root / "etc/kubernetes/gpufleet/restore/stopped"
+    stopped.mkdir(parents=True)
+    release.compare("1.35.4", host.root)
+    (stopped / "etcd.yaml").touch()
+    with pytest.raises(RefusalError, match="restore --resume"):
+        release.compare("1.35.4", host.root)
+
+
+def test_authorities_of_a_lost_cluster_begin_the_new_one_also_after_a_kill(host: Host) -> None:
+    kept = host.root / "etc/kubernetes/gpufleet/authorities"
+    (kept / "etcd").mkdir(parents=True)
+    for name in ("ca.key", "etcd/ca.key"):
+        (kept / name).write_text("of the lost one")
+        (kept / name).chmod(0o600)
+    placed = host.root / "etc/kubernetes/pki/etcd/ca.key"
+    # What kubeadm finds when it begins is what counts.
+    look = f'case "$*" in "init --skip"*) cat {placed} >{host.root}/found;; esac\n'
+    reset = KUBEADM.replace("rm -rf {root}/etc/kubernetes ", "rm -rf {root}/etc/kubernetes/pki ")
+    host.programs.add("kubeadm", look + reset.format(root=host.root))
+    (host.root / "break").touch()
+    with pytest.raises(RefusalError, match="kubeadm init"):
+        host.work("begun")
+    (host.root / "break").unlink()
+    host.work("begun")
+    assert (host.root / "found").read_text() == "of the lost one"
+    assert placed.stat().st_mode & 0o777 == 0o600
+    assert not kept.exists()
+
+
 def test_a_cluster_is_begun_once(host: Host) -> None:
     assert host.work("begun", check=True)["changed"]
     assert host.verbs() == []

@@ -44,6 +44,20 @@ def test_a_backup_that_is_not_on_this_machine_is_looked_for_on_the_databases_hos
     )
 
 
+def test_pods_have_as_long_to_leave_members_as_nodes() -> None:
+    assert made("upgrade_kubernetes", "batch=10%", "drain=60") == {
+        "kubernetes_control_plane_drain_timeout_s": 60,
+        "kubernetes_node_drain_timeout_s": 60,
+    }
+    assert made("upgrade_kubernetes") == {}  # the roles' own
+
+
+@pytest.mark.parametrize("given", ["drain=1", "batch=0", "version=1.36"])
+def test_what_no_upgrade_of_kubernetes_takes_is_refused(given: str) -> None:
+    with pytest.raises(InputError):
+        find_operation("upgrade_kubernetes").values([given])
+
+
 @pytest.mark.parametrize("given", ["version=25.05", "version=25.05.8-1", "version=newest"])
 def test_a_version_of_slurm_has_three_numbers(given: str) -> None:
     with pytest.raises(InputError):

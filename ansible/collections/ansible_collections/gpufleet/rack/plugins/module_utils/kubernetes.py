@@ -14,6 +14,10 @@ ADMIN = "/etc/kubernetes/admin.conf"
 KUBELET = "etc/kubernetes/kubelet.conf"
 API_SERVER = "etc/kubernetes/manifests/kube-apiserver.yaml"
 STARTED = "var/lib/gpufleet/kubeadm.started"
+STOPPED = "etc/kubernetes/gpufleet/restore/stopped"
+"""Where a restore of etcd keeps the manifests of what it has stopped."""
+AUTHORITIES = "etc/kubernetes/gpufleet/authorities"
+"""Certificates and keys of a cluster that a restore wants to be begun anew."""
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 
 
@@ -50,6 +54,15 @@ def follow(now: Release, wanted: Release) -> None:
             f"Kubernetes {now} runs here, and {wanted} skips {skipped} minor version{'s' * (skipped > 1)}:"
             f" kubeadm goes one minor at a time. Write the version {now.major}.{now.minor + 1} in the fleet"
             " file, run upgrade_kubernetes.yml, then the next."
+        )
+
+
+def require_no_restore(root: Path = Path("/")) -> None:
+    """Raises while a restore of etcd is half way: what is stopped must not be written anew beside it."""
+    if any((root / STOPPED).glob("*.yaml")):
+        raise RefusalError(
+            "A restore of etcd has stopped the control plane here and has not come to its end. Run it to its"
+            " end: `gpufleet operate <env> restore --resume`."
         )
 
 

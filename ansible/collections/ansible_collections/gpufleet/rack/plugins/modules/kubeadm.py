@@ -10,6 +10,8 @@ description:
   - Every state is one that a later run finds and leaves alone. What a killed run left half made is taken
     away with C(kubeadm reset) and made anew; a host that once was whole is never reset.
   - Secrets are in the file that O(config) names, and in no argument.
+  - A cluster is begun with the authorities in C(/etc/kubernetes/gpufleet/authorities), where a restore of
+    etcd has left some.
 options:
   state:
     description:
@@ -66,12 +68,14 @@ did:
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import (
     API_SERVER,
+    AUTHORITIES,
     STARTED,
     Release,
     follow,
@@ -124,10 +128,21 @@ class Host:
             self.kubeadm("reset", "--force")
         started.parent.mkdir(parents=True, exist_ok=True)
         started.write_text("kubeadm began here and has not ended\n")
+        if words[0] == "init":
+            self.place_authorities()
         self.kubeadm(*words, "--config", self.config)
         if words[0] == "init":
             self.keep_digest()
         started.unlink()
+        shutil.rmtree(self.root / AUTHORITIES, ignore_errors=True)
+
+    def place_authorities(self) -> None:
+        """Those that a restore has brought; kubeadm makes only what it does not find."""
+        kept = self.root / AUTHORITIES
+        for path in (item for item in kept.rglob("*") if item.is_file()):
+            target = self.root / "etc/kubernetes/pki" / path.relative_to(kept)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)  # with its permissions: keys are for root alone
 
     def patches(self) -> list[str]:
         """The words that name this host's own settings, where it has some."""

@@ -8,12 +8,18 @@ module: kubeadm_release
 short_description: Compares the release of Kubernetes that a host has with the one that is wanted
 description:
   - Changes nothing. Refuses a release that is older than the one that the host's cluster runs, and one that
-    skips a minor version.
+    skips a minor version, and a host on which a restore of etcd is half way.
 options:
   wanted:
     description: The release, as C(1.35.4).
     type: str
     required: true
+  led:
+    description: Members whose API servers have to run the wanted release already; asked of the cluster, on
+      one of its members.
+    type: list
+    elements: str
+    default: []
 author:
   - gpufleet
 """
@@ -39,13 +45,21 @@ install:
   returned: success
 """
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import Release, follow, is_member
-from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import finish
+from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import (
+    ADMIN,
+    Release,
+    follow,
+    is_member,
+    kubectl,
+    require_no_restore,
+)
+from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
 
 def installed() -> str:
@@ -62,6 +76,7 @@ def installed() -> str:
 
 def compare(wanted_text: str, root: Path = Path("/")) -> dict[str, Any]:
     """The result for Ansible."""
+    require_no_restore(root)
     wanted, here, member = Release.of(wanted_text), installed(), is_member(root)
     if here and member:
         follow(Release.of(here), wanted)
@@ -73,12 +88,48 @@ def compare(wanted_text: str, root: Path = Path("/")) -> dict[str, Any]:
     }
 
 
+def require_led(names: list[str], wanted: Release, kubeconfig: str = ADMIN) -> None:
+    """Raises unless the API servers of these members run the release: nothing may be newer than they are."""
+    words = (
+        "get",
+        "pods",
+        "--namespace",
+        "kube-system",
+        "--selector",
+        "component=kube-apiserver",
+        "-o",
+        "json",
+    )
+    pods = json.loads(kubectl(*words, kubeconfig=kubeconfig))["items"] if names else []
+    there = {
+        pod["spec"]["nodeName"]: Release.of(pod["spec"]["containers"][0]["image"].rpartition(":")[2])
+        for pod in pods
+    }
+    behind = [f"{name} ({there[name]})" for name in names if name in there and there[name] < wanted]
+    behind += [f"{name} (away)" for name in names if name not in there]
+    if behind:
+        raise RefusalError(
+            f"The API servers of {', '.join(behind)} do not run Kubernetes {wanted} yet, and no other part of"
+            " a cluster may be newer than they are. Upgrade the control plane first, its first member before"
+            " the others: leave --limit out, or name them."
+        )
+
+
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(
-        argument_spec={"wanted": {"type": "str", "required": True}}, supports_check_mode=True
+        argument_spec={
+            "wanted": {"type": "str", "required": True},
+            "led": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
     )
-    finish(module, lambda: compare(module.params["wanted"]))
+
+    def work() -> dict[str, Any]:
+        require_led(module.params["led"], Release.of(module.params["wanted"]))
+        return compare(module.params["wanted"])
+
+    finish(module, work)
 
 
 if __name__ == "__main__":
