@@ -71,7 +71,7 @@ def test_a_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue_a
     with site.configuring("restore", "-o", f"backup={backup}", verb="operate") as run:
         wait_on(site, "pgrep -f '^sleep 600'", limit_s=180)
         lose_power(site, "restore", run)
-    lab.sh("ctl01", f"rm {mover}; pkill -f '^sleep 600'; true")
+    lab.sh("ctl01", f"rm {mover}; pkill -f '^sleep 600' || true")
     assert (
         lab.sh("ctl01", "systemctl start slurmctld || true; systemctl is-active slurmctld", code=None)
         == "failed\n"
