@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[place] = item
     for item in items:
         if HERE in item.path.parents:
-            roles = item.path.parent.name == "roles" and item.path.stem != "test_health_check"
+            roles = item.path.parent.name == "roles"
             item.add_marker(pytest.mark.xdist_group("rack-roles" if roles else "rack-sites"))
             LAST.update(dict.fromkeys(SHARED & set(item.fixturenames), item))
 
