@@ -18,6 +18,8 @@ from gpufleet.onprem.rack.shell import run
 
 PACKAGES_HOST = "packages.rack"
 _USER_ID = 1000
+# Until a connection to a host is given up. One that is up answers at once, whatever this machine has to do.
+_CONNECT_S = 10
 _KEY_FILE = "ssh_host_ed25519_key"
 
 
@@ -140,7 +142,9 @@ def write_ssh_files(folder: Path, site: RackSite, keys: Keys, pid: int) -> None:
             f"  HostKeyAlias {host.address}",
         ]
     # -F hands the connected socket to ssh: nothing stays in between.
-    proxy = f"nsenter --net=/proc/{pid}/ns/net nc -F %h %p"
+    # ssh's own limit does not reach the connection of a command: without one here, a host whose cable is out
+    # may cost the two minutes of the kernel.
+    proxy = f"nsenter --net=/proc/{pid}/ns/net nc -w {_CONNECT_S} -F %h %p"
     lines += [
         "Host *",
         f"  User {site.ssh_user}",
