@@ -1,15 +1,15 @@
 """A kube-apiserver for the tests, built from its Go module into the checkout's cache.
 
 The module in `apiserver/` names the version and, in its go.sum, the hash of every source. A build
-takes some two to three minutes on two cores and is kept under `.gpufleet/cache`, by version and platform.
+from nothing took 6 min 38 s on two cores that had much else to do, and is kept under `.gpufleet/cache`,
+by version and platform.
 `GPUFLEET_TEST_KUBE_APISERVER` names a binary to use instead.
 
 kubeadm of each minor that racks run is built from the modules in `kubeadm/`, some four minutes of one
 processor for each from nothing. That of the API server's minor is built whenever it is needed; the others
 where `GPUFLEET_TEST_KUBEADM=all` asks for them, or where the cache has them. Less than kubeadm is no way out:
 its reader of configurations alone is 902 of its 999 packages, and a program that only knows the fields (375
-packages) took 85 s of processor time for one minor. Nor is GOGC=off: 418 s in place of 431 s for
-kube-apiserver, measured on a busy machine.
+packages) took 85 s of processor time for one minor, measured on a busy machine.
 """
 
 from __future__ import annotations
