@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,3 +53,27 @@ def test_playbooks_import_only_what_exists():
                 assert (path.parent / play["ansible.builtin.import_playbook"]).is_file()
             for role in play.get("roles", ()):
                 assert role["role"] in ROLES
+
+
+def after_set_filters(text: str) -> list[str]:
+    """What follows each of Ansible's set filters in a file, up to the end of its expression."""
+    parts = re.split(r"\| *(?:intersect|difference|union|symmetric_difference)\(", " ".join(text.split()))[1:]
+    rest = []
+    for part in parts:
+        depth, end = 1, 0
+        while depth:
+            depth += {"(": 1, ")": -1}.get(part[end], 0)
+            end += 1
+        rest.append(part[end:].strip())
+    return rest
+
+
+def test_no_host_is_chosen_from_a_set():
+    """Set filters go through Python's sets: their order, and so the first of them, changes with every run."""
+    assert after_set_filters("{{ a | difference(b(c)) | first }}") == ["| first }}"]
+    found = 0
+    for path in sorted(ANSIBLE.rglob("*.yml")) + sorted(ANSIBLE.rglob("*.j2")):
+        rest = after_set_filters(path.read_text(encoding="utf-8"))
+        assert [words for words in rest if not words.startswith("| length")] == [], path
+        found += len(rest)
+    assert found > 0
