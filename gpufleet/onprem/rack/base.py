@@ -35,6 +35,8 @@ _GENERATOR = "/etc/systemd/system-generators/systemd-$name-generator"
 # Each runs in the new root. Host keys and the machine's id are of a host, not of the root.
 _CUSTOMIZE = (
     "systemctl enable systemd-networkd.service",
+    # Who logs in gets no manager of units of his own: he has none, and each login would wait for its start.
+    "systemctl mask user@.service",
     # They would take apt's lock at a moment of their own choosing.
     "systemctl disable apt-daily.timer apt-daily-upgrade.timer",
     "rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub /etc/hostname",

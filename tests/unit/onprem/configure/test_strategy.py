@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.onprem.configure.transport import transport_environment
 
 ROOT = Path(__file__).resolve().parents[4]
 # In a process of its own: both Ansible's loaders and the plugin change what is imported.
@@ -43,3 +52,75 @@ def test_a_module_takes_along_what_mitogen_itself_finds_that_it_needs() -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) > 40
+
+
+BESIDE = Path(__file__).parent / "strategy"
+
+
+def played(folder: Path, environment: dict[str, str]) -> tuple[int, list[dict[str, Any]]]:
+    """Exit code, and what Ansible told of the playbook on two hosts (this machine), by host and time."""
+    shutil.copytree(BESIDE, folder)
+    local = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
+    (folder / "hosts").write_text(f"one {local}\ntwo {local}\n")
+    settings = {
+        "ANSIBLE_STDOUT_CALLBACK": "record",
+        "ANSIBLE_CALLBACK_PLUGINS": str(folder),
+        "ANSIBLE_HOME": str(folder / "home"),
+    }
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts", "book.yml"],
+        cwd=folder,
+        env=os.environ | settings | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert told, done.stdout + done.stderr
+    return done.returncode, sorted(told, key=lambda each: each["host"])
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
+    """The playbook with Ansible's own strategy, and with ours."""
+    theirs = played(tmp_path_factory.mktemp("linear") / "run", {"ANSIBLE_STRATEGY": "linear"})
+    ours = played(tmp_path_factory.mktemp("ours") / "run", transport_environment("mitogen"))
+    yield theirs, ours
+
+
+def without_processes(told: Any) -> Any:
+    """What was told, without the numbers of processes and without where the playbook lies."""
+    if isinstance(told, dict):
+        numbers = ("first", "second", "stdout", "stdout_lines")
+        return {key: "" if key in numbers else without_processes(value) for key, value in told.items()}
+    if isinstance(told, list):
+        return [without_processes(each) for each in told]
+    return re.sub(r"/[^ ]*/run/", "/", told) if isinstance(told, str) else told
+
+
+def test_tasks_that_need_no_host_end_as_with_ansible_s_own_strategy(both: tuple[Any, Any]) -> None:
+    theirs, ours = both
+    assert theirs[0] == ours[0] == 2
+    assert len(theirs[1]) > 60
+    for one, other in zip(without_processes(theirs[1]), without_processes(ours[1]), strict=True):
+        assert one == other
+
+
+def test_tasks_that_need_no_host_get_no_worker_and_others_do(both: tuple[Any, Any]) -> None:
+    def of(told: list[dict[str, Any]], task: str) -> set[int]:
+        facts = [
+            each["result"]["ansible_facts"] for each in told if each["event"] == "ok" and each["task"] == task
+        ]
+        return {int(value) for fact in facts for name, value in fact.items() if name in ("first", "second")}
+
+    (_, theirs), (_, ours) = both
+    assert len(of(theirs, "Remember who works") | of(theirs, "Work again")) == 4
+    here = of(ours, "Remember who works") | of(ours, "Work again")
+    assert len(here) == 1
+    workers = {
+        int(each["result"]["stdout"])
+        for each in ours
+        if each["event"] == "ok" and each["task"] == "Have a worker"
+    }
+    assert workers and not workers & here
