@@ -2,9 +2,10 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 BIN := .venv/bin
-# Processes that share the tests. Two of them have racks for as long as there are any, and wait for hosts at times:
-# a third uses the processors meanwhile.
+# Processes that share the tests. They wait for hosts and programs at times: there is one more than processors here.
 WORKERS ?= 3
+# In the order of tests/conftest.py: the longest groups first.
+SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -25,11 +26,11 @@ rack: ## a rack in a box: 2 controllers, a login host and 4 GPU nodes as contain
 
 test: ## set up everything the tests need, and run them all
 	@scripts/setup system
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest $(SHARED) $(ARGS)
 
 test-rack: ## those on racks in a box alone (needs root)
 	@scripts/setup system
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup tests/rack $(ARGS)
+	@$(BIN)/python -m pytest $(SHARED) tests/rack $(ARGS)
 
 lint: setup ## ruff, mypy strict, ansible-lint production, shell syntax
 	@$(BIN)/ruff check .

@@ -15,6 +15,20 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+# What takes longest is begun first; a process that begins it last would keep the others waiting.
+LONGEST = ("rack-sites", "rack-hosts", "rack-gpus", "kube", "e2e", "e2e-changes", "mutation", "emitted")
+
+
+@pytest.hookimpl(trylast=True)  # after those that name the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups of tests, which one process runs, come before all other tests, and the longest of them first."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+
+    def place(item: pytest.Item) -> int:
+        mark = item.get_closest_marker("xdist_group")
+        return places.get(mark.args[0], len(places)) if mark else len(places) + 1
+
+    items.sort(key=place)
 
 
 @dataclass

@@ -19,22 +19,29 @@ LAST: dict[str, pytest.Item] = {}
 UP: dict[str, Lab] = {}
 
 
+# Files with racks of their own that go with those of gpu_rack, so that each process has about a third of the work.
+WITH_GPU_RACK = {"test_health_check", "test_storage"}
+
+
 @pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes at most have racks, where there are several, each about half of the work.
+    """Three processes at most have racks, where there are several, each about a third of the work.
 
     More would only wait for each other's processors, and raise again the racks that files share. Tests of one
     shared rack follow each other, so that it goes before the next is raised.
     """
-    ours = [place for place, item in enumerate(items) if HERE in item.path.parents]
-    ordered = sorted((items[place] for place in ours), key=lambda item: "runs" not in item.fixturenames)
-    for place, item in zip(ours, ordered, strict=True):
-        items[place] = item
     for item in items:
         if HERE in item.path.parents:
-            roles = item.path.parent.name == "roles"
-            item.add_marker(pytest.mark.xdist_group("rack-roles" if roles else "rack-sites"))
+            item.add_marker(pytest.mark.xdist_group(group_of(item)))
             LAST.update(dict.fromkeys(SHARED & set(item.fixturenames), item))
+
+
+def group_of(item: pytest.Item) -> str:
+    """The process that a test runs in."""
+    if "runs" in item.fixturenames:
+        return "rack-sites"
+    with_gpus = "gpu_rack" in item.fixturenames or item.path.stem in WITH_GPU_RACK
+    return "rack-gpus" if with_gpus else "rack-hosts"
 
 
 @pytest.hookimpl(trylast=True)
