@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpufleet.onprem.rack import missing
+from tests.rack.handover import Handover
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.management import Controllers
 from tests.rack.site import MONITORED, PEOPLE, ArgumentsSeen, Runs, Site
 
 HERE = Path(__file__).parent
-# Fixtures that hold a rack for several files, the last test of each, and the racks that are up.
+# Fixtures that hold a rack for several files, the last test of each in its process, and the racks up.
 SHARED = {"rack", "gpu_rack", "runs"}
-LAST: dict[str, pytest.Item] = {}
+LAST: dict[tuple[str, str], pytest.Item] = {}
 UP: dict[str, Lab] = {}
 
 
-# Files with racks of their own that go with those of gpu_rack, so that each process has about a third of the work.
-WITH_GPU_RACK = {"test_health_check", "test_storage"}
+# Files with racks of their own that go with those of gpu_rack, and files that take over a copy of the site
+# once those with racks of their own are through: each process has about a third of the work so.
+WITH_GPU_RACK = {"test_fabric", "test_health_check"}
+WITH_A_COPY = {"test_upgrade_slurm", "test_verify"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
@@ -30,14 +34,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     More would only wait for each other's processors, and raise again the racks that files share. Tests of one
     shared rack follow each other, so that it goes before the next is raised.
     """
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group(group_of(item)))
-            LAST.update(dict.fromkeys(SHARED & set(item.fixturenames), item))
+    ours = [place for place, item in enumerate(items) if HERE in item.path.parents]
+    ordered = sorted((items[place] for place in ours), key=lambda item: item.path.stem in WITH_A_COPY)
+    several = "PYTEST_XDIST_WORKER" in os.environ
+    for place, item in zip(ours, ordered, strict=True):
+        items[place] = item
+        group = group_of(item)
+        item.add_marker(pytest.mark.xdist_group(group))
+        for name in SHARED & set(item.fixturenames):
+            LAST[name, group if several else ""] = item
 
 
 def group_of(item: pytest.Item) -> str:
     """The process that a test runs in."""
+    if item.path.stem in WITH_A_COPY:
+        return "rack-hosts"
     if "runs" in item.fixturenames:
         return "rack-sites"
     with_gpus = "gpu_rack" in item.fixturenames or item.path.stem in WITH_GPU_RACK
@@ -47,7 +58,7 @@ def group_of(item: pytest.Item) -> str:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """A shared rack goes with the last test that uses it: its hosts would keep a processor busy."""
-    for name in [name for name, last in LAST.items() if last is item]:
+    for name in [name for (name, _), last in LAST.items() if last is item]:
         if name in UP:
             UP.pop(name).down()
 
@@ -92,21 +103,35 @@ def clean_rack(rack: Lab) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """A rack from bare hosts to a working cluster, with management controllers."""
+    """A rack from bare hosts to a working cluster, with management controllers.
+
+    Where another process of this run has set one up, a copy of that.
+    """
     controllers = Controllers(tmp_path_factory.mktemp("bmc"), [f"dgx{number:02d}" for number in range(1, 5)])
-    site = Site.up(tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE + controllers.fleet), controllers)
-    UP["runs"] = site.lab
+    folder, fleet = tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE + controllers.fleet)
+    handover = Handover.of(tmp_path_factory.getbasetemp())
     try:
-        with ArgumentsSeen(list(site.secrets.values())) as arguments:
-            check = site.configure("--check", "--diff", code=1)
-            first = site.configure()
-            second = site.configure()
-        site.lab.seal("site")
+        with handover.alone() as offered:
+            site = Site.up(folder, fleet, controllers, offered and offered["secrets"])
+            UP["runs"] = site.lab
+            arguments = ArgumentsSeen(list(site.secrets.values()))
+            if offered is not None:
+                site.lab.take_over("site", Path(offered["rack"]))
+                site.configure("--skip-preflight", "--only", "bmc")  # these controllers are new
+                said = offered["said"]
+            else:
+                with arguments:
+                    said = [site.configure("--check", "--diff", code=1), site.configure(), site.configure()]
+                site.lab.seal("site")
+                site.lab.before_down = handover.withdraw
+                root = str(site.lab.rack.layout.root)
+                handover.offer({"rack": root, "secrets": site.secrets, "said": said})
         site.wait_for_nodes()
-        yield Runs(site, check, first, second, arguments)
+        yield Runs(site, *said, arguments)
     finally:
         controllers.close()
-        site.lab.down()
+        if "runs" in UP:
+            UP.pop("runs").down()
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from gpufleet.onprem.configure.transport import transport_environment
 from gpufleet.onprem.inventory import build_inventory
 from gpufleet.onprem.inventory_text import render
 from gpufleet.onprem.rack import Kit, Rack, RackSite, rack_site, raise_rack, take_down
+from gpufleet.onprem.rack.layout import Layout
 from gpufleet.onprem.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
 from gpufleet.plan import build_plan
 from tests.rack.hardware import Hardware
@@ -53,6 +55,8 @@ class Lab:
     healthy: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     """Hosts on which something was run since somebody last cleared this."""
+    before_down: Callable[[], None] = lambda: None
+    """Whoever relies on the rack's files is told that they go."""
 
     @classmethod
     def up(cls, folder: Path, fleet: str | None = None) -> Lab:
@@ -70,6 +74,7 @@ class Lab:
 
     def down(self) -> None:
         """Removes the rack."""
+        self.before_down()
         take_down(self.rack.layout.root)
 
     def names(self, role: str) -> list[str]:
@@ -108,6 +113,21 @@ class Lab:
         for host in self.healthy:
             self.hardware(host).keep(self._kept(name, host))
         self.rack.seal(name)
+
+    def take_over(self, name: str, other: Path) -> None:
+        """Has the state that another rack of the same hosts, in `other`, has sealed under a name."""
+        self.rack.stop()
+        mine, theirs = self.rack.layout, Layout(other)
+        for host in self.healthy:
+            upper = mine.host(host) / "upper"
+            shutil.rmtree(upper)
+            # Links will do: nobody writes to what is sealed.
+            copy = ["cp", "--archive", "--link", theirs.host(host) / "layers" / name, upper]
+            subprocess.run(copy, check=True)
+            self.hardware(host).bring_back(theirs.root / "kept" / name / host)
+        shutil.rmtree(mine.shared, ignore_errors=True)
+        subprocess.run(["cp", "--archive", "--sparse=always", theirs.sealed(name), mine.shared], check=True)
+        self.seal(name)
 
     def reset(self, *hosts: str, name: str = "identity") -> None:
         """Hosts (default: all) as they were at `seal(name)`, with all their hardware as it was then."""

@@ -53,10 +53,17 @@ class Site:
     _before: set[Path] = field(default_factory=set)
 
     @classmethod
-    def up(cls, folder: Path, fleet: str, controllers: Controllers | None = None) -> Site:
+    def up(
+        cls,
+        folder: Path,
+        fleet: str,
+        controllers: Controllers | None = None,
+        known: dict[str, str] | None = None,
+    ) -> Site:
         """Raises the rack of a fleet file's text; the checkout has our own ansible/ in it.
 
-        `controllers` are its nodes' management controllers, if the fleet file has some.
+        `controllers` are its nodes' management controllers, if the fleet file has some; `known` are the
+        secrets of a site whose hosts it is to take over.
         """
         checkout = folder / "checkout"
         (checkout / "stacks").mkdir(parents=True)
@@ -64,7 +71,7 @@ class Site:
         (checkout / "ansible").symlink_to(ROOT / "ansible")
         lab = Lab.up(folder / "lab", fleet)
         (checkout / "fleet.yaml").write_text(fleet)
-        made = {
+        made = dict(known or {}) or {
             "GPUFLEET_SECRET_MUNGE_KEY_LAB": secrets.token_hex(64),
             "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB": secrets.token_hex(16),
         }
