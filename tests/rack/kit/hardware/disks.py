@@ -138,8 +138,8 @@ def mount_all():
         if device is not None and not os.path.ismount(words[1]):
             # As systemd does it: the place is made, and a line that fails holds nothing else up.
             Path(words[1]).mkdir(parents=True, exist_ok=True)
-            # The machine's one kernel has the disks of all racks: a rack that is a copy of another has disks of
-            # the same UUID, which XFS would not mount beside the first.
+            # The machine's one kernel has the disks of all racks: a rack that is a copy of another has disks
+            # of the same UUID, which XFS would not mount beside the first.
             options = f"{words[3]},nouuid" if words[2] == "xfs" else words[3]
             subprocess.run(["mount", "-t", words[2], "-o", options, device, words[1]], check=False)
 
