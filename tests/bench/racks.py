@@ -27,6 +27,8 @@ from tests.rack.lab import ROOT, Lab, fleet_text
 
 SIZES = (2, 4, 8, 16)
 SITE = "playbooks/site.yml"
+# No package of Grafana can be had here.
+MONITORING = "    monitoring: { grafana: false }\n"
 
 
 @dataclass
@@ -85,8 +87,8 @@ def measure(rounds: int, sizes: tuple[int, ...]) -> list[Size]:
 
 @contextmanager
 def site_of(folder: Path, hosts: int, secret: Mapping[str, str]) -> Iterator[Lab]:
-    """A rack with one controller, on which the whole site was set up."""
-    lab = Lab.up(folder, fleet_text(gpu_nodes=hosts - 1, controllers=1, login=False))
+    """A rack with one controller, on which the whole site was set up, its monitoring with it."""
+    lab = Lab.up(folder, fleet_text(gpu_nodes=hosts - 1, controllers=1, login=False, more=MONITORING))
     try:
         done = lab.run(SITE, transport="mitogen", secrets=secret)
         if done.failures:

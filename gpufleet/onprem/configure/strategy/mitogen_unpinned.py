@@ -33,7 +33,6 @@ import ansible_mitogen.strategy
 import ansible_mitogen.transport_config
 from ansible._internal._task import TaskContext
 from ansible.collections.list import list_collection_dirs
-from ansible.errors import AnsibleError
 from ansible.executor.task_executor import TaskExecutor
 from ansible.executor.task_result import _RawTaskResult
 from ansible.plugins.loader import filter_loader, get_plugin_loader_namespace, test_loader
@@ -66,37 +65,29 @@ class StrategyModule(ansible_mitogen.strategy.StrategyMixin, _Linear):  # type: 
 
     def _queue_task(self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any) -> None:
         """A task of a host, here where no host has to hear of it, and otherwise in a worker."""
-        if self._needs_no_worker(task, task_vars):
-            self._work_here(host, task, task_vars, play_context)
-        else:
-            super()._queue_task(host, task, task_vars, play_context)
+        alone = task.action in _VARIABLES_ALONE
+        more = task.loop is not None or task.delegate_to or task.async_val or task.until or task.timeout
+        if (alone or task.when) and not more:
+            try:
+                self._work_here(host, task, task_vars, play_context, alone=alone)
+            except _NeedsWorker:
+                pass
+            else:
+                return
+        super()._queue_task(host, task, task_vars, play_context)
 
-    def _needs_no_worker(self, task: Any, task_vars: dict[str, Any]) -> bool:
-        """Whether what a task does is known, or found out, without its host."""
-        if task.loop is not None or task.delegate_to or task.async_val or task.until or task.timeout:
-            return False
-        if task.action in _VARIABLES_ALONE:
-            return True
-        if not task.when:
-            return False
-        try:
-            # In a copy: what a worker would find has to stay as it is.
-            return not task._resolve_conditional(task.when, task_vars.copy(), result_context={})
-        except AnsibleError:
-            return False  # the worker says why, as for any task
+    def _work_here(
+        self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any, *, alone: bool
+    ) -> None:
+        """What a worker does with a task, in this process; the result goes the way of all results.
 
-    def _work_here(self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any) -> None:
-        """What a worker does with a task, in this process; the result goes the way of all results."""
-        self._queued_task_cache[host.name, task._uuid] = {
-            "host": host,
-            "task": task,
-            "task_vars": task_vars,
-            "play_context": play_context,
-        }
-        self._tqm.send_callback("v2_runner_on_start", host, task)
+        Raises _NeedsWorker once the task's condition turns out to be true, unless it needs variables `alone`.
+        """
         # A worker has all of these to itself, and changes them.
         own = task.copy(exclude_parent=True, exclude_tasks=True)
         own._parent = task._parent
+        if not alone:
+            own.post_validate = _ask_for_worker  # what follows the condition
         with TaskContext(own):
             said = TaskExecutor(
                 host,
@@ -108,9 +99,24 @@ class StrategyModule(ansible_mitogen.strategy.StrategyMixin, _Linear):  # type: 
                 self._final_q,
                 self._variable_manager,
             ).run()
+        self._queued_task_cache[host.name, task._uuid] = {
+            "host": host,
+            "task": task,
+            "task_vars": task_vars,
+            "play_context": play_context,
+        }
+        self._tqm.send_callback("v2_runner_on_start", host, task)
         result = _RawTaskResult(host=host, task=own, return_data=said, task_fields=own.dump_attrs())
         self._final_q.send_task_result(result)
         self._pending_results += 1
+
+
+class _NeedsWorker(BaseException):
+    """A task is not to be skipped. No error, and nothing that Ansible catches."""
+
+
+def _ask_for_worker(**_: Any) -> None:
+    raise _NeedsWorker
 
 
 _folders = [folder.decode() for folder in list_collection_dirs()]
