@@ -26,8 +26,8 @@ def two_years_later(checkout: Checkout, *arguments: str) -> Any:
     """The command's JSON with the clock of all its processes two years ahead."""
     assert shutil.which("faketime"), "faketime is missing; `make test` installs it"
     # The monotonic clock stays: waits with a time limit must not see a jump between processes.
-    # What it does about that clock in some releases of glibc makes every wait of a thread spin: a run takes three
-    # times as long so.
+    # What it does about that clock for some releases of glibc makes every wait of a thread spin: a run takes
+    # three times as long so.
     env = {
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",

@@ -1,8 +1,8 @@
 """A kube-apiserver for the tests, built from its Go module into the checkout's cache.
 
 The module in `apiserver/` names the version and, in its go.sum, the hash of every source. A build
-from nothing took 6 min 38 s on two cores that had much else to do, and is kept under `.gpufleet/cache`,
-by version and platform.
+from nothing takes 312 processor seconds, 171 s on two cores with nothing else to do, and is kept under
+`.gpufleet/cache`, by version and platform.
 `GPUFLEET_TEST_KUBE_APISERVER` names a binary to use instead.
 
 kubeadm of each minor that racks run is built from the modules in `kubeadm/`, some four minutes of one
@@ -29,8 +29,8 @@ KUBEADM_VARIABLE = "GPUFLEET_TEST_KUBEADM"
 BINARY_VARIABLE = "GPUFLEET_TEST_KUBE_APISERVER"
 _BUILD_TIMEOUT_S = 1800
 # It is built to answer some hundred requests: without optimization, and with a compiler that collects its
-# garbage only when it has much of it, a build takes half of the time (client-go: 92 processor seconds instead of
-# 169; the whole 312, and 171 s on two cores that had nothing else to do).
+# garbage only when it has much of it, a build takes half of the time (client-go: 92 processor seconds instead
+# of 169).
 _QUICK = "-N -l -dwarf=false"
 _ROOMY = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
 
