@@ -23,8 +23,8 @@ UP: dict[str, Lab] = {}
 
 # Files with racks of their own that go with those of gpu_rack, and files that take over a copy of the site
 # once those with racks of their own are through: each process has about a third of the work so.
-WITH_GPU_RACK = {"test_fabric", "test_health_check"}
-WITH_A_COPY = {"test_upgrade_slurm", "test_verify"}
+WITH_GPU_RACK = {"test_fabric", "test_health_check", "test_storage"}
+WITH_A_COPY = {"test_collect", "test_upgrade_slurm", "test_verify"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
