@@ -183,9 +183,8 @@ def test_a_node_is_decommissioned_added_anew_and_replaced(site_to_break: Site) -
     finally:
         fleet.write_text(text)
 
-    # A new node for a name that Slurm does not know any more, and for one that it knows a spare that has been
-    # set up before.
-    lab.reset("dgx04", name="identity")
+    # New hardware for two names: one that Slurm does not know any more, one that it does.
+    lab.reset("dgx03", "dgx04", name="identity")
     added = site.configure("add_nodes", "--limit", "dgx04", verb="operate")
     assert added["states"] == {"dgx04": "done"}
     assert "dgx04" not in drains(site)
