@@ -36,7 +36,7 @@ server.serve_forever()
 ASK = f"""\
 import ssl, urllib.request
 context = ssl._create_unverified_context()
-with urllib.request.urlopen("https://{ADDRESS}:6443/readyz", timeout=3, context=context) as answer:
+with urllib.request.urlopen("https://{ADDRESS}:6443/readyz", timeout=10, context=context) as answer:
     print(answer.read().decode())
 """
 
@@ -108,8 +108,9 @@ def test_the_address_moves_when_its_holder_loses_power(lab: Lab, endpoint: Proof
     lab.rack.stop(first, force=True)
     others = [name for name in MEMBERS if name != first]
     assert settled(lab, *others) in others
+    # Also before haproxy has found out which member is gone: each is answered, by one that is there.
     answers = {lab.sh("dgx01", f"python3 - <<'END'\n{ASK}END\n").strip() for _ in range(4)}
-    assert first not in answers  # haproxy has found out as well
+    assert answers <= set(others)
 
 
 @pytest.mark.parametrize("role", ["kubernetes_node", "kubernetes_control_plane"])
