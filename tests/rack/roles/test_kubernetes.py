@@ -23,15 +23,18 @@ MOVED_S = 60.0
 
 API = """\
 import http.server, socket, ssl, sys
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/opt/api.pem")
 class Api(http.server.BaseHTTPRequestHandler):
+    def setup(self):  # in a thread of its own: a client that is gone in mid handshake holds up nobody else
+        self.request = context.wrap_socket(self.request, server_side=True)
+        super().setup()
+    def finish(self):
+        super().finish(); self.request.close()
     def do_GET(self):
         self.send_response(200); self.end_headers(); self.wfile.write(socket.gethostname().encode())
     def log_message(self, *_): pass
-server = http.server.ThreadingHTTPServer((sys.argv[1], 6443), Api)
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain("/opt/api.pem")
-server.socket = context.wrap_socket(server.socket, server_side=True)
-server.serve_forever()
+http.server.ThreadingHTTPServer((sys.argv[1], 6443), Api).serve_forever()
 """
 ASK = f"""\
 import ssl, urllib.request
