@@ -1,25 +1,59 @@
-"""What Ansible leaves on this machine of a rack that is gone."""
+"""How Ansible gets to a rack's hosts, and what it leaves on this machine of a rack that is gone."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
+import yaml
+
 from tests.rack.lab import Lab, fleet_text
+from tests.rack.roles.proof import play
+
+TASKS = [
+    {"name": "Say who runs", "ansible.builtin.command": "ps -eo user,args"},
+    {"name": "Say who logs in", "ansible.builtin.command": "id -un", "become": False},
+    {"name": "Say who comes back", "ansible.builtin.command": "id -un"},
+]
 
 
-def test_ansible_leaves_no_connection_behind_when_the_rack_goes_down(
+def test_roots_interpreter_is_the_only_one_of_a_host_and_no_connection_is_left_behind(
     can_hold_racks: None, tmp_path: Path
 ) -> None:
     lab = Lab.up(tmp_path, fleet_text(gpu_nodes=1, controllers=1, login=False))
     try:
-        lab.run("playbooks/preflight.yml")
+        everything, *names = said(lab, tmp_path, "mitogen")
+        interpreters = [line.split()[0] for line in everything.splitlines() if "(mitogen:" in line]
+        assert set(interpreters) == {
+            "root"
+        }  # and none of the user who logs in, from which sudo starts root's
+        assert names == said(lab, tmp_path, "ssh")[1:] == ["ubuntu", "root"]
+        lab.run("playbooks/preflight.yml", transport="ssh")
         masters = ssh_masters(lab)
+        sudo_asks_for_a_password(lab)
     finally:
         lab.down()
     assert ssh_masters(lab) == []
     assert not lab.rack.record.control_paths.exists()
     assert all(str(lab.rack.record.control_paths) in line for line in masters)
+
+
+def said(lab: Lab, folder: Path, transport: str) -> list[str]:
+    """What the tasks above say of a node, over a transport."""
+    book = folder / "who.yml"
+    book.write_text(
+        yaml.safe_dump([{"hosts": "dgx01", "gather_facts": False, "become": True, "tasks": TASKS}])
+    )
+    played = play(lab, str(book), transport=transport)
+    assert not played.result.failures, played.messages()
+    return [str(played.of(str(task["name"]), "dgx01")[0].result["stdout"]) for task in TASKS]
+
+
+def sudo_asks_for_a_password(lab: Lab) -> None:
+    """That is said of the host, which changes nothing, instead of a question that nobody answers."""
+    lab.sh("dgx01", "sed -i s/NOPASSWD:// /etc/sudoers.d/rack")
+    played = play(lab, "playbooks/base.yml", "dgx01", check=True)
+    assert "a password is required" in played.messages()
 
 
 def ssh_masters(lab: Lab) -> list[str]:

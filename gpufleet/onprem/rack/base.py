@@ -13,10 +13,19 @@ SUITE = "bookworm"
 # Another mirror than mmdebstrap's own default, for a machine that reaches no other.
 MIRROR_VARIABLE = "GPUFLEET_RACK_MIRROR"
 
-# What a server installation has and a minimal one lacks, as far as roles meet it.
+# What a server installation has and a minimal one lacks, as far as roles meet it. Without libpam-systemd,
+# which starts and ends a session of logind's for each login: a run is many.
 _INCLUDED = (
-    "systemd systemd-sysv libpam-systemd dbus udev openssh-server sudo python3 python3-apt iproute2 "
-    "iputils-ping procps kmod ca-certificates less"
+    "systemd systemd-sysv dbus udev openssh-server sudo python3 python3-apt iproute2 iputils-ping procps "
+    "kmod ca-certificates less"
+)
+# What packages that roles install depend on, and no role names: each host would unpack it again.
+_LIBRARIES = (
+    "libicu72 libnftables1 libonig5 libjq1 libldap-2.5-0 libsasl2-modules-db liblua5.1-0 libhwloc15 "
+    "libevent-core-2.1-7 libnfsidmap1 libyaml-0-2 libnuma1 libjansson4 libpci3 pci.ids libmpfr6 "
+    "libsigsegv2 libnl-3-200 libnl-route-3-200 libibverbs1 librdmacm1 libinih1 liburcu8 libmariadb3 "
+    "mariadb-common mysql-common libaio1 liburing2 libncurses6 libpopt0 gawk libdbi-perl "
+    "libconfig-inifiles-perl galera-4 mariadb-client-core mariadb-server-core lsof psmisc"
 )
 _DPKG = (
     # Overlays are thrown away with the rack: nothing is gained by waiting for the disk.
@@ -74,7 +83,7 @@ def _command() -> list[str]:
         "--mode=root",
         "--variant=minbase",
         f"--keyring={KEYRING}",
-        f"--include={','.join(_INCLUDED.split())}",
+        f"--include={','.join([*_INCLUDED.split(), *_LIBRARIES.split()])}",
         *(f"--dpkgopt={option}" for option in _DPKG),
         '--aptopt=Acquire::Languages "none"',
         *(f"--customize-hook=chroot \"$1\" sh -euc '{_quoted(step)}'" for step in _CUSTOMIZE),

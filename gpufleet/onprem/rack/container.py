@@ -8,6 +8,7 @@ what is above it.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -27,6 +28,8 @@ SHARED = "/srv/shared"
 # systemd-nspawn --keep-unit leaves a reboot to its caller, and says so with this exit code.
 _REBOOT = 133
 _POWEROFF_S = 30.0
+# systemd colours what it writes to a console.
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f]")
 
 # Joins its control groups before it becomes systemd-nspawn: from within a thread that is the only
 # way to have no process of the host outside them.
@@ -75,6 +78,15 @@ class Container:
     def wait(self, deadline: float) -> bool:
         """Whether the host has booted before `deadline` (of the monotonic clock)."""
         return self._ready.wait(max(0.0, deadline - time.monotonic()))
+
+    def last_said(self, lines: int = 4) -> str:
+        """The end of what the host wrote to its console, on one line."""
+        try:
+            text = self._console.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            text = ""
+        said = [line.strip() for line in _ESCAPES.sub("", text).splitlines()]
+        return " / ".join([line for line in said if line][-lines:]) or "nothing"
 
     def stop(self, *, force: bool = False) -> None:
         """Powers the host off as its own systemd does it, or with `force` as a power cut does."""

@@ -140,8 +140,9 @@ class Supervisor:
         deadline = time.monotonic() + BOOT_S
         late = [name for name in hosts if not self._containers[name].wait(deadline)]
         if late:
+            said = "; ".join(f"{name} said last: {self._containers[name].last_said()}" for name in late)
             raise GpufleetError(
-                f"{', '.join(late)} did not boot within {BOOT_S:.0f} s",
+                f"{', '.join(late)} did not boot within {BOOT_S:.0f} s; {said}",
                 remedy="`console.log` in the rack's folder hosts/<name> shows how far they came",
             )
 

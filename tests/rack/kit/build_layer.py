@@ -6,9 +6,11 @@ a service that plugs the hardware in before anything else looks for it.
 
 from __future__ import annotations
 
+import compileall
 import shutil
 import sys
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = "usr/lib/hardware"
@@ -42,7 +44,7 @@ Conflicts=shutdown.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/usr/bin/python3 /usr/lib/hardware/plug.py
+ExecStart=/usr/bin/python3 -ES /usr/lib/hardware/plug.py
 """
 DISKS = """\
 [Unit]
@@ -56,7 +58,7 @@ Conflicts=shutdown.target
 
 [Service]
 Type=notify
-ExecStart=/usr/bin/python3 /usr/lib/hardware/disks.py
+ExecStart=/usr/bin/python3 -ES /usr/lib/hardware/disks.py
 """
 # Debian's packages install theirs beside the stand-ins. The first entry is bookworm's own.
 DIVERSIONS = """\
@@ -85,6 +87,9 @@ SKEWED = "[Service]\nEnvironmentFile=-/srv/hardware/clock.env\n"
 
 def main(out: Path) -> None:
     shutil.copytree(HERE / "hardware", out / LIBRARY, ignore=shutil.ignore_patterns("__pycache__"))
+    # Of no use where this is another Python than the hosts'; else each host need not do it after each reset.
+    mode = PycInvalidationMode.UNCHECKED_HASH
+    compileall.compile_dir(out / LIBRARY, quiet=1, stripdir=out, prependdir="/", invalidation_mode=mode)
     for place, program in KERNEL_TOOLS.items():
         write(out / place, launcher(program), 0o755)
     units = out / "usr/lib/systemd/system"
@@ -104,7 +109,7 @@ def main(out: Path) -> None:
 def launcher(program: str) -> str:
     """A program of the hardware's library that is called by several names gets the one it was called by."""
     name = ' "$0"' if program in NAMED else ""
-    return f'#!/bin/sh\nexec /usr/bin/python3 /usr/lib/hardware/{program}.py{name} "$@"\n'
+    return f'#!/bin/sh\nexec /usr/bin/python3 -ES /usr/lib/hardware/{program}.py{name} "$@"\n'
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:

@@ -9,6 +9,10 @@ and where collections are (about a sixth of a worker's time on tasks of this pro
 is looked up once for each file: mitogen compiles all of Ansible's utilities again for each module. What goes
 to hosts is compressed already, and ssh does not try it again.
 
+Where sudo asks for nothing, ssh starts the interpreter with it. mitogen would start one as the user who logs
+in, and from that one another as root: a third of a second of a host's processor for each, every time, to load
+the same programs.
+
 Tasks that no host has to hear of get no worker: those whose condition is false, validations of arguments,
 assertions. A worker for each of them is a process that is forked, connected and thrown away to compare some
 variables; they were a third of the tasks of a run without changes. See adr/0019.
@@ -26,11 +30,13 @@ from pathlib import Path
 from typing import Any
 
 import ansible_mitogen.affinity
+import ansible_mitogen.connection
 import ansible_mitogen.loaders
 import ansible_mitogen.module_finder
 import ansible_mitogen.planner
 import ansible_mitogen.strategy
 import ansible_mitogen.transport_config
+import mitogen.service
 from ansible._internal._task import TaskContext
 from ansible.collections.list import list_collection_dirs
 from ansible.executor.task_executor import TaskExecutor
@@ -175,3 +181,65 @@ def _uncompressed(_: Any) -> bool:
 
 ansible_mitogen.transport_config.PlayContextSpec.mitogen_ssh_compression = _uncompressed
 ansible_mitogen.transport_config.MitogenViaSpec.mitogen_ssh_compression = _uncompressed
+
+
+# What Ansible gives sudo by default, and mitogen does not look at.
+_PLAIN_SUDO = frozenset({"-H", "-S", "-n"})
+
+
+def _one_hop(hops: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """The interpreters between here and a host; one in place of one by ssh and, from that, one by sudo."""
+    if [hop["method"] for hop in hops[-2:]] != ["ssh", "sudo"]:
+        return tuple(hops)
+    login, root = (hop["kwargs"] for hop in hops[-2:])
+    if root["password"] is not None or not set(root["sudo_args"] or ()) <= _PLAIN_SUDO:
+        return tuple(hops)
+    sudo = [root["sudo_path"] or "sudo", "-n", "-H", "-u", root["username"] or "root"]
+    python = [*sudo, *root["python_path"]]
+    return (*hops[:-2], {**hops[-2], "kwargs": {**login, "python_path": python}})
+
+
+_Connection = ansible_mitogen.connection.Connection
+_all_hops, _connect, _reset = _Connection._stack_from_spec, _Connection._connect_stack, _Connection.reset
+
+
+def _hops_of(connection: Any, *arguments: Any, **options: Any) -> tuple[dict[str, Any], ...]:
+    hops = _one_hop(_all_hops(connection, *arguments, **options))
+    # mitogen takes root's interpreter from the end before it ends a connection, so that all of it ends.
+    ends = getattr(connection, "_ends", False) and hops[-1]["method"] == "ssh"
+    return (*hops, hops[-1]) if ends else hops
+
+
+def _connect_by(connection: Any, stack: Sequence[dict[str, Any]]) -> None:
+    _connect(connection, stack)
+    connection.login_context = connection.login_context or connection.context
+
+
+def _end(connection: Any) -> None:
+    connection._ends = bool(connection.become)
+    try:
+        _reset(connection)
+    finally:
+        connection._ends = False
+
+
+_Connection._stack_from_spec, _Connection._connect_stack = _hops_of, _connect_by
+_Connection.reset = _Connection._reset = _end
+
+
+_push = mitogen.service.PushFileService._forward
+
+
+def _push_to_those_there(service: Any, context: Any, path: str) -> None:
+    """A file for a host. One that is gone gets none, as it gets no program: the task that follows says so.
+
+    mitogen fails here in a way that counts as a failure of the task, if it has just noticed.
+    """
+    try:
+        _push(service, context, path)
+    except AttributeError:
+        if service.router.stream_by_id(context.context_id) is not None:
+            raise
+
+
+mitogen.service.PushFileService._forward = _push_to_those_there

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LAUNCH = '#!/bin/sh\nexec /usr/bin/python3 /usr/lib/hardware/{program}.py {words} "$@"\n'
+LAUNCH = '#!/bin/sh\nexec /usr/bin/python3 -ES /usr/lib/hardware/{program}.py {words} "$@"\n'
 
 
 @dataclass(frozen=True)

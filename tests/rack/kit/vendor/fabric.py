@@ -10,7 +10,7 @@ from vendor.deb import Package, launch
 # Release of DOCA, of its OFED, and of its tools.
 DOCA = (("3.3.0-26.01.1.0.0.0", "26.01-1.0.0.0"), ("3.4.0-26.04.0.8.6.0", "26.04-0.8.6.0"))
 MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "ib_umad", "ib_ipoib", "rdma_cm")
-NAMED = '#!/bin/sh\nexec /usr/bin/python3 /usr/lib/hardware/adapters.py "$0" "$@"\n'
+NAMED = '#!/bin/sh\nexec /usr/bin/python3 -ES /usr/lib/hardware/adapters.py "$0" "$@"\n'
 LUSTRE = ("2.15.8-1", "2.17.0-1")
 
 
