@@ -38,13 +38,66 @@ for module in modules:
 print(len(modules))
 """
 
+PLUGIN = ROOT / "gpufleet" / "onprem" / "configure" / "strategy" / "mitogen_unpinned.py"
+LOADED = """
+import importlib.util, json, sys
+from ansible.plugins.loader import init_plugin_loader
+init_plugin_loader()
+spec = importlib.util.spec_from_file_location("plugin", sys.argv[1])
+plugin = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(plugin)
+"""
+HOPS = """
+def hops(method="ssh", then="sudo", password=None, flags=("-H", "-S", "-n")):
+    login = {"hostname": "a", "username": "ubuntu", "python_path": ["/usr/bin/python3"]}
+    root = {"username": "root", "password": password, "sudo_path": None, "sudo_args": list(flags),
+            "python_path": ["/usr/bin/python3"]}
+    return plugin._one_hop(({"method": method, "kwargs": login}, {"method": then, "kwargs": root}))
+one, = hops()
+print(json.dumps([one["method"], one["kwargs"]["username"], one["kwargs"]["python_path"]]))
+others = [hops(password="x"), hops(flags=("-H", "-E")), hops(then="su"), hops(method="local")]
+print(json.dumps([len(other) for other in others]))
+"""
+GONE = """
+import mitogen.service
+class Router:
+    def __init__(self, stream): self.stream = stream
+    def stream_by_id(self, number): return self.stream
+class Service:
+    def __init__(self, stream): self.router = Router(stream)
+class Context:
+    context_id = 7
+assert mitogen.service.PushFileService._forward(Service(None), Context, "/a") is None
+try:
+    mitogen.service.PushFileService._forward(Service(object()), Context, "/a")
+except AttributeError as error:
+    print("raised")
+"""
+
+
+def printed(program: str) -> list[str]:
+    """The lines of a program that has the plugin as `plugin`."""
+    command = [sys.executable, "-c", LOADED + program, str(PLUGIN)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+def test_ssh_starts_roots_interpreter_itself_where_sudo_asks_for_nothing() -> None:
+    one, others = map(json.loads, printed(HOPS))
+    assert one == ["ssh", "ubuntu", ["sudo", "-n", "-H", "-u", "root", "/usr/bin/python3"]]
+    assert others == [2, 2, 2, 2]  # mitogen's own way: with a password, with other flags, by another program
+
+
+def test_a_host_that_is_gone_gets_no_file_and_other_mistakes_are_told() -> None:
+    assert printed(GONE) == ["raised"]
+
 
 def test_a_module_takes_along_what_mitogen_itself_finds_that_it_needs() -> None:
-    plugin = ROOT / "gpufleet" / "onprem" / "configure" / "strategy" / "mitogen_unpinned.py"
     collections = ROOT / "ansible" / "collections"
     modules = collections / "ansible_collections" / "gpufleet" / "rack" / "plugins" / "modules"
     done = subprocess.run(
-        [sys.executable, "-c", COMPARED, str(plugin), str(modules)],
+        [sys.executable, "-c", COMPARED, str(PLUGIN), str(modules)],
         env=os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(collections)},
         capture_output=True,
         text=True,
