@@ -108,11 +108,12 @@ def test_the_address_moves_when_its_holders_haproxy_is_gone_and_does_not_come_ba
 
 def test_the_address_moves_when_its_holder_loses_power(lab: Lab, endpoint: Proof) -> None:
     first = settled(lab, *MEMBERS)
+    since = int(time.time())
     lab.rack.stop(first, force=True)
     others = [name for name in MEMBERS if name != first]
     second = settled(lab, *others)
     # Until haproxy has found out which API is gone, it cuts off a client or two that it had sent there.
-    down = f"journalctl -q -o cat -t haproxy | grep 'members/{first} is DOWN'"
+    down = f"journalctl -q -o cat -t haproxy --since @{since} | grep 'members/{first} is DOWN'"
     lab.sh(second, f"for try in $(seq {MOVED_S:.0f}); do {down} && exit 0; sleep 1; done; exit 1")
     answers = {lab.sh("dgx01", f"python3 - <<'END'\n{ASK}END\n").strip() for _ in range(4)}
     assert answers <= set(others)
