@@ -15,6 +15,8 @@ from tests.rack.management import Controllers
 from tests.rack.site import MONITORED, PEOPLE, ArgumentsSeen, Runs, Site
 
 HERE = Path(__file__).parent
+# What ssh runs a rack's ProxyCommand with, a thousand times and more.
+os.environ["SHELL"] = "/bin/sh"
 # Fixtures that hold a rack for several files, the last test of each in its process, and the racks up.
 SHARED = {"rack", "gpu_rack", "runs"}
 LAST: dict[tuple[str, str], pytest.Item] = {}
@@ -24,7 +26,9 @@ UP: dict[str, Lab] = {}
 # Files with racks of their own that go with those of gpu_rack, and files that take over a copy of the site
 # once those with racks of their own are through: each process has about a third of the work so.
 WITH_GPU_RACK = {"test_fabric", "test_health_check", "test_storage"}
-WITH_A_COPY = {"test_collect", "test_upgrade_slurm", "test_verify"}
+WITH_A_COPY = {"test_backup_faults", "test_collect", "test_power_cap", "test_upgrade_slurm", "test_verify"}
+# Files of which tests that raise a rack for themselves alone go with those of gpu_rack, too.
+PARTLY_ALONE = {"test_connections", "test_life"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
@@ -51,7 +55,8 @@ def group_of(item: pytest.Item) -> str:
         return "rack-hosts"
     if "runs" in item.fixturenames:
         return "rack-sites"
-    with_gpus = "gpu_rack" in item.fixturenames or item.path.stem in WITH_GPU_RACK
+    alone = item.path.stem in PARTLY_ALONE and not SHARED & set(item.fixturenames)
+    with_gpus = "gpu_rack" in item.fixturenames or item.path.stem in WITH_GPU_RACK or alone
     return "rack-gpus" if with_gpus else "rack-hosts"
 
 

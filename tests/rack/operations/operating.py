@@ -90,3 +90,8 @@ def records(site: Site) -> str:
         f"sacct -X -P -a -S 1970-01-01 -o {FIELDS} | sort; squeue -h -a -o '%i %u %a %q %T %r %V'; "
         "sacctmgr -n -P show assoc format=Account,User,GrpTRES | sort",
     )
+
+
+def why(result: dict[str, Any], host: str) -> str:
+    """The last words on a host that failed."""
+    return [item["message"] for item in result["failures"] if item["host"] == host][-1]
