@@ -20,13 +20,14 @@ def marked(token: str) -> list[int]:
     """Processes of this user whose environment carries `token`."""
     wanted = f"{MARK}={token}".encode()
     found = []
-    for path in _PROC.glob("[0-9]*/environ"):
+    # Not with a file in the pattern: pathlib asks whether it exists, and fails on a process that just ends.
+    for process in _PROC.glob("[0-9]*"):
         try:
-            environment = path.read_bytes()
+            environment = (process / "environ").read_bytes()
         except OSError:
             continue
         if wanted in environment.split(b"\0"):
-            found.append(int(path.parent.name))
+            found.append(int(process.name))
     return found
 
 

@@ -120,9 +120,9 @@ def test_secrets_are_in_the_environment_and_in_no_file_and_no_argument(project, 
             str(path) for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()
         ]
         seen["arguments"] = [
-            path.parent.name
-            for path in Path("/proc").glob("[0-9]*/cmdline")
-            if SECRET.encode() in _read(path)
+            process.name
+            for process in Path("/proc").glob("[0-9]*")
+            if SECRET.encode() in _read(process / "cmdline")
         ]
         seen["mode"] = [oct(path.stat().st_mode & 0o777) for path in folder.iterdir()]
 
@@ -197,7 +197,8 @@ def test_a_file_that_is_not_there_is_named(project, what):
 
 def leftovers(text: str) -> list[str]:
     """Processes whose arguments hold `text`."""
-    found = [_read(path).replace(b"\0", b" ") for path in Path("/proc").glob("[0-9]*/cmdline")]
+    processes = Path("/proc").glob("[0-9]*")
+    found = [_read(process / "cmdline").replace(b"\0", b" ") for process in processes]
     return [line.decode(errors="replace") for line in found if text.encode() in line]
 
 

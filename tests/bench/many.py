@@ -172,12 +172,12 @@ class Watched:
 def descendants(root: int) -> list[int]:
     """All processes below one."""
     children: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        children.setdefault(parent, []).append(int(status.parent.name))
+        children.setdefault(parent, []).append(int(process.name))
     found, waiting = [], [root]
     while waiting:
         below = children.get(waiting.pop(), [])

@@ -171,9 +171,9 @@ class ArgumentsSeen:
     def _look(self) -> None:
         while not self._ended.wait(0.2):
             self.looks += 1
-            for process in Path("/proc").glob("[0-9]*/cmdline"):
+            for process in Path("/proc").glob("[0-9]*"):
                 try:
-                    line = process.read_bytes()
+                    line = (process / "cmdline").read_bytes()
                 except OSError:
                     continue
                 if any(word in line for word in self._words):
