@@ -22,12 +22,11 @@ def test_roots_interpreter_is_the_only_one_of_a_host_and_no_connection_is_left_b
 ) -> None:
     lab = Lab.up(tmp_path, fleet_text(gpu_nodes=1, controllers=1, login=False))
     try:
-        everything, *names = said(lab, tmp_path, "mitogen")
+        everything, *names = answers(lab, tmp_path, "mitogen")
         interpreters = [line.split()[0] for line in everything.splitlines() if "(mitogen:" in line]
-        assert set(interpreters) == {
-            "root"
-        }  # and none of the user who logs in, from which sudo starts root's
-        assert names == said(lab, tmp_path, "ssh")[1:] == ["ubuntu", "root"]
+        # None of the user who logs in, from which sudo would start root's.
+        assert set(interpreters) == {"root"}
+        assert names == answers(lab, tmp_path, "ssh")[1:] == ["ubuntu", "root"]
         lab.run("playbooks/preflight.yml", transport="ssh")
         masters = ssh_masters(lab)
         sudo_asks_for_a_password(lab)
@@ -38,12 +37,11 @@ def test_roots_interpreter_is_the_only_one_of_a_host_and_no_connection_is_left_b
     assert all(str(lab.rack.record.control_paths) in line for line in masters)
 
 
-def said(lab: Lab, folder: Path, transport: str) -> list[str]:
+def answers(lab: Lab, folder: Path, transport: str) -> list[str]:
     """What the tasks above say of a node, over a transport."""
     book = folder / "who.yml"
-    book.write_text(
-        yaml.safe_dump([{"hosts": "dgx01", "gather_facts": False, "become": True, "tasks": TASKS}])
-    )
+    plays = [{"hosts": "dgx01", "gather_facts": False, "become": True, "tasks": TASKS}]
+    book.write_text(yaml.safe_dump(plays))
     played = play(lab, str(book), transport=transport)
     assert not played.result.failures, played.messages()
     return [str(played.of(str(task["name"]), "dgx01")[0].result["stdout"]) for task in TASKS]

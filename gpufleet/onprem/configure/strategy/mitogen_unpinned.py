@@ -10,8 +10,8 @@ is looked up once for each file: mitogen compiles all of Ansible's utilities aga
 to hosts is compressed already, and ssh does not try it again.
 
 Where sudo asks for nothing, ssh starts the interpreter with it. mitogen would start one as the user who logs
-in, and from that one another as root: a third of a second of a host's processor for each, every time, to load
-the same programs.
+in, and from that one another as root: a quarter of a second of a host's processor in each run, to load the
+same programs twice.
 
 Tasks that no host has to hear of get no worker: those whose condition is false, validations of arguments,
 assertions. A worker for each of them is a process that is forked, connected and thrown away to compare some
@@ -183,7 +183,7 @@ ansible_mitogen.transport_config.PlayContextSpec.mitogen_ssh_compression = _unco
 ansible_mitogen.transport_config.MitogenViaSpec.mitogen_ssh_compression = _uncompressed
 
 
-# What Ansible gives sudo by default, and mitogen does not look at.
+# Ansible's own by default: root's home, the password on the standard input, and no question for one.
 _PLAIN_SUDO = frozenset({"-H", "-S", "-n"})
 
 
