@@ -1,0 +1,97 @@
+"""What clients of the Kubernetes API get from haproxy, with the file that the role writes."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from tests.unit.ansible.rendering import Site
+from tests.unit.ansible.test_kubernetes_files import files, fleet
+
+
+class Api(BaseHTTPRequestHandler):
+    """An API server that says nothing but that it is there."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@contextmanager
+def living() -> Iterator[int]:
+    """The port of a member that answers."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Api) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@contextmanager
+def lost() -> Iterator[int]:
+    """The port of a member without power: nothing comes back, as from a queue that is full."""
+    with ExitStack() as kept:
+        server = kept.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = kept.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        yield server.getsockname()[1]
+
+
+@contextmanager
+def proxied(text: str, folder: Path) -> Iterator[int]:
+    """The port of a haproxy with a configuration that has PORT for it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    config = folder / "haproxy.cfg"
+    config.write_text(text.replace("PORT", str(port)))
+    program = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+    assert program is not None, "haproxy is not installed (`make test` installs it)"
+    process = subprocess.Popen([program, "-f", config], stderr=subprocess.PIPE, text=True)
+    try:
+        # Not by a connection: haproxy would give that to a member, and send others elsewhere meanwhile.
+        deadline = time.monotonic() + 30
+        while f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text():
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def answer(port: int) -> bytes:
+    """The end of what a client is told."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        client.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+        said = b""
+        while part := client.recv(4096):
+            said += part
+    return said[-2:]
+
+
+def test_a_client_that_was_given_to_a_lost_member_is_answered_by_another(tmp_path: Path) -> None:
+    site = Site(fleet("1.35"), tmp_path)
+    text = files(site, "kubernetes_endpoint")["/etc/haproxy/haproxy.cfg"].text
+    with lost() as gone, living() as one, living() as other:
+        for number, port in ((1, gone), (2, one), (3, other)):
+            text = text.replace(f"10.90.0.1{number}:6443", f"127.0.0.1:{port}")
+        text = text.replace("10.90.0.10:6443 transparent", "127.0.0.1:PORT")
+        text = text.replace("user haproxy", "user root").replace("group haproxy", "group root")
+        # Before any check has found out.
+        text = "".join(line for line in text.splitlines(True) if "default-server check" not in line)
+        assert "PORT" in text and str(gone) in text
+        with proxied(text, tmp_path) as port:
+            assert [answer(port) for _ in range(4)] == [b"ok"] * 4
