@@ -42,14 +42,15 @@ def first(inventory, tmp_path_factory):
 
 
 def test_the_role_measures_every_host_and_changes_none(first):
-    assert set(first.measurements) == {"here", "there"}
-    assert first.result.changed == 0
-    assert first.result.failed_hosts == ()
-    assert first.result.hosts["here"].ok > 0
+    measured, result = first
+    assert set(measured.measurements) == {"here", "there"}
+    assert result.changed == 0
+    assert result.failed_hosts == ()
+    assert result.hosts["here"].ok == measured.tasks["here", "ok"] > 0
 
 
 def test_the_measurements_are_those_of_this_machine(first):
-    found = first.measurements["here"]
+    found = first[0].measurements["here"]
     assert found["errors"].keys() <= {"gpus", "nics"}, "only a machine without a PCI bus may lack these"
     assert found["kernel"] == {"release": os.uname().release, "architecture": os.uname().machine}
     assert found["cpu"]["logical"] == os.sysconf("SC_NPROCESSORS_ONLN")
@@ -60,17 +61,17 @@ def test_the_measurements_are_those_of_this_machine(first):
 
 
 def test_a_second_run_changes_nothing_and_measures_the_same_machine(first, inventory, tmp_path):
-    second = measure(run(inventory, tmp_path))
-    assert second.result.changed == 0
+    second, result = measure(run(inventory, tmp_path))
+    assert result.changed == 0
     for part in ("os", "kernel", "cpu", "gpus", "nics", "secure_boot"):
-        assert second.measurements["here"].get(part) == first.measurements["here"].get(part)
+        assert second.measurements["here"].get(part) == first[0].measurements["here"].get(part)
 
 
 def test_check_mode_measures_as_well_and_its_diff_is_empty(inventory, tmp_path):
     events = []
-    checked = measure(run(inventory, tmp_path, check=True, diff=True, limit="here"), events.append)
+    checked, result = measure(run(inventory, tmp_path, check=True, diff=True, limit="here"), events.append)
     assert set(checked.measurements) == {"here"}
-    assert checked.result.changed == 0
+    assert result.changed == 0
     assert not [event for event in events if event.result.get("diff")]
 
 
@@ -78,10 +79,11 @@ def test_this_machine_is_no_dgx_and_the_verdict_says_so(first):
     dgx = Expectations(
         peers="here", gpu_node=True, gpu="H100", gpus=8, gpu_device_ids=frozenset({"2330"}), nics=8
     )
-    verdicts = {v.check: v for v in judge(first.measurements, {"here": dgx}) if v.host == "here"}
-    if len(first.measurements["here"].get("gpus", ())) != 8:
+    measurements = first[0].measurements
+    verdicts = {v.check: v for v in judge(measurements, {"here": dgx}) if v.host == "here"}
+    if len(measurements["here"].get("gpus", ())) != 8:
         assert verdicts["gpus"].status == "fail"
     assert verdicts["cpu"].measured == str(os.sysconf("SC_NPROCESSORS_ONLN"))
-    assert first.measurements["here"]["clock"]["offset_s"] == 0.0
-    synchronized = first.measurements["here"]["clock"]["synchronized"]
+    assert measurements["here"]["clock"]["offset_s"] == 0.0
+    synchronized = measurements["here"]["clock"]["synchronized"]
     assert verdicts["clock"].status == ("pass" if synchronized else "fail")

@@ -1,30 +1,31 @@
-"""One run: preflight first, then the playbook on the hosts that passed, and everything kept on the way."""
+"""One run: preflight, then everything on the hosts that passed, and all that is kept on the way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.catalog import Catalog
 from gpufleet.onprem.configure.attempt import Attempt, connection_environment
+from gpufleet.onprem.configure.preflight import ROLE as PREFLIGHT_ROLE
+from gpufleet.onprem.configure.preflight import VARIABLE as EXPECTATIONS
+from gpufleet.onprem.configure.preflight import left_out, verdicts_of, without_preflight
 from gpufleet.onprem.configure.record import HostState, LastRun, RunFolder
 from gpufleet.onprem.configure.result import ConfigureResult, Failure
 from gpufleet.onprem.configure.transport import Transport
-from gpufleet.onprem.events import HostStats
-from gpufleet.onprem.preflight.expectations import expectations_for
-from gpufleet.onprem.preflight.judge import judge
+from gpufleet.onprem.events import HostStats, TaskEvent
+from gpufleet.onprem.preflight.expectations import expectations_for, write_expectations
 from gpufleet.onprem.preflight.run import PLAYBOOK as PREFLIGHT
-from gpufleet.onprem.preflight.run import measure
-from gpufleet.onprem.preflight.verdict import Verdict, failed
+from gpufleet.onprem.preflight.run import Measured
+from gpufleet.onprem.preflight.verdict import Verdict
 from gpufleet.onprem.runner import CutShortError, OnTask, PlaybookRun, run_playbook
 from gpufleet.plan.models import FleetPlan
 
 SITE = "playbooks/site.yml"
-PREFLIGHT_ROLE = "preflight"
-_STOPPING = frozenset({"measured", "os", "disk"})
-"""Checks without which nothing can be installed. A clock is set right by the role base, and a node with a
-fault of its hardware is set up, shown, and drained by its health check."""
+MEASURED_SITE = "playbooks/measured_site.yml"
+"""The same after preflight, with the hosts on which something can be installed. One run of Ansible for both:
+a second one would start and connect to every host again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +80,50 @@ def configure(
     if request.changes_hosts:
         pending: dict[str, HostState] = dict.fromkeys(request.hosts, "pending")
         folder.save(LastRun(attempt.run, False, pending, request.only, attempt.token))
-    try:
-        verdicts: tuple[Verdict, ...] = ()
-        hosts: dict[str, HostStats] = {}
-        refused: list[Failure] = []
-        if request.judged:
-            on_stage("preflight")
-            verdicts, hosts, refused = preflight_hosts(
-                request.plan,
-                request.catalog,
-                request.hosts,
-                playbook,
-                attempt.told,
-                strict=request.measures_only,
-            )
-        visited = tuple(name for name in request.hosts if name not in hosts)
-        cut_short = ""
-        if visited and not request.measures_only:
+    found = Measured()
+    stages = [PREFLIGHT_ROLE] if request.judged else []
+
+    def on_event(event: TaskEvent) -> None:
+        if event.role == PREFLIGHT_ROLE:
+            found(event)
+            attempt.told(event)
+            return
+        if "site" not in stages:
+            stages.append("site")
             on_stage("site")
-            try:
-                site = replace(playbook, limit=",".join(visited), playbook=SITE)
-                outcome = run_playbook(site, attempt.worked)
-                hosts |= {name: outcome.hosts.get(name, HostStats()) for name in visited}
-            except CutShortError as error:
-                cut_short = error.message
-                hosts |= {name: attempt.collector.counts.get(name, HostStats()) for name in visited}
-        elif visited:
-            hosts |= dict.fromkeys(visited, HostStats(ok=1))
+        attempt.worked(event)
+
+    for stage in stages:
+        on_stage(stage)
+    ended: dict[str, HostStats] = {}
+    cut_short = ""
+    try:
+        ended = dict(run_playbook(playbook, on_event).hosts)
+    except CutShortError as error:
+        cut_short = error.message
     finally:
         attempt.journal.close()
+    verdicts: tuple[Verdict, ...] = ()
+    hosts: dict[str, HostStats] = {}
+    refused: list[Failure] = []
+    if request.judged:
+        # Nobody knows of a host what it did not come to say.
+        told = [
+            name
+            for name in request.hosts
+            if not cut_short or name in found.measurements or name in found.ended
+        ]
+        verdicts = verdicts_of(request.plan, request.catalog, told, found)
+        hosts, refused = left_out(verdicts, found, strict=request.measures_only)
+    for name in request.hosts:
+        if name in hosts:
+            continue
+        if cut_short:
+            hosts[name] = attempt.collector.counts.get(name, HostStats())
+        elif request.measures_only:
+            hosts[name] = HostStats(ok=1)
+        else:
+            hosts[name] = without_preflight(ended.get(name, HostStats()), name, found.tasks)
     ordered = {name: hosts[name] for name in request.hosts}
     if request.changes_hosts:
         states = _states(ordered, cut_short)
@@ -123,9 +139,20 @@ def configure(
 
 
 def _playbook(request: ConfigureRequest, folder: RunFolder, token: str) -> PlaybookRun:
+    variables: dict[str, str] = {}
+    if request.measures_only:
+        playbook = PREFLIGHT
+    elif request.judged:
+        playbook = MEASURED_SITE
+        expected = folder.path / "expectations.json"
+        write_expectations(expectations_for(request.plan, request.catalog), expected)
+        variables[EXPECTATIONS] = str(expected.resolve())
+    else:
+        playbook = SITE
     return PlaybookRun(
         project=request.project,
-        playbook=PREFLIGHT,
+        playbook=playbook,
+        variables=variables,
         inventory=request.inventory,
         limit=",".join(request.hosts),
         tags=tuple(role for role in request.only if role != PREFLIGHT_ROLE),
@@ -139,46 +166,6 @@ def _playbook(request: ConfigureRequest, folder: RunFolder, token: str) -> Playb
         vault_password=request.vault_password,
         token=token,
     )
-
-
-def preflight_hosts(
-    plan: FleetPlan,
-    catalog: Catalog,
-    chosen: tuple[str, ...],
-    playbook: PlaybookRun,
-    on_task: OnTask,
-    *,
-    strict: bool = False,
-) -> tuple[tuple[Verdict, ...], dict[str, HostStats], list[Failure]]:
-    """Measures the chosen hosts: the verdicts, and the hosts that are not to be visited with why.
-
-    Those are the ones on which nothing can be installed; with `strict` all that fail a check.
-    """
-    measured = measure(replace(playbook, tags=(), check=False, diff=False, variables={}), on_task)
-    expected = expectations_for(plan, catalog)
-    verdicts = judge(measured.measurements, {name: expected[name] for name in chosen})
-    unreachable = {name for name, stats in measured.result.hosts.items() if stats.unreachable}
-    messages = {event.host: event.message for event in measured.result.failures}
-    hosts: dict[str, HostStats] = {}
-    refused = []
-    for verdict in failed(verdicts):
-        if verdict.check not in _STOPPING and not strict:
-            continue
-        away = verdict.host in unreachable
-        if away and verdict.host in hosts:
-            continue
-        hosts[verdict.host] = HostStats(unreachable=1) if away else HostStats(failed=1)
-        message = messages.get(verdict.host, verdict.message) if away else verdict.message
-        refused.append(
-            Failure(
-                verdict.host,
-                "unreachable" if away else "failed",
-                PREFLIGHT_ROLE,
-                verdict.check,
-                message,
-            )
-        )
-    return verdicts, hosts, refused
 
 
 def _states(hosts: Mapping[str, HostStats], cut_short: str) -> dict[str, HostState]:

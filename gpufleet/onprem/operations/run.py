@@ -9,9 +9,9 @@ from typing import Any
 
 from gpufleet.catalog import Catalog
 from gpufleet.onprem.configure.attempt import Attempt, connection_environment
+from gpufleet.onprem.configure.preflight import preflight_hosts
 from gpufleet.onprem.configure.record import HostState, LastRun, RunFolder
 from gpufleet.onprem.configure.result import ConfigureResult, Failure, result_to_json
-from gpufleet.onprem.configure.run import preflight_hosts
 from gpufleet.onprem.configure.transport import Transport
 from gpufleet.onprem.events import HostStats, TaskEvent, is_done
 from gpufleet.onprem.operations.operation import Operation, Value

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.catalog.pci import gpu_devices
 from gpufleet.onprem.preflight.expectations import SUPPORTED_SYSTEMS, Expectations
 from gpufleet.onprem.preflight.verdict import Status
 
@@ -117,6 +116,8 @@ def check_gpus(found: Sequence[Mapping[str, Any]], expected: Expectations) -> Ou
 
 
 def _gpu_names(found: Sequence[Mapping[str, Any]]) -> str:
+    from gpufleet.catalog.pci import gpu_devices  # see expectations.py
+
     known = gpu_devices()
     names = Counter(
         known[item["device"]].gpu if item["device"] in known else f"unknown 10de:{item['device']}"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpufleet.catalog import Catalog
-from gpufleet.catalog.pci import device_ids
-from gpufleet.plan.models import FleetPlan
+from gpufleet.files import write_atomically
+
+# Ansible loads this module in the middle of a run, to judge one host, and needs none of the catalog for it.
+if TYPE_CHECKING:
+    from gpufleet.catalog import Catalog
+    from gpufleet.plan.models import FleetPlan
 
 SUPPORTED_SYSTEMS: Mapping[tuple[str, str], str] = {
     ("ubuntu", "22.04"): "Ubuntu 22.04 and DGX OS 6",
@@ -43,6 +49,8 @@ class Expectations:
 
 def expectations_for(plan: FleetPlan, catalog: Catalog) -> dict[str, Expectations]:
     """The expectations of every rack host, by its name. All DGX and HGX systems carry SXM modules."""
+    from gpufleet.catalog.pci import device_ids
+
     expected: dict[str, Expectations] = {}
     for site in plan.onprem:
         system = catalog.system(site.system)
@@ -62,3 +70,20 @@ def expectations_for(plan: FleetPlan, catalog: Catalog) -> dict[str, Expectation
                 memory_gib=None if system.memory_gb is None else system.memory_gb * 10**9 / 2**30,
             )
     return expected
+
+
+def write_expectations(expected: Mapping[str, Expectations], path: Path) -> None:
+    """Writes them, whole or not at all, for `read_expectations`; a run of Ansible takes them along."""
+    document = {
+        host: asdict(item) | {"gpu_device_ids": sorted(item.gpu_device_ids)}
+        for host, item in expected.items()
+    }
+    write_atomically(path, json.dumps(document), mode=0o600)
+
+
+def read_expectations(path: Path) -> dict[str, Expectations]:
+    """What was written, by host. Raises OSError for no file."""
+    return {
+        host: Expectations(**found | {"gpu_device_ids": frozenset(found["gpu_device_ids"])})
+        for host, found in json.loads(path.read_text(encoding="utf-8")).items()
+    }

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from gpufleet.onprem.preflight.checks import EVERY_HOST, GPU_NODES, KIB_PER_GIB, Check
 from gpufleet.onprem.preflight.expectations import Expectations
-from gpufleet.onprem.preflight.verdict import Verdict
+from gpufleet.onprem.preflight.verdict import Verdict, failed
 
 SCHEMA = 1
 """The shape of measurements that this module reads, as the role's module writes it."""
+
+STOPPING = frozenset({"measured", "os", "disk"})
+"""Checks without which nothing can be installed. A clock is set right by the role base, and a node with a
+fault of its hardware is set up, shown, and drained by its health check."""
 
 Measurements = Mapping[str, Mapping[str, Any] | None]
 """By host: what its `preflight_measurements` said; None or absent for a host that did not answer."""
@@ -45,7 +49,14 @@ def judge(measurements: Measurements, expectations: Mapping[str, Expectations]) 
     return (*verdicts, *_judge_peers(measurements, expectations))
 
 
-def _judge_host(host: str, found: Mapping[str, Any] | None, expected: Expectations) -> Iterator[Verdict]:
+def refusals(host: str, found: Mapping[str, Any] | None, expected: Expectations) -> tuple[Verdict, ...]:
+    """The verdicts for which nothing can be installed on a host; the same as `judge` has them."""
+    return failed(_judge_host(host, found, expected, STOPPING))
+
+
+def _judge_host(
+    host: str, found: Mapping[str, Any] | None, expected: Expectations, only: Collection[str] = ()
+) -> Iterator[Verdict]:
     if found is None or found.get("schema") != SCHEMA:
         answer = "none" if found is None else f"schema {found.get('schema')!r}"
         yield Verdict(
@@ -60,6 +71,8 @@ def _judge_host(host: str, found: Mapping[str, Any] | None, expected: Expectatio
         return
     checks = {**EVERY_HOST, **GPU_NODES} if expected.gpu_node else EVERY_HOST
     for name, (measurement, check) in checks.items():
+        if only and name not in only:
+            continue
         yield _apply(host, name, measurement, check, found, expected)
 
 

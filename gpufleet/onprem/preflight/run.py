@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +23,36 @@ PLAYBOOK = "playbooks/preflight.yml"
 RESULT_KEY = "preflight_measurements"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Measured:
-    """What the hosts measured, by name, and how the run went."""
+    """What the events of the role say: measurements by host, and with what a host was out of the run.
 
-    measurements: Mapping[str, Mapping[str, Any]]
-    result: PlaybookResult
+    `tasks` counts how tasks ended, by (host, kind of event).
+    """
+
+    measurements: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    ended: dict[str, TaskEvent] = field(default_factory=dict)
+    tasks: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __call__(self, event: TaskEvent) -> None:
+        """Take one event of the role."""
+        self.tasks[event.host, event.kind] += 1
+        if event.kind in ("failed", "unreachable"):
+            self.ended[event.host] = event
+        if isinstance(event.result.get(RESULT_KEY), Mapping):
+            self.measurements[event.host] = _with_clock_offset(event.result[RESULT_KEY], event)
 
 
-def measure(run: PlaybookRun, on_task: OnTask | None = None) -> Measured:
-    """Run a playbook with the role `preflight` and collect the measurements from its events."""
-    found: dict[str, Mapping[str, Any]] = {}
+def measure(run: PlaybookRun, on_task: OnTask | None = None) -> tuple[Measured, PlaybookResult]:
+    """Run a playbook with the role `preflight`, and no other, and take the measurements from its events."""
+    found = Measured()
 
     def collect(event: TaskEvent) -> None:
-        if isinstance(event.result.get(RESULT_KEY), Mapping):
-            found[event.host] = _with_clock_offset(event.result[RESULT_KEY], event)
+        found(event)
         if on_task is not None:
             on_task(event)
 
-    return Measured(found, run_playbook(run, collect))
+    return found, run_playbook(run, collect)
 
 
 def _with_clock_offset(measured: Mapping[str, Any], event: TaskEvent) -> Mapping[str, Any]:
@@ -67,8 +79,8 @@ def preflight(
         inventory = Path(folder) / "inventory.yaml"
         inventory.write_text(render(build_inventory(plan, catalog)), encoding="utf-8")
         run = PlaybookRun(project=project, playbook=PLAYBOOK, inventory=inventory, limit=limit or "onprem")
-        measured = measure(run, on_task)
+        measured, result = measure(run, on_task)
     expected = expectations_for(plan, catalog)
     if limit:
-        expected = {host: item for host, item in expected.items() if host in measured.result.hosts}
+        expected = {host: item for host, item in expected.items() if host in result.hosts}
     return judge(measured.measurements, expected)

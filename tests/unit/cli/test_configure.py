@@ -387,6 +387,64 @@ def test_a_host_of_a_system_that_no_role_is_written_for_is_left_alone(rack: Rack
     assert set(rack.last["hosts"].values()) == {"failed"}
 
 
+def test_hosts_without_room_are_left_out_the_others_go_on_and_preflight_is_not_counted(rack: Rack) -> None:
+    (rack.kept / "host_vars").mkdir(parents=True)
+    # What nobody measured is not known to have room.
+    (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
+    done = _with_preflight(rack, "--yes", "--json", "--check")
+    assert list(rack.out.iterdir()) == []
+    foreseen = json.loads(done.stdout.splitlines()[-1])
+    done = _with_preflight(rack, "--yes", "--json")
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == 4
+    for each in (foreseen, result):
+        assert each["failed_hosts"] == ["dgx02"]
+        assert [(item["host"], item["role"], item["task"]) for item in each["failures"]] == [
+            ("dgx02", "preflight", "disk")
+        ]
+        assert each["changes"][0]["hosts"] == [name for name in sorted(HOSTS) if name != "dgx02"]
+    assert {path.name for path in rack.out.iterdir()} == {f"out-{name}" for name in HOSTS if name != "dgx02"}
+    assert rack.last["hosts"] == {name: "failed" if name == "dgx02" else "done" for name in HOSTS}
+    alone = rack.json()
+    assert alone["hosts"]["dgx01"] == result["hosts"]["dgx01"] | {"changed": 0}
+
+
+def test_roles_that_were_named_run_where_preflight_that_was_named_with_them_lets_them(rack: Rack) -> None:
+    site = rack.root / "ansible" / "playbooks" / "site.yml"
+    site.write_text(site.read_text().replace("  tasks:", "  tags: [munge]\n  tasks:"))
+    (rack.kept / "host_vars").mkdir(parents=True)
+    (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
+    done = _with_preflight(rack, "--yes", "--json", "--only", "preflight,munge")
+    assert json.loads(done.stdout.splitlines()[-1])["failed_hosts"] == ["dgx02"]
+    assert {path.name for path in rack.out.iterdir()} == {f"out-{name}" for name in HOSTS if name != "dgx02"}
+
+
+def test_a_run_that_is_killed_while_it_measures_has_refused_nobody(rack: Rack) -> None:
+    module = rack.root / "ansible" / "roles" / "preflight" / "library" / "preflight_measure.py"
+    begun = rack.root / "begun"
+    wait = f"def main():\n    Path({str(begun)!r}).touch()\n    time.sleep(60)\n"
+    module.write_text(module.read_text().replace("def main():\n", wait))
+    process = subprocess.Popen(
+        rack.command("--yes", "--json"), cwd=rack.root, env=rack.env, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        wait_for(begun.exists)
+        os.kill(
+            min(each for each in marked(rack.last["token"]) if b"ansible-playbook" in _arguments(each)), 9
+        )
+        out, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    result = json.loads(out.splitlines()[-1])
+    assert process.returncode == 4
+    assert "killed" in result["cut_short"]
+    assert result["failures"] == result["preflight"] == []
+    assert set(rack.last["hosts"].values()) == {"pending"}
+    assert rack.last["complete"] is False
+    assert marked(rack.last["token"]) == []
+
+
 def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:
     rack.play(WRITE.replace("new\\n", "<script>alert(1)</script>\\n"))
     result = rack.json("--diff")

@@ -53,7 +53,7 @@ _VARIABLES_ALONE = frozenset(
     prefix + name
     for prefix in ("", "ansible.builtin.", "ansible.legacy.")
     for name in ("assert", "fail", "include_role", "include_tasks", "set_fact", "validate_argument_spec")
-)
+) | {"gpufleet.rack.installable"}
 
 
 class StrategyModule(ansible_mitogen.strategy.StrategyMixin, _Linear):  # type: ignore[misc, valid-type]

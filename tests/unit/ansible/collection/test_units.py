@@ -16,7 +16,7 @@ Run = Callable[..., dict[str, Any]]
 # systemd's view of each unit is a file of words in the folder; the verbs change it as systemd does.
 SYSTEMCTL = """\
 verb=; for word in "$@"; do case "$word" in
-  --no-pager|--property|--|*,*) ;;
+  --no-pager|--no-reload|--property|--|*,*) ;;
   *) if [ -z "$verb" ]; then verb=$word; else units="$units $word"; fi;;
 esac; done
 first=1
@@ -68,8 +68,8 @@ class Host:
         """Verbs that change something, in order, since the last time."""
         calls = self.programs.called("systemctl")
         self.programs.log.unlink(missing_ok=True)
-        words = [line.split() for line in calls if " show " not in line and "daemon-reload" not in line]
-        return [f"{line[2]} {line[-1]}" for line in words]
+        words = [[word for word in line.split()[1:] if not word.startswith("--")] for line in calls]
+        return [" ".join(line) for line in words if line[0] not in ("show", "daemon-reload")]
 
 
 @pytest.fixture
@@ -122,12 +122,39 @@ def test_systemd_reads_its_files_again_before_a_start_and_only_then(
     host.unit("slurmd.service", file="enabled")
     run(units, units=[{"name": "slurmd.service"}])
     assert [line.split()[2] for line in host.programs.called("systemctl")] == [
-        *("show", "daemon-reload", "show"),
+        *("show", "daemon-reload"),
         *("start", "show"),
     ]
     host.did()
     run(units, units=[{"name": "slurmd.service"}])
     assert [line.split()[2] for line in host.programs.called("systemctl")] == ["show"]
+
+
+def test_links_of_all_units_are_made_first_and_read_once(units: ModuleType, host: Host, run: Run) -> None:
+    """systemctl reads all files of a host again after each of them, if it may."""
+    for name in ("a.service", "b.service", "old.service"):
+        host.unit(name, file="enabled" if name == "old.service" else "disabled")
+    wanted = [
+        {"name": "a.service"},
+        {"name": "old.service", "state": "stopped", "enabled": False},
+        {"name": "b.service"},
+    ]
+    assert run(units, units=wanted)["changed_units"] == {
+        "a.service": ["enable", "start"],
+        "old.service": ["disable"],
+        "b.service": ["enable", "start"],
+    }
+    calls = [line.split(maxsplit=2)[2] for line in host.programs.called("systemctl") if " show " not in line]
+    assert calls == [
+        "--no-reload enable -- a.service b.service",
+        "--no-reload disable -- old.service",
+        "daemon-reload",
+        "start -- a.service",
+        "start -- b.service",
+    ]
+    host.did()
+    assert run(units, units=wanted)["changed"] is False
+    assert host.did() == []
 
 
 def test_a_unit_whose_condition_is_not_met_is_no_success(units: ModuleType, host: Host, run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.onprem.preflight import expectations_for, failed, judge
+from gpufleet.onprem.preflight.judge import STOPPING, refusals
 
 GIB = 1024**3
 
@@ -239,3 +240,21 @@ def test_a_hosts_time_lies_within_that_of_its_task_or_its_clock_is_off(told, off
     event = TaskEvent("ok", "a", "Measure the host", "preflight", started_s=100.0, ended_s=110.0)
     clock = _with_clock_offset({"clock": {"synchronized": True, "time_s": told}}, event)["clock"]
     assert clock.get("offset_s") == offset
+
+
+@pytest.mark.parametrize(
+    ("changes", "checks"),
+    [
+        ({}, []),
+        ({"gpus": [], "clock": {"synchronized": False, "max_error_us": 0}}, []),
+        ({"os": {"id": "plan9", "version": "4", "name": "Plan 9", "dgx_os": None}}, ["os"]),
+        ({"disks": {}, "os": {"id": "debian", "version": "11", "name": "x", "dgx_os": None}}, ["os", "disk"]),
+        ({"schema": 0}, ["measured"]),
+    ],
+)
+def test_a_run_leaves_out_whom_the_verdicts_leave_out(healthy, expected, changes, checks):
+    host = healthy(**changes)
+    found = refusals("dgx001", host, expected())
+    assert [verdict.check for verdict in found] == checks
+    verdicts = judge({"dgx001": host}, {"dgx001": expected()})
+    assert found == tuple(verdict for verdict in failed(verdicts) if verdict.check in STOPPING)

@@ -98,6 +98,8 @@ FIELDS = (
 )
 # States of a unit file that `systemctl enable` has nothing to do for.
 AS_GOOD_AS_ENABLED = {"enabled", "static", "indirect", "generated", "alias", "linked", "transient"}
+# What is done by links in /etc alone, in this order.
+LINKS = ("unmask", "enable", "disable")
 SETTLE_S = 0.4
 # A host that has just booted is still at it: a unit waits for another, or for its next attempt.
 UNDER_WAY_S = 20
@@ -230,16 +232,40 @@ def journal(name: str) -> str:
     return done.stdout.strip()
 
 
+def fail(word: str, names: list[str], stderr: str) -> None:
+    """Raises for units that systemctl could not do something to, with what the first of them wrote last."""
+    said = " ".join(stderr.strip().splitlines()[:2])
+    raise RefusalError(
+        f"{', '.join(names)} did not {word}: {said} It said last: {journal(names[0]) or 'nothing'}. "
+        f"See `journalctl -u {names[0]}` on the host, mend the cause and run again."
+    )
+
+
+def link(done: dict[str, list[str]]) -> bool:
+    """Does to all units at once what is only a link in /etc; whether there was any.
+
+    systemctl reads all files of the host again after each of them, if it may. Whoever calls this has it
+    done once.
+    """
+    linked = False
+    for word in LINKS:
+        names = [name for name, words in done.items() if word in words]
+        if names:
+            linked = True
+            outcome = systemctl("--no-reload", word, "--", *names)
+            if outcome.returncode:
+                fail(word, names, outcome.stderr)
+    return linked
+
+
 def apply(name: str, words: list[str], timeout_s: int) -> None:
-    """Does what was decided; raises if the unit does not run afterwards."""
+    """Does what was decided beside links; raises if the unit does not run afterwards."""
     for word in words:
+        if word in LINKS:
+            continue
         done = systemctl(word, "--", name, timeout_s=timeout_s)
         if done.returncode:
-            said = done.stderr.strip().splitlines()
-            raise RefusalError(
-                f"{name} did not {word}: {' '.join(said[:2])} It said last: {journal(name) or 'nothing'}. "
-                f"See `journalctl -u {name}` on the host, mend the cause and run again."
-            )
+            fail(word, [name], done.stderr)
     if words and words[-1] in ("start", "restart", "reload-or-restart"):
         time.sleep(SETTLE_S)
         state = show([name])[name]
@@ -258,38 +284,36 @@ def apply(name: str, words: list[str], timeout_s: int) -> None:
             )
 
 
-def needs_reload(unit: dict[str, Any], state: dict[str, str]) -> bool:
-    """Whether systemd has to read its files again before it does what is wanted.
-
-    It says so itself of a file that changed, and not of a first drop-in: it remembers which folders there
-    are, and goes on without the new one. So it reads before every start.
-    """
-    if state["NeedDaemonReload"] == "yes" or state["LoadState"] == "not-found":
-        return True
-    return bool(decide(unit, state, digest(unit["files"]), read_record(unit["name"])))
-
-
 def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, list[str]]:
     """Brings all units into their states; what was done to each, or would be."""
     names = [unit["name"] for unit in units]
     states = settled(names)
-    if not check and any(needs_reload(unit, states[unit["name"]]) for unit in units):
+    stale = {"NeedDaemonReload": "yes", "LoadState": "not-found"}.items()
+    read = not check and any(state[key] == value for state in states.values() for key, value in stale)
+    if read:
         systemctl("daemon-reload")
         states = show(names)
+    for unit in units:
+        needed = not (unit["adopt"] or unit["masked"] or unit["state"] == "stopped")
+        if states[unit["name"]]["LoadState"] == "not-found" and needed and not check:
+            raise RefusalError(
+                f"There is no unit {unit['name']} on the host. The package that brings it is not installed "
+                "or has another name for it: see `systemctl list-unit-files`."
+            )
+
+    def decided(unit: dict[str, Any], current: str) -> list[str]:
+        return decide(unit, states[unit["name"]], current, read_record(unit["name"]))
+
+    # systemd says of a file that changed that it has to be read, and not of a first drop-in: it remembers
+    # which folders there are, and goes on without the new one. So it reads before every start.
+    coming = {unit["name"]: decided(unit, digest(unit["files"])) for unit in units}
+    if not check and (link(coming) or (any(coming.values()) and not read)):
+        systemctl("daemon-reload")
     done: dict[str, list[str]] = {}
     for unit in units:
-        name, state = unit["name"], states[unit["name"]]
-        if (
-            state["LoadState"] == "not-found"
-            and not check
-            and not (unit["adopt"] or unit["masked"] or unit["state"] == "stopped")
-        ):
-            raise RefusalError(
-                f"There is no unit {name} on the host. The package that brings it is not installed or has "
-                "another name for it: see `systemctl list-unit-files`."
-            )
-        current = digest(unit["files"])
-        words = decide(unit, state, current, read_record(name))
+        name = unit["name"]
+        current = digest(unit["files"])  # by now: a unit before it may write them
+        words = decided(unit, current)
         if words:
             done[name] = words
         if check:
