@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.errors import CloudError, InputError
+from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.onprem.rack import Rack, raise_rack, take_down
 from gpufleet.onprem.rack.limits import KEPT
 from tests.rack.lab import CACHE, ROOT, Lab, fleet_text, plan_fleet
@@ -188,6 +188,48 @@ def test_a_host_without_cable_is_unreachable_and_then_is_not(rack: Lab) -> None:
         rack.rack.cable("login01", plugged=True)
     assert done.returncode == 255
     assert rack.rack.ssh("login01", "true").returncode == 0
+
+
+def cables(rack: Lab) -> set[str]:
+    listed = subprocess.run(
+        ["nsenter", f"--net=/proc/{rack.rack.pid}/ns/net", "ip", "-o", "link"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(re.findall(r"vb-\w+", listed.stdout))
+
+
+def test_a_cable_that_a_killed_host_left_behind_does_not_keep_it_down(clean_rack: Lab) -> None:
+    """The kernel removes it some time after the host's last process is gone."""
+    before = cables(clean_rack)
+    clean_rack.touched.add("login01")
+    clean_rack.rack.stop("login01", force=True)
+    deadline = time.monotonic() + 60
+    while not (gone := before - cables(clean_rack)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    (name,) = gone
+    nsenter = ["nsenter", f"--net=/proc/{clean_rack.rack.pid}/ns/net"]
+    subprocess.run([*nsenter, "ip", "link", "add", name, "type", "dummy"], check=True)
+
+    clean_rack.rack.start("login01")
+    assert clean_rack.sh("login01", "hostname") == "login01\n"
+    assert cables(clean_rack) == before
+
+
+def test_a_host_that_ends_while_it_boots_is_told_at_once_with_what_it_said(clean_rack: Lab) -> None:
+    clean_rack.touched.add("login01")
+    clean_rack.rack.stop("login01", force=True)
+    init = clean_rack.rack.layout.host("login01") / "upper" / "usr/lib/systemd/systemd"
+    init.parent.mkdir(parents=True, exist_ok=True)
+    init.unlink(missing_ok=True)
+    init.write_text("#!/bin/sh\necho no such day >/dev/console\nexit 3\n")
+    init.chmod(0o755)
+
+    with pytest.raises(GpufleetError, match="login01 ended while booting; login01 said last: .*no such day"):
+        clean_rack.rack.start("login01")
+    assert {host.name: host.state for host in clean_rack.rack.status()}["login01"] == "stopped"
 
 
 def test_packages_are_signed_and_a_repository_that_is_gone_stops_an_installation(clean_rack: Lab) -> None:

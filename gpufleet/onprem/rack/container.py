@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpufleet.errors import CloudError
 from gpufleet.onprem.rack import cgroups
 from gpufleet.onprem.rack.cache import remove_tree
 from gpufleet.onprem.rack.layout import Layout, Record
@@ -28,6 +29,7 @@ SHARED = "/srv/shared"
 # systemd-nspawn --keep-unit leaves a reboot to its caller, and says so with this exit code.
 _REBOOT = 133
 _POWEROFF_S = 30.0
+_LOOK_S = 0.2
 # systemd colours what it writes to a console.
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f]")
 
@@ -76,8 +78,12 @@ class Container:
             threading.Thread(target=self._watch, daemon=True).start()
 
     def wait(self, deadline: float) -> bool:
-        """Whether the host has booted before `deadline` (of the monotonic clock)."""
-        return self._ready.wait(max(0.0, deadline - time.monotonic()))
+        """Whether the host has booted before `deadline` (of the monotonic clock). Of one that has ended
+        instead it says so at once."""
+        while (left := deadline - time.monotonic()) > 0 and self._process is not None:
+            if self._ready.wait(min(left, _LOOK_S)):
+                return True
+        return self._ready.is_set()
 
     def last_said(self, lines: int = 4) -> str:
         """The end of what the host wrote to its console, on one line."""
@@ -134,7 +140,7 @@ class Container:
     def connect(self, plugged: bool) -> None:
         """Pulls the network cable out of the running host, or puts it back."""
         state = "up" if plugged else "down"
-        run(["ip", "link", "set", f"vb-{self._machine}", state], what=f"the cable of {self.host.name}")
+        run(["ip", "link", "set", self._cable, state], what=f"the cable of {self.host.name}")
 
     def _mount(self) -> None:
         root, upper, work = (self._folder / name for name in ("root", "upper", "work"))
@@ -157,6 +163,7 @@ class Container:
         self._ready.clear()
         for group in self._groups:
             cgroups.make(Path(group))
+        self._pull_old_cable()
         command = ["sh", "-ec", _JOIN, "sh", *self._groups, "--", *self._nspawn()]
         listener = self._listen()
         with self._console.open("ab") as console:
@@ -191,6 +198,28 @@ class Container:
             *([f"--bind={self._hardware}:{HARDWARE}"] if self._hardware.is_dir() else []),
             f"--bind={self._shared}:{SHARED}",
         )
+
+    @property
+    def _cable(self) -> str:
+        """The bridge's end of the host's cable."""
+        return f"vb-{self._machine}"
+
+    def _pull_old_cable(self) -> None:
+        """Removes the cable of a host that was killed, where the kernel has not come to it yet.
+
+        It does so some time after the host's last process is gone, later on a busy machine, and until then
+        systemd-nspawn cannot have one of that name.
+        """
+        if not self._has_cable():
+            return
+        try:
+            run(["ip", "link", "delete", self._cable], what=f"the old cable of {self.host.name}")
+        except CloudError:
+            if self._has_cable():  # and it did not go in this moment
+                raise
+
+    def _has_cable(self) -> bool:
+        return self._cable in (name for _, name in socket.if_nameindex())
 
     def _listen(self) -> socket.socket:
         self._notify.unlink(missing_ok=True)

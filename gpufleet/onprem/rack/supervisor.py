@@ -140,9 +140,12 @@ class Supervisor:
         deadline = time.monotonic() + BOOT_S
         late = [name for name in hosts if not self._containers[name].wait(deadline)]
         if late:
+            ended = [name for name in late if self._containers[name].state == "stopped"]
+            what = "ended while booting" if ended else f"did not boot within {BOOT_S:.0f} s"
+            late = ended or late
             said = "; ".join(f"{name} said last: {self._containers[name].last_said()}" for name in late)
             raise GpufleetError(
-                f"{', '.join(late)} did not boot within {BOOT_S:.0f} s; {said}",
+                f"{', '.join(late)} {what}; {said}",
                 remedy="`console.log` in the rack's folder hosts/<name> shows how far they came",
             )
 
