@@ -211,7 +211,7 @@ def test_a_cable_that_a_killed_host_left_behind_does_not_keep_it_down(clean_rack
         time.sleep(0.1)
     (name,) = gone
     nsenter = ["nsenter", f"--net=/proc/{clean_rack.rack.pid}/ns/net"]
-    subprocess.run([*nsenter, "ip", "link", "add", name, "type", "dummy"], check=True)
+    subprocess.run([*nsenter, "ip", "link", "add", name, "type", "veth", "peer", "name", "old"], check=True)
 
     clean_rack.rack.start("login01")
     assert clean_rack.sh("login01", "hostname") == "login01\n"
@@ -227,7 +227,7 @@ def test_a_host_that_ends_while_it_boots_is_told_at_once_with_what_it_said(clean
     init.write_text("#!/bin/sh\necho no such day >/dev/console\nexit 3\n")
     init.chmod(0o755)
 
-    with pytest.raises(GpufleetError, match="login01 ended while booting; login01 said last: .*no such day"):
+    with pytest.raises(GpufleetError, match=r"login01 ended while booting; login01 said last: .*no such day"):
         clean_rack.rack.start("login01")
     assert {host.name: host.state for host in clean_rack.rack.status()}["login01"] == "stopped"
 
