@@ -1,15 +1,14 @@
-"""A kube-apiserver for the tests, built from its Go module into the checkout's cache.
+"""kube-apiserver and kubeadm for the tests, built from their Go module into the checkout's cache.
 
-The module in `apiserver/` names the version and, in its go.sum, the hash of every source. A build
-from nothing takes 312 processor seconds, 171 s on two cores with nothing else to do, and is kept under
-`.gpufleet/cache`, by version and platform.
-`GPUFLEET_TEST_KUBE_APISERVER` names a binary to use instead.
+A module in `releases/` names the release of a minor and, in its go.sum, the hash of every source. An API
+server from nothing takes 312 processor seconds, 171 s on two cores with nothing else to do; kubeadm some
+four minutes of one processor, less after a server of its minor. Both are kept under `.gpufleet/cache`, by
+version and platform. `GPUFLEET_TEST_KUBE_APISERVER` names a binary to use in place of the server of `MINOR`.
 
-kubeadm of each minor that racks run is built from the modules in `kubeadm/`, some four minutes of one
-processor for each from nothing. That of the API server's minor is built whenever it is needed; the others
-where `GPUFLEET_TEST_KUBEADM=all` asks for them, or where the cache has them. Less than kubeadm is no way out:
-its reader of configurations alone is 902 of its 999 packages, and a program that only knows the fields (375
-packages) took 85 s of processor time for one minor, measured on a busy machine.
+Tests ask the programs of one minor. With `GPUFLEET_TEST_KUBERNETES=all` they ask those of the others, too.
+Less than kubeadm is no way out: its reader of configurations alone is 902 of its 999 packages, and a
+program that only knows the fields (375 packages) took 85 s of processor time for one minor, measured on a
+busy machine.
 """
 
 from __future__ import annotations
@@ -22,60 +21,91 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULE = Path(__file__).parent / "apiserver"
-PACKAGE = "k8s.io/kubernetes/cmd/kube-apiserver"
-KUBEADM = Path(__file__).parent / "kubeadm"
-KUBEADM_VARIABLE = "GPUFLEET_TEST_KUBEADM"
+RELEASES = Path(__file__).parent / "releases"
+MINOR = "1.35"
+"""The one whose programs are always asked: the middle one of those that racks run."""
+ALL_VARIABLE = "GPUFLEET_TEST_KUBERNETES"
 BINARY_VARIABLE = "GPUFLEET_TEST_KUBE_APISERVER"
 _BUILD_TIMEOUT_S = 1800
-# It is built to answer some hundred requests: without optimization, and with a compiler that collects its
+# They are built to answer some hundred requests: without optimization, and with a compiler that collects its
 # garbage only when it has much of it, a build takes half of the time (client-go: 92 processor seconds instead
 # of 169).
 _QUICK = "-N -l -dwarf=false"
 _ROOMY = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
 
 
-def version() -> str:
-    """The version that the module pins, as `1.35.4`."""
-    found = re.search(r"^require k8s\.io/kubernetes v(\S+)$", (MODULE / "go.mod").read_text(), re.MULTILINE)
-    assert found, "apiserver/go.mod does not require k8s.io/kubernetes"
+def minors() -> tuple[str, ...]:
+    """The minors whose programs this checkout can build."""
+    return tuple(sorted(path.parent.name for path in RELEASES.glob("*/go.mod")))
+
+
+def asked_minors() -> tuple[str, ...]:
+    """Those of them whose programs are asked in this run."""
+    return minors() if os.environ.get(ALL_VARIABLE) == "all" else (MINOR,)
+
+
+def version(minor: str = MINOR) -> str:
+    """The release that a minor's module pins, as `1.35.4`."""
+    text = (RELEASES / minor / "go.mod").read_text()
+    found = re.search(r"^require k8s\.io/kubernetes v(\S+)$", text, re.MULTILINE)
+    assert found, f"releases/{minor}/go.mod does not require k8s.io/kubernetes"
     return found[1]
 
 
-def missing() -> str:
-    """What this machine lacks for a cluster, in words; empty when nothing."""
+def missing(minor: str = MINOR) -> str:
+    """What this machine lacks for a cluster of a minor, in words; empty when nothing."""
     if shutil.which("etcd") is None:
         return "no etcd on PATH (Debian: apt-get install etcd-server)"
-    if os.environ.get(BINARY_VARIABLE) or binary().is_file():
+    return "" if _named(minor) else _missing("kube-apiserver", minor)
+
+
+def missing_kubeadm(minor: str) -> str:
+    """Why there is no kubeadm of a minor here, in words; empty where there is one or it can be built."""
+    return _missing("kubeadm", minor)
+
+
+def kube_apiserver(minor: str = MINOR) -> Path:
+    """A minor's server, built first if need be; one build at a time over all test processes."""
+    return _named(minor) or _built("kube-apiserver", minor)
+
+
+def kubeadm(minor: str) -> Path:
+    """A minor's kubeadm, built first if need be; one build at a time over all test processes."""
+    return _built("kubeadm", minor)
+
+
+def _named(minor: str) -> Path | None:
+    named = os.environ.get(BINARY_VARIABLE)
+    return Path(named) if named and minor == MINOR else None
+
+
+def _missing(program: str, minor: str) -> str:
+    if _path(program, minor).is_file():
         return ""
+    if minor not in asked_minors():
+        return f"{program} {version(minor)} is not built ({ALL_VARIABLE}=all builds it)"
     if shutil.which("go") is None:
-        return f"no Go on PATH to build kube-apiserver {version()} with"
-    found = _go("env", "GOVERSION").stdout.strip().removeprefix("go")
-    wanted = re.search(r"^go (\S+)$", (MODULE / "go.mod").read_text(), re.MULTILINE)
-    assert wanted, "apiserver/go.mod does not say which Go it needs"
+        return f"no Go on PATH to build {program} {version(minor)} with"
+    found = _go("env", "GOVERSION", minor=minor).stdout.strip().removeprefix("go")
+    wanted = re.search(r"^go (\S+)$", (RELEASES / minor / "go.mod").read_text(), re.MULTILINE)
+    assert wanted, f"releases/{minor}/go.mod does not say which Go it needs"
     if _numbers(found) < _numbers(wanted[1]):
-        return f"Go {found} is too old: kube-apiserver {version()} needs {wanted[1]}"
+        return f"Go {found} is too old: {program} {version(minor)} needs {wanted[1]}"
     return ""
 
 
-def binary() -> Path:
-    """Where the built server is kept."""
-    named = os.environ.get(BINARY_VARIABLE)
-    if named:
-        return Path(named)
-    return ROOT / ".gpufleet" / "cache" / "kube" / f"{version()}-{os.uname().machine}" / "kube-apiserver"
+def _path(program: str, minor: str) -> Path:
+    """Where a built program is kept."""
+    folder = f"{version(minor)}-{os.uname().machine}"
+    return ROOT / ".gpufleet" / "cache" / "kube" / folder / program
 
 
-def kube_apiserver() -> Path:
-    """The server's binary, built first if need be; one build at a time over all test processes."""
-    return _built(binary(), MODULE, version(), PACKAGE)
-
-
-def _built(path: Path, module: Path, release: str, package: str) -> Path:
+def _built(program: str, minor: str) -> Path:
+    path, release = _path(program, minor), version(minor)
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with (path.parent / "lock").open("w") as lock:
+    with (path.parent.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.is_file():
             fresh = path.with_suffix(".new")
@@ -83,57 +113,20 @@ def _built(path: Path, module: Path, release: str, package: str) -> Path:
             stamp = f"-X k8s.io/component-base/version.gitVersion=v{release}"
             done = _go(
                 *("build", "-trimpath", f"-gcflags=all={_QUICK}", "-ldflags", f"-s -w {stamp}"),
-                *("-o", str(fresh), package),
-                module=module,
+                *("-o", str(fresh), f"k8s.io/kubernetes/cmd/{program}"),
+                minor=minor,
             )
-            assert done.returncode == 0, f"{path.name} {release} did not build:\n{done.stderr[-3000:]}"
+            assert done.returncode == 0, f"{program} {release} did not build:\n{done.stderr[-3000:]}"
             fresh.replace(path)
     return path
 
 
-def kubeadm_minors() -> tuple[str, ...]:
-    """The minors whose kubeadm this checkout can build."""
-    return tuple(sorted(path.parent.name for path in KUBEADM.glob("*/go.mod")))
-
-
-def kubeadm_version(minor: str) -> str:
-    """The release that a minor's module pins, as `1.35.4`."""
-    text = (KUBEADM / minor / "go.mod").read_text()
-    found = re.search(r"^require k8s\.io/kubernetes v(\S+)$", text, re.MULTILINE)
-    assert found, f"kubeadm/{minor}/go.mod does not require k8s.io/kubernetes"
-    return found[1]
-
-
-def kubeadm_path(minor: str) -> Path:
-    """Where the built kubeadm of a minor is kept."""
-    folder = f"kubeadm-{kubeadm_version(minor)}-{os.uname().machine}"
-    return ROOT / ".gpufleet" / "cache" / "kube" / folder / "kubeadm"
-
-
-def missing_kubeadm(minor: str) -> str:
-    """Why there is no kubeadm of a minor here, in words; empty where there is one or it can be built."""
-    if kubeadm_path(minor).is_file():
-        return ""
-    if not version().startswith(f"{minor}.") and os.environ.get(KUBEADM_VARIABLE) != "all":
-        return f"kubeadm {kubeadm_version(minor)} is not built ({KUBEADM_VARIABLE}=all builds it)"
-    if shutil.which("go") is None:
-        return f"no Go on PATH to build kubeadm {kubeadm_version(minor)} with"
-    return ""
-
-
-def kubeadm(minor: str) -> Path:
-    """A minor's kubeadm, built first if need be; one build at a time over all test processes."""
-    return _built(
-        kubeadm_path(minor), KUBEADM / minor, kubeadm_version(minor), "k8s.io/kubernetes/cmd/kubeadm"
-    )
-
-
-def _go(*arguments: str, module: Path = MODULE) -> subprocess.CompletedProcess[str]:
+def _go(*arguments: str, minor: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
     environment |= _ROOMY
     return subprocess.run(
         ["go", *arguments],
-        cwd=module,
+        cwd=RELEASES / minor,
         env=environment,
         capture_output=True,
         text=True,

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpufleet.sandbox.kubernetes import kubeconfig
 from gpufleet.sandbox.kubernetes.rest import Rest
-from tests.kube.build import kube_apiserver
+from tests.kube.build import MINOR, kube_apiserver
 from tests.kube.certificates import Authority, signing_key
 
 _READY_S = 300.0
@@ -25,10 +25,11 @@ _READY_S = 300.0
 class ApiServerProcess:
     """etcd and kube-apiserver in a folder. `kubeconfig` is a file for an administrator."""
 
-    def __init__(self, folder: Path, flags: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, flags: tuple[str, ...] = (), *, minor: str = MINOR) -> None:
         """`flags` are the server's beside those that it always has."""
         self.folder = folder
         self.flags = flags
+        self.minor = minor
         self._processes: list[subprocess.Popen[bytes]] = []
         self._authority = Authority(folder)
         self.token = secrets.token_urlsafe(24)
@@ -39,7 +40,7 @@ class ApiServerProcess:
         try:
             etcd, peer, secure = free_ports(3)
             self._run("etcd", *self._etcd_flags(etcd, peer))
-            self._run(str(kube_apiserver()), *self._server_flags(etcd, secure))
+            self._run(str(kube_apiserver(self.minor)), *self._server_flags(etcd, secure))
             self.server = f"https://127.0.0.1:{secure}"
             self._write_kubeconfig()
             self._wait_ready()

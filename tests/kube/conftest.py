@@ -7,18 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from gpufleet.sandbox.kubernetes.rest import Rest
-from tests.kube.build import missing
+from tests.kube.build import asked_minors, missing
 from tests.kube.cluster import ApiServerProcess
 from tests.unit.sandbox.kubernetes.conftest import Server
 from tests.unit.sandbox.provider.driver import Engine
 
 
-@pytest.fixture(scope="session")
-def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProcess]:
-    lacking = missing()
+@pytest.fixture(scope="session", params=asked_minors())
+def api_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApiServerProcess]:
+    lacking = missing(request.param)
     if lacking:
         pytest.skip(f"the tests on a real kube-apiserver did not run: {lacking}")
-    made = ApiServerProcess(tmp_path_factory.mktemp("kube"))
+    made = ApiServerProcess(tmp_path_factory.mktemp("kube"), minor=request.param)
     made.start()
     yield made
     made.stop()

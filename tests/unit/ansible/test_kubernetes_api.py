@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpufleet.sandbox.kubernetes.rest import ApiError
-from tests.kube.build import missing
+from tests.kube.build import asked_minors, missing
 from tests.kube.cluster import ApiServerProcess
 from tests.unit.ansible.collection.conftest import load
 from tests.unit.ansible.rendering import SECRETS, Site
@@ -20,12 +20,14 @@ pytestmark = pytest.mark.xdist_group("kube")
 PLANTED = "planted-secret-of-a-user"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProcess]:
-    if lacking := missing():
+@pytest.fixture(scope="module", params=asked_minors())
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApiServerProcess]:
+    if lacking := missing(request.param):
         pytest.skip(f"the tests on a real kube-apiserver did not run: {lacking}")
     folder = tmp_path_factory.mktemp("control-plane")
-    site = Site(fleet("1.35"), tmp_path_factory.mktemp("site"))
+    site = Site(fleet(request.param), tmp_path_factory.mktemp("site"))
     rendered = site.rendered("ctl01", "kubernetes_control_plane", "ubuntu_24_04")
     for name in ("encryption", "audit-policy", "admission"):
         item = rendered[f"{FOLDER}/{name}.yaml"]
@@ -40,6 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProces
             f"--audit-policy-file={folder}/audit-policy.yaml",
             f"--audit-log-path={folder}/audit.log",
         ),
+        minor=request.param,
     )
     made.start()
     yield made

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.kube.build import kubeadm, kubeadm_minors, kubeadm_version, missing_kubeadm
-from tests.kube.build import version as kube_apiserver_version
+from tests.kube.build import MINOR, kubeadm, minors, missing_kubeadm, version
 from tests.rack.lab import fleet_text
 from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, Rendered, Site, tasks
 from tests.unit.ansible.test_rendered_files import PACKAGED, executables, judge
@@ -24,7 +23,7 @@ SETTINGS = """\
       version: "VERSION"
       endpoint: 10.90.0.10
 """
-MINORS = kubeadm_minors()
+MINORS = minors()
 FOLDER = "/etc/kubernetes/gpufleet"
 
 
@@ -136,7 +135,7 @@ def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
         "--enable-admission-plugins=NodeRestriction",
         "--profiling=false",
     } <= set(container["command"])
-    assert container["image"].endswith(f"kube-apiserver:v{kubeadm_version(minor)}")
+    assert container["image"].endswith(f"kube-apiserver:v{version(minor)}")
     assert [item["name"] for item in container["env"]] == ["GPUFLEET_POLICIES"]
     assert FOLDER in [item["mountPath"] for item in container["volumeMounts"]]
 
@@ -145,7 +144,7 @@ def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
 def test_kubeadm_begins_with_the_authorities_it_finds_and_writes_an_etcd_that_a_restore_reads(
     sites: dict[str, Site], tmp_path: Path
 ) -> None:
-    minor = kube_apiserver_version().rpartition(".")[0]
+    minor = MINOR
     if why := missing_kubeadm(minor):
         pytest.skip(why)
     text = files(sites[minor], "kubernetes_control_plane")[f"{FOLDER}/kubeadm.yaml"].text
@@ -189,7 +188,7 @@ def test_kubeadm_begins_with_the_authorities_it_finds_and_writes_an_etcd_that_a_
     assert found.flag("trusted-ca-file") == f"{pki}/etcd/ca.crt"
     assert found.flag("bind-address", "kube-apiserver") == "10.90.0.11"
     assert found.flag("secure-port", "kube-apiserver") == "6443"
-    assert etcd_member().release_of_api(kubernetes) == kubeadm_version(minor)
+    assert etcd_member().release_of_api(kubernetes) == version(minor)
 
 
 WORDS = {
@@ -224,7 +223,7 @@ def test_the_channel_installs_the_releases_whose_kubeadm_judges(sites: dict[str,
     from gpufleet.catalog import load_catalog
 
     for lock in load_catalog().locks.values():
-        assert lock.kubernetes_releases == {minor: kubeadm_version(minor) for minor in MINORS}
+        assert lock.kubernetes_releases == {minor: version(minor) for minor in MINORS}
 
 
 def test_the_digest_of_policies_follows_them(sites: dict[str, Site]) -> None:

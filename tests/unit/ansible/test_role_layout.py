@@ -161,7 +161,11 @@ def test_differences_between_systems_are_complete(role: str) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_tasks_have_names_full_module_names_and_ignore_nothing(role: str) -> None:
     own = {path.stem for path in (ANSIBLE / "roles" / role / "library").glob("*.py")}
-    ours = {f"gpufleet.rack.{path.stem}" for path in (COLLECTION / "modules").glob("*.py")}
+    ours = {
+        f"gpufleet.rack.{path.stem}"
+        for kind in ("action", "modules")
+        for path in (COLLECTION / kind).glob("*.py")
+    }
     for path, task in tasks_of(role):
         where = f"{path.name}: {task.get('name')}"
         assert re.match(r"[A-Z]", task.get("name", "")), where
