@@ -26,7 +26,7 @@ UP: dict[str, Lab] = {}
 # Files with racks of their own that go with those of gpu_rack, and files that take over a copy of the site
 # once those with racks of their own are through: each process has about a third of the work so.
 WITH_GPU_RACK = {"test_fabric", "test_health_check", "test_storage"}
-WITH_A_COPY = {"test_power_cap", "test_upgrade_slurm", "test_verify"}
+WITH_A_COPY = {"test_backup_faults", "test_power_cap", "test_upgrade_slurm", "test_verify"}
 # Files of which tests that raise a rack for themselves alone go with those of gpu_rack, too.
 PARTLY_ALONE = {"test_life"}
 

@@ -307,7 +307,7 @@ def test_a_backup_takes_over_with_all_jobs_when_the_primary_dies(cluster: Cluste
     waiting = cluster.submit(
         *("-A", "research", "--hold", "--gres=gpu:1", "--job-name=outlives-its-controller", "--wrap", "true")
     )
-    # What is saved before the database has answered stays without an index there, and Slurm lets nobody change
+    # What is saved before the database has answered stays without an index, and Slurm lets nobody change
     # such a job any more (the README of slurm_controller): this one is changed once it has its index.
     wait_for(lambda: str(waiting) in cluster.ada(f"sacct -n -X -j {waiting} -o jobid", code=None).split())
     change = f"scontrol update jobid={waiting} comment=known-to-the-database 2>&1"
