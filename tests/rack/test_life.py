@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from glob import glob
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ class Traces:
         commands = command_lines()
         alive = [line for line in commands if "onprem.rack.supervisor" in line]
         links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-        backing = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+        backing = read_all("/sys/block/loop*/loop/backing_file")
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         found = {
             "processes": [line for line in commands if self._folder in line],
@@ -61,19 +62,30 @@ class Traces:
         """Control groups, folders with sockets, and claims on the machine's limits: each ends with an id."""
         claims = KEPT.read_text().split()[1:] if KEPT.exists() else []
         return {
-            *map(str, Path("/sys/fs/cgroup").glob("**/gpufleet-rack-*")),
-            *map(str, Path("/var/tmp").glob("gpufleet-rack-*")),
+            *there("/sys/fs/cgroup/**/gpufleet-rack-*"),
+            *there("/var/tmp/gpufleet-rack-*"),
             *(f"limits-{claim.partition('=')[0]}" for claim in claims),
         }
 
 
 def command_lines() -> list[str]:
     """Those of all processes of this machine but our own."""
+    own = f"/proc/{os.getpid()}/cmdline"
+    return [line.replace("\0", " ") for line in read_all("/proc/[0-9]*/cmdline", but=own)]
+
+
+def there(pattern: str) -> list[str]:
+    """Paths of a pattern. Unlike Path.glob it passes over what goes meanwhile: other processes' racks do."""
+    return glob(pattern, recursive=True)  # noqa: PTH207
+
+
+def read_all(pattern: str, but: str = "") -> list[str]:
+    """What is in files that may go while they are looked for and read."""
     found = []
-    for process in Path("/proc").glob("[0-9]*"):
+    for path in there(pattern):
         with contextlib.suppress(OSError):
-            if process.name != str(os.getpid()):
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            if path != but:
+                found.append(Path(path).read_text(errors="replace"))
     return found
 
 
