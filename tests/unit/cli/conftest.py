@@ -26,6 +26,7 @@ from gpufleet.engine.api import (
     StackRequest,
     Verb,
 )
+from tests.unit.cli.configuring import WRITE, Rack
 
 ROOT = Path(__file__).resolve().parents[3]
 STACK = "urn:pulumi:dev::gpufleet::pulumi:pulumi:Stack::gpufleet-dev"
@@ -175,3 +176,13 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     )
     monkeypatch.setattr("gpufleet.engine.select.select_engine", lambda name="auto", env=None: fake)
     yield fake
+
+
+@pytest.fixture
+def rack(tmp_path: Path) -> Rack:
+    """A checkout whose rack hosts are this machine."""
+    made = Rack(tmp_path)
+    made.play(WRITE)
+    # Nobody answers there, but the key of who would is known.
+    (tmp_path / "stacks" / "sandbox" / "known_hosts").write_text("[127.0.0.1]:1 ssh-ed25519 AAAA\n")
+    return made

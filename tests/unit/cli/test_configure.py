@@ -2,141 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
 import stat
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from gpufleet.onprem.stragglers import marked
-from tests.conftest import ROOT, make_checkout
-
-HOSTS = ("dgx01", "dgx02", "ctl01", "login01")
-KEY = "planted-munge-key-4f1c-" + "k" * 40
-PASSWORD = "planted-password-77aa-" + "p" * 20
-SECRETS = {"GPUFLEET_SECRET_MUNGE_KEY": KEY, "GPUFLEET_SECRET_DATABASE_PASSWORD": PASSWORD}
-PLAY = """---
-- name: Test
-  hosts: onprem
-  gather_facts: false
-  vars:
-    munge_key: "{{{{ lookup('ansible.builtin.env', 'GPUFLEET_SECRET_MUNGE_KEY_LAB') }}}}"
-  tasks:
-{tasks}
-"""
-# Over the host's connection, three Pythons on each. Most tests ask what becomes of results and not how tasks
-# get to hosts: for them the controller writes the file.
-COPY = """
-    - name: Write a file
-      ansible.builtin.copy:
-        content: "new\\n"
-        dest: "{folder}/out-{{{{ inventory_hostname }}}}"
-        mode: "0644"
-"""
-WRITE = """
-    - name: Write a file
-      write_here:
-        content: "new\\n"
-        dest: "{folder}/out-{{{{ inventory_hostname }}}}"
-"""
-WRITE_HERE = """
-from pathlib import Path
-
-from ansible.plugins.action import ActionBase
-
-
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_diff = True
-
-    def run(self, tmp=None, task_vars=None):
-        super().run(tmp, task_vars)
-        path, text = Path(self._task.args["dest"]), self._task.args["content"]
-        before = path.read_text() if path.is_file() else ""
-        if before != text and not self._task.check_mode:
-            path.write_text(text)
-        said = {"before": before, "after": text, "before_header": str(path), "after_header": str(path)}
-        return {"changed": before != text} | ({"diff": said} if self._task.diff else {})
-"""
-
-
-class Rack:
-    """A checkout with a playbook, and the command line as a process whose rack hosts are local."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root = folder
-        self.checkout = make_checkout(folder)
-        self.out = folder / "out"
-        self.out.mkdir()
-        self.env = os.environ | self.checkout.env | SECRETS
-        self.env |= {"PYTHONPATH": str(ROOT), "ANSIBLE_HOME": str(folder / "ansible-home")}
-        (folder / "home").mkdir()
-        actions = folder / "ansible" / "playbooks" / "action_plugins"
-        actions.mkdir()
-        (actions / "write_here.py").write_text(WRITE_HERE)
-        for role in ("munge", "slurm_database"):
-            (folder / "ansible" / "roles" / role).mkdir(exist_ok=True)
-
-    def play(self, *tasks: str) -> None:
-        text = "".join(task.format(folder=self.out) for task in tasks)
-        (self.root / "ansible" / "playbooks" / "site.yml").write_text(PLAY.format(tasks=text))
-
-    def command(self, *arguments: str) -> list[str]:
-        module = "tests.unit.cli.configure_local"
-        return [sys.executable, "-m", module, "configure", "sandbox", "--transport", "ssh", *arguments]
-
-    def run(self, *arguments: str, away: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command("--skip-preflight", *arguments),
-            cwd=self.root,
-            env=self.env | {"TEST_AWAY": away} | env,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-    def json(self, *arguments: str, code: int = 0, **options: Any) -> Any:
-        done = self.run(*arguments, "--yes", "--json", **options)
-        assert done.returncode == code, done.stdout + done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
-
-    @property
-    def kept(self) -> Path:
-        return self.root / ".gpufleet" / "configure" / "sandbox"
-
-    @property
-    def last(self) -> Any:
-        return json.loads((self.kept / "last.json").read_text())
-
-    def everything_kept(self) -> Iterator[tuple[Path, str]]:
-        for path in (self.root / ".gpufleet").rglob("*"):
-            if path.is_file():
-                yield path, path.read_text(errors="replace")
-
-
-@pytest.fixture
-def rack(tmp_path: Path) -> Rack:
-    made = Rack(tmp_path)
-    made.play(WRITE)
-    # Nobody answers there, but the key of who would is known.
-    (tmp_path / "stacks" / "sandbox" / "known_hosts").write_text("[127.0.0.1]:1 ssh-ed25519 AAAA\n")
-    return made
-
-
-def wait_for(what: Callable[[], bool], seconds: float = 240.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+from tests.unit.cli.configuring import COPY, HOSTS, KEY, PASSWORD, WRITE, Rack, wait_for
 
 
 def test_a_check_says_what_the_run_then_changes_and_a_second_run_changes_nothing(rack: Rack) -> None:
@@ -232,27 +106,14 @@ def test_ansible_that_is_killed_is_told_and_the_next_run_goes_on(rack: Rack) -> 
     )
     try:
         wait_for(lambda: len(list(rack.out.iterdir())) == len(HOSTS))
-        playbook = [each for each in marked(rack.last["token"]) if b"ansible-playbook" in _arguments(each)]
-        assert playbook
-        os.kill(min(playbook), signal.SIGKILL)
-        out, _ = process.communicate(timeout=120)
+        result = rack.kill_ansible(process)
     finally:
         process.kill()
-        process.wait()
-    result = json.loads(out.splitlines()[-1])
-    assert process.returncode == 4
     assert "killed" in result["cut_short"]
     assert set(result["hosts"]) == set(HOSTS)
     assert rack.last["complete"] is False
     assert marked(rack.last["token"]) == []
     assert set(rack.json("--resume")["hosts"]) == set(HOSTS)
-
-
-def _arguments(process: int) -> bytes:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def test_no_secret_is_shown_kept_or_passed_as_an_argument(rack: Rack) -> None:
@@ -347,104 +208,6 @@ def test_two_runs_at_once_are_refused(rack: Rack) -> None:
     assert "another run on the hosts of sandbox is at work" in done.stderr
 
 
-def _with_preflight(rack: Rack, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        rack.command(*arguments),
-        cwd=rack.root,
-        env=rack.env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-def test_a_host_with_a_fault_of_its_hardware_is_shown_and_set_up_all_the_same(rack: Rack) -> None:
-    """This machine has no eight H100s."""
-    done = _with_preflight(rack, "--yes", "--json")
-    result = json.loads(done.stdout.splitlines()[-1])
-    found = {item["check"] for item in result["preflight"] if item["host"] == "dgx01"}
-    assert {"gpus", "nics"} <= found
-    assert not {"gpus", "nics", "clock"} & {item["task"] for item in result["failures"]}
-    assert {path.name for path in rack.out.iterdir()} == {
-        f"out-{name}" for name in HOSTS if name not in result["failed_hosts"]
-    }
-
-
-def test_a_host_of_a_system_that_no_role_is_written_for_is_left_alone(rack: Rack) -> None:
-    module = rack.root / "ansible" / "roles" / "preflight" / "library" / "preflight_measure.py"
-    text = module.read_text()
-    assert '"id": found["ID"]' in text
-    module.write_text(text.replace('"id": found["ID"]', '"id": "plan9"'))
-    done = _with_preflight(rack, "--yes", "--json")
-    result = json.loads(done.stdout.splitlines()[-1])
-    assert done.returncode == 4
-    assert result["failed_hosts"] == list(HOSTS)
-    assert all(
-        "is not a supported system" in item["message"] for item in result["failures"] if item["task"] == "os"
-    )
-    assert list(rack.out.iterdir()) == []
-    assert set(rack.last["hosts"].values()) == {"failed"}
-
-
-def test_hosts_without_room_are_left_out_the_others_go_on_and_preflight_is_not_counted(rack: Rack) -> None:
-    (rack.kept / "host_vars").mkdir(parents=True)
-    # What nobody measured is not known to have room.
-    (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
-    done = _with_preflight(rack, "--yes", "--json", "--check")
-    assert list(rack.out.iterdir()) == []
-    foreseen = json.loads(done.stdout.splitlines()[-1])
-    done = _with_preflight(rack, "--yes", "--json")
-    result = json.loads(done.stdout.splitlines()[-1])
-    assert done.returncode == 4
-    for each in (foreseen, result):
-        assert each["failed_hosts"] == ["dgx02"]
-        assert [(item["host"], item["role"], item["task"]) for item in each["failures"]] == [
-            ("dgx02", "preflight", "disk")
-        ]
-        assert each["changes"][0]["hosts"] == [name for name in sorted(HOSTS) if name != "dgx02"]
-    assert {path.name for path in rack.out.iterdir()} == {f"out-{name}" for name in HOSTS if name != "dgx02"}
-    assert rack.last["hosts"] == {name: "failed" if name == "dgx02" else "done" for name in HOSTS}
-    alone = rack.json()
-    assert alone["hosts"]["dgx01"] == result["hosts"]["dgx01"] | {"changed": 0}
-
-
-def test_roles_that_were_named_run_where_preflight_that_was_named_with_them_lets_them(rack: Rack) -> None:
-    site = rack.root / "ansible" / "playbooks" / "site.yml"
-    site.write_text(site.read_text().replace("  tasks:", "  tags: [munge]\n  tasks:"))
-    (rack.kept / "host_vars").mkdir(parents=True)
-    (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
-    done = _with_preflight(rack, "--yes", "--json", "--only", "preflight,munge")
-    assert json.loads(done.stdout.splitlines()[-1])["failed_hosts"] == ["dgx02"]
-    assert {path.name for path in rack.out.iterdir()} == {f"out-{name}" for name in HOSTS if name != "dgx02"}
-
-
-def test_a_run_that_is_killed_while_it_measures_has_refused_nobody(rack: Rack) -> None:
-    module = rack.root / "ansible" / "roles" / "preflight" / "library" / "preflight_measure.py"
-    begun = rack.root / "begun"
-    wait = f"def main():\n    Path({str(begun)!r}).touch()\n    time.sleep(60)\n"
-    module.write_text(module.read_text().replace("def main():\n", wait))
-    process = subprocess.Popen(
-        rack.command("--yes", "--json"), cwd=rack.root, env=rack.env, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        wait_for(begun.exists)
-        os.kill(
-            min(each for each in marked(rack.last["token"]) if b"ansible-playbook" in _arguments(each)), 9
-        )
-        out, _ = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.wait()
-    result = json.loads(out.splitlines()[-1])
-    assert process.returncode == 4
-    assert "killed" in result["cut_short"]
-    assert result["failures"] == result["preflight"] == []
-    assert set(rack.last["hosts"].values()) == {"pending"}
-    assert rack.last["complete"] is False
-    assert marked(rack.last["token"]) == []
-
-
 def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:
     rack.play(WRITE.replace("new\\n", "<script>alert(1)</script>\\n"))
     result = rack.json("--diff")
@@ -453,17 +216,6 @@ def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:
     assert "&lt;script&gt;" in page
     assert "http" not in page and "src=" not in page and "@import" not in page
     assert "prefers-color-scheme: dark" in page
-
-
-def test_preflight_alone_shows_all_hosts_in_one_table_asks_nothing_and_is_no_run_to_resume(
-    rack: Rack,
-) -> None:
-    done = _with_preflight(rack, "--only", "preflight")
-    assert done.returncode == 4
-    assert "dgx[01-02]: gpus: 0 GPUs on the PCI bus instead of 8" in done.stdout
-    assert "fix: power-cycle the node" in done.stdout
-    assert list(rack.out.iterdir()) == []
-    assert not (rack.kept / "last.json").exists()
 
 
 def test_the_transport_is_the_one_that_was_asked_for(rack: Rack) -> None:

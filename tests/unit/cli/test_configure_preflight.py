@@ -1,0 +1,112 @@
+"""Preflight in `gpufleet configure`: who is shown, who is left out, and that the others go on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from gpufleet.onprem.stragglers import marked
+from tests.unit.cli.configuring import HOSTS, Rack, wait_for
+
+
+def _with_preflight(rack: Rack, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        rack.command(*arguments),
+        cwd=rack.root,
+        env=rack.env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_host_with_a_fault_of_its_hardware_is_shown_and_set_up_all_the_same(rack: Rack) -> None:
+    """This machine has no eight H100s."""
+    done = _with_preflight(rack, "--yes", "--json")
+    result = json.loads(done.stdout.splitlines()[-1])
+    found = {item["check"] for item in result["preflight"] if item["host"] == "dgx01"}
+    assert {"gpus", "nics"} <= found
+    assert not {"gpus", "nics", "clock"} & {item["task"] for item in result["failures"]}
+    assert {path.name for path in rack.out.iterdir()} == {
+        f"out-{name}" for name in HOSTS if name not in result["failed_hosts"]
+    }
+
+
+def test_a_host_of_a_system_that_no_role_is_written_for_is_left_alone(rack: Rack) -> None:
+    module = rack.root / "ansible" / "roles" / "preflight" / "library" / "preflight_measure.py"
+    text = module.read_text()
+    assert '"id": found["ID"]' in text
+    module.write_text(text.replace('"id": found["ID"]', '"id": "plan9"'))
+    done = _with_preflight(rack, "--yes", "--json")
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == 4
+    assert result["failed_hosts"] == list(HOSTS)
+    assert all(
+        "is not a supported system" in item["message"] for item in result["failures"] if item["task"] == "os"
+    )
+    assert list(rack.out.iterdir()) == []
+    assert set(rack.last["hosts"].values()) == {"failed"}
+
+
+def test_hosts_without_room_are_left_out_the_others_go_on_and_preflight_is_not_counted(rack: Rack) -> None:
+    (rack.kept / "host_vars").mkdir(parents=True)
+    # What nobody measured is not known to have room.
+    (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
+    done = _with_preflight(rack, "--yes", "--json", "--check")
+    assert list(rack.out.iterdir()) == []
+    foreseen = json.loads(done.stdout.splitlines()[-1])
+    done = _with_preflight(rack, "--yes", "--json")
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == 4
+    for each in (foreseen, result):
+        assert each["failed_hosts"] == ["dgx02"]
+        assert [(item["host"], item["role"], item["task"]) for item in each["failures"]] == [
+            ("dgx02", "preflight", "disk")
+        ]
+        assert each["changes"][0]["hosts"] == [name for name in sorted(HOSTS) if name != "dgx02"]
+    assert {path.name for path in rack.out.iterdir()} == {f"out-{name}" for name in HOSTS if name != "dgx02"}
+    assert rack.last["hosts"] == {name: "failed" if name == "dgx02" else "done" for name in HOSTS}
+    alone = rack.json()
+    assert alone["hosts"]["dgx01"] == result["hosts"]["dgx01"] | {"changed": 0}
+
+
+def test_roles_that_were_named_run_where_preflight_that_was_named_with_them_lets_them(rack: Rack) -> None:
+    site = rack.root / "ansible" / "playbooks" / "site.yml"
+    site.write_text(site.read_text().replace("  tasks:", "  tags: [munge]\n  tasks:"))
+    (rack.kept / "host_vars").mkdir(parents=True)
+    (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
+    done = _with_preflight(rack, "--yes", "--json", "--only", "preflight,munge")
+    assert json.loads(done.stdout.splitlines()[-1])["failed_hosts"] == ["dgx02"]
+    assert {path.name for path in rack.out.iterdir()} == {f"out-{name}" for name in HOSTS if name != "dgx02"}
+
+
+def test_a_run_that_is_killed_while_it_measures_has_refused_nobody(rack: Rack) -> None:
+    module = rack.root / "ansible" / "roles" / "preflight" / "library" / "preflight_measure.py"
+    begun = rack.root / "begun"
+    wait = f"def main():\n    Path({str(begun)!r}).touch()\n    time.sleep(60)\n"
+    module.write_text(module.read_text().replace("def main():\n", wait))
+    process = subprocess.Popen(
+        rack.command("--yes", "--json"), cwd=rack.root, env=rack.env, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        wait_for(begun.exists)
+        result = rack.kill_ansible(process)
+    finally:
+        process.kill()
+    assert "killed" in result["cut_short"]
+    assert result["failures"] == result["preflight"] == []
+    assert set(rack.last["hosts"].values()) == {"pending"}
+    assert rack.last["complete"] is False
+    assert marked(rack.last["token"]) == []
+
+
+def test_preflight_alone_shows_all_hosts_in_one_table_asks_nothing_and_is_no_run_to_resume(
+    rack: Rack,
+) -> None:
+    done = _with_preflight(rack, "--only", "preflight")
+    assert done.returncode == 4
+    assert "dgx[01-02]: gpus: 0 GPUs on the PCI bus instead of 8" in done.stdout
+    assert "fix: power-cycle the node" in done.stdout
+    assert list(rack.out.iterdir()) == []
+    assert not (rack.kept / "last.json").exists()
