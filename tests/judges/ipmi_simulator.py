@@ -25,17 +25,20 @@ for word in "$@"; do
 done
 exec /usr/bin/ipmitool "$@"
 """
-# What the simulator calls to learn of the chassis and to change it (ipmi_lan(5), chassis_control).
+# What the simulator calls to learn of the chassis and to change it (ipmi_lan(5), chassis_control). What was
+# asked is noted when it is done: who waits for the note then reads the state.
 CHASSIS = """\
 #!/bin/sh
-echo "$2 $3 $4" >>{folder}/asked
+code=0
 case "$2 $3" in
 "get power") echo "power:$(cat {folder}/power)";;
 "get boot") echo "boot:$(cat {folder}/boot)";;
 "set power") echo "$4" >{folder}/power;;
 "set boot") echo "$4" >{folder}/boot;;
-*) exit 1;;
+*) code=1;;
 esac
+echo "$2 $3 $4" >>{folder}/asked
+exit $code
 """
 # Without a GUID it speaks IPMI 1.5 alone.
 SETTINGS = """\
