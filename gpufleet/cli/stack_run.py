@@ -19,6 +19,7 @@ from gpufleet.cli.progress import Progress, policy_line
 from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest, Verb
 from gpufleet.errors import ExitCode, InputError
 from gpufleet.findings import FINDINGS_SHOWN
+from gpufleet.sandbox.preload import PROGRAMS, PROVIDERS
 
 if TYPE_CHECKING:
     from gpufleet.checks import Validated
@@ -34,7 +35,8 @@ def choose_engine(name: str, request: StackRequest) -> Engine:
     """The engine of that name; `auto` stays with the embedded engine where it already keeps the stack."""
     from gpufleet.engine.select import select_engine
 
-    return select_engine("embedded" if name == "auto" and request.state_file.exists() else name)
+    name = "embedded" if name == "auto" and request.state_file.exists() else name
+    return select_engine(name, preload=request.preload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class StackRun:
         self.workspace = Workspace.open(options.target)
         self.name = self.workspace.environment()
         self.cloud = self.workspace.cloud(self.name, options.cloud)
-        self.engine = choose_engine(options.engine, self.workspace.offline_request(self.name, self.cloud))
+        offline = self.workspace.offline_request(self.name, self.cloud)
+        self.engine = choose_engine(options.engine, replace(offline, preload=self._preload))
         self._foreseen = False
         if verb != "preview":
             self._require_somebody_to_ask()
@@ -91,7 +94,13 @@ class StackRun:
             env={**request.env, FINDINGS_SHOWN: "1"},
             policy_packs=self.policy_packs,
             policy_config=self._policy_config,
+            preload=self._preload,
         )
+
+    @property
+    def _preload(self) -> tuple[str, ...]:
+        programs = PROGRAMS if self.verb in ("preview", "up") else ()
+        return (*programs, *(PROVIDERS if self.cloud == "sandbox" else ()))
 
     @property
     def policy_packs(self) -> tuple[Path, ...]:

@@ -180,7 +180,8 @@ class StackRequest:
     first line of stdout, as Pulumi plugins do); a package that is not named there is looked for as
     `pulumi-resource-<package>` on PATH and in the user's Pulumi plugin folder. `env` is added to
     the environment of the program and of the providers. `state_file` is the embedded engine's
-    checkpoint.
+    checkpoint. `preload` names installed modules that the Python processes of a run will import: the
+    embedded engine has them imported once, for all of them.
 
     `policy_packs` are folders with a PulumiPolicy.yaml; `policy_config` names, for such a folder, the
     JSON file with the configuration of its policies (what the CLI's `--policy-pack-config` takes).
@@ -204,6 +205,7 @@ class StackRequest:
     parallel: int = 16
     targets: tuple[str, ...] = ()
     show_secrets: bool = False
+    preload: tuple[str, ...] = ()
 
 
 class Engine(Protocol):

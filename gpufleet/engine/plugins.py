@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from gpufleet.engine.errors import PluginError
+from gpufleet.engine.forks import ForkServer, Process
 
 OnLine = Callable[[str], None]
 
@@ -56,12 +57,14 @@ class ProcessGroup:
     """All processes of one run. `close` ends them; so does the death of this process.
 
     `held` are descriptors of files that stay open until the last process is gone: a lock on one of them
-    outlives this process for as long as its providers may still be at work.
+    outlives this process for as long as its providers may still be at work. `forks` starts what can be
+    forked.
     """
 
-    def __init__(self, held: Sequence[int] = ()) -> None:
+    def __init__(self, held: Sequence[int] = (), forks: ForkServer | None = None) -> None:
         self._lock = threading.Lock()
-        self._running: list[subprocess.Popen[str]] = []
+        self._forks = forks
+        self._running: list[Process] = []
         self._closed = False
         self._warden = subprocess.Popen(  # noqa: S603 - our own interpreter and text
             [sys.executable, "-I", "-S", "-c", _WARDEN],
@@ -71,35 +74,25 @@ class ProcessGroup:
             pass_fds=held,
         )
 
-    def start(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> subprocess.Popen[str]:
+    def start(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Process:
         """Start `command` in a group of its own, with both outputs piped and no input."""
-        with self._lock:
-            if self._closed:
-                raise PluginError("the run is ending, no further process is started")
-            try:
-                process = subprocess.Popen(  # noqa: S603 - the user's own program and plugins
-                    list(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    errors="replace",
-                    env=dict(env),
-                    cwd=cwd,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise PluginError(f"{command[0]} cannot be started: {error.strerror}") from error
-            self._running.append(process)
-            self._tell(f"+{process.pid}")
-            return process
+        if not self._closed:
+            forked = self._forks.start(command, env, cwd) if self._forks is not None else None
+            process = forked or _started(command, env, cwd)
+            with self._lock:
+                self._running.append(process)
+                self._tell(f"+{process.pid}")
+            if not self._closed:
+                return process
+            self.end(process, grace_s=0.0)
+        raise PluginError("the run is ending, no further process is started")
 
-    def end(self, process: subprocess.Popen[str], *, grace_s: float = _GRACE_S) -> None:
+    def end(self, process: Process, *, grace_s: float = _GRACE_S) -> None:
         """End one process and its group: SIGTERM, then SIGKILL after `grace_s`."""
         _signal_group(process, signal.SIGTERM)
         self._reap(process, time.monotonic() + grace_s)
 
-    def _reap(self, process: subprocess.Popen[str], deadline: float) -> None:
+    def _reap(self, process: Process, deadline: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, deadline - time.monotonic()))
         # The leader may have gone and left children: the group is killed in either case.
@@ -131,7 +124,24 @@ class ProcessGroup:
                 self._warden.stdin.flush()
 
 
-def _signal_group(process: subprocess.Popen[str], sign: signal.Signals) -> None:
+def _started(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Process:
+    try:
+        return subprocess.Popen(  # noqa: S603 - the user's own program and plugins
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise PluginError(f"{command[0]} cannot be started: {error.strerror}") from error
+
+
+def _signal_group(process: Process, sign: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, sign)
 

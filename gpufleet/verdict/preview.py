@@ -13,6 +13,7 @@ from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRe
 from gpufleet.errors import GpufleetError, InputError
 from gpufleet.findings import FINDINGS_SHOWN
 from gpufleet.policy.report import REPORT, Report, read_report
+from gpufleet.sandbox.preload import LIBRARIES
 from gpufleet.verdict.account import PACKAGES, ThrowawayAccount, throwaway_account
 
 PACK = "policies"
@@ -74,6 +75,7 @@ def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file:
             "kubernetes": _own("gpufleet.sandbox.kubernetes"),
         },
         env={**account.env, FINDINGS_SHOWN: "1", "PYTHONPATH": str(workspace.root)},
+        preload=LIBRARIES,
     )
 
 

@@ -256,7 +256,7 @@ class _Plugin:
 
 
 class _NoProcesses:
-    def __init__(self, held: Sequence[int] = ()) -> None:
+    def __init__(self, held: Sequence[int] = (), forks: None = None) -> None:
         self.held = held
 
     def close(self) -> None:
@@ -391,6 +391,7 @@ def worlds(cloud: Path, patch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], 
 
     patch.setattr(ProviderRegistry, "_start", start)
     patch.setattr(run, "ProcessGroup", _NoProcesses)
+    patch.setattr(run.forks, "prepare", lambda *_: None)
     patch.setattr(engine, "run_program", lambda context: present[0].registered(context))
     patch.setattr(journal, "_write_all", power.writing)
     patch.setattr(journal.Journal, "close", close)

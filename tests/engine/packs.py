@@ -51,7 +51,7 @@ def processes_of(folder: Path) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                words = (entry / "cmdline").read_bytes().decode().split("\0")
+                words = (entry / "cmdline").read_text().replace("\0", " ").split()
             except OSError:
                 continue
             if str(folder) in words and "pulumi.policy" in words:

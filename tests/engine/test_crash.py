@@ -60,13 +60,12 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def processes_of(lab: Lab) -> list[str]:
-    """The command lines of processes that run with this laboratory's cloud."""
-    marker = f"BOX_CLOUD={lab.cloud}".encode()
+    """The command lines of the processes that an engine has started in this laboratory."""
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+        if entry.name.isdigit():
             try:
-                if marker in (entry / "environ").read_bytes().split(b"\0"):
+                if (entry / "cwd").readlink().is_relative_to(lab.folder):
                     found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
             except OSError:
                 continue
@@ -83,6 +82,8 @@ def test_a_killed_up_is_reported_and_finished_by_the_next_one(
     lab.fault("create", "b", delay=60)
     process = start("up")
     wait_for(lambda: (lab.cloud / "reached").exists())
+    # The program and a provider.
+    assert len(processes_of(lab)) == 2
     process.kill()
     process.wait()
     # The journal has it all, before anything was written to the checkpoint.
@@ -155,6 +156,7 @@ def test_an_interrupted_run_ends_its_children_and_keeps_the_state(
     lab.fault("create", "b", delay=1)
     process = start("up")
     wait_for(lambda: (lab.cloud / "reached").exists())
+    assert len(processes_of(lab)) == 2
     process.send_signal(sign)
     out, _ = process.communicate(timeout=30)
     assert out.strip() == "False"

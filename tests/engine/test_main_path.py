@@ -399,3 +399,14 @@ def test_resources_made_inside_an_apply_belong_to_the_stack(lab: Lab) -> None:
     assert lab.names() == ["inner", "innermost", "outer"]
     assert lab.engine.outputs(lab.request)["arn"].startswith("arn:innermost-")
     assert lab.up().changes == Changes(same=4)
+
+
+def test_the_processes_of_a_run_are_forks_of_one_that_has_imported_the_sdk(lab: Lab) -> None:
+    lab.up(
+        """
+        import os
+        print("forked from", open(f"/proc/{os.getppid()}/cmdline").read().strip("\\0"))
+        Box("a")
+        """
+    )
+    assert "forked from gpufleet-fork-server" in lab.messages("info")

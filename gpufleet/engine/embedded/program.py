@@ -15,6 +15,7 @@ from gpufleet.engine.embedded.connection import CHANNEL_OPTIONS
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.engine_service import EngineService
 from gpufleet.engine.embedded.monitor import Monitor
+from gpufleet.engine.forks import Process
 from gpufleet.engine.plugins import pump
 
 _EXECUTOR = Path(__file__).with_name("exec_program.py")
@@ -75,7 +76,7 @@ def run_program(context: RunContext) -> int:
     return code
 
 
-def _wait(process: subprocess.Popen[str], context: RunContext) -> int:
+def _wait(process: Process, context: RunContext) -> int:
     while True:
         try:
             return process.wait(timeout=0.2)

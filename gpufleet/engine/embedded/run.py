@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from gpufleet.engine import forks
 from gpufleet.engine.api import StackRequest, Verb
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.deployment import Deployment
@@ -44,13 +45,15 @@ class Run:
         self.outputs: Mapping[str, Any] = {}
         self._services = Services(request.parallel)
         self._killer: threading.Timer | None = None
+        env = {**os.environ, **request.env}
+        server = forks.prepare(env, request.preload)
         self.context = RunContext(
             request=request,
             dry_run=verb == "preview",
-            env={**os.environ, **request.env},
+            env=env,
             reporter=reporter,
             store=store,
-            processes=ProcessGroup(store.held),
+            processes=ProcessGroup(store.held, server),
             slots=threading.Semaphore(max(1, request.parallel)),
             engine_address=self._services.address,
         )

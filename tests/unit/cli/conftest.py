@@ -174,7 +174,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
             "destroy": ([event(VPC, Op.DELETE)], result("destroy", changes=Changes(delete=1))),
         }
     )
-    monkeypatch.setattr("gpufleet.engine.select.select_engine", lambda name="auto", env=None: fake)
+    monkeypatch.setattr("gpufleet.engine.select.select_engine", lambda *_, **__: fake)
     yield fake
 
 

@@ -1,0 +1,151 @@
+"""Forks Python processes from one that has imported what they all need; `client.py` asks it to.
+
+Run as a script, with the number of a socket. A message to it is a number, with the rest in a file that
+comes along: modules to import, or a process to start with its outputs. It answers with the process, and
+with its exit code when it has ended. It ends with its socket.
+
+Nothing of gpufleet is imported here: a process that is forked may be a program of another checkout, with
+modules of the same names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import time
+import types
+from typing import Any
+
+import setproctitle
+
+_LARGEST = 1 << 16
+
+
+class _Server:
+    """The loop; it returns in each forked process with what that is to run, and at its end with nothing."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+
+    def run(self) -> dict[str, Any] | None:
+        """Serve until the socket is closed."""
+        while True:
+            sources: list[Any] = [self._link, self._woken]
+            ready = select.select(sources, [], [])[0]
+            if self._woken in ready:
+                os.read(self._woken, _LARGEST)
+                self._tell_of_ended()
+            if self._link in ready:
+                message, files, _, _ = socket.recv_fds(self._link, _LARGEST, 3)
+                if not message:
+                    return None
+                with open(files[0], encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+                    asked: dict[str, Any] = json.load(file)
+                if "load" in asked:
+                    _load(asked["load"])
+                elif self._forked(int(message), files[1:]):
+                    return asked
+
+    def _forked(self, number: int, outputs: list[int]) -> bool:
+        """Fork; true in the new process, which has its outputs and no more of what is here."""
+        threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208
+        if threads > 1:
+            # Locks that others hold would be held for ever in the new process.
+            self._answer({"number": number, "refused": f"{threads} threads"})
+        else:
+            process = os.fork()
+            if process == 0:
+                self._let_go(outputs)
+                return True
+            self._answer({"number": number, "process": process})
+        for output in outputs:
+            os.close(output)
+        return False
+
+    def _let_go(self, outputs: list[int]) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        for number, output in enumerate(outputs, start=1):
+            os.dup2(output, number)
+            os.close(output)
+        self._link.close()
+        os.close(self._woken)
+        os.close(self._waker)
+
+    def _tell_of_ended(self) -> None:
+        while True:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if process == 0:
+                return
+            self._answer({"ended": process, "code": os.waitstatus_to_exitcode(status)})
+
+    def _answer(self, answer: dict[str, Any]) -> None:
+        self._link.send(json.dumps(answer).encode())
+
+
+def _load(modules: list[str]) -> None:
+    for name in modules:
+        # What cannot be imported here fails in the process that needs it, and says so there.
+        with contextlib.suppress(Exception):
+            # Looked into, since some packages load their parts only when they are.
+            getattr(importlib.import_module(name), "_", None)
+    # Never looked at again, and not copied for the sake of looking at it.
+    gc.freeze()
+
+
+def _become(asked: dict[str, Any], path: list[str]) -> None:
+    """Go on as the interpreter that was asked for: `-m module`, `-c text` or a script, and arguments."""
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    time.tzset()
+    os.chdir(asked["folder"])
+    kind, what, arguments = asked["kind"], asked["what"], asked["arguments"]
+    # As `ps` shows it: else all of them would be called as the server is.
+    setproctitle.setproctitle(" ".join(asked["command"]))
+    sys.orig_argv = list(asked["command"])
+    first = {"-m": os.getcwd(), "-c": ""}.get(kind) or os.path.dirname(os.path.realpath(what))  # noqa: PTH109, PTH120
+    sys.path[:] = ["" if kind == "-c" else first, *asked["path"], *path]
+    importlib.invalidate_caches()
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__annotations__ = {}
+    gc.enable()
+    if kind == "-m":
+        sys.argv = ["-m", *arguments]
+        runpy._run_module_as_main(what)  # type: ignore[attr-defined]
+        return
+    sys.argv = [what if kind == "script" else "-c", *arguments]
+    if kind == "script":
+        main.__file__, main.__dict__["__cached__"] = what, None
+        with open(what, "rb") as file:  # noqa: PTH123
+            text: str | bytes = file.read()
+    else:
+        text = what
+    exec(compile(text, what if kind == "script" else "<string>", "exec"), main.__dict__)  # noqa: S102
+
+
+if __name__ == "__main__":
+    # It finds the place of the title by the environment, which is another one later.
+    setproctitle.setproctitle("gpufleet-fork-server")
+    # This script's own folder must not be on the path of what is forked.
+    del sys.path[0]
+    gc.disable()
+    found = _Server(socket.socket(fileno=int(sys.argv[1]))).run()
+    if found is None:
+        # Nothing here needs an orderly end, and to take all that was imported apart takes a while.
+        os._exit(0)
+    _become(found, list(sys.path))
