@@ -8,14 +8,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 from gpufleet.cli.context import Workspace
+from gpufleet.engine import forks
 from gpufleet.engine.api import Engine, Event, RunResult, StackRequest, Verb
 from gpufleet.engine.select import select_engine
 from gpufleet.findings import FINDINGS_SHOWN
 from gpufleet.sandbox import daemon
+from gpufleet.sandbox.preload import PROGRAMS, PROVIDERS
 from tests.bench.generate import fleet_file, write_environment
 from tests.bench.measure import Row, interleaved, seconds
 
@@ -67,8 +70,8 @@ def _measure(workspace: Workspace, groups: int, rounds: int) -> list[Row]:
     if shutil.which("pulumi") is None:
         up = [seconds(lambda: run(embedded, "up", request))]
         again = [seconds(lambda: run(embedded, "up", request)) for _ in range(rounds)]
-        run(embedded, "destroy", request)
-        return [*rows, Row("up, nothing to change", size, again, "up, everything to create", up)]
+        rows.append(Row("up, nothing to change", size, again, "up, everything to create", up))
+        return [*rows, _forked(embedded, request, size, rounds)]
     with mock.patch.dict(os.environ, cli_backend(workspace.root)):
         cli = select_engine("pulumi")
         verbs: tuple[tuple[Verb, str], ...] = (
@@ -83,11 +86,35 @@ def _measure(workspace: Workspace, groups: int, rounds: int) -> list[Row]:
             rows.append(Row(what, size, [], "the Pulumi CLI, file backend", theirs))
         for row, (verb, _) in zip(rows[1:], verbs, strict=True):
             row.ours.extend(seconds(lambda verb=verb: run(embedded, verb, request)) for _ in row.peers)
-    return rows
+    return [*rows, _forked(embedded, request, size, rounds)]
+
+
+def _forked(engine: Engine, request: StackRequest, size: str, rounds: int) -> Row:
+    """A preview and an update in one process, as `gpufleet up` has them, beside processes of their own."""
+    request = replace(request, preload=(*PROGRAMS, *PROVIDERS))
+
+    def both() -> None:
+        forks.end()
+        for verb in ("preview", "up"):
+            _run(engine, verb, request)
+
+    def each_by_itself() -> None:
+        with mock.patch.object(forks, "prepare", return_value=None):
+            both()
+
+    run(engine, "up", request)
+    ours, theirs = interleaved(both, each_by_itself, rounds)
+    run(engine, "destroy", request)
+    return Row("preview and up, nothing to change", size, ours, "every process started by itself", theirs)
 
 
 def run(engine: Engine, verb: Verb, request: StackRequest) -> RunResult:
-    """One run that has to go well."""
+    """One run that has to go well, with nothing imported before it begins."""
+    forks.end()
+    return _run(engine, verb, request)
+
+
+def _run(engine: Engine, verb: Verb, request: StackRequest) -> RunResult:
 
     def ignore(_event: Event) -> None:
         pass

@@ -18,6 +18,7 @@ from unittest import mock
 from rich.console import Console
 from rich.table import Table
 
+from gpufleet.engine import forks
 from gpufleet.engine.api import Verb
 from gpufleet.engine.select import select_engine
 from tests.bench.engines import cli_backend, floor, run, sandboxed
@@ -144,6 +145,8 @@ def measure(folder: Path, groups: int, rounds: int, budget: Budget | None) -> Si
 def _note(runs: Runs, call: Callable[[Verb], object], verb: Verb) -> None:
     before = file_bytes()
     runs.seconds.append(seconds(lambda: call(verb)))
+    # What its processes have stored counts here when they have ended, and with them the one they come from.
+    forks.end()
     runs.stored.append(file_bytes() - before)
 
 

@@ -16,7 +16,7 @@ from gpufleet.changes.observe import SeenStep, seen_steps
 from gpufleet.cli.context import Workspace
 from gpufleet.engine.api import ResourceEvent, RunResult
 from gpufleet.engine.embedded.engine import EmbeddedEngine
-from gpufleet.sandbox import daemon
+from gpufleet.sandbox import daemon, preload
 from gpufleet.sandbox.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.conftest import make_checkout
 
@@ -123,6 +123,7 @@ class Lab:
             workspace.offline_request(environment, "sandbox", parallel=8),
             env=daemon.sandbox_env(self.endpoint),
             providers=PROVIDERS,
+            preload=(*preload.PROGRAMS, *preload.PROVIDERS),
         )
         result: RunResult = getattr(EmbeddedEngine(), verb)(request, take)
         said = [(each.name, each.error) for each in result.failures] or [

@@ -17,6 +17,7 @@ from gpufleet.onprem.rack import Kit, Rack, RackSite, rack_site, raise_rack, tak
 from gpufleet.onprem.rack.layout import Layout
 from gpufleet.onprem.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
 from gpufleet.plan import build_plan
+from tests.rack.entering import enter_command
 from tests.rack.hardware import Hardware
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,7 +86,8 @@ class Lab:
         """Runs a script as root on a host; its output. Asserts the exit code unless that is None."""
         self.touched.add(host)
         done = subprocess.run(
-            self.rack.ssh_command(host, "sudo", "bash", "-se"),
+            enter_command(self.rack, host, "bash", "-se")
+            or self.rack.ssh_command(host, "sudo", "bash", "-se"),
             input=script,
             capture_output=True,
             text=True,

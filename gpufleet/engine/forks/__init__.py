@@ -7,6 +7,6 @@ session, environment, folder and outputs, as if it had been started (`client.py`
 so is started as ever: other interpreters, and environments that only an interpreter's start reads.
 """
 
-from gpufleet.engine.forks.client import ForkServer, Process, prepare
+from gpufleet.engine.forks.client import ForkServer, Process, end, prepare
 
-__all__ = ["ForkServer", "Process", "prepare"]
+__all__ = ["ForkServer", "Process", "end", "prepare"]

@@ -257,7 +257,18 @@ def prepare(env: Mapping[str, str], modules: Iterable[str] = ()) -> ForkServer |
         server = _servers.get(key)
         if server is None or not server.alive:
             server = _servers[key] = ForkServer(env)
-            atexit.register(server.close)
     # All that a run starts needs it.
     server.load(("pulumi", *modules))
     return server
+
+
+def end() -> None:
+    """End this process's servers; the next run starts one anew."""
+    with _preparing:
+        servers = list(_servers.values())
+        _servers.clear()
+    for server in servers:
+        server.close()
+
+
+atexit.register(end)

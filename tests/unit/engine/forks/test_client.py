@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.engine.forks import ForkServer, Process, prepare
+from gpufleet.engine.forks import ForkServer, Process, end, prepare
 from gpufleet.engine.plugins import ProcessGroup
 
 HERE = "tests.unit.engine.forks"
@@ -250,9 +250,9 @@ def test_a_process_has_one_server_for_an_environment_and_another_when_that_is_go
     other = prepare({**env, "LC_ALL": "C"})
     assert other is not None
     assert other is not server
-    other.close()
-    server.close()
-    wait_until(lambda: not server.alive)
+    end()
+    assert not server.alive
+    assert not other.alive
     after = prepare(env)
     assert after is not None
     assert after is not server
