@@ -145,7 +145,9 @@ def test_a_person_who_left_is_locked_and_deleted_nowhere_and_can_come_back(lab: 
 def test_the_firewall_lets_in_the_cluster_and_ssh_and_nothing_else(lab: Lab, base: Proof) -> None:
     lab.sh("dgx01", "nft add table ip containers")
     for port in (80, 5000):
-        lab.sh("dgx01", f"systemd-run -q --unit=listen{port} python3 -m http.server {port}")
+        server = f"systemd-run -q --unit=listen{port} python3 -m http.server {port}"
+        listens = f"timeout 30 sh -c 'until ss -Hltn sport = :{port} | grep -q .; do sleep 0.1; done'"
+        lab.sh("dgx01", f"{server}; {listens}")
     try:
         for port in (80, 5000):
             assert connects(lab, "ctl01", "10.90.0.12", port), "hosts of the cluster reach everything"

@@ -1,0 +1,22 @@
+"""What tests run on a host without a login runs as it would with one."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+
+from tests.rack.entering import enter_command
+from tests.rack.lab import Lab
+
+TELL = """
+hostname; id -un; echo $HOME $PATH; ulimit -n; umask
+grep -E '^Cap(Prm|Eff|Bnd)' /proc/self/status
+"""
+
+
+def test_a_command_has_the_host_the_user_and_the_bounds_that_a_login_has(rack: Lab) -> None:
+    entered = enter_command(rack.rack, "login01", "bash", "-c", TELL)
+    assert entered is not None, "the host runs"
+    without = subprocess.run(entered, capture_output=True, text=True, check=True).stdout
+    assert without.startswith("login01\nroot\n/root ")
+    assert without == rack.rack.ssh("login01", f"sudo bash -c {shlex.quote(TELL)}").stdout
