@@ -163,7 +163,8 @@ class ForkServer:
 
     def _shadowed(self, path: Sequence[str]) -> bool:
         """Whether modules on this path would go before some that have been imported."""
-        names = {"sitecustomize", "usercustomize", *(name.partition(".")[0] for name in self._loaded)}
+        with self._lock:
+            names = {"sitecustomize", "usercustomize", *(name.partition(".")[0] for name in self._loaded)}
         places = [Path(entry, name) for entry in path for name in names]
         return any(place.is_dir() or place.with_suffix(".py").is_file() for place in places)
 

@@ -64,10 +64,17 @@ class _Server:
             # Locks that others hold would be held for ever in the new process.
             self._answer({"number": number, "refused": f"{threads} threads"})
         else:
+            ready, own = os.pipe()
             process = os.fork()
             if process == 0:
+                os.close(ready)
                 self._let_go(outputs)
+                os.close(own)
                 return True
+            os.close(own)
+            # Until it leads a group of its own: whoever is told of it may end that group at once.
+            os.read(ready, 1)
+            os.close(ready)
             self._answer({"number": number, "process": process})
         for output in outputs:
             os.close(output)

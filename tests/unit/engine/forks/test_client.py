@@ -153,6 +153,16 @@ def test_a_fork_ends_by_a_signal_to_its_group(
     assert ended(process)[0] == -signal.SIGTERM == process.poll()
 
 
+def test_a_fork_leads_its_group_before_anybody_hears_of_it(
+    server: ForkServer, env: dict[str, str], tmp_path: Path
+) -> None:
+    for _ in range(20):
+        process = server.start([sys.executable, "-c", "import time; time.sleep(600)"], env, tmp_path)
+        assert process is not None
+        os.killpg(process.pid, signal.SIGKILL)
+        assert ended(process)[0] == -signal.SIGKILL
+
+
 def test_many_are_forked_at_once(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
     group = ProcessGroup(forks=server)
     code = "import os, sys; print(os.environ['TEXT'], sys.argv[1]); sys.exit(int(sys.argv[1]))"
