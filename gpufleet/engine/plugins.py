@@ -180,7 +180,7 @@ class PluginProcess:
         arguments: Sequence[str] = (),
     ) -> None:
         self.name = name
-        self.stderr: deque[str] = deque(maxlen=40)
+        self._stderr: deque[str] = deque(maxlen=40)
         self._on_line = on_line
         self._group = group
         self._process = group.start([*command, engine_address, *arguments], env=env, cwd=cwd)
@@ -188,7 +188,7 @@ class PluginProcess:
         self.port = self._read_port(command)
 
     def _keep(self, line: str) -> None:
-        self.stderr.append(line)
+        self._stderr.append(line)
         self._on_line(line)
 
     def _read_port(self, command: Sequence[str]) -> int:
@@ -220,7 +220,7 @@ class PluginProcess:
         started = True
         if line is None or not line.strip().isdigit():
             self.stop()
-            said = "\n".join([*([line] if line else []), *self.stderr]) or "nothing"
+            said = "\n".join([*([line] if line else []), *self._stderr]) or "nothing"
             raise PluginError(
                 f"{self.name} did not start: it said\n{said}",
                 remedy=f"run it by hand: {' '.join(command)}",
@@ -231,6 +231,14 @@ class PluginProcess:
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
+
+    def last_words(self) -> str:
+        """The last lines that it wrote to stderr: all of them once it has ended."""
+        if not self.alive:
+            # The system says that a process has ended before its last lines are read. What it started may
+            # hold the pipe for longer.
+            self._pumps[0].join(timeout=1.0)
+        return "\n".join(self._stderr)
 
     def stop(self) -> None:
         """End the process and its group."""

@@ -227,7 +227,7 @@ class Analyzer:
                 raise InputError(f"{self._label}: {clean_message(error.details() or '')}") from failure
             at = f" of {urn}" if urn else ""
             if is_transport_failure(failure) and not lives_on(self._process):
-                said = "\n".join(self._process.stderr)
+                said = self._process.last_words()
                 message = f"{self._label} stopped during {what}{at}" + (f": it said\n{said}" if said else "")
             else:
                 message = f"{self._label} failed in {what}{at}: {clean_message(error.details() or '')}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,13 +50,12 @@ class Plugin(Protocol):
     """The process behind a connection."""
 
     @property
-    def stderr(self) -> Iterable[str]:
-        """The last lines it wrote there."""
-        ...
-
-    @property
     def alive(self) -> bool:
         """Whether it still runs."""
+        ...
+
+    def last_words(self) -> str:
+        """The last lines that it wrote to stderr: all of them once it has ended."""
         ...
 
 
@@ -198,7 +197,7 @@ class Connection:
         details = error.details() or str(error.code())
         message = clean_message(details)
         if is_transport_failure(error) and not lives_on(self._plugin):
-            tail = "\n".join(self._plugin.stderr) if self._plugin is not None else ""
+            tail = self._plugin.last_words() if self._plugin is not None else ""
             return ProviderStoppedError(f"provider '{self.package}' has stopped: {tail}".rstrip(": "))
         for detail in details_of(error):
             failed = provider_pb2.ErrorResourceInitFailed()

@@ -17,7 +17,7 @@ from gpufleet.engine.embedded.goal import seconds
 from gpufleet.engine.embedded.provider_errors import clean_message
 from gpufleet.engine.embedded.urns import matches
 from gpufleet.engine.errors import PluginError
-from gpufleet.engine.plugins import ProcessGroup, plugin_command
+from gpufleet.engine.plugins import PluginProcess, ProcessGroup, plugin_command
 from gpufleet.engine.select import select_engine
 from gpufleet.errors import InputError
 
@@ -149,6 +149,24 @@ def test_a_killed_owner_leaves_nothing_running(tmp_path: Path) -> None:
         assert not gone(child)
         owner.send_signal(signal.SIGKILL)
     wait_until_gone(child)
+
+
+def test_the_last_words_of_a_plugin_are_whole_however_soon_its_end_is_seen(tmp_path: Path) -> None:
+    group = ProcessGroup()
+    script = "echo 1; for line in out of memory; do echo $line >&2; done; exit 9"
+
+    def slowly(line: str) -> None:
+        time.sleep(0.05)
+
+    try:
+        plugin = PluginProcess(
+            "pack", ["sh", "-c", script], "", group, env=dict(os.environ), cwd=tmp_path, on_line=slowly
+        )
+        while plugin.alive:
+            time.sleep(0.001)
+        assert plugin.last_words() == "out\nof\nmemory"
+    finally:
+        group.close()
 
 
 def test_a_command_that_does_not_exist_is_told(tmp_path: Path) -> None:
