@@ -6,7 +6,6 @@ import gc
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import forked
 
 ROOT = Path(__file__).resolve().parents[1]
 # What takes longest is begun first; a process that begins it last would keep the others waiting. With nothing
@@ -55,15 +56,7 @@ class Checkout:
     def run(self, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()) -> Any:
         """`gpufleet <arguments>` as a process; returns it with text output, whatever its exit code."""
         command = [*prefix, sys.executable, "-m", "gpufleet.cli.main", *arguments]
-        return subprocess.run(
-            command,
-            cwd=self.root,
-            env=os.environ | self.env | (env or {}),
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        return forked.run(command, cwd=self.root, env=os.environ | self.env | (env or {}), timeout_s=600)
 
     def json(self, *arguments: str, code: int = 0, **options: Any) -> Any:
         """The object that the command ends with under --json; asserts its exit code."""

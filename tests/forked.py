@@ -1,0 +1,52 @@
+"""`gpufleet` as a process of its own, forked from one that has imported it: most of a start is imports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO
+
+from gpufleet.engine.forks import prepare
+
+IMPORTED = (
+    *("gpufleet.cli.main", "gpufleet.cli.run", "gpufleet.cli.change_rules", "gpufleet.cli.check"),
+    *("gpufleet.engine.embedded", "gpufleet.sandbox.daemon", "gpufleet.verdict.check", "gpufleet.plan"),
+)
+
+
+def run(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """What subprocess.run gives of `command`, with its outputs as text and nothing to read."""
+    server = prepare(env, IMPORTED)
+    process = server.start(command, env, cwd) if server is not None else None
+    if process is None:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            cwd=cwd,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    with ThreadPoolExecutor(2) as readers:
+        said = [readers.submit(_read, stream) for stream in (process.stdout, process.stderr)]
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        out, err = (each.result() for each in said)
+    return subprocess.CompletedProcess(list(command), code, out, err)
+
+
+def _read(stream: IO[str] | None) -> str:
+    assert stream is not None
+    with stream:
+        return stream.read()
