@@ -24,7 +24,7 @@ from typing import Any
 
 from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.onprem.events import HostStats, TaskEvent, host_stats, task_event
-from gpufleet.onprem.stragglers import MARK, end_marked
+from gpufleet.onprem.stragglers import MARK, end_marked, folder_prefix
 
 OnTask = Callable[[TaskEvent], None]
 
@@ -115,7 +115,7 @@ def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookRes
     started = time.monotonic()
     _allow_open_files(_OPEN_FILES)
     with (
-        tempfile.TemporaryDirectory(prefix="gpufleet-ansible-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryDirectory(prefix=folder_prefix(token), ignore_cleanup_errors=True) as folder,
         _signals_restored(),
     ):
         private = Path(folder)

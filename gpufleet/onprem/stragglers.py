@@ -1,19 +1,35 @@
-"""Processes that outlive the one that was ended: found by a mark in their environment, and ended too.
+"""What a run of Ansible that was ended leaves on this machine: processes at work, and its folder.
 
 Ansible's workers lead sessions of their own, so that ending `ansible-playbook` and its group leaves
-them at work. Whatever they start inherits the mark. (Linux; elsewhere nothing is found.)
+them at work. Whatever they start inherits a mark in the environment. (Linux; elsewhere nothing is found.)
+The folder has what tasks returned, which no journal of ours has without its secrets taken out.
 """
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
 import signal
+import tempfile
 import time
 from pathlib import Path
 
 MARK = "GPUFLEET_ANSIBLE_RUN"
 _GRACE_S = 3.0
 _PROC = Path("/proc")
+
+
+def folder_prefix(token: str) -> str:
+    """How the names of the folders begin that a run has in the system's folder for such."""
+    return f"gpufleet-ansible-{token[:12]}-"
+
+
+def clear(token: str) -> None:
+    """Ends every process with the mark, and removes the run's folders."""
+    end_marked(token)
+    for folder in Path(tempfile.gettempdir()).glob(f"{glob.escape(folder_prefix(token))}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def marked(token: str) -> list[int]:

@@ -18,7 +18,7 @@ from gpufleet.onprem.configure.transport import Transport, transport_environment
 from gpufleet.onprem.events import HostStats, TaskEvent
 from gpufleet.onprem.preflight.verdict import Verdict
 from gpufleet.onprem.runner import OnTask
-from gpufleet.onprem.stragglers import end_marked
+from gpufleet.onprem.stragglers import clear
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Attempt:
         """
         last = folder.last()
         if last is not None and not last.complete and last.token:
-            end_marked(last.token)
+            clear(last.token)
         run = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S") + f"-{secrets.token_hex(2)}"
         redactor = Redactor(list(secret_values))
         return cls(

@@ -72,6 +72,9 @@ REFUSE = """
 
 def test_a_run_that_is_killed_is_taken_up_by_the_next_and_leaves_nothing_at_work(rack: Rack) -> None:
     rack.play(WRITE, REFUSE, SLEEP)
+    temporary = rack.root / "tmp"
+    temporary.mkdir()
+    rack.env["TMPDIR"] = str(temporary)
     process = subprocess.Popen(
         rack.command("--skip-preflight", "--yes"),
         cwd=rack.root,
@@ -87,10 +90,13 @@ def test_a_run_that_is_killed_is_taken_up_by_the_next_and_leaves_nothing_at_work
         process.wait()
     last = rack.last
     assert last["complete"] is False
+    # It has what tasks returned, with nothing taken out.
+    assert [each.stat().st_mode & 0o077 for each in temporary.glob("gpufleet-ansible-*")] == [0]
     resumed = rack.json("--resume")
     assert set(resumed["hosts"]) == set(HOSTS)
     assert resumed["changed"] == 0
     assert marked(last["token"]) == []
+    assert list(temporary.glob("gpufleet-ansible-*")) == []
     assert rack.last["complete"] is True
     assert rack.run("--resume").returncode == 0
 
