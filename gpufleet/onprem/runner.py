@@ -24,7 +24,7 @@ from typing import Any
 
 from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.onprem.events import HostStats, TaskEvent, host_stats, task_event
-from gpufleet.onprem.stragglers import MARK, end_marked, folder_prefix
+from gpufleet.onprem.stragglers import end_marked, folder_prefix, marking
 
 OnTask = Callable[[TaskEvent], None]
 
@@ -210,7 +210,7 @@ def _arguments(run: PlaybookRun, private: Path, token: str) -> dict[str, Any]:
         "extravars": dict(run.variables) or None,
         "cmdline": " ".join(flags) or None,
         "tags": ",".join(run.tags) or None,
-        "envvars": _environment(run, private) | {MARK: token},
+        "envvars": _environment(run, private) | marking(token),
         "timeout": run.timeout_s,
         "settings": {"pexpect_timeout": 1, "suppress_output_file": True},
         "suppress_env_files": True,

@@ -25,6 +25,15 @@ def folder_prefix(token: str) -> str:
     return f"gpufleet-ansible-{token[:12]}-"
 
 
+def marking(token: str) -> dict[str, str]:
+    """What all processes of a run have in their environment.
+
+    Ansible's workers give themselves titles, which setproctitle writes over the environment that others see,
+    unless it is told not to.
+    """
+    return {MARK: token, "SPT_NOENV": "1"}
+
+
 def clear(token: str) -> None:
     """Ends every process with the mark, and removes the run's folders."""
     end_marked(token)
@@ -32,9 +41,9 @@ def clear(token: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def marked(token: str) -> list[int]:
-    """Processes of this user whose environment carries `token`."""
-    wanted = f"{MARK}={token}".encode()
+def marked(token: str, mark: str = MARK) -> list[int]:
+    """Processes of this user whose environment carries `token` as the value of `mark`."""
+    wanted = f"{mark}={token}".encode()
     found = []
     # Not with a file in the pattern: pathlib asks whether it exists, and fails on a process that just ends.
     for process in _PROC.glob("[0-9]*"):

@@ -120,6 +120,10 @@ class Rack:
         assert done.returncode == code, done.stdout + done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 
+    def at_work(self) -> list[bytes]:
+        """The arguments of the last run's processes that are found by its mark."""
+        return [_arguments(each) for each in marked(self.last["token"])]
+
     @property
     def kept(self) -> Path:
         return self.root / ".gpufleet" / "configure" / "sandbox"

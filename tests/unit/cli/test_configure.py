@@ -9,6 +9,8 @@ import stat
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from gpufleet.onprem.stragglers import marked
 from tests.unit.cli.configuring import COPY, HOSTS, KEY, PASSWORD, WRITE, Rack, wait_for
 
@@ -70,13 +72,17 @@ REFUSE = """
 """
 
 
-def test_a_run_that_is_killed_is_taken_up_by_the_next_and_leaves_nothing_at_work(rack: Rack) -> None:
+# mitogen's workers give themselves titles, which must not hide them.
+@pytest.mark.parametrize(("transport", "named"), [("ssh", b"sleep"), ("mitogen", b"worker:")])
+def test_a_run_that_is_killed_is_taken_up_by_the_next_and_leaves_nothing_at_work(
+    rack: Rack, transport: str, named: bytes
+) -> None:
     rack.play(WRITE, REFUSE, SLEEP)
     temporary = rack.root / "tmp"
     temporary.mkdir()
     rack.env["TMPDIR"] = str(temporary)
     process = subprocess.Popen(
-        rack.command("--skip-preflight", "--yes"),
+        rack.command("--skip-preflight", "--yes", "--transport", transport),
         cwd=rack.root,
         env=rack.env | {"TEST_SLOW": "1"},
         stdout=subprocess.DEVNULL,
@@ -85,6 +91,7 @@ def test_a_run_that_is_killed_is_taken_up_by_the_next_and_leaves_nothing_at_work
     try:
         journals = rack.kept / "runs"
         wait_for(lambda: any("no room left" in path.read_text() for path in journals.glob("*.jsonl")))
+        wait_for(lambda: any(name.startswith(named) for name in rack.at_work()), 50)
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

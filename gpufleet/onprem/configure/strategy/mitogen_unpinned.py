@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import logging
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -32,6 +34,7 @@ from typing import Any
 import ansible_mitogen.affinity
 import ansible_mitogen.connection
 import ansible_mitogen.loaders
+import ansible_mitogen.logging
 import ansible_mitogen.module_finder
 import ansible_mitogen.planner
 import ansible_mitogen.strategy
@@ -243,3 +246,19 @@ def _push_to_those_there(service: Any, context: Any, path: str) -> None:
 
 
 mitogen.service.PushFileService._forward = _push_to_those_there
+
+
+_emit = ansible_mitogen.logging.Handler.emit
+
+
+def _tell_if_heard(handler: Any, record: logging.LogRecord) -> None:
+    """A line of mitogen's log, which is lost where nobody listens: Ansible was killed, its terminal is gone.
+
+    mitogen's process would lose the thread that cannot write it, and with that the answer that a worker waits
+    for. Neither would ever end.
+    """
+    with suppress(OSError):
+        _emit(handler, record)
+
+
+ansible_mitogen.logging.Handler.emit = _tell_if_heard

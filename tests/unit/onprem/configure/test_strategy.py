@@ -74,12 +74,24 @@ except AttributeError as error:
     print("raised")
 """
 
+UNHEARD = """
+import logging, os
+import ansible_mitogen.logging
+ansible_mitogen.logging.setup()
+try:
+    os.write(2, b"is anybody there?")
+except OSError:
+    print("nobody listens")
+logging.getLogger("mitogen").warning("a line")
+print("goes on")
+"""
 
-def printed(program: str) -> list[str]:
+
+def printed(program: str, errors: int = subprocess.PIPE) -> list[str]:
     """The lines of a program that has the plugin as `plugin`."""
     command = [sys.executable, "-c", LOADED + program, str(PLUGIN)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
+    assert done.returncode == 0, (done.stderr or "")[-2000:]
     return done.stdout.splitlines()
 
 
@@ -91,6 +103,15 @@ def test_ssh_starts_roots_interpreter_itself_where_sudo_asks_for_nothing() -> No
 
 def test_a_host_that_is_gone_gets_no_file_and_other_mistakes_are_told() -> None:
     assert printed(GONE) == ["raised"]
+
+
+def test_a_line_that_nobody_can_be_told_ends_nothing_of_mitogen_s() -> None:
+    controlling, terminal = os.openpty()
+    os.close(controlling)
+    try:
+        assert printed(UNHEARD, errors=terminal) == ["nobody listens", "goes on"]
+    finally:
+        os.close(terminal)
 
 
 def test_a_module_takes_along_what_mitogen_itself_finds_that_it_needs() -> None:
