@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
-from tests import forked
+from tests import forked, leftovers
 
 ROOT = Path(__file__).resolve().parents[1]
 # What takes longest is begun first; a process that begins it last would keep the others waiting. With nothing
 # cached yet, all racks wait for one root file system: kube compiles meanwhile.
 LONGEST = ("rack-sites", "rack-hosts", "kube", "rack-gpus", "e2e", "e2e-changes", "mutation", "emitted")
+
+LEFT = pytest.StashKey[dict[int, str]]()
 
 
 @pytest.hookimpl(trylast=True)  # after those that name the groups
@@ -32,6 +34,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return places.get(mark.args[0], len(places)) if mark else len(places) + 1
 
     items.sort(key=place)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The processes that run tests have the mark from the one that starts them."""
+    if not hasattr(config, "workerinput"):
+        leftovers.mark()
+
+
+@pytest.hookimpl(trylast=True)  # after the processes that run tests have ended
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What tests have left at work is a failure of the run."""
+    if hasattr(session.config, "workerinput"):
+        return
+    session.config.stash[LEFT] = leftovers.left()
+    if session.config.stash[LEFT] and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Names what is left at work."""
+    for number, command in config.stash.get(LEFT, {}).items():
+        terminalreporter.write_line(f"ERROR: a test left process {number} at work: {command}", red=True)
 
 
 # Ten thousand tests and what they import stay until the end: looking through them for garbage again and again

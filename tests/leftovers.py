@@ -1,0 +1,45 @@
+"""What a run of the tests has left at work on this machine when it ends: there must be nothing.
+
+Whatever tests start inherits a mark in the environment. Processes with a title of their own (forks of one
+that has imported gpufleet) hide it; what they start in turn does not. Hosts of racks do not have it: their
+own tests look for them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+
+from gpufleet.onprem.stragglers import marked
+
+MARK = "GPUFLEET_TEST_RUN"
+# Some end by themselves when they notice that nobody is left: a sandbox's provider, an ssh that is shared.
+_GRACE_S = 60.0
+
+
+def mark() -> None:
+    """Marks what this process starts from here on."""
+    os.environ[MARK] = secrets.token_hex(16)
+
+
+def at_work(token: str) -> dict[int, str]:
+    """The command lines, by id, of marked processes other than this one."""
+    found = {}
+    for number in marked(token, MARK):
+        try:
+            command = Path(f"/proc/{number}/cmdline").read_bytes()
+        except OSError:  # it has just ended
+            continue
+        if number != os.getpid():
+            found[number] = command.replace(b"\0", b" ").decode(errors="replace").strip()
+    return found
+
+
+def left(grace_s: float = _GRACE_S) -> dict[int, str]:
+    """The same once they had time to end."""
+    deadline = time.monotonic() + grace_s
+    while (found := at_work(os.environ[MARK])) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found

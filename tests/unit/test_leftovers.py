@@ -1,0 +1,32 @@
+"""What tests leave at work is found by its mark, whoever has it by then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+from tests import leftovers
+
+
+def test_a_process_that_outlives_who_started_it_is_named_until_it_ends() -> None:
+    env = os.environ | {leftovers.MARK: "one"}
+    said = subprocess.run(
+        ["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 & echo $!"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    number = int(said.stdout)
+    try:
+        assert leftovers.at_work("another") == {}
+        # Until the shell's child has become the program, it has the shell's name.
+        deadline = time.monotonic() + 20
+        while leftovers.at_work("one").get(number) != "sleep 60":
+            assert time.monotonic() < deadline
+    finally:
+        os.kill(number, signal.SIGKILL)
+    while leftovers.at_work("one"):
+        assert time.monotonic() < deadline
