@@ -157,18 +157,14 @@ def test_gpus_ports_power_and_slurm_are_measured(monitored: Monitored) -> None:
 def test_a_job_and_what_waits_behind_it_are_in_slurms_figures(monitored: Monitored) -> None:
     lab = monitored.lab
     submit = "sbatch --parsable --output=/dev/null --gres=gpu:8 --wrap 'sleep 600'"
+
+    def values(query: str) -> list[str]:
+        return [item["value"][1] for item in monitored.ask(f"query?query={query}")["result"]]
+
     lab.sh("ctl01", f"for job in 1 2 3; do {submit} -N1; done")
     try:
-        held = until(
-            lambda: [
-                item["value"][1]
-                for item in monitored.ask('query?query=slurm_gpus_allocated{partition=""}')["result"]
-                if item["value"][1] == "16"
-            ]
-        )
-        assert held == ["16"]
-        waiting = until(lambda: monitored.ask("query?query=slurm_jobs_pending_gpus")["result"])
-        assert [item["value"][1] for item in waiting] == ["8"]
+        assert until(lambda: "16" in values('slurm_gpus_allocated{partition=""}'))
+        assert until(lambda: values("slurm_jobs_pending_gpus") == ["8"])
         assert until(lambda: monitored.ask("query?query=slurm_job_pending_age_seconds")["result"])
     finally:
         lab.sh("ctl01", "scancel -u root")

@@ -164,7 +164,8 @@ def test_a_job_over_the_gpus_of_its_account_waits_and_one_within_them_runs(clust
     within = cluster.submit("-A", "serving", "-N1", "--gres=gpu:8", "--wrap", "true")
 
     wait_for(lambda: cluster.state(within).startswith("COMPLETED"))
-    assert cluster.state(over) == "PENDING AssocGrpGRES"
+    # What is busy is named before a limit is: a node is, until the epilog of its last job has ended.
+    wait_for(lambda: cluster.state(over) == "PENDING AssocGrpGRES", 120)
     strange = cluster.ada("sbatch -A root --wrap true 2>&1", code=None)
     assert "Invalid account" in strange
 
