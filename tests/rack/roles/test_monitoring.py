@@ -51,9 +51,11 @@ class Monitored:
         return json.loads(self.lab.sh("ctl01", f"curl -sSfg '127.0.0.1:9090/api/v1/{path}'"))["data"]
 
     def value(self, query: str) -> dict[str, float]:
-        """The samples of a query without a blank, by instance."""
+        """The samples of a query without a blank, by instance: one of each."""
         found = self.ask(f"query?query={query}")["result"]
-        return {item["metric"].get("instance", ""): float(item["value"][1]) for item in found}
+        samples = {item["metric"].get("instance", ""): float(item["value"][1]) for item in found}
+        assert len(samples) == len(found), found
+        return samples
 
 
 def until(true: Callable[[], Any], timeout_s: float = 120) -> Any:
@@ -157,14 +159,10 @@ def test_gpus_ports_power_and_slurm_are_measured(monitored: Monitored) -> None:
 def test_a_job_and_what_waits_behind_it_are_in_slurms_figures(monitored: Monitored) -> None:
     lab = monitored.lab
     submit = "sbatch --parsable --output=/dev/null --gres=gpu:8 --wrap 'sleep 600'"
-
-    def values(query: str) -> list[str]:
-        return [item["value"][1] for item in monitored.ask(f"query?query={query}")["result"]]
-
     lab.sh("ctl01", f"for job in 1 2 3; do {submit} -N1; done")
     try:
-        assert until(lambda: "16" in values('slurm_gpus_allocated{partition=""}'))
-        assert until(lambda: values("slurm_jobs_pending_gpus") == ["8"])
+        assert until(lambda: [*monitored.value('slurm_gpus_allocated{partition=""}').values()] == [16])
+        assert until(lambda: [*monitored.value("slurm_jobs_pending_gpus").values()] == [8])
         assert until(lambda: monitored.ask("query?query=slurm_job_pending_age_seconds")["result"])
     finally:
         lab.sh("ctl01", "scancel -u root")
