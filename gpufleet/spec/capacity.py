@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import NodeCount, Text
+from gpufleet.spec.fields import Code, NodeCount, PlacementGroupName
 from gpufleet.spec.quantity import Duration, When
 
 _MIN = "Nodes that are kept at all times."
@@ -52,9 +52,9 @@ class CapacityBlock(Model):
     ] = None
     min: Annotated[NodeCount | None, Field(description="Equals `nodes`, if it is written at all.")] = None
     max: Annotated[NodeCount | None, Field(description="Equals `nodes`, if it is written at all.")] = None
-    id: Annotated[Text | None, Field(description="An existing block (cr-...), instead of buying one.")] = None
-    instance_type: Annotated[Text | None, Field(description="What an existing block holds.")] = None
-    zone: Annotated[Text | None, Field(description="The zone of an existing block.")] = None
+    id: Annotated[Code | None, Field(description="An existing block (cr-...), instead of buying one.")] = None
+    instance_type: Annotated[Code | None, Field(description="What an existing block holds.")] = None
+    zone: Annotated[Code | None, Field(description="The zone of an existing block.")] = None
     instances: Annotated[
         NodeCount | None, Field(description="How many instances an existing block holds.")
     ] = None
@@ -70,15 +70,16 @@ class OnDemandReservation(Model):
 
     nodes: Annotated[NodeCount, Field(description="Nodes of the group; one made here is paid used or not.")]
     id: Annotated[
-        Text | None, Field(description="An existing reservation (cr-...), instead of a new one.")
+        Code | None, Field(description="An existing reservation (cr-...), instead of a new one.")
     ] = None
-    instance_type: Annotated[Text | None, Field(description="What an existing reservation holds.")] = None
-    zone: Annotated[Text | None, Field(description="The zone of an existing reservation.")] = None
+    instance_type: Annotated[Code | None, Field(description="What an existing reservation holds.")] = None
+    zone: Annotated[Code | None, Field(description="The zone of an existing reservation.")] = None
     instances: Annotated[
         NodeCount | None, Field(description="How many instances an existing reservation holds.")
     ] = None
     placement_group: Annotated[
-        Text | None, Field(description="The placement group that an existing reservation was made in.")
+        PlacementGroupName | None,
+        Field(description="The placement group that an existing reservation was made in."),
     ] = None
 
 

@@ -8,7 +8,18 @@ from pydantic import Field
 
 from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import Capacity
-from gpufleet.spec.fields import WHOLE, KubernetesVersion, Name, NodeCount, Switch, Text, Word
+from gpufleet.spec.fields import (
+    WHOLE,
+    Arn,
+    Cidr,
+    Code,
+    KubernetesVersion,
+    LabelKey,
+    Name,
+    NodeCount,
+    Switch,
+    Word,
+)
 from gpufleet.spec.quantity import Size
 from gpufleet.spec.storage import Storage
 
@@ -16,7 +27,7 @@ from gpufleet.spec.storage import Storage
 class Taint(Model):
     """A Kubernetes taint of a node group."""
 
-    key: Annotated[Text, Field(description="The taint's key.")]
+    key: Annotated[LabelKey, Field(description="The taint's key.")]
     value: Annotated[Word, Field(description="The taint's value.")] = ""
     effect: Annotated[
         Literal["NoSchedule", "NoExecute", "PreferNoSchedule"], Field(description="What it does to pods.")
@@ -36,7 +47,7 @@ class NodeGroup(Model):
 
     name: Annotated[Name, Field(description="Its name, unique in the fleet's site.")]
     instance_types: Annotated[
-        tuple[Text, ...], Field(min_length=1, description="EC2 instance types, the preferred one first.")
+        tuple[Code, ...], Field(min_length=1, description="EC2 instance types, the preferred one first.")
     ]
     capacity: Annotated[Capacity, Field(description="How its nodes are bought.")]
     network: Annotated[
@@ -49,9 +60,9 @@ class NodeGroup(Model):
     workload: Annotated[
         Literal["training", "inference", "batch", "interactive"], Field(description="What its nodes are for.")
     ] = "batch"
-    zones: Annotated[tuple[Text, ...], Field(description="Zones; all of the site if left out.")] = ()
-    team: Annotated[Text | None, Field(description="The team that its nodes and costs belong to.")] = None
-    labels: dict[str, Word] = Field(default_factory=dict, description="Labels of its nodes.")
+    zones: Annotated[tuple[Code, ...], Field(description="Zones; all of the site if left out.")] = ()
+    team: Annotated[Name | None, Field(description="The team that its nodes and costs belong to.")] = None
+    labels: dict[LabelKey, Word] = Field(default_factory=dict, description="Labels of its nodes.")
     taints: Annotated[tuple[Taint, ...], Field(description="Taints of its nodes.")] = ()
     volume: Annotated[Volume, Field(description="The root volume of its nodes.")] = Volume()
     public_ip: Annotated[Switch, Field(description="Public addresses (not on types with several cards).")] = (
@@ -62,7 +73,7 @@ class NodeGroup(Model):
 class CloudNetwork(Model):
     """The site's own network. `nat` is where private subnets reach the internet through."""
 
-    cidr: Annotated[Text, Field(description="Its addresses, as 10.40.0.0/16.")]
+    cidr: Annotated[Cidr, Field(description="Its addresses, as 10.40.0.0/16.")]
     nat: Annotated[
         Literal["single", "per-zone", "none"], Field(description="NAT gateways: one, one a zone, or none.")
     ] = "single"
@@ -81,7 +92,7 @@ class Team(Model):
 class SystemNodes(Model):
     """Nodes without GPUs that carry the cluster's own services."""
 
-    instance_types: Annotated[tuple[Text, ...], Field(min_length=1, description="EC2 instance types.")] = (
+    instance_types: Annotated[tuple[Code, ...], Field(min_length=1, description="EC2 instance types.")] = (
         "m7i.xlarge",
     )
     min: Annotated[NodeCount, Field(description="Nodes at least.")] = 2
@@ -93,14 +104,14 @@ class Kubernetes(Model):
 
     version: Annotated[KubernetesVersion, Field(description="The minor version of EKS.")] = "1.35"
     private_cidrs: Annotated[
-        tuple[Text, ...],
+        tuple[Cidr, ...],
         Field(description="Connected networks (VPN, racks) that reach the private API; none if empty."),
     ] = ()
     public_cidrs: Annotated[
-        tuple[Text, ...], Field(description="Who may reach the API from outside; nobody if empty.")
+        tuple[Cidr, ...], Field(description="Who may reach the API from outside; nobody if empty.")
     ] = ()
     admins: Annotated[
-        tuple[Text, ...],
+        tuple[Arn, ...],
         Field(description="ARNs of IAM roles that administer the cluster, besides the one that creates it."),
     ] = ()
     gpu_stack: Annotated[
@@ -117,9 +128,9 @@ class CloudSite(Model):
 
     site: Annotated[Name, Field(description="Its name, unique in the fleet.")]
     provider: Annotated[Literal["aws"], Field(description="The cloud.")] = "aws"
-    region: Annotated[Text, Field(description="The region, as us-east-1.")]
+    region: Annotated[Code, Field(description="The region, as us-east-1.")]
     zones: Annotated[
-        tuple[Text, ...], Field(min_length=1, description="Its availability zones, as us-east-1a.")
+        tuple[Code, ...], Field(min_length=1, description="Its availability zones, as us-east-1a.")
     ]
     network: Annotated[CloudNetwork, Field(description="The site's own network.")]
     scheduler: Annotated[

@@ -2,6 +2,11 @@
 
 The reader hands every scalar over as text (see `nodes`), so these types decide what a number or a
 switch is. They take Python values too, for programs that build a spec without a file.
+
+Every text has a grammar: the values reach shells, inventories, ssh command lines, configuration
+files of roles and requests to AWS. Patterns are Rust's (no look-around) and ECMA 262's at once; what
+they cannot say (no `..` in a path) is a validator beside them. Rules of `gpufleet.checks` are
+stricter where a value has to exist or to fit another.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 MOST_SITES = 100
@@ -55,54 +60,116 @@ WHOLE = BeforeValidator(_whole)
 DECIMAL = BeforeValidator(_decimal)
 FEW_SITES = BeforeValidator(_few_sites)
 Switch = Annotated[bool, BeforeValidator(_switch)]
-Text = Annotated[str, Field(min_length=1, max_length=255)]
 
-# A tag or label `4711` or `true` is the text "4711" or "true"; editors may take it for a number.
-Word = Annotated[str, WithJsonSchema({"type": ["string", "number", "boolean"]})]
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_UNSAFE = re.compile(rf"""^\s*-|\.\./|[{_CONTROL};$`'"\\{{}}<>|&*?!]""")
+_PARENT = re.compile(r"(^|/)\.\.(/|$)")
+
+
+def _refusal(rule: str, message: str, remedy: str) -> PydanticCustomError:
+    return PydanticCustomError("gpufleet", "{message}", {"rule": rule, "message": message, "remedy": remedy})
+
+
+def _plain(value: str) -> str:
+    """Refuse what a shell, a template or a configuration file could take for more than text."""
+    if (unsafe := _UNSAFE.search(value)) is None:
+        return value
+    what = "a '-' in front" if unsafe[0].endswith("-") else ascii(unsafe[0])
+    raise _refusal(
+        "bad-text",
+        f"the text has {what}, which shells, templates or configuration files take for more than text",
+        "write letters, digits, blanks and _ . : / = + - @ # % , ( )",
+    )
+
+
+def _stays(value: str) -> str:
+    """Refuse `..` as a part of a path: where it leads is not what is written."""
+    if _PARENT.search(value):
+        raise _refusal("bad-text", "the path has a part '..'", "write the path without '..'")
+    return value
+
+
+PLAIN = AfterValidator(_plain)
+STAYS = AfterValidator(_stays)
 
 NAME = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
 BUCKET = r"^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$"
-S3_PATH = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[!-~]*)?$"
-ABSOLUTE = r"^/[^\s]*$"
+S3_PATH = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_./=+,@:-]*)?$"
+ABSOLUTE = r"^/[A-Za-z0-9_./=+,@:%-]*$"
 KUBERNETES = r"^1\.[0-9]{2}$"
 CHANNEL = r"^[0-9]{4}\.[0-9]{2}$"
 GUID = r"^0x[0-9a-f]{16}$"
 PKEY = r"^0x[0-7][0-9a-f]{3}$"
 DEVICE = r"^[a-z][a-z0-9_.-]{0,14}$"
 ACCOUNT = r"^[a-z_][a-z0-9_-]{0,30}$"
+LOGIN = r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$"
 SSH_KEY = (
-    r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-[a-z0-9@.-]+) [A-Za-z0-9+/]+={0,3}( [^\r\n]*)?$"
+    r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-[a-z0-9@.-]+) [A-Za-z0-9+/]+={0,3}"
+    rf"""( [^{_CONTROL};$`'"\\{{}}]*)?$"""
 )
-BMC_USER = r"^[A-Za-z0-9._@-]{1,32}$"
+BMC_USER = r"^[A-Za-z0-9_][A-Za-z0-9._@-]{0,31}$"
 CERTIFICATE = r"^[0-9a-f]{64}$"
 FINGERPRINT = r"^SHA256:[A-Za-z0-9+/]{43}$"
-WEB_FOLDER = r"^https?://[^\s/][^\s]*$"
+WEB_FOLDER = r"^https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]-]*$"
+WEB_ADDRESS = r"^https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]?&#-]*$"
 HOST_OR_ADDRESS = r"^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$"
+DOMAIN = r"^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*)?$"
+CIDR = r"^[0-9A-Fa-f:][0-9A-Fa-f.:/]*$"
+MAIL = r"^[A-Za-z0-9][A-Za-z0-9._%+@-]*$"
+ARN = r"^[A-Za-z0-9][A-Za-z0-9_+=,.@:/*-]*$"
+CODE = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+CODE_WITH_BLANKS = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
+GROUP_OF_SITE = r"^[a-z0-9]([a-z0-9/-]*[a-z0-9])?$"
+SOURCE = r"^[A-Za-z0-9/\[][A-Za-z0-9._:@/,\[\]+=-]*$"
+CHAT_CHANNEL = r"^[#@]?[A-Za-z0-9][A-Za-z0-9._-]*$"
+SERVICE_USER = r"^[A-Za-z0-9_][A-Za-z0-9._@+-]*$"
+MIG_PROFILE = r"^[0-9A-Za-z][0-9A-Za-z.+]*$"
+RESOURCE = r"^[A-Za-z0-9_][A-Za-z0-9_.:$/*@+=,-]*$"
+ONE_LINE = rf"^[^{_CONTROL}]*[^\s{_CONTROL}][^{_CONTROL}]*$"
 
 PATTERNS = {
     NAME: "lower-case letters, digits and '-', with a letter first and no '-' last, such as 'pretrain-1'",
     BUCKET: "3 to 63 lower-case letters, digits and '-' (a '.' breaks TLS), such as 'atlas-datasets'",
     S3_PATH: "a bucket and a prefix, such as 's3://atlas-datasets/train'",
-    ABSOLUTE: "an absolute path without blanks, such as '/fsx/scratch'",
+    ABSOLUTE: "an absolute path of letters, digits and _ . = + , @ : % -, such as '/fsx/scratch'",
     KUBERNETES: "a minor version, such as 1.35",
     CHANNEL: "a year and a month with two digits, such as 2026.11",
     GUID: "0x and 16 hexadecimal digits in lower case, such as 0x0002c903000e0b72",
     PKEY: "a partition key without its membership bit, such as 0x0001",
     DEVICE: "the name of a device, such as mlx5_0",
     ACCOUNT: "a login name of at most 31 lower-case letters, digits, '_' and '-', such as ada",
+    LOGIN: "a login name of letters, digits, '_', '.' and '-', with a letter or '_' first, such as ubuntu",
     SSH_KEY: "one line of an OpenSSH public key, such as 'ssh-ed25519 AAAA... ada@example.com'",
     BMC_USER: "a login name of a management controller, such as admin",
     CERTIFICATE: "64 hexadecimal digits in lower case: what openssl shows, without its colons",
     FINGERPRINT: "a fingerprint as ssh-keygen -l shows it, such as SHA256: and 43 characters",
     WEB_FOLDER: "a web address, such as http://mirror.example.com/rack",
+    WEB_ADDRESS: "a web address, such as https://metrics.example.com/api/v1/push",
     HOST_OR_ADDRESS: "a host name or an address, such as ntp1.example.com",
+    DOMAIN: "a domain name of letters, digits, '-' and '.', such as dc1.example.com",
+    CIDR: "a network address and a prefix length, such as 10.40.0.0/16",
+    MAIL: "an e-mail address, such as finops@example.com",
+    ARN: "an ARN, such as arn:aws:iam::111122223333:role/platform",
+    CODE: "letters, digits, '.', '_' and '-', with a letter or digit first, such as p5.48xlarge",
+    CODE_WITH_BLANKS: "letters, digits, blanks, '.', '_' and '-', with a letter or digit first, such as pg-1",
+    GROUP_OF_SITE: "a site and a node group, such as use1/pretrain",
+    SOURCE: "a host and an export, such as nas01:/export/home",
+    CHAT_CHANNEL: "a channel's name or identifier, such as '#gpu-alerts'",
+    SERVICE_USER: "a user name of letters, digits and . _ @ + -, such as gpufleet",
+    MIG_PROFILE: "a MIG profile, such as 1g.10gb",
+    RESOURCE: "the name or URN of a resource, such as atlas-dev-use1",
+    ONE_LINE: "one line of text without control characters, such as 'moves to another account in May'",
 }
 """What each pattern wants, in words: findings say these and not the pattern."""
 
+RESPELLED = (NAME, BUCKET, GUID, PKEY, ACCOUNT, CERTIFICATE)
+"""Patterns of names of the user's own choice and of numbers: another spelling means the same."""
+
 Name = Annotated[str, Field(pattern=NAME, max_length=63)]
+HostName = Name
 BucketName = Annotated[str, Field(pattern=BUCKET)]
-S3Path = Annotated[str, Field(pattern=S3_PATH, max_length=1024)]
-AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE, max_length=255)]
+S3Path = Annotated[str, Field(pattern=S3_PATH, max_length=1024), STAYS]
+AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE, max_length=255), STAYS]
 NodeCount = Annotated[int, Field(ge=0, le=100_000), WHOLE]
 # `1.35` is text here and a number to a YAML editor.
 KubernetesVersion = Annotated[
@@ -118,9 +185,31 @@ PartitionKey = Annotated[
 ]
 DeviceName = Annotated[str, Field(pattern=DEVICE)]
 AccountName = Annotated[str, Field(pattern=ACCOUNT)]
+LoginName = Annotated[str, Field(pattern=LOGIN)]
 SshKey = Annotated[str, Field(pattern=SSH_KEY, max_length=4096)]
 Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
 BmcUser = Annotated[str, Field(pattern=BMC_USER)]
 Certificate = Annotated[str, Field(pattern=CERTIFICATE)]
 WebFolder = Annotated[str, Field(pattern=WEB_FOLDER, max_length=1024)]
+WebAddress = Annotated[str, Field(pattern=WEB_ADDRESS, max_length=1024)]
 HostOrAddress = Annotated[str, Field(pattern=HOST_OR_ADDRESS, max_length=253)]
+Domain = Annotated[str, Field(pattern=DOMAIN, max_length=253)]
+Cidr = Annotated[str, Field(pattern=CIDR, max_length=64)]
+MailAddress = Annotated[str, Field(pattern=MAIL, max_length=254)]
+Arn = Annotated[str, Field(pattern=ARN, max_length=2048)]
+Code = Annotated[str, Field(pattern=CODE, min_length=1, max_length=128)]
+PlacementGroupName = Annotated[str, Field(pattern=CODE_WITH_BLANKS, max_length=255)]
+SiteGroupName = Annotated[str, Field(pattern=GROUP_OF_SITE, max_length=127)]
+MountSource = Annotated[str, Field(pattern=SOURCE, max_length=1024), STAYS]
+ChatChannel = Annotated[str, Field(pattern=CHAT_CHANNEL, max_length=80)]
+ServiceUser = Annotated[str, Field(pattern=SERVICE_USER, max_length=128)]
+MigProfile = Annotated[str, Field(pattern=MIG_PROFILE, max_length=32)]
+ResourceName = Annotated[str, Field(pattern=RESOURCE, max_length=1024)]
+LabelKey = Annotated[str, Field(max_length=512), PLAIN]
+
+# A tag or label `4711` or `true` is the text "4711" or "true"; editors may take it for a number.
+Word = Annotated[str, Field(max_length=512), PLAIN, WithJsonSchema({"type": ["string", "number", "boolean"]})]
+PlainText = Annotated[str, Field(min_length=1, max_length=255), PLAIN]
+TagKey = Annotated[str, Field(max_length=512), PLAIN]
+FreeText = Annotated[str, Field(pattern=ONE_LINE, max_length=255)]
+"""What only people read; no shell, inventory or configuration file gets it."""

@@ -61,7 +61,7 @@ class HostRange(Quantity):
             raise cls.error(text, "the brackets are empty, so it holds no host")
         numbers: list[str] = []
         for part in inside.split(","):
-            match = _NUMBERS.fullmatch(part.strip())
+            match = _NUMBERS.fullmatch(part.strip(" \t"))
             if match is None:
                 raise cls.error(
                     text, f"'{part.strip()[:30]}' is neither a number nor a range such as 001-064"

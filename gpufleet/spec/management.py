@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import WHOLE, AbsolutePath, BmcUser, Certificate, Text
+from gpufleet.spec.fields import WHOLE, AbsolutePath, BmcUser, Certificate, HostName, MigProfile, PlainText
 from gpufleet.spec.quantity import HostRange, Power
 
 
@@ -26,15 +26,18 @@ class Management(Model):
         AbsolutePath | None,
         Field(description="Certificates (PEM) that sign the controllers', where gpufleet runs."),
     ] = None
-    certificates: dict[str, Certificate] = Field(
+    certificates: dict[HostName, Certificate] = Field(
         default_factory=dict,
         description="SHA-256 of controllers' own certificates, 64 hexadecimal digits, by node.",
     )
     model: Annotated[
-        Text | None, Field(description="The model that controllers report; the system type's if left out.")
+        PlainText | None,
+        Field(description="The model that controllers report; the system type's if left out."),
     ] = None
-    serials: dict[str, Text] = Field(default_factory=dict, description="Serial numbers of nodes, by node.")
-    firmware: dict[str, Text] = Field(
+    serials: dict[HostName, PlainText] = Field(
+        default_factory=dict, description="Serial numbers of nodes, by node."
+    )
+    firmware: dict[PlainText, PlainText] = Field(
         default_factory=dict,
         description="Versions that firmware has to have, by component: compared, not flashed.",
     )
@@ -43,7 +46,7 @@ class Management(Model):
         tuple[Literal["pxe", "http", "disk", "cd", "usb"], ...],
         Field(max_length=5, description="What nodes boot from first; left as it is if left out."),
     ] = ()
-    bios: dict[str, Text] = Field(
+    bios: dict[PlainText, PlainText] = Field(
         default_factory=dict, description="BIOS attributes and their values; they wait for the next reboot."
     )
 
@@ -56,6 +59,6 @@ class MigLayout(Model):
         tuple[Annotated[int, Field(ge=0, le=15), WHOLE], ...],
         Field(max_length=16, description="Which GPUs of each node, from 0; all if left out."),
     ] = ()
-    profiles: dict[str, Annotated[int, Field(ge=1, le=7), WHOLE]] = Field(
+    profiles: dict[MigProfile, Annotated[int, Field(ge=1, le=7), WHOLE]] = Field(
         description="How many instances of each profile a GPU has, as { 1g.10gb: 7 }."
     )

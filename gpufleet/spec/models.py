@@ -24,7 +24,17 @@ from gpufleet.spec.cloud import (
     Team,
     Volume,
 )
-from gpufleet.spec.fields import FEW_SITES, MOST_SITES, Name, NodeCount, SoftwareChannel, Text, Word
+from gpufleet.spec.fields import (
+    FEW_SITES,
+    MOST_SITES,
+    MailAddress,
+    Name,
+    NodeCount,
+    SiteGroupName,
+    SoftwareChannel,
+    TagKey,
+    Word,
+)
 from gpufleet.spec.management import Management, MigLayout
 from gpufleet.spec.onprem import Group, LocalNvme, OnPremSite, Ownership, Reboot, SitePower, Ssh, User
 from gpufleet.spec.policy import Date, Exemption, RuleSettings
@@ -112,7 +122,9 @@ class Budget(Model):
         Literal["notify", "stop-scale-out"],
         Field(description="At 100%: tell people, or also let no group grow any more."),
     ] = "notify"
-    notify: Annotated[tuple[Text, ...], Field(description="E-mail addresses of those who are told.")] = ()
+    notify: Annotated[
+        tuple[MailAddress, ...], Field(description="E-mail addresses of those who are told.")
+    ] = ()
     upfront: Annotated[Money | None, Field(description="What may be paid at once (Capacity Blocks).")] = None
     max_increase: Annotated[
         Money | None, Field(description="What one change may add to a month; no limit if it is left out.")
@@ -120,13 +132,13 @@ class Budget(Model):
     ends: Annotated[
         Date | None, Field(description="The budget's last day: nothing may be committed beyond it.")
     ] = None
-    sites: dict[str, Money] = Field(
+    sites: dict[Name, Money] = Field(
         default_factory=dict, description="What a month may cost of one site, by its name."
     )
-    node_groups: dict[str, Money] = Field(
+    node_groups: dict[SiteGroupName, Money] = Field(
         default_factory=dict, description="What a month may cost of one node group, by `site/name`."
     )
-    teams: dict[str, Money] = Field(
+    teams: dict[Name, Money] = Field(
         default_factory=dict, description="What a month may cost of one team, by its name."
     )
 
@@ -146,8 +158,8 @@ class FleetSpec(Model):
     fleet: Annotated[Name, Field(description="The fleet's name.")]
     environment: Annotated[Name, Field(description="The environment's name, which is that of its folder.")]
     budget: Annotated[Budget, Field(description="What the environment may cost.")]
-    tags: Annotated[dict[str, Word], Field(description="On everything that can carry tags.")]
-    required_tags: Annotated[tuple[Text, ...], Field(description="Tags that have to be there.")] = (
+    tags: Annotated[dict[TagKey, Word], Field(description="On everything that can carry tags.")]
+    required_tags: Annotated[tuple[TagKey, ...], Field(description="Tags that have to be there.")] = (
         "team",
         "cost-center",
         "project",
@@ -162,7 +174,7 @@ class FleetSpec(Model):
         Date | None,
         Field(description="The last day of a temporary environment; a tag says so on everything."),
     ] = None
-    policies: dict[str, RuleSettings] = Field(
+    policies: dict[Name, RuleSettings] = Field(
         default_factory=dict, description="Enforcement and settings of policy rules, by their names."
     )
     exemptions: Annotated[

@@ -14,12 +14,16 @@ from gpufleet.spec.fields import (
     WHOLE,
     AbsolutePath,
     AccountName,
+    Cidr,
+    Code,
+    Domain,
     Fingerprint,
+    HostName,
     HostOrAddress,
+    LoginName,
     Name,
     SshKey,
     Switch,
-    Text,
     WebFolder,
 )
 from gpufleet.spec.management import Management, MigLayout
@@ -51,10 +55,10 @@ class Ownership(Model):
 class Ssh(Model):
     """How Ansible reaches the hosts."""
 
-    user: Annotated[Text, Field(description="The user that Ansible logs in as.")] = "ubuntu"
+    user: Annotated[LoginName, Field(description="The user that Ansible logs in as.")] = "ubuntu"
     port: Annotated[int, Field(ge=1, le=65535, description="The port of sshd."), WHOLE] = 22
-    domain: Annotated[str, Field(max_length=253, description="Appended to host names.")] = ""
-    fingerprints: dict[str, Fingerprint] = Field(
+    domain: Annotated[Domain, Field(description="Appended to host names.")] = ""
+    fingerprints: dict[HostName, Fingerprint] = Field(
         default_factory=dict, description="SHA256 fingerprints of host keys, by host name."
     )
 
@@ -114,14 +118,14 @@ class OnPremSite(Model):
     """Racks of one system type in one place. Host ranges are written `dgx[001-064]`."""
 
     site: Annotated[Name, Field(description="Its name, unique in the fleet.")]
-    system: Annotated[Text, Field(description="The system type, as dgx-h100.")]
+    system: Annotated[Code, Field(description="The system type, as dgx-h100.")]
     nodes: Annotated[HostRange, Field(description="The GPU nodes.")]
     bmc: Annotated[HostRange | None, Field(description="Management controllers, in the nodes' order.")] = None
     controllers: Annotated[HostRange | None, Field(description="Hosts of the scheduler's controllers.")] = (
         None
     )
     login: Annotated[HostRange | None, Field(description="Hosts that people log in to.")] = None
-    network: Annotated[Text | None, Field(description="The site's addresses, as 10.60.0.0/22.")] = None
+    network: Annotated[Cidr | None, Field(description="The site's addresses, as 10.60.0.0/22.")] = None
     fabric: Annotated[Fabric, Field(description="The compute fabric.")]
     scheduler: Annotated[Literal["slurm", "kubernetes"], Field(description="Who places jobs.")] = "slurm"
     power: Annotated[SitePower | None, Field(description="Electricity, for the cost of running.")] = None
@@ -146,7 +150,7 @@ class OnPremSite(Model):
         WebFolder | None,
         Field(description="Where packages come from instead of the vendors' own repositories."),
     ] = None
-    addresses: dict[str, HostOrAddress] = Field(
+    addresses: dict[HostName, HostOrAddress] = Field(
         default_factory=dict, description="Addresses of hosts that no name server knows, by host name."
     )
     reboot: Annotated[Reboot, Field(description="How nodes are rebooted.")] = Reboot()

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import Text
+from gpufleet.spec.fields import Code, FreeText, Name, ResourceName
 
 LEVELS = ("advisory", "mandatory", "remediate", "disabled")
 
@@ -58,10 +58,6 @@ def _some_resources(value: Any) -> Any:
 Date = Annotated[dt.date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})]
 
 
-Words = Annotated[Text, Field(pattern=r"\S")]
-"""A text that is more than blanks: an exemption says who allowed it, and why."""
-
-
 class RuleSettings(Model):
     """How one rule is enforced here, and its settings, which the rule itself judges."""
 
@@ -69,7 +65,7 @@ class RuleSettings(Model):
         Literal["advisory", "mandatory", "remediate", "disabled"] | None,
         Field(description="How it is enforced here; the rule's own level if left out."),
     ] = None
-    settings: dict[str, Any] = Field(
+    settings: dict[Code, Any] = Field(
         default_factory=dict, description="The rule's settings, by the names in its documentation."
     )
 
@@ -77,14 +73,14 @@ class RuleSettings(Model):
 class Exemption(Model):
     """A rule that one resource may break, until a day. Afterwards the violation counts again."""
 
-    rule: Annotated[Words, Field(description="The rule's name.")]
+    rule: Annotated[Name, Field(description="The rule's name.")]
     resource: Annotated[
-        Words,
+        ResourceName,
         BeforeValidator(_some_resources),
         Field(
             description="Name or URN of the resource, or a name's beginning and *; `stack` for what has none."
         ),
     ]
-    reason: Annotated[Words, Field(description="Why.")]
-    approver: Annotated[Words, Field(description="Who allowed it.")]
+    reason: Annotated[FreeText, Field(description="Why.")]
+    approver: Annotated[FreeText, Field(description="Who allowed it.")]
     expires: Annotated[Date, Field(description="The last day that it holds.")]

@@ -321,6 +321,8 @@ class When(Quantity):
                 raise cls.error(
                     text, "the zone is missing", f"write '{stripped}Z' for UTC, or '+01:00' and the like"
                 )
+            if not re.fullmatch(cls.pattern, stripped, re.ASCII):
+                raise cls.error(text, "it is neither a date nor a date and time with its zone")
             return cls(stripped, at=moment.astimezone(UTC))
         except QuantityError:
             raise

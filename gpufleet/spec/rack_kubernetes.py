@@ -9,7 +9,17 @@ from pydantic import Field
 
 from gpufleet.spec.base import Model
 from gpufleet.spec.cloud import Taint
-from gpufleet.spec.fields import WHOLE, AbsolutePath, KubernetesVersion, Name, Switch, Text, Word
+from gpufleet.spec.fields import (
+    WHOLE,
+    AbsolutePath,
+    Cidr,
+    HostOrAddress,
+    KubernetesVersion,
+    LabelKey,
+    Name,
+    Switch,
+    Word,
+)
 from gpufleet.spec.quantity import Duration, HostRange
 
 
@@ -37,7 +47,7 @@ class RackNodeGroup(Model):
 
     name: Annotated[Name, Field(description="Its name, unique in the site.")]
     nodes: Annotated[HostRange, Field(description="Its GPU nodes.")]
-    labels: dict[str, Word] = Field(default_factory=dict, description="Labels of the nodes.")
+    labels: dict[LabelKey, Word] = Field(default_factory=dict, description="Labels of the nodes.")
     taints: Annotated[tuple[Taint, ...], Field(description="Taints of the nodes.")] = ()
     gpu_sharing: Annotated[
         GpuSharing | None, Field(description="Whether pods share GPUs; each has its own if left out.")
@@ -68,12 +78,12 @@ class RackKubernetes(Model):
         KubernetesVersion, Field(description="The minor version; the channel has the rest.")
     ] = "1.35"
     endpoint: Annotated[
-        Text | None,
+        HostOrAddress | None,
         Field(description="The API's virtual address; the control plane's only host if left out."),
     ] = None
     port: Annotated[int, Field(ge=1024, le=65_535, description="The API's port."), WHOLE] = 6443
-    pod_network: Annotated[Text, Field(description="Addresses of pods.")] = "10.244.0.0/16"
-    service_network: Annotated[Text, Field(description="Addresses of services.")] = "10.96.0.0/16"
+    pod_network: Annotated[Cidr, Field(description="Addresses of pods.")] = "10.244.0.0/16"
+    service_network: Annotated[Cidr, Field(description="Addresses of services.")] = "10.96.0.0/16"
     cni: Annotated[Literal["calico", "cilium", "flannel"], Field(description="What connects pods.")] = (
         "calico"
     )

@@ -11,8 +11,16 @@ from typing import Annotated
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import HostOrAddress, Name, Switch, Text
-from gpufleet.spec.fields import WebFolder as WebAddress
+from gpufleet.spec.fields import (
+    ChatChannel,
+    Cidr,
+    HostOrAddress,
+    MailAddress,
+    Name,
+    ServiceUser,
+    Switch,
+    WebAddress,
+)
 from gpufleet.spec.quantity import Duration, Size
 
 
@@ -21,7 +29,7 @@ class RemoteWrite(Model):
 
     url: Annotated[WebAddress, Field(description="The receiver, as https://metrics.example.com/api/v1/push.")]
     username: Annotated[
-        Text | None, Field(description="Who logs in there, by a secret password; nobody if left out.")
+        ServiceUser | None, Field(description="Who logs in there, by a secret password; nobody if left out.")
     ] = None
 
 
@@ -35,17 +43,19 @@ class WebhookReceiver(Model):
 class SlackReceiver(Model):
     """A channel in Slack. The webhook's address is the secret GPUFLEET_SECRET_SLACK_URL_<SITE>."""
 
-    channel: Annotated[Text, Field(description="The channel, as '#gpu-alerts'.")]
+    channel: Annotated[ChatChannel, Field(description="The channel, as '#gpu-alerts'.")]
 
 
 class EmailReceiver(Model):
     """E-mail. With `username`, the password is the secret GPUFLEET_SECRET_SMTP_PASSWORD_<SITE>."""
 
-    to: Annotated[tuple[Text, ...], Field(min_length=1, description="Addresses of those who are told.")]
-    sender: Annotated[Text, Field(description="The address that mails come from.")]
+    to: Annotated[
+        tuple[MailAddress, ...], Field(min_length=1, description="Addresses of those who are told.")
+    ]
+    sender: Annotated[MailAddress, Field(description="The address that mails come from.")]
     server: Annotated[HostOrAddress, Field(description="The mail server, as mail.example.com:587.")]
     username: Annotated[
-        Text | None, Field(description="Who logs in there, by a secret password; nobody if left out.")
+        ServiceUser | None, Field(description="Who logs in there, by a secret password; nobody if left out.")
     ] = None
 
 
@@ -77,6 +87,6 @@ class Monitoring(Model):
     alerts: Annotated[AlertReceivers, Field(description="Who is told of alerts.")] = AlertReceivers()
     grafana: Annotated[Switch, Field(description="Whether Grafana runs beside Prometheus.")] = True
     open_to: Annotated[
-        tuple[Text, ...],
+        tuple[Cidr, ...],
         Field(description="Networks beyond the cluster's from which Grafana may be opened."),
     ] = ()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import DECIMAL, WHOLE, Name, Switch, Text
+from gpufleet.spec.fields import DECIMAL, WHOLE, MountSource, Name, Switch
 from gpufleet.spec.quantity import Duration, HostRange
 
 
@@ -48,7 +48,7 @@ class RackSlurm(Model):
 
     cluster: Annotated[Name | None, Field(description="The cluster's name; the site's if left out.")] = None
     state: Annotated[
-        Text | None,
+        MountSource | None,
         Field(
             description="host:/export (nfs) where several controllers keep their state;"
             " the site's first NFS file system if left out."

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import WHOLE, AbsolutePath, BucketName, Name, S3Path, Switch, Text
+from gpufleet.spec.fields import WHOLE, AbsolutePath, BucketName, Code, MountSource, Name, S3Path, Switch
 from gpufleet.spec.quantity import Duration, LustreSize, ThroughputPerTiB
 
 
@@ -42,7 +42,7 @@ class Lustre(Model):
     export: Annotated[Switch, Field(description="Whether changed files go back to `import_from`.")] = False
     compression: Annotated[Literal["lz4", "none"], Field(description="Compression of data on disk.")] = "lz4"
     backups: Annotated[Duration | None, Field(description="How long daily backups are kept.")] = None
-    zone: Annotated[Text | None, Field(description="Its zone; the first of the site if left out.")] = None
+    zone: Annotated[Code | None, Field(description="Its zone; the first of the site if left out.")] = None
 
 
 class Bucket(Model):
@@ -69,5 +69,5 @@ class OnPremStorage(Model):
 
     name: Annotated[Name, Field(description="Its name, unique in the site.")]
     kind: Annotated[Literal["nfs", "lustre"], Field(description="The protocol.")]
-    source: Annotated[Text, Field(description="host:/export (nfs) or mgs@tcp:/fs (lustre).")]
+    source: Annotated[MountSource, Field(description="host:/export (nfs) or mgs@tcp:/fs (lustre).")]
     mount: Annotated[AbsolutePath, Field(description="Where nodes see it.")]

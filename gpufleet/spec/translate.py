@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpufleet.findings import Finding
-from gpufleet.spec.fields import PATTERNS
+from gpufleet.spec.fields import PATTERNS, RESPELLED
 from gpufleet.spec.paths import FieldPath, field_path
 from gpufleet.spec.shape import bare, choices, fields_of, is_model, type_at
 from gpufleet.spec.source import SourceMap
@@ -43,6 +43,8 @@ def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> 
     path, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})
     value = detail["input"]
     name = _named(path)
+    if path[-1:] == ("[key]",) and get_origin(type_at(root, path[:-2])) is dict:
+        path, name = path[:-1], f"the name '{str(value)[:40]}'"
     entry = f"{name}: " if path and isinstance(path[-1], str) else ""
     expected = type_at(root, path)
     if kind == "extra_forbidden":
@@ -84,8 +86,17 @@ def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> 
             remedy=f"write '{entry}{f'[{value}]' if alone else _example(expected)}'",
         )
     message, remedy = _bound(kind, name, value, context)
-    return source.finding(path, rule=_BOUND_RULES.get(kind, "bad-value"), message=message, remedy=remedy)
+    secret = isinstance(value, str) and _WITH_PASSWORD.match(value)
+    return source.finding(
+        path,
+        rule=_BOUND_RULES.get(kind, "bad-value"),
+        message=message,
+        remedy=remedy,
+        value="(an address with a password)" if secret else None,
+    )
 
+
+_WITH_PASSWORD = re.compile(r"[a-z]+://[^/]*@")
 
 _BOUND_RULES = {
     "greater_than_equal": "out-of-bounds",
@@ -102,8 +113,11 @@ _BOUND_RULES = {
 
 def _respell(value: Any, pattern: str) -> str:
     """A spelling of `value` that the pattern takes, as a remedy, or nothing."""
-    spelled = re.sub(r"[^a-z0-9]+", "-", str(value).casefold()).strip("-")
-    return f"write '{spelled}'" if spelled and re.fullmatch(pattern, spelled) else ""
+    lower = str(value).casefold()
+    for spelled in (lower, re.sub(r"[^a-z0-9]+", "-", lower).strip("-")):
+        if spelled and pattern in RESPELLED and re.fullmatch(pattern, spelled):
+            return f"write '{spelled}'"
+    return ""
 
 
 def _bound(kind: str, name: str, value: Any, context: dict[str, Any]) -> tuple[str, str]:

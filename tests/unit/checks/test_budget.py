@@ -63,7 +63,7 @@ def test_more_alerts_than_aws_takes_are_refused(judge: Judge) -> None:
     judge({"budget.alerts": alerts}).only("budget-alerts")
 
 
-@pytest.mark.parametrize("address", ["finops", "fin ops@example.com", "@example.com", "a@b", "a@-b.com"])
+@pytest.mark.parametrize("address", ["finops", "finops@@example.com", "a@b", "a@-b.com"])
 def test_what_is_no_mail_address_is_refused(judge: Judge, address: str) -> None:
     finding = judge({"budget.notify": ["ok@example.com", address]}).only("budget-notify")
     assert finding.field == "budget.notify[1]"

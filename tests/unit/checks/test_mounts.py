@@ -66,7 +66,7 @@ def test_folders_of_ones_own_pass(judge: Judge, mount: str) -> None:
     assert judge({MOUNT: mount}).rules == set()
 
 
-@pytest.mark.parametrize("mount", ["/fsx/../data", "/fsx//data", "/fsx/./data", "//fsx", "/fsx/data/"])
+@pytest.mark.parametrize("mount", ["/fsx//data", "/fsx/./data", "//fsx", "/fsx/data/"])
 def test_two_spellings_of_one_path_are_refused(judge: Judge, mount: str) -> None:
     finding = judge({MOUNT: mount}).only("mount-path")
     assert finding.value == mount

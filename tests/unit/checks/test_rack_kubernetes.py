@@ -159,7 +159,7 @@ def test_groups_that_share_nodes_or_name_strangers_are_refused(
     [
         {"labels": {"kubernetes.io/role": "x"}},
         {"labels": {"a b": "x"}},
-        {"labels": {"a": "-x"}},
+        {"labels": {"a": ".x"}},
         {"taints": [{"key": "gpufleet.io/x"}]},
         {"taints": [{"key": "a", "value": "b c"}]},
         {"taints": [{"key": "a"}, {"key": "a"}]},

@@ -35,7 +35,7 @@ def test_monitoring_that_fits_its_site_passes(judge: Judge) -> None:
         ({"interval": "1 s"}, "monitoring-times", ".interval", "an interval of 1 s"),
         ({"interval": "10 min"}, "monitoring-times", ".interval", "an interval of 10 min"),
         ({"retention": "2 h"}, "monitoring-times", ".retention", "gone after 2 h"),
-        ({"open_to": ["everybody"]}, "monitoring-networks", ".open_to[0]", "is no network"),
+        ({"open_to": ["abba"]}, "monitoring-networks", ".open_to[0]", "is no network"),
         ({"open_to": ["10.0.0.0/8"], "grafana": False}, "monitoring-networks", ".open_to", "has none"),
         (
             {"remote_write": {"url": "https://me:secret@metrics.example.com/push"}},

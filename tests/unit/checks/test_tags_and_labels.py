@@ -33,7 +33,7 @@ def test_an_environment_may_require_other_tags(judge: Judge) -> None:
     judge({"required_tags": ["owner"]}).only("required-tags")
 
 
-@pytest.mark.parametrize("key", ["aws:team", "AWS:x", "gpufleet:site", "what?", "k" * 129, "a#b"])
+@pytest.mark.parametrize("key", ["aws:team", "AWS:x", "gpufleet:site", "what#", "k" * 129, "a#b"])
 def test_tag_keys_that_aws_or_gpufleet_keeps_are_refused(judge: Judge, key: str) -> None:
     finding = judge({"tags": {"team": "a", "cost-center": "b", "project": "c", key: "x"}}).only("tag-key")
     assert finding.value == key
@@ -43,7 +43,7 @@ def test_tag_keys_that_differ_in_case_alone_are_refused(judge: Judge) -> None:
     judge({"tags.Team": "x"}).only("tag-key")
 
 
-@pytest.mark.parametrize("value", ["a;b", "x" * 257, "50%"])
+@pytest.mark.parametrize("value", ["a#b", "x" * 257, "50%"])
 def test_tag_values_that_aws_refuses_are_refused(judge: Judge, value: str) -> None:
     finding = judge({"tags.note": value}).only("tag-value")
     assert finding.field == "tags.note"
@@ -61,14 +61,14 @@ def test_more_tags_than_a_resource_takes_are_refused(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["-x", "a b", "Example.com/x", "kubernetes.io/role", "node.k8s.io/x", "gpufleet.io/gpu", "a" * 64]
+    "key", [".x", "a b", "Example.com/x", "kubernetes.io/role", "node.k8s.io/x", "gpufleet.io/gpu", "a" * 64]
 )
 def test_label_keys_that_kubernetes_or_gpufleet_keeps_are_refused(judge: Judge, key: str) -> None:
     finding = judge({f"{GROUP}.labels": {key: "x"}}).only("label-legal")
     assert finding.value == key
 
 
-@pytest.mark.parametrize("value", ["a b", "-x", "v" * 64, ""])
+@pytest.mark.parametrize("value", ["a b", ".x", "v" * 64, ""])
 def test_label_values_that_eks_refuses_are_refused(judge: Judge, value: str) -> None:
     judge({f"{GROUP}.labels": {"example.com/x": value}}).only("label-legal")
 
