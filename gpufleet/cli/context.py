@@ -10,10 +10,11 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+from gpufleet.containment import contained, repository_of, shown_in
 from gpufleet.engine.api import StackRequest
-from gpufleet.errors import InputError
+from gpufleet.errors import InputError, SpecError
 
 Cloud = Literal["sandbox", "aws"]
 PROJECT = "gpufleet"
@@ -63,8 +64,8 @@ class Workspace:
                 raise InputError(
                     f"{target} is a folder", remedy=f"name the file in it: {path / 'fleet.yaml'}"
                 )
-            folder = path.resolve().parent
-            return cls(find_root(folder if folder.is_dir() else None), str(path.resolve()))
+            real = contained(path, target, within=repository_of(path))
+            return cls(find_root(real.parent if real.parent.is_dir() else None), str(real))
         return cls(find_root(), target)
 
     @property
@@ -105,29 +106,28 @@ class Workspace:
         which only the Pulumi CLI can open; `plain_only` leaves those and structured ones out.
         """
         path = self.root / "stacks" / f"Pulumi.{environment}.yaml"
-        if not path.is_file():
+        if not os.path.lexists(path):
             return {}
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
-
-        try:
-            data = YAML(typ="safe").load(path.read_text(encoding="utf-8")) or {}
-        except YAMLError as error:
-            raise InputError(f"{path}: not valid YAML: {error}", remedy="mend the file") from None
-        config = data.get("config") or {} if isinstance(data, dict) else None
+        shown = shown_in(path, self.root)
+        config = _settings_file(path, shown, self.root).get("config") or {}
         if not isinstance(config, dict):
-            raise InputError(f"{path}: `config` must be a mapping", remedy="see `pulumi config`")
+            raise InputError(f"{shown}: `config` must be a mapping", remedy="see `pulumi config`")
         values: dict[str, str] = {}
         for key, value in config.items():
-            if isinstance(value, (dict, list)) and plain_only:
-                continue
-            if isinstance(value, dict):
+            if isinstance(value, (dict, list)):
+                if plain_only:
+                    continue
                 raise InputError(
-                    f"{path}: {key} is encrypted or structured, which the embedded engine does not read",
+                    f"{shown}: {key} is encrypted or structured, which the embedded engine does not read",
                     remedy="use --engine pulumi, or a plain value",
                 )
-            full = str(key) if ":" in str(key) else f"{PROJECT}:{key}"
-            values[full] = str(value).lower() if isinstance(value, bool) else str(value)
+            if value is None:
+                continue
+            full = key if ":" in key else f"{PROJECT}:{key}"
+            values[full] = value.lower() if value in ("True", "TRUE", "False", "FALSE") else value
+        if os.sep in (named := values.get(FLEET_FILE_KEY, "")):
+            # It comes with the checkout, and so does what it may name.
+            contained(self.root / named, f"{FLEET_FILE_KEY} of {shown}", within=self.root)
         return values
 
     def cloud(self, environment: str, asked: str | None) -> Cloud:
@@ -190,3 +190,21 @@ class Workspace:
             targets=targets,
             show_secrets=show_secrets,
         )
+
+
+def _settings_file(path: Path, shown: str, root: Path) -> dict[str, Any]:
+    """The mapping in a stack's settings file, every value as text; empty for an empty file."""
+    from gpufleet.spec.document import read_document
+
+    try:
+        entry, _ = read_document(path, shown, within=root)
+    except SpecError as error:
+        first = error.findings[0]
+        if first.rule == "file-empty":
+            return {}
+        message = first.message.replace("a fleet file", "a file of stack settings")
+        raise InputError(
+            f"{shown}:{first.line}: {message}", remedy="see `pulumi config` for what such a file holds"
+        ) from None
+    settings: dict[str, Any] = entry.node.plain()
+    return settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
+from gpufleet.containment import repository_of, shown_in
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.spec.base import Model
@@ -38,10 +40,10 @@ def with_exemption_file(loaded: LoadedFleet, root: Path) -> LoadedFleet:
     not hold.
     """
     path = loaded.path.with_name(EXEMPTIONS_FILE)
-    if not path.exists():
+    if not os.path.lexists(path):
         return loaded
     try:
-        entry, findings = read_document(path, _shown(path, root))
+        entry, findings = read_document(path, shown_in(path, root), within=repository_of(path, root))
     except SpecError as error:
         raise SpecError([*_in_own_words(error.findings)]) from None
     source = SourceMap(entry)
@@ -54,13 +56,6 @@ def with_exemption_file(loaded: LoadedFleet, root: Path) -> LoadedFleet:
         raise SpecError([*_in_own_words(findings)])
     spec = loaded.spec.model_copy(update={_FIELD: (*loaded.spec.exemptions, *found)})
     return replace(loaded, spec=spec, source=loaded.source.with_items(_FIELD, source))
-
-
-def _shown(path: Path, root: Path) -> str:
-    try:
-        return str(path.resolve().relative_to(root.resolve()))
-    except ValueError:
-        return str(path)
 
 
 def _in_own_words(findings: Iterable[Finding]) -> Iterable[Finding]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import stat
 from itertools import islice
 from pathlib import Path
 
-from gpufleet.errors import InputError, SpecError
+from gpufleet.containment import read_contained, repository_of
+from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.spec.nodes import Entry, Unreadable, compose
 from gpufleet.spec.syntax import line_of
@@ -19,13 +19,13 @@ _TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
 
-def read_document(path: Path, shown: str) -> tuple[Entry, list[Finding]]:
+def read_document(path: Path, shown: str, *, within: Path | None = None) -> tuple[Entry, list[Finding]]:
     """The tree of the file at `path`, which findings call `shown`, with findings that hide nothing.
 
-    Raises `InputError` when there is no such regular file and `SpecError` when it cannot be read as
-    one YAML mapping of at most 1 MiB.
+    The file lies below the folder `within`, by default its repository. Raises `InputError` when there is
+    no such regular file there and `SpecError` when it cannot be read as one YAML mapping of at most 1 MiB.
     """
-    text = _text(path, shown)
+    text = _text(path, shown, within or repository_of(path))
     tabs = [_line(text, match.start()) for match in islice(_TAB_INDENT.finditer(text), MOST_TABS_SHOWN)]
     if tabs:
         raise SpecError([_tab(text, shown, line) for line in tabs])
@@ -55,23 +55,10 @@ def read_document(path: Path, shown: str) -> tuple[Entry, list[Finding]]:
 _START = "start with 'apiVersion: gpufleet/v1', or let `gpufleet init` write one"
 
 
-def _text(path: Path, shown: str) -> str:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise InputError(f"{shown} is {kind}", remedy="name a fleet file, such as stacks/dev/fleet.yaml")
-        if status.st_size > LARGEST_BYTES:
-            raise SpecError([_too_large(shown, status.st_size)])
-        with path.open("rb") as stream:
-            data = stream.read(LARGEST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            f"cannot read {shown}: {reason}", remedy="check the path and its permissions"
-        ) from None
+def _text(path: Path, shown: str, within: Path) -> str:
+    data = read_contained(path, shown, within=within, most=LARGEST_BYTES + 1)
     if len(data) > LARGEST_BYTES:
-        raise SpecError([_too_large(shown, len(data))])
+        raise SpecError([_too_large(shown, max(len(data), path.stat().st_size))])
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise SpecError([_whole(shown, "UTF-16", "file-encoding", "the file is UTF-16", _UTF8)])
     try:

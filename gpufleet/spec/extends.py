@@ -11,6 +11,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 
+from gpufleet.containment import YAML_SUFFIXES, OutsideError, contained
 from gpufleet.errors import InputError, SpecError
 from gpufleet.findings import Finding
 from gpufleet.spec.document import read_document
@@ -19,19 +20,22 @@ from gpufleet.spec.nodes import Entry, Node
 NAMED_BY = {"cloud": "site", "onprem": "site", "node_groups": "name", "storage": "name", "teams": "name"}
 
 
-def extend(root: Entry, path: Path, show: Callable[[Path], str]) -> tuple[Entry, list[Finding]]:
+def extend(
+    root: Entry, path: Path, show: Callable[[Path], str], *, within: Path
+) -> tuple[Entry, list[Finding]]:
     """`root` merged over the file that its `extends:` names, and the findings of that file.
 
     Without `extends:` it is `root` itself. `show` gives the name of a file in findings. Raises
-    `SpecError` when the file is missing, is no fleet file, or extends yet another one.
+    `SpecError` when the file is missing, is no fleet file, lies outside of the folder `within`, or
+    extends yet another one.
     """
     fields = root.node.value
     if not isinstance(fields, dict) or "extends" not in fields:
         return root, []
     entry = fields["extends"]
-    base_path = _target(entry, path)
+    base_path = _target(entry, path, within)
     try:
-        base, findings = read_document(base_path, show(base_path))
+        base, findings = read_document(base_path, show(base_path), within=within)
     except InputError as error:
         if isinstance(error, SpecError):
             raise
@@ -92,7 +96,7 @@ def _name(entry: Entry, by: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _target(entry: Entry, path: Path) -> Path:
+def _target(entry: Entry, path: Path, within: Path) -> Path:
     value = entry.node.value
     if not isinstance(value, str) or not value:
         raise _refusal(entry, "extends-path", "extends names one file", "write 'extends: ../base.yaml'")
@@ -101,7 +105,26 @@ def _target(entry: Entry, path: Path) -> Path:
             entry, "extends-path", "extends is a path relative to this file", "write 'extends: ../base.yaml'"
         )
     target = path.parent / value
-    if target.resolve() == path.resolve():
+    names = [part for part in Path(value).parts if part != ".."]
+    if target.suffix not in YAML_SUFFIXES or any(name.startswith(".") for name in names):
+        raise _refusal(
+            entry,
+            "extends-path",
+            "extends names a YAML file that is not hidden",
+            "name a file that ends in .yaml, as in 'extends: ../base.yaml'",
+        )
+    try:
+        real = contained(target, value, within=within)
+    except OutsideError:
+        raise _refusal(
+            entry,
+            "extends-outside",
+            f"a fleet file extends YAML files of its own repository only, which is {within}",
+            "copy what it needs into the repository, or name a file there, as in 'extends: ../base.yaml'",
+        ) from None
+    except InputError as error:
+        raise _refusal(entry, "extends-path", error.message, "write 'extends: ../base.yaml'") from None
+    if real == path.resolve():
         raise _refusal(
             entry, "extends-cycle", "the file extends itself", "remove 'extends:', or name another file"
         )

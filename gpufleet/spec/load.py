@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from gpufleet.containment import repository_of, shown_in
 from gpufleet.errors import InputError, SpecError
 from gpufleet.findings import Finding
 from gpufleet.spec.document import read_document
@@ -45,10 +46,11 @@ def load_fleet(target: str, *, root: Path) -> LoadedFleet:
     when the file does not hold. Rules over several fields are judged by `gpufleet.checks`.
     """
     path = find_fleet_file(target, root)
-    shown = _show(path, root)
-    entry, findings = read_document(path, shown)
+    shown = shown_in(path, root)
+    within = repository_of(path, root)
+    entry, findings = read_document(path, shown, within=within)
     try:
-        entry, more = extend(entry, path, lambda base: _show(base, root))
+        entry, more = extend(entry, path, lambda base: shown_in(base, root), within=within)
     except SpecError as error:
         raise SpecError([*findings, *error.findings]) from None
     findings += more
@@ -104,14 +106,6 @@ def find_fleet_file(target: str, root: Path) -> Path:
         f"no environment '{target[:60]}' (a folder of {STACKS}/ with a {FLEET_FILE})",
         remedy=f"{hint}There are {', '.join(known)}; a path to a fleet file works as well",
     )
-
-
-def _show(path: Path, root: Path) -> str:
-    """How findings call a file: relative to the checkout, and as it was given outside of it."""
-    try:
-        return str(path.resolve().relative_to(root.resolve()))
-    except (ValueError, OSError, RuntimeError):
-        return str(path)
 
 
 def _environment(path: Path, source: SourceMap) -> Iterator[Finding]:

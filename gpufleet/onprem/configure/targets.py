@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpufleet.containment import contained, repository_of
 from gpufleet.errors import InputError
 from gpufleet.onprem.configure.known_hosts import is_known, known_name, read_known_hosts
 from gpufleet.onprem.hostlists import fold_hosts
@@ -66,7 +67,7 @@ def known_hosts_files(fleet_folder: Path, ssh_config: Path | None = None) -> tup
     """Where keys are looked up: beside the fleet file, then where ssh itself looks.
 
     `ssh_config` takes the place of the user's own configuration. Raises InputError when ssh cannot
-    read it or is not installed.
+    read it or is not installed, and when the first is a link out of its repository.
     """
     command = ["ssh", "-G", *(["-F", str(ssh_config)] if ssh_config is not None else []), "gpufleet.invalid"]
     try:
@@ -78,8 +79,10 @@ def known_hosts_files(fleet_folder: Path, ssh_config: Path | None = None) -> tup
             f"ssh cannot use its configuration: {done.stderr.strip()[:300]}", remedy="mend what it names"
         )
     settings = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+    own = fleet_folder / "known_hosts"
+    contained(own, str(own), within=repository_of(own))
     names = f"{settings.get('userknownhostsfile', '')} {settings.get('globalknownhostsfile', '')}".split()
-    return (fleet_folder / "known_hosts", *(Path(name).expanduser() for name in names if name != "none"))
+    return (own, *(Path(name).expanduser() for name in names if name != "none"))
 
 
 def unknown_hosts(hosts: Iterable[str], connections: Connections, files: Iterable[Path]) -> tuple[str, ...]:

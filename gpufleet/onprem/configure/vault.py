@@ -7,11 +7,13 @@ environment (`GPUFLEET_VAULT_PASSWORD`), or from the file that `GPUFLEET_VAULT_P
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
+from gpufleet.containment import read_contained, repository_of
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
 from gpufleet.yaml_text import dump_yaml
@@ -19,6 +21,7 @@ from gpufleet.yaml_text import dump_yaml
 PASSWORD = "GPUFLEET_VAULT_PASSWORD"  # noqa: S105 - the name of a variable
 _PASSWORD_FILES = ("GPUFLEET_VAULT_PASSWORD_FILE", "ANSIBLE_VAULT_PASSWORD_FILE")
 _LABEL = "default"
+_LARGEST_BYTES = 16 * 1024 * 1024
 
 
 def vault_password(environment: Mapping[str, str]) -> str:
@@ -42,8 +45,9 @@ def read_vault(path: Path, password: str) -> dict[str, str]:
     Raises InputError for a file that is not encrypted, a wrong or missing password, and content
     that is no mapping of names to texts.
     """
-    if not path.is_file():
+    if not os.path.lexists(path):
         return {}
+    data = read_contained(path, str(path), within=repository_of(path), most=_LARGEST_BYTES)
     if not password:
         raise InputError(
             f"{path} is encrypted, and there is no password for it",
@@ -52,7 +56,6 @@ def read_vault(path: Path, password: str) -> dict[str, str]:
     from ansible.errors import AnsibleError
     from ansible.parsing.vault import is_encrypted
 
-    data = path.read_bytes()
     if not is_encrypted(data):
         raise InputError(
             f"{path} is not encrypted",

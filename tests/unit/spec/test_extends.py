@@ -162,9 +162,16 @@ def test_extends_takes_one_relative_path(checkout: Checkout, value: str) -> None
     assert checkout.only(f"extends: {value}\n").rule == "extends-path"
 
 
-@pytest.mark.parametrize("value", ["..", "../..", "../missing/base.yaml"])
-def test_extends_of_what_is_no_file_is_refused(checkout: Checkout, value: str) -> None:
-    assert checkout.only(f"extends: {value}\n").rule == "extends-missing"
+def test_extends_of_what_is_no_file_is_refused(checkout: Checkout) -> None:
+    (checkout.root / "stacks" / "folder.yaml").mkdir(parents=True)
+    for value in ("../folder.yaml", "../missing/base.yaml"):
+        assert checkout.only(f"extends: {value}\n").rule == "extends-missing"
+
+
+@pytest.mark.parametrize("value", ["..", "../..", "../base", "../base.json", "../../.git/config.yaml"])
+def test_extends_names_a_yaml_file_that_is_not_hidden(checkout: Checkout, value: str) -> None:
+    checkout.write("a: [secret", f"stacks/demo/{value}") if value not in ("..", "../..") else None
+    assert checkout.only(f"extends: {value}\n").rule == "extends-path"
 
 
 def test_a_base_that_is_no_yaml_is_found_in_the_base(checkout: Checkout) -> None:

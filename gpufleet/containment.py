@@ -1,0 +1,128 @@
+"""Files that a pull request names: read only where they lie in the repository that names them.
+
+A fleet file, what it extends, its exemptions, its stack settings and its vault file come with a change
+that nobody has reviewed yet. A path with `..` or a link in it must not show a file of the machine that
+judges the change, neither its contents nor whether it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from gpufleet.errors import InputError
+
+MARKS = (".git", "Pulumi.yaml")
+"""What the top folder of a repository or checkout holds."""
+
+YAML_SUFFIXES = frozenset({".yaml", ".yml"})
+
+
+class OutsideError(InputError):
+    """A path that leads out of its repository, or to a part of it that is no fleet's."""
+
+
+def repository_of(path: Path, root: Path | None = None) -> Path:
+    """The folder that `path` must not leave: the nearest one above it that is `root` or has a mark.
+
+    The path counts as it is written. A folder that is a link into another repository is a member of
+    the repository that holds the link. Without any such folder it is the file's own.
+    """
+    top = None if root is None else _written(root)
+    written = _written(path)
+    linked: Path | None = None
+    for folder in written.parents:
+        if folder == top:
+            return folder
+        if any(os.path.lexists(folder / mark) for mark in MARKS):
+            if not folder.is_symlink():
+                return folder
+            linked = linked or folder
+    return linked or written.parent
+
+
+def _written(path: Path) -> Path:
+    """The absolute path with its `..` taken out as text: `resolve` would follow links."""
+    return Path(os.path.abspath(path))  # noqa: PTH100
+
+
+def shown_in(path: Path, root: Path) -> str:
+    """How messages call a file: relative to the checkout `root`, and as it was given outside of it."""
+    for place in (_written, Path.resolve):
+        with contextlib.suppress(ValueError, OSError, RuntimeError):
+            return str(place(path).relative_to(place(root)))
+    return str(path)
+
+
+def contained(path: Path, shown: str, *, within: Path) -> Path:
+    """The real place of `path`, which need not exist, below the folder `within`.
+
+    Raises `OutsideError` where it leads out, or by a link to what is hidden (`.git`) or no YAML file, and
+    `InputError` for what is no path. Nothing outside is looked at but the links on the way.
+    """
+    try:
+        real, top = path.resolve(), within.resolve()
+    except (OSError, RuntimeError):
+        raise InputError(f"{shown}: its links lead in a circle", remedy="name a file") from None
+    except ValueError:
+        raise InputError(f"{shown}: a path has no NUL character", remedy="name a file") from None
+    if not real.is_relative_to(top):
+        raise OutsideError(
+            f"{shown} leads out of {within}, the repository that it belongs to",
+            remedy="put the file into the repository, or name it by the path where it really is",
+        )
+    inside = real.relative_to(top)
+    followed = real != top / os.path.relpath(_written(path), _written(within))
+    hidden = any(part.startswith(".") for part in inside.parts)
+    if followed and path.suffix in YAML_SUFFIXES and (hidden or real.suffix not in YAML_SUFFIXES):
+        raise OutsideError(
+            f"{shown} is a link to something else than a visible YAML file of its repository",
+            remedy="put the file itself in the place of the link",
+        )
+    return real
+
+
+def open_contained(path: Path, shown: str, *, within: Path) -> int:
+    """A descriptor of the file at `path` below `within`, open for reading and never waiting for a writer.
+
+    The real place is walked folder by folder without following links: what is exchanged after the look
+    at it is not followed either. Raises as `contained` does, and `OSError` for what cannot be opened.
+    """
+    real, top = contained(path, shown, within=within), within.resolve()
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW
+    enter = flags | os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+    folder = os.open(top, enter)
+    try:
+        parts = real.relative_to(top).parts or (".",)
+        for part in parts[:-1]:
+            below = os.open(part, enter, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        return os.open(parts[-1], flags | os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def read_contained(path: Path, shown: str, *, within: Path, most: int) -> bytes:
+    """The first `most` bytes of the regular file at `path`, below `within`.
+
+    Raises as `contained` does, and `InputError` for what is not there, no regular file or not readable.
+    """
+    try:
+        descriptor = open_contained(path, shown, within=within)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+                raise InputError(f"{shown} is {kind}", remedy="name a file, such as stacks/dev/fleet.yaml")
+            with os.fdopen(descriptor, "rb", closefd=False) as stream:
+                return stream.read(most)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"cannot read {shown}: {reason}", remedy="check the path and its permissions"
+        ) from None
