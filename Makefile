@@ -60,6 +60,8 @@ lock: setup ## requirements/*.txt anew from pyproject.toml
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/bootstrap.txt
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/checkov.in \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/checkov.txt
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/go.in \
+		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/go.txt
 
 clean: ## forget the sandbox, its state and all caches (keeps .venv)
 	@[ ! -x $(BIN)/gpufleet ] || { $(BIN)/gpufleet sandbox stop; $(BIN)/gpufleet rack down; }

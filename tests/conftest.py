@@ -16,6 +16,8 @@ import pytest
 
 from tests import forked, leftovers
 
+pytest_plugins = ("tests.skips",)
+
 ROOT = Path(__file__).resolve().parents[1]
 # What takes longest is begun first; a process that begins it last would keep the others waiting. With nothing
 # cached yet, all racks wait for one root file system: kube compiles meanwhile.

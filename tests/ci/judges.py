@@ -9,12 +9,12 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.programs import ROOT, run_go
+
 MODULE = Path(__file__).parent / "actionlint"
 PACKAGE = "github.com/rhysd/actionlint/cmd/actionlint"
 BIN = Path(sys.executable).parent
@@ -28,20 +28,6 @@ def version() -> str:
     return found[1]
 
 
-def missing() -> str:
-    """What this machine lacks for actionlint, in words; empty when nothing."""
-    if _binary().is_file():
-        return ""
-    if shutil.which("go") is None:
-        return f"no Go on PATH to build actionlint {version()} with"
-    found = _go("env", "GOVERSION").stdout.strip().removeprefix("go")
-    wanted = re.search(r"^go (\S+)$", _go_mod(), re.MULTILINE)
-    assert wanted, "actionlint/go.mod does not say which Go it needs"
-    if _numbers(found) < _numbers(wanted[1]):
-        return f"Go {found} is too old: actionlint {version()} needs {wanted[1]}"
-    return ""
-
-
 def actionlint() -> Path:
     """The binary, built first if need be; one build at a time over all test processes."""
     path = _binary()
@@ -50,7 +36,11 @@ def actionlint() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.is_file():
             fresh = path.with_suffix(".new")
-            done = _go("build", "-trimpath", "-o", str(fresh), PACKAGE)
+            done = run_go(
+                *("build", "-trimpath", "-o", str(fresh), PACKAGE),
+                folder=MODULE,
+                timeout_s=_BUILD_TIMEOUT_S,
+            )
             assert done.returncode == 0, f"actionlint {version()} did not build:\n{done.stderr[-3000:]}"
             fresh.replace(path)
     return path
@@ -75,19 +65,3 @@ def _binary() -> Path:
 
 def _go_mod() -> str:
     return (MODULE / "go.mod").read_text()
-
-
-def _go(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["go", *arguments],
-        cwd=MODULE,
-        env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
-        capture_output=True,
-        text=True,
-        timeout=_BUILD_TIMEOUT_S,
-        check=False,
-    )
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])

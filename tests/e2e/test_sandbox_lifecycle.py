@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from gpufleet.sandbox import daemon
 from gpufleet.sandbox.inventory import list_resources
 from tests.conftest import Checkout
+from tests.programs import find_program
 
 SLEEP_UNDER_FAKETIME = Path(__file__).parent / "two_years_ahead"
 
@@ -24,7 +24,6 @@ def _leftovers(checkout: Checkout) -> list[object]:
 
 def two_years_later(checkout: Checkout, *arguments: str) -> Any:
     """The command's JSON with the clock of all its processes two years ahead."""
-    assert shutil.which("faketime"), "faketime is missing; `make test` installs it"
     # The monotonic clock stays: waits with a time limit must not see a jump between processes.
     # What it does about that clock for some releases of glibc makes every wait of a thread spin: a run takes
     # three times as long so.
@@ -33,7 +32,7 @@ def two_years_later(checkout: Checkout, *arguments: str) -> Any:
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",
         "PYTHONPATH": str(SLEEP_UNDER_FAKETIME),
     }
-    return checkout.json(*arguments, env=env, prefix=("faketime", "-f", "+730d"))
+    return checkout.json(*arguments, env=env, prefix=(find_program("faketime"), "-f", "+730d"))
 
 
 @pytest.fixture(scope="module")

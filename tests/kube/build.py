@@ -16,11 +16,10 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.programs import ROOT, run_go
+
 RELEASES = Path(__file__).parent / "releases"
 MINOR = "1.35"
 """The one whose programs are always asked: the middle one of those that racks run."""
@@ -52,16 +51,11 @@ def version(minor: str = MINOR) -> str:
     return found[1]
 
 
-def missing(minor: str = MINOR) -> str:
-    """What this machine lacks for a cluster of a minor, in words; empty when nothing."""
-    if shutil.which("etcd") is None:
-        return "no etcd on PATH (Debian: apt-get install etcd-server)"
-    return "" if _named(minor) else _missing("kube-apiserver", minor)
-
-
-def missing_kubeadm(minor: str) -> str:
-    """Why there is no kubeadm of a minor here, in words; empty where there is one or it can be built."""
-    return _missing("kubeadm", minor)
+def not_asked(program: str, minor: str) -> str:
+    """Why a program of a minor is not asked in this run, in words; empty where it is."""
+    if minor in asked_minors() or _path(program, minor).is_file():
+        return ""
+    return f"programs of Kubernetes {minor} are not asked: {ALL_VARIABLE}=all asks those of all minors"
 
 
 def kube_apiserver(minor: str = MINOR) -> Path:
@@ -77,21 +71,6 @@ def kubeadm(minor: str) -> Path:
 def _named(minor: str) -> Path | None:
     named = os.environ.get(BINARY_VARIABLE)
     return Path(named) if named and minor == MINOR else None
-
-
-def _missing(program: str, minor: str) -> str:
-    if _path(program, minor).is_file():
-        return ""
-    if minor not in asked_minors():
-        return f"{program} {version(minor)} is not built ({ALL_VARIABLE}=all builds it)"
-    if shutil.which("go") is None:
-        return f"no Go on PATH to build {program} {version(minor)} with"
-    found = _go("env", "GOVERSION", minor=minor).stdout.strip().removeprefix("go")
-    wanted = re.search(r"^go (\S+)$", (RELEASES / minor / "go.mod").read_text(), re.MULTILINE)
-    assert wanted, f"releases/{minor}/go.mod does not say which Go it needs"
-    if _numbers(found) < _numbers(wanted[1]):
-        return f"Go {found} is too old: {program} {version(minor)} needs {wanted[1]}"
-    return ""
 
 
 def _path(program: str, minor: str) -> Path:
@@ -111,29 +90,13 @@ def _built(program: str, minor: str) -> Path:
             fresh = path.with_suffix(".new")
             # A program built from the module does not know its version unless it is told.
             stamp = f"-X k8s.io/component-base/version.gitVersion=v{release}"
-            done = _go(
+            done = run_go(
                 *("build", "-trimpath", f"-gcflags=all={_QUICK}", "-ldflags", f"-s -w {stamp}"),
                 *("-o", str(fresh), f"k8s.io/kubernetes/cmd/{program}"),
-                minor=minor,
+                folder=RELEASES / minor,
+                timeout_s=_BUILD_TIMEOUT_S,
+                environment=_ROOMY,
             )
             assert done.returncode == 0, f"{program} {release} did not build:\n{done.stderr[-3000:]}"
             fresh.replace(path)
     return path
-
-
-def _go(*arguments: str, minor: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
-    environment |= _ROOMY
-    return subprocess.run(
-        ["go", *arguments],
-        cwd=RELEASES / minor,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=_BUILD_TIMEOUT_S,
-        check=False,
-    )
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])

@@ -13,13 +13,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
-from tests.kube.build import ROOT
+from tests.programs import ROOT, run_go
 
 MODULE = Path(__file__).parent / "chart_sources"
 KUEUE, HELM = "sigs.k8s.io/kueue", "helm.sh/helm/v4"
+_TIMEOUT_S = 3600
 _CACHE = ROOT / ".gpufleet" / "cache" / "kube"
 
 
@@ -30,14 +30,12 @@ def version(module: str) -> str:
     return found[1]
 
 
-def kueue() -> Path | None:
-    """A folder with Kueue's `chart` and its `definitions`; None where it is not here and there is no Go."""
+def kueue() -> Path:
+    """A folder with Kueue's `chart` and its `definitions`."""
     folder = _CACHE / f"kueue-{version(KUEUE)}"
     if folder.is_dir():
         return folder
-    if shutil.which("go") is None:
-        return None
-    done = _go("mod", "download", "-json", KUEUE)
+    done = run_go("mod", "download", "-json", KUEUE, folder=MODULE, timeout_s=_TIMEOUT_S)
     assert done.returncode == 0, f"Kueue's module could not be had:\n{done.stdout}{done.stderr}"
     source = Path(json.loads(done.stdout)["Dir"])
     fresh = folder.with_name(f"{folder.name}.{os.getpid()}")
@@ -70,21 +68,9 @@ def nvidia_chart(name: str) -> Path | None:
     return found if found is not None and (found / "Chart.yaml").is_file() else None
 
 
-def _go(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
-    return subprocess.run(
-        ["go", *arguments],
-        cwd=MODULE,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=3600,
-        check=False,
-    )
-
-
 if __name__ == "__main__":
     target = _CACHE / f"helm-{version(HELM)}-{os.uname().machine}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    outcome = _go("build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), f"{HELM}/cmd/helm")
+    words = ("build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), f"{HELM}/cmd/helm")
+    outcome = run_go(*words, folder=MODULE, timeout_s=_TIMEOUT_S)
     raise SystemExit(outcome.stderr or f"built {target}" if outcome.returncode else 0)

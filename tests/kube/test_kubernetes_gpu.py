@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -45,8 +44,6 @@ PRUNE = {
 def kueue_definitions(api_server: ApiServerProcess) -> Iterator[None]:
     """Kueue's definitions, as its chart installs them, on the tests' server."""
     folder = charts.kueue()
-    if folder is None:
-        pytest.skip("no Go to get Kueue's definitions with")
     rest = api_server.rest()
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     # Those of the role's objects alone: the others are twenty times their size.
@@ -68,12 +65,6 @@ def kueue_definitions(api_server: ApiServerProcess) -> Iterator[None]:
 def established(definition: dict[str, Any]) -> bool:
     conditions = definition.get("status", {}).get("conditions") or []
     return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
-
-
-@pytest.fixture(autouse=True)
-def kubectl() -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl on PATH (Debian: apt-get install kubernetes-client)")
 
 
 @pytest.fixture
@@ -241,8 +232,6 @@ def values_of(release: str, **more: Any) -> dict[str, Any]:
 
 def test_kueues_chart_takes_the_values_and_runs_where_they_say() -> None:
     folder = charts.kueue()
-    if folder is None:
-        pytest.skip("no Go to get Kueue's chart with")
     values = values_of("kueue", kubernetes_gpu_members=3)
     made = rendered(folder / "chart", values)
     (manager,) = [item for item in made if item["kind"] == "Deployment"]

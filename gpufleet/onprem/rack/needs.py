@@ -17,6 +17,7 @@ TOOLS = {
     "apt-get": "apt",
     "dpkg-deb": "dpkg",
     "gpg": "gpg",
+    "gpg-agent": "gpg-agent",
     "ip": "iproute2",
     "mount": "mount",
     "nc": "netcat-openbsd",

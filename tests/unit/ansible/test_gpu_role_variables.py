@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.programs import find_program
 from tests.unit.ansible.gpu_roles import ANSIBLE, SYSTEMS, Role
 
 ROLES = ("nvidia_driver", "fabric_manager", "nccl", "gpudirect", "container_toolkit", "dcgm")
@@ -138,7 +138,6 @@ def test_the_pin_has_all_of_the_driver_and_leaves_the_container_toolkit_alone() 
     assert not fnmatch.fnmatchcase("1.19.1-1", fields["Pin"].removeprefix("version "))
 
 
-@pytest.mark.skipif(shutil.which("apt-cache") is None, reason="apt is not on this machine")
 def test_apt_itself_takes_the_pin(tmp_path: Path) -> None:
     for name in ("lists/partial", "cache", "state", "preferences.d", "repository"):
         (tmp_path / name).mkdir(parents=True)
@@ -166,7 +165,7 @@ def test_apt_itself_takes_the_pin(tmp_path: Path) -> None:
     words = [word for option in options for word in ("-o", option)]
     subprocess.run(["apt-get", *words, "update"], check=True, capture_output=True)
     said = subprocess.run(
-        ["apt-cache", *words, "policy", "libcuda1", "nvidia-container-toolkit"],
+        [find_program("apt-cache"), *words, "policy", "libcuda1", "nvidia-container-toolkit"],
         check=True,
         capture_output=True,
         text=True,
@@ -296,14 +295,18 @@ def test_counters_are_fields_with_a_type_and_a_help_each_named_once() -> None:
     assert {"DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ENC_UTIL"} <= set(names)
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not on this machine")
 def test_systemd_takes_dcgms_unit(tmp_path: Path) -> None:
     unit = Role("dcgm").render("health.service.j2").replace("/usr/bin/dcgmi", "/bin/true")
     (tmp_path / "gpufleet-dcgm-health.service").write_text(unit)
     engine = "[Service]\nExecStart=/bin/sleep 1\n"
     (tmp_path / "nvidia-dcgm.service").write_text(engine)
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(tmp_path / "gpufleet-dcgm-health.service")],
+        [
+            find_program("systemd-analyze"),
+            "verify",
+            "--man=no",
+            str(tmp_path / "gpufleet-dcgm-health.service"),
+        ],
         capture_output=True,
         text=True,
         env={"SYSTEMD_UNIT_PATH": f"{tmp_path}:/usr/lib/systemd/system", "PATH": "/usr/bin:/bin"},

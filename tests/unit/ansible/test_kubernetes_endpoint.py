@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import threading
@@ -12,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tests.programs import find_program
 from tests.unit.ansible.rendering import Site
 from tests.unit.ansible.test_kubernetes_files import files, fleet
 
@@ -56,9 +56,7 @@ def proxied(text: str, folder: Path) -> Iterator[int]:
         port: int = free.getsockname()[1]
     config = folder / "haproxy.cfg"
     config.write_text(text.replace("PORT", str(port)))
-    program = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin")
-    assert program is not None, "haproxy is not installed (`make test` installs it)"
-    process = subprocess.Popen([program, "-f", config], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([find_program("haproxy"), "-f", config], stderr=subprocess.PIPE, text=True)
     try:
         # Not by a connection: haproxy would give that to a member, and send others elsewhere meanwhile.
         deadline = time.monotonic() + 30

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.kube.build import MINOR, kubeadm, minors, missing_kubeadm, version
+from tests.kube.build import MINOR, kubeadm, minors, not_asked, version
 from tests.rack.lab import fleet_text
 from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, Rendered, Site, tasks
 from tests.unit.ansible.test_rendered_files import PACKAGED, executables, judge
@@ -75,7 +75,7 @@ def joined(site: Site, role: str, host: str) -> str:
 def test_kubeadm_of_each_minor_takes_every_configuration(
     sites: dict[str, Site], minor: str, tmp_path: Path
 ) -> None:
-    if why := missing_kubeadm(minor):
+    if why := not_asked("kubeadm", minor):
         pytest.skip(why)
     site = sites[minor]
     written = {
@@ -111,7 +111,7 @@ def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
     sites: dict[str, Site], minor: str, tmp_path: Path
 ) -> None:
     """The phases that write manifests run here; the kubelet that would start them does not (cgroup v1)."""
-    if why := missing_kubeadm(minor):
+    if why := not_asked("kubeadm", minor):
         pytest.skip(why)
     text = files(sites[minor], "kubernetes_control_plane")[f"{FOLDER}/kubeadm.yaml"].text
     path = tmp_path / "kubeadm.yaml"
@@ -145,7 +145,7 @@ def test_kubeadm_begins_with_the_authorities_it_finds_and_writes_an_etcd_that_a_
     sites: dict[str, Site], tmp_path: Path
 ) -> None:
     minor = MINOR
-    if why := missing_kubeadm(minor):
+    if why := not_asked("kubeadm", minor):
         pytest.skip(why)
     text = files(sites[minor], "kubernetes_control_plane")[f"{FOLDER}/kubeadm.yaml"].text
     config, pki = tmp_path / "kubeadm.yaml", tmp_path / "pki"
@@ -210,7 +210,7 @@ WORDS = {
 @pytest.mark.xdist_group("kube")
 @pytest.mark.parametrize("minor", MINORS)
 def test_kubeadm_of_each_minor_knows_what_modules_and_programs_say_to_it(minor: str) -> None:
-    if why := missing_kubeadm(minor):
+    if why := not_asked("kubeadm", minor):
         pytest.skip(why)
     for command, flags in WORDS.items():
         words = [kubeadm(minor), *command.split(), "--help"]

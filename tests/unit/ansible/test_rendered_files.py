@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.programs import find_program
 from tests.rack.lab import fleet_text
 from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, Rendered, Site
 
@@ -126,9 +126,9 @@ def texts(
 def judge(*command: str | Path, accept: tuple[int, ...] = (0,)) -> str:
     """What a program says; asserts that it accepts what it was given."""
     words = list(map(str, command))
-    path = shutil.which(words[0], path="/usr/sbin:/usr/bin:/sbin:/bin")
-    assert path, f"{words[0]} is not installed (scripts/setup system)"
-    done = subprocess.run([path, *words[1:]], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [find_program(words[0]), *words[1:]], capture_output=True, text=True, check=False, timeout=60
+    )
     said = done.stdout + done.stderr
     assert done.returncode in accept, said
     return said

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,6 +14,8 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tests.programs import find_program
 
 ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
 PLUGINS = ANSIBLE / "collections" / "ansible_collections" / "gpufleet" / "rack" / "plugins"
@@ -342,7 +343,6 @@ def test_nodes_with_the_same_instances_share_their_lines() -> None:
     assert all(line.startswith("NodeName=dgx001,dgx002,dgx003 ") for line in found)
 
 
-@pytest.mark.skipif(shutil.which("slurmd") is None, reason="slurmd is not installed (scripts/setup system)")
 def test_slurmd_itself_finds_the_instances_and_the_whole_gpus(tmp_path: Path) -> None:
     here = socket.gethostname().partition(".")[0]
     reported = [item | {"files": [f"{tmp_path}{name}" for name in item["files"]]} for item in INSTANCES]
@@ -365,7 +365,7 @@ def test_slurmd_itself_finds_the_instances_and_the_whole_gpus(tmp_path: Path) ->
         f"PartitionName=gpu Nodes={here}\n"
     )
     done = subprocess.run(
-        ["slurmd", "-G", "-f", str(tmp_path / "slurm.conf")],
+        [find_program("slurmd"), "-G", "-f", str(tmp_path / "slurm.conf")],
         capture_output=True,
         text=True,
         check=False,
