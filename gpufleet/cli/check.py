@@ -124,8 +124,11 @@ def _verdict(
         )
     if cloud is not None and cloud not in get_args(Cloud):
         raise InputError(f"--cloud is {cloud[:40]!r}", remedy=f"write one of {', '.join(get_args(Cloud))}")
+    workspace = Workspace.open(environment)
+    if engine == "pulumi":
+        _require_real(workspace, cloud)
     request = CheckRequest(
-        workspace=Workspace.open(environment),
+        workspace=workspace,
         engine=engine,  # type: ignore[arg-type]
         cloud=cloud,  # type: ignore[arg-type]
         base=base,
@@ -138,6 +141,17 @@ def _verdict(
     except CloudError as error:
         # Nothing of the user's was touched, so this is no failure of a cloud that he could go on from.
         raise GpufleetError(error.message, remedy=error.remedy) from error
+
+
+def _require_real(workspace: Workspace, cloud: str | None) -> None:
+    """A real preview needs the Pulumi CLI and an account: say so before anything takes time."""
+    from gpufleet.cli.account import require_account
+    from gpufleet.engine.select import select_engine
+
+    name = workspace.environment()
+    if workspace.cloud(name, cloud) == "aws":
+        select_engine("pulumi", real_account=True)
+        require_account(profile=workspace.stack_config(name, plain_only=True).get("aws:profile"))
 
 
 def _steps(*, quiet: bool) -> Callable[[str], None]:

@@ -118,8 +118,8 @@ class Workspace:
                 if plain_only:
                     continue
                 raise InputError(
-                    f"{shown}: {key} is encrypted or structured, which the embedded engine does not read",
-                    remedy="use --engine pulumi, or a plain value",
+                    f"{shown}: {key} is encrypted or structured, which the sandbox does not read",
+                    remedy="write a plain value",
                 )
             if value is None:
                 continue
@@ -132,7 +132,7 @@ class Workspace:
 
     def cloud(self, environment: str, asked: str | None) -> Cloud:
         """The cloud to use: what was asked for, else the stack's configuration, else a real account."""
-        name = asked or self.stack_config(environment).get(CLOUD_KEY) or "aws"
+        name = asked or self.stack_config(environment, plain_only=True).get(CLOUD_KEY) or "aws"
         if name not in get_args(Cloud):
             raise InputError(
                 f"cloud {name!r} is not one of {', '.join(get_args(Cloud))}",
@@ -176,7 +176,8 @@ class Workspace:
         show_secrets: bool = False,
     ) -> StackRequest:
         """The request for what only reads the state: no provider and no cloud behind it."""
-        config = self.stack_config(environment) | {CLOUD_KEY: cloud}
+        # A real account runs on the Pulumi CLI, which reads encrypted and structured settings itself.
+        config = self.stack_config(environment, plain_only=cloud == "aws") | {CLOUD_KEY: cloud}
         if self.target != environment:
             config[FLEET_FILE_KEY] = self.target
         return StackRequest(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from gpufleet.cli.console import emit_json, err, is_terminal, out, print_findings
-from gpufleet.cli.context import Workspace
+from gpufleet.cli.context import Cloud, Workspace
 from gpufleet.cli.progress import Progress, policy_line
 from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest, Verb
 from gpufleet.errors import ExitCode, InputError
@@ -37,6 +37,32 @@ def choose_engine(name: str, request: StackRequest) -> Engine:
 
     name = "embedded" if name == "auto" and request.state_file.exists() else name
     return select_engine(name, preload=request.preload)
+
+
+def choose_engine_of_run(name: str, request: StackRequest, cloud: Cloud) -> Engine:
+    """The engine of a run that asks providers; on a real account it is the Pulumi CLI.
+
+    Raises InputError where the embedded engine keeps a stack of a real account: the CLI would make
+    everything a second time.
+    """
+    from gpufleet.engine.select import select_engine
+
+    if cloud == "sandbox":
+        return choose_engine(name, request)
+    engine = select_engine(name, real_account=True)
+    if name == "auto" and request.state_file.exists():
+        from gpufleet.engine.embedded.folded import load_folded
+
+        if load_folded(request.state_file).folded.resources:
+            stack = request.stack
+            raise InputError(
+                f"the embedded engine keeps the stack {stack} ({request.state_file}), and a real account "
+                "runs on the Pulumi CLI",
+                remedy=f"hand it over: `gpufleet state export {stack} --cloud {cloud} >{stack}.json`, "
+                f"`pulumi stack init {stack}`, `pulumi stack import -s {stack} --file {stack}.json`; then "
+                f"move {request.state_file.name} away",
+            )
+    return engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +90,9 @@ class StackRun:
         self.name = self.workspace.environment()
         self.cloud = self.workspace.cloud(self.name, options.cloud)
         offline = self.workspace.offline_request(self.name, self.cloud)
-        self.engine = choose_engine(options.engine, replace(offline, preload=self._preload))
+        self.engine = choose_engine_of_run(
+            options.engine, replace(offline, preload=self._preload), self.cloud
+        )
         self._foreseen = False
         if verb != "preview":
             self._require_somebody_to_ask()
@@ -115,7 +143,8 @@ class StackRun:
         return {pack: config.resolve() for pack in self.policy_packs} if config is not None else {}
 
     def introduce(self) -> None:
-        """The first line: which engine and which cloud, before anything happens."""
+        """The first line: which engine and which cloud. A real account is asked who it is before that."""
+        account = self._require_account() if self.cloud == "aws" else ""
         url = self.request.env.get("AWS_ENDPOINT_URL", "")
         if self.options.json:
             return
@@ -132,8 +161,18 @@ class StackRun:
         out.print(
             f"[bold]gpufleet {self.verb} {self.name}[/bold]  engine: {engine}  cloud: {cloud}", soft_wrap=True
         )
+        if self.cloud == "aws":
+            out.print(f"  account: {account}", soft_wrap=True)
         if self.options.skip_policies:
             err.print("[yellow]policies are left out: nothing judges this run[/yellow]")
+
+    def _require_account(self) -> str:
+        from gpufleet.cli.account import require_account
+
+        # `refresh` and `destroy` do without a fleet file that holds.
+        regions = [site.region for site in self.plan.cloud] if self.verb in ("preview", "up") else []
+        settings = self.workspace.stack_config(self.name, plain_only=True)
+        return require_account(regions, settings.get("aws:profile"))
 
     def show_findings(self) -> None:
         """The fleet file's warnings."""

@@ -16,22 +16,23 @@ from gpufleet.cli import state_repair
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, emit_text, err, is_terminal, out
 from gpufleet.cli.context import Workspace
+from gpufleet.cli.stack_run import choose_engine
 from gpufleet.cli.state_repair import CloudOption, Environment, Json, Yes, confirm, state_of
 from gpufleet.errors import InputError
 
 app = new_app(
     help="The state of an environment's stack: look at it, move it, repair it.", no_args_is_help=True
 )
-EngineOption = Annotated[str, typer.Option("--engine", help="embedded or pulumi.")]
+EngineOption = Annotated[
+    str, typer.Option("--engine", help="embedded, pulumi, or auto: the one that keeps the stack.")
+]
 
 
 def _export(environment: str, cloud: str | None, engine: str) -> dict[str, Any]:
-    from gpufleet.engine.select import select_engine
-
     workspace = Workspace.open(environment)
     name = workspace.environment()
     request = workspace.offline_request(name, workspace.cloud(name, cloud))
-    exported = select_engine(engine).export(request)
+    exported = choose_engine(engine, request).export(request)
     if exported is None:
         raise InputError(
             f"{name} has no stack yet in cloud {workspace.cloud(name, cloud)}",
@@ -50,7 +51,7 @@ def _name(resource: dict[str, Any]) -> str:
 
 @app.command("list")
 def list_resources(
-    environment: Environment, cloud: CloudOption = None, engine: EngineOption = "embedded", json: Json = False
+    environment: Environment, cloud: CloudOption = None, engine: EngineOption = "auto", json: Json = False
 ) -> None:
     """List the resources in the state: type, name and id.
 
@@ -80,7 +81,7 @@ def show(
     environment: Environment,
     resource: Annotated[str, typer.Argument(help="A resource's URN, or its name where that is enough.")],
     cloud: CloudOption = None,
-    engine: EngineOption = "embedded",
+    engine: EngineOption = "auto",
     json: Json = False,
 ) -> None:
     """Show all that the state holds of one resource.
@@ -123,7 +124,7 @@ def _masked(value: Any) -> Any:
 
 @app.command()
 def export(
-    environment: Environment, cloud: CloudOption = None, engine: EngineOption = "embedded", json: Json = False
+    environment: Environment, cloud: CloudOption = None, engine: EngineOption = "auto", json: Json = False
 ) -> None:
     """Print the state as `pulumi stack import` takes it.
 

@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
 
+# https://www.pulumi.com/docs/install/, for Linux. On macOS it is the Homebrew formula pulumi/tap/pulumi.
+INSTALL_PULUMI = "curl -fsSL https://get.pulumi.com | sh"
+"""The line that installs the Pulumi CLI."""
+
+
+class CliMissingError(InputError):
+    """A run needs the Pulumi CLI, which is not on PATH."""
+
+    def __init__(self, what: str = "the Pulumi CLI is not on PATH") -> None:
+        super().__init__(
+            what,
+            remedy=f"install it and open a new shell: {INSTALL_PULUMI} (other ways: "
+            "https://www.pulumi.com/docs/install/), or try without an account: --cloud sandbox",
+        )
+
 
 class UnsupportedError(InputError):
     """The program uses something that only the Pulumi CLI does."""
@@ -11,7 +26,7 @@ class UnsupportedError(InputError):
     def __init__(self, what: str) -> None:
         super().__init__(
             f"{what}: the embedded engine does not do that, it needs the Pulumi CLI",
-            remedy="install the Pulumi CLI (https://www.pulumi.com/docs/install/) and add --engine pulumi",
+            remedy=f"install the Pulumi CLI ({INSTALL_PULUMI}) and add --engine pulumi",
         )
 
 

@@ -28,7 +28,7 @@ from semver import VersionInfo
 from gpufleet.engine.api import OnEvent, RunResult, StackRequest, Verb
 from gpufleet.engine.cli_config import write_config
 from gpufleet.engine.cli_events import EventTranslator
-from gpufleet.engine.errors import PluginError, StateLockedError
+from gpufleet.engine.errors import CliMissingError, StateLockedError
 from gpufleet.engine.policy_config import check_policy_config
 from gpufleet.engine.previewed import up_after_preview
 from gpufleet.errors import CloudError, InputError
@@ -204,10 +204,7 @@ def _session(request: StackRequest, *, create: bool) -> Iterator[_Session | None
 def _command(env: Mapping[str, str]) -> automation.PulumiCommand:
     found = shutil.which("pulumi", path=env.get("PATH"))
     if found is None:
-        raise PluginError(
-            "the Pulumi CLI is not on PATH",
-            remedy="install it (https://www.pulumi.com/docs/install/), or use --engine embedded",
-        )
+        raise CliMissingError
     path = Path(found)
     root = str(path.parent.parent) if path.parent.name == "bin" else None
     command = automation.PulumiCommand(root=root, skip_version_check=True)

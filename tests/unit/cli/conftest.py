@@ -175,6 +175,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
         }
     )
     monkeypatch.setattr("gpufleet.engine.select.select_engine", lambda *_, **__: fake)
+    monkeypatch.setattr("gpufleet.cli.account.require_account", lambda *_, **__: "********9012")
     yield fake
 
 

@@ -144,7 +144,7 @@ def test_an_unknown_environment_is_refused_by_every_verb(
 def test_a_state_outlives_its_fleet_file(gpufleet: Gpufleet, engine: FakeEngine, workplace: Path) -> None:
     state = workplace / ".gpufleet" / "state" / "aws" / "gone.json"
     state.parent.mkdir(parents=True)
-    state.write_text("{}", encoding="utf-8")
+    state.write_text('{"version": 3, "deployment": {"resources": []}}', encoding="utf-8")
     assert gpufleet("destroy", "gone", "--yes").code == 0
 
 

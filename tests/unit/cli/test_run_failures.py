@@ -117,7 +117,7 @@ def test_a_file_in_the_place_of_the_local_folder_is_told_apart_from_a_bug(
     gpufleet: Gpufleet, workplace: Path
 ) -> None:
     (workplace / ".gpufleet").write_text("", encoding="utf-8")
-    answer = gpufleet("up", "dev", "--engine", "embedded", "--yes")
+    answer = gpufleet("up", "dev", "--engine", "embedded", "--cloud", "sandbox", "--yes")
     assert answer.code == 4
     assert "Not a directory" in answer.err
     assert "internal" not in answer.err
