@@ -62,9 +62,9 @@ def allowed_regions(stack: Stack, context: Context[AllowedRegions]) -> Iterator[
     around, settings = context.around, context.settings
     allowed = frozenset(settings.regions or site_regions(around))
     beside = allowed | frozenset(settings.account_regions)
-    if not allowed:
+    if not allowed and around.spec is None:
         yield Violation(
-            "no region is allowed: the stack has no fleet file with cloud sites, and the rule no `regions`",
+            "no region is allowed: the stack has no fleet file, and the rule no `regions`",
             "give the rule `regions`, or the stack a fleet file",
             unknown=True,
         )
@@ -94,18 +94,20 @@ def allowed_regions(stack: Stack, context: Context[AllowedRegions]) -> Iterator[
 
 def _violation(urn: str, region: str | Unknown, prop: str, allowed: frozenset[str], more: str) -> Violation:
     places = ", ".join(sorted(allowed))
+    limit = f"only {places} may be used" if places else "no region is allowed: the fleet has no cloud site"
     if region is UNKNOWN or not region:
         why = "not known yet" if region is UNKNOWN else "named neither here, nor by a provider or aws:region"
         return Violation(
-            f"the region is {why}{more}, and only {places} may be used",
-            "name the region in the provider",
+            f"the region is {why}{more}, and {limit}",
+            "name the region in the provider" if places else "add a cloud site to the fleet file",
             urn=urn,
             prop=prop,
             unknown=True,
         )
     return Violation(
-        f"the region is {region!r}{more}, and only {places} may be used",
-        f"use the provider of one of {places}, or add a site in {region} to the fleet file",
+        f"the region is {region!r}{more}, and {limit}",
+        (f"use the provider of one of {places}, or " if places else "")
+        + f"add a site in {region} to the fleet file",
         urn=urn,
         prop=prop,
     )

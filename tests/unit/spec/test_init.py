@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpufleet.checks import validate
 from gpufleet.errors import InputError
+from gpufleet.plan import build_plan
 from gpufleet.spec import init
 from gpufleet.spec.init import TEMPLATES, render_template, write_environment
 from gpufleet.spec.load import environments, load_fleet
@@ -25,6 +27,18 @@ def test_a_template_becomes_an_environment_that_loads(tmp_path: Path, template: 
     text = fleet_path.read_text()
     assert text.count("#") > 5
     assert "$" not in text
+
+
+@pytest.mark.parametrize("name", ["dev", "prod", "lab7-2nd", "a" * 24])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_template_is_valid_and_priced_whatever_its_name(tmp_path: Path, template: str, name: str) -> None:
+    write_environment(tmp_path, name, template, "zeus")
+    validated = validate(name, root=tmp_path)
+    assert {finding.rule for finding in validated.findings} <= {"price-age"}
+    cost = build_plan(validated.loaded.spec, validated.catalog).cost
+    assert cost.unknown == ()
+    assert cost.monthly.high is not None
+    assert cost.monthly.high < cost.budget_monthly
 
 
 @pytest.mark.parametrize(

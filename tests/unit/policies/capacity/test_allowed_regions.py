@@ -59,26 +59,36 @@ def test_without_a_fleet_and_without_settings_nothing_is_allowed(ask: Ask) -> No
     assert "no region is allowed" in found.message
 
 
+FLEET: dict[str, Any] = {
+    "apiVersion": "gpufleet/v1",
+    "fleet": "atlas",
+    "environment": "prod",
+    "budget": {"monthly": "1000 USD"},
+    "tags": {"team": "ml", "cost-center": "c", "project": "p"},
+    "software": {"channel": "2026.11"},
+}
+
+
 def test_the_regions_of_the_fleet_s_sites_are_the_default(ask: Ask) -> None:
-    fleet = {
-        "apiVersion": "gpufleet/v1",
-        "fleet": "atlas",
-        "environment": "prod",
-        "budget": {"monthly": "1000 USD"},
-        "tags": {"team": "ml", "cost-center": "c", "project": "p"},
-        "software": {"channel": "2026.11"},
-        "cloud": [
-            {
-                "site": "use1",
-                "region": "us-west-2",
-                "zones": ["us-west-2a"],
-                "network": {"cidr": "10.0.0.0/16"},
-                "scheduler": "slurm",
-            }
-        ],
+    site = {
+        "site": "use1",
+        "region": "us-west-2",
+        "zones": ["us-west-2a"],
+        "network": {"cidr": "10.0.0.0/16"},
+        "scheduler": "slurm",
     }
+    fleet = {**FLEET, "cloud": [site]}
     assert ask(RULE, instance("us-west-2"), fleet=fleet) == []
     assert len(ask(RULE, instance("us-east-1"), fleet=fleet)) == 1
+
+
+def test_a_fleet_without_cloud_sites_passes_with_nothing_in_the_cloud_alone(ask: Ask) -> None:
+    assert ask(RULE, fleet=FLEET) == []
+    (found,) = ask(RULE, instance("us-east-1"), fleet=FLEET)
+    assert "the fleet has no cloud site" in found.message
+    assert "add a site in us-east-1" in found.message
+    (unknown,) = ask(RULE, instance(UNKNOWN), fleet=FLEET)
+    assert unknown.violation.unknown
 
 
 def test_a_provider_with_many_resources_is_told_of_once() -> None:
