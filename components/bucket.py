@@ -78,7 +78,7 @@ class Bucket(Component):
                 versioning_configuration=aws.s3.BucketVersioningVersioningConfigurationArgs(status="Enabled"),
                 opts=self.child(),
             )
-        self._lifecycle(name, bucket, args)
+        lifecycle = self._lifecycle(name, bucket, args)
         block = aws.s3.BucketPublicAccessBlock(
             name,
             bucket=bucket.id,
@@ -117,9 +117,20 @@ class Bucket(Component):
         self.bucket_name = bucket.bucket
         self.arn = bucket.arn
         self.key_arn = key.arn
-        self.register_outputs({"bucketName": self.bucket_name, "arn": self.arn, "keyArn": self.key_arn})
+        self.register_outputs(
+            {
+                "bucketName": self.bucket_name,
+                "arn": self.arn,
+                "keyArn": self.key_arn,
+                # Known once it exists: the rule storage-survives tells by it an interrupted creation from a
+                # bucket whose lifecycle is added later.
+                "lifecycleId": lifecycle.id,
+            }
+        )
 
-    def _lifecycle(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
+    def _lifecycle(
+        self, name: str, bucket: aws.s3.Bucket, args: BucketArgs
+    ) -> aws.s3.BucketLifecycleConfiguration:
         rules = [
             aws.s3.BucketLifecycleConfigurationRuleArgs(
                 id="unfinished-uploads",
@@ -148,7 +159,7 @@ class Bucket(Component):
                     ),
                 )
             )
-        aws.s3.BucketLifecycleConfiguration(name, bucket=bucket.id, rules=rules, opts=self.child())
+        return aws.s3.BucketLifecycleConfiguration(name, bucket=bucket.id, rules=rules, opts=self.child())
 
 
 def _file_systems_may_use_key(around: Surroundings) -> dict[str, object]:

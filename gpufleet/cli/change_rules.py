@@ -27,9 +27,13 @@ from gpufleet.verdict.steps import steps_of
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """What exists before the run: the engine's exported state, None without one."""
+    """What exists before the run: the engine's exported state, None without one.
+
+    `complete` says whether an `up` of the stack ever came to its end.
+    """
 
     exported: Mapping[str, Any] | None
+    complete: bool = True
 
     @property
     def stack(self) -> Stack:
@@ -68,6 +72,7 @@ def judged(
         cost_before=around.cost_of(before),
         cost_after=around.cost_of(after),
         spec_before=around.spec,
+        unfinished=not deployed.complete,
     )
     judge = Judge(configured, around, around.spec.exemptions if around.spec else ())
     found = tuple(

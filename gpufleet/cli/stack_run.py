@@ -243,7 +243,9 @@ class StackRun:
 
         with tempfile.TemporaryDirectory(prefix="gpufleet-policies-") as folder:
             report = Path(folder) / "report.json"
-            deployed = Deployed(self.engine.export(self.request))
+            deployed = Deployed(
+                self.engine.export(self.request), complete=self.engine.is_complete(self.request)
+            )
             request = replace(self.request, env={**self.request.env, REPORT: str(report)})
             outcome = self._run("preview", request)
             result = judged(outcome.result, outcome.events, request, report, deployed)

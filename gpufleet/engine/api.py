@@ -241,3 +241,7 @@ class Engine(Protocol):
     def export(self, request: StackRequest) -> dict[str, Any] | None:
         """The state as `pulumi stack export` prints it (version 3), or None without a stack."""
         ...
+
+    def is_complete(self, request: StackRequest) -> bool:
+        """Whether an `up` of the stack ever came to its end; True where that is not recorded."""
+        ...

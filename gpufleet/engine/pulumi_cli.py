@@ -92,6 +92,12 @@ class PulumiCliEngine:
         with _session(request, create=False) as session:
             return None if session is None else dict(json.loads(session.run("stack", "export")))
 
+    def is_complete(self, request: StackRequest) -> bool:
+        """Whether `pulumi stack history` has an update that succeeded."""
+        with _session(request, create=False) as session:
+            history = [] if session is None else json.loads(session.run("stack", "history", "--json"))
+        return any(run["kind"] == "update" and run["result"] == "succeeded" for run in history)
+
     def _run(self, verb: Verb, request: StackRequest, on_event: OnEvent) -> RunResult:
         started = time.monotonic()
         if verb in ("preview", "up"):

@@ -56,7 +56,8 @@ class Change:
 
     `jobs` says how many jobs run on a node group ("site/group") where somebody told; a group that
     is not in it has an unknown number. `spec_before` is the fleet file before the change; None for a new
-    environment.
+    environment. `unfinished` says that no run of the stack ever came to its end: what is there before is
+    a part of what its first creation asked for.
     """
 
     steps: tuple[Step, ...]
@@ -67,3 +68,4 @@ class Change:
     open_changes: tuple[OpenChange, ...] = ()
     jobs: Mapping[str, int] = field(default_factory=dict)
     spec_before: FleetSpec | None = None
+    unfinished: bool = False

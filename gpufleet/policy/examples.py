@@ -106,7 +106,15 @@ def judge(
     spec_before = FleetSpec.model_validate(example.fleet_before) if example.fleet_before is not None else None
     made = change(stack(example.before), after, around)
     waiting = tuple(OpenChange(name, Decimal(usd)) for name, usd in example.open_changes.items())
-    return judge.change(replace(made, spec_before=spec_before, jobs=example.jobs, open_changes=waiting))
+    return judge.change(
+        replace(
+            made,
+            spec_before=spec_before,
+            jobs=example.jobs,
+            open_changes=waiting,
+            unfinished=example.unfinished,
+        )
+    )
 
 
 def change(before: Stack, after: Stack, around: Surroundings) -> Change:

@@ -73,8 +73,8 @@ class Example:
     `resources` are mappings with `type`, `props` and optionally `name`, `options` (camel case as in
     Pulumi: `protect`, `ignoreChanges`), `region` (of the provider), `parent` and `depends` (property
     -> names of resources that it was computed from). A change rule's example has `before` as well, and
-    `fleet_before` and `jobs` (see `Change`) where it needs them; an option `aliases` names resources of
-    `before`. `settings` are the rule's, `fleet` is a fleet file as a mapping where the rule needs one.
+    `fleet_before`, `jobs` and `unfinished` (see `Change`) where it needs them; an option `aliases` names
+    resources of `before`. `settings` are the rule's, `fleet` is a fleet file as a mapping where the rule needs one.
     `open_changes` are other changes that wait to be merged, and the USD that each adds to a month.
     """
 
@@ -85,6 +85,7 @@ class Example:
     fleet_before: Mapping[str, Any] | None = None
     jobs: Mapping[str, int] = field(default_factory=dict)
     open_changes: Mapping[str, str] = field(default_factory=dict)
+    unfinished: bool = False
 
 
 @dataclass(frozen=True)

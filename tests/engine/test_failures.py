@@ -272,3 +272,19 @@ def test_a_disabled_default_provider_is_not_used(lab: Lab) -> None:
     assert "the default provider of 'box' is disabled" in lab.messages("error")
     lab.program('Box("a", {}, Opts(provider=BoxProvider("mine", "here")))\n')
     assert lab.run("preview").ok
+
+
+def test_a_stack_is_complete_once_an_up_has_come_to_its_end(lab: Lab) -> None:
+    lab.program('Box("a")\nBox("b")\n')
+    assert lab.engine.is_complete(lab.request)
+    lab.fault("create", "b", message="no room")
+    assert not lab.run("up").ok
+    assert not lab.engine.is_complete(lab.request)
+    lab.no_faults()
+    lab.up()
+    assert lab.engine.is_complete(lab.request)
+    lab.program('Box("a", {"size": 2})\nBox("b")\n')
+    lab.fault("update", "a", message="no room")
+    assert not lab.run("up").ok
+    # What was there before is what somebody decided on.
+    assert lab.engine.is_complete(lab.request)

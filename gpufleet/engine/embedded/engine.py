@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from gpufleet.engine.api import OnEvent, Op, RunResult, StackRequest, Verb
+from gpufleet.engine.embedded import first_run
 from gpufleet.engine.embedded.checkpoint import deployment_json
 from gpufleet.engine.embedded.folded import load_folded
 from gpufleet.engine.embedded.policy_project import load_packs
@@ -73,6 +74,10 @@ class EmbeddedEngine:
         folded = state.folded
         return {"version": 3, "deployment": deployment_json(folded.resources, folded.pending, folded.salt)}
 
+    def is_complete(self, request: StackRequest) -> bool:
+        """Whether an `up` of the stack ever came to its end."""
+        return first_run.is_over(request.state_file)
+
     # -- one run
 
     def _run(
@@ -89,6 +94,8 @@ class EmbeddedEngine:
         reporter = Reporter(on_event, dry_run=dry_run, show_secrets=request.show_secrets)
         with StateStore(request.state_file, verb, dry_run=dry_run, env=request.env) as store:
             run = Run(verb, request, reporter, store, packs)
+            if verb == "up" and not store.olds:
+                first_run.begin(request.state_file)
             with run:
                 run.recover(self._finders)
                 action(run)
@@ -96,10 +103,13 @@ class EmbeddedEngine:
             reporter.say("warning", store.manager.notice)
         if run.deployment.refusal is not None:
             raise run.deployment.refusal
+        ok = run.ok and not reporter.failures and not reporter.violated
+        if verb == "up" and ok:
+            first_run.end(request.state_file)
         return RunResult(
             engine="embedded",
             verb=verb,
-            ok=run.ok and not reporter.failures and not reporter.violated,
+            ok=ok,
             changes=reporter.changes,
             duration_s=time.monotonic() - started,
             outputs=present(run.outputs, show_secrets=request.show_secrets),

@@ -41,8 +41,9 @@ def budget_increase(change: Change, context: Context[Size]) -> Iterator[Violatio
         yield no_fleet(context)
         return
     cap = spec.budget.max_increase
-    # An environment that is new has nothing to add to: its whole budget was decided with it.
-    if cap is None or not len(change.before):
+    # An environment that is new, or whose first creation was interrupted, has nothing to add to: its whole
+    # budget was decided with it.
+    if cap is None or change.unfinished or not len(change.before):
         return
     size = context.settings.size
     before, _ = about(change.cost_before.total, size)

@@ -17,9 +17,15 @@ _NEVER = math.inf
 
 
 def sooner(change: Change) -> Iterator[tuple[Resource, str]]:
-    """(bucket, how) of each bucket that is there before and deletes its objects sooner afterwards."""
+    """(bucket, how) of each bucket that is there before and deletes its objects sooner afterwards.
+
+    One of ours whose creation was interrupted before its lifecycle was put has no time yet.
+    """
     after = _times(change.after)
+    begun = _begun(change.before)
     for urn, (_, was) in _times(change.before).items():
+        if urn in begun:
+            continue
         named = next((each for each in after if each == urn or urn in _aliases(after[each][0])), None)
         if named is None:
             continue
@@ -27,6 +33,23 @@ def sooner(change: Change) -> Iterator[tuple[Resource, str]]:
         for what, old, new in zip(("objects", "former versions"), was, now, strict=True):
             if new < old:
                 yield bucket, f"{what} would be deleted {_shown(new)} and not {_shown(old)}"
+
+
+def _begun(stack: Stack) -> set[str]:
+    """URNs of the buckets of gpufleet's own component that never had the lifecycle which it gives each."""
+    return {
+        bucket.urn
+        for bucket, lifecycles in configured(stack, LIFECYCLE)
+        if not lifecycles and _is_unfinished(stack.by_urn.get(bucket.parent))
+    }
+
+
+def _is_unfinished(component: Resource | None) -> bool:
+    return (
+        component is not None
+        and component.type == "gpufleet:storage:Bucket"
+        and not component.get("lifecycleId")
+    )
 
 
 def _aliases(bucket: Resource) -> tuple[str, ...]:

@@ -114,6 +114,7 @@ class FakeEngine:
     runs: dict[Verb, tuple[Sequence[Event], RunResult | BaseException]] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     state: dict[str, Any] | None = None
+    complete: bool = True
     name: Literal["embedded", "pulumi"] = "embedded"
     asked: list[tuple[str, StackRequest]] = field(default_factory=list)
 
@@ -145,6 +146,9 @@ class FakeEngine:
     def export(self, request: StackRequest) -> dict[str, Any] | None:
         self.asked.append(("export", request))
         return self.state
+
+    def is_complete(self, request: StackRequest) -> bool:
+        return self.complete
 
     @property
     def verbs(self) -> list[str]:

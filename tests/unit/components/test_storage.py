@@ -232,3 +232,8 @@ def test_a_protected_bucket_is_never_emptied() -> None:
     trial = bucket(protect=False).one("aws:s3/bucket:Bucket")
     assert not trial.protect
     assert trial.inputs["forceDestroy"] is True
+
+
+def test_a_bucket_records_that_its_lifecycle_exists() -> None:
+    (outputs,) = [found for urn, found in bucket().outputs.items() if "storage:Bucket::" in urn]
+    assert outputs["lifecycleId"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,6 +55,17 @@ def test_an_increase_says_before_after_and_the_limit() -> None:
 def test_without_a_limit_and_for_a_new_environment_any_increase_is_fine() -> None:
     assert judged(budget_increase, example_nodes(8), example_nodes(1)) == []
     assert judged(budget_increase, example_nodes(8), max_increase="1000 USD") == []
+
+
+def test_what_an_interrupted_first_creation_still_lacks_is_no_increase() -> None:
+    rest = Example(
+        example_nodes(8),
+        before=example_nodes(1),
+        fleet=example_fleet(max_increase="1000 USD"),
+        unfinished=True,
+    )
+    assert examples.judge(budget_increase, rest) == []
+    assert len(examples.judge(budget_increase, replace(rest, unfinished=False))) == 1
 
 
 def test_less_cost_is_no_increase() -> None:

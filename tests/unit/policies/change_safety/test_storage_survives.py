@@ -146,3 +146,21 @@ def test_rules_inside_the_bucket_count_and_so_does_a_new_name(ask: Ask) -> None:
     inside = bucket(lifecycleRules=[{"enabled": True, "expiration": {"days": 1}}])
     assert len(ask(RULE, [bucket()], [inside])) == 1
     assert len(ask(RULE, [bucket()], [{**inside, "name": "m2", "options": {"aliases": ["models"]}}])) == 1
+
+
+def ours(**outputs: str) -> list[Described]:
+    """A bucket of gpufleet's own component, as it is before its lifecycle is put."""
+    component = {"type": "gpufleet:storage:Bucket", "name": "ours", "props": outputs}
+    return [component, {**bucket(), "parent": "ours"}]
+
+
+def test_the_lifecycle_of_a_bucket_whose_creation_was_interrupted_shortens_nothing(ask: Ask) -> None:
+    assert ask(RULE, ours(), [*ours(), lifecycle(30)]) == []
+
+
+def test_a_lifecycle_that_was_taken_away_and_one_of_another_component_shorten(ask: Ask) -> None:
+    complete = ours(lifecycleId="atlas-models")
+    assert len(ask(RULE, complete, [*complete, lifecycle(30)])) == 1
+    other = [{**ours()[0], "type": "user:storage:Bucket"}, ours()[1]]
+    assert len(ask(RULE, other, [*other, lifecycle(30)])) == 1
+    assert len(ask(RULE, [*ours(), lifecycle(90)], [*ours(), lifecycle(30)])) == 1
