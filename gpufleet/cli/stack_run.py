@@ -16,14 +16,24 @@ import typer
 from gpufleet.cli.console import emit_json, err, is_terminal, out, print_findings
 from gpufleet.cli.context import Cloud, Workspace
 from gpufleet.cli.progress import Progress, policy_line
-from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest, Verb
+from gpufleet.engine.api import (
+    Engine,
+    Event,
+    PolicyEvent,
+    ResourceEvent,
+    RunResult,
+    StackRequest,
+    Verb,
+)
 from gpufleet.errors import ExitCode, InputError
 from gpufleet.findings import FINDINGS_SHOWN
 from gpufleet.sandbox.preload import PROGRAMS, PROVIDERS
 
 if TYPE_CHECKING:
     from gpufleet.checks import Validated
+    from gpufleet.cli.change_rules import Deployed
     from gpufleet.plan.models import FleetPlan
+    from gpufleet.report.refusals_text import Refusal
     from gpufleet.report.sites import SiteChanges
 
 
@@ -249,23 +259,38 @@ class StackRun:
             request = replace(self.request, env={**self.request.env, REPORT: str(report)})
             outcome = self._run("preview", request)
             result = judged(outcome.result, outcome.events, request, report, deployed)
+            refusals = self._refusals(result, request, report, deployed)
         for violation in result.violations[len(outcome.result.violations) :]:
-            if not self.options.json:
+            if not self.options.json and violation.enforcement != "mandatory":
                 out.print(policy_line(violation), soft_wrap=True)
         self._foreseen = result.ok
-        return Outcome(result, outcome.events)
+        return Outcome(result, outcome.events, refusals)
+
+    def _refusals(
+        self, result: RunResult, request: StackRequest, report: Path, deployed: Deployed
+    ) -> tuple[Refusal, ...]:
+        """The broken mandatory rules with their lines of the fleet file; nobody reads them with --json."""
+        from gpufleet.cli.refusals import placed_refusals
+
+        if self.options.json or not any(each.enforcement == "mandatory" for each in result.violations):
+            return ()
+        return placed_refusals(result.violations, request, report, deployed.stack)
 
     def _run(self, verb: Verb, request: StackRequest) -> Outcome:
+        from gpufleet.cli.refusals import refusals_of
+
         events: list[ResourceEvent] = []
         with Progress(out, verb, quiet=self.options.json, listed=verb != "preview") as progress:
 
             def take(event: Event) -> None:
                 if isinstance(event, ResourceEvent):
                     events.append(event)
-                progress.on_event(event)
+                # What refuses the run is printed at its end.
+                if not isinstance(event, PolicyEvent) or event.enforcement != "mandatory":
+                    progress.on_event(event)
 
             result: RunResult = getattr(self.engine, verb)(request, take)
-        return Outcome(result, tuple(events))
+        return Outcome(result, tuple(events), refusals_of(result.violations))
 
     # -- after
 
@@ -302,6 +327,7 @@ class StackRun:
 
     def finish(self, outcome: Outcome) -> int:
         """Print how it ended and what to do next; the exit code that says the same."""
+        from gpufleet.report.refusals_text import print_refusals
         from gpufleet.report.run_text import next_steps
 
         if self.options.json:
@@ -315,6 +341,7 @@ class StackRun:
             advice = next_steps(outcome.result, f"{self.options.target}{suffix}")
             if advice:
                 out.print(advice, soft_wrap=True, markup=False)
+            print_refusals(outcome.refusals, out)
         return int(outcome.exit_code)
 
     def _emit(self, outcome: Outcome) -> None:
@@ -335,6 +362,7 @@ class Outcome:
 
     result: RunResult
     events: tuple[ResourceEvent, ...]
+    refusals: tuple[Refusal, ...] = ()
 
     def by_site(self, plan: FleetPlan) -> tuple[SiteChanges, ...]:
         """The changes by site."""

@@ -143,7 +143,9 @@ def _scalar(value: Any) -> str:
 def next_steps(result: RunResult, target: str) -> str:
     """What to do now. `target` is how the user named the environment, and the cloud where it matters."""
     if not result.ok and result.verb == "preview":
-        return "nothing was changed. Mend the cause and preview again"
+        refused = any(each.enforcement == "mandatory" for each in result.violations)
+        # The rules that refuse it come last, each with its remedy.
+        return "nothing was changed" if refused else "nothing was changed. Fix the cause and preview again"
     if not result.ok:
         return (
             "nothing is lost: what exists is in the state. Mend the cause, then run the same "

@@ -100,15 +100,15 @@ def _violated(verdict: Verdict, rows: int, longest: int) -> list[str]:
 
 def _cost(verdict: Verdict, rows: int) -> list[str]:
     costs = verdict.costs
-    changed = words.changed_lines(costs)
+    lines = words.shown_lines(costs)
     body = _table(
         ["", "before", "after", "at maximum"],
-        [[escape(words.line_name(line)), *words.line_amounts(line)] for line in changed[:rows]],
+        [[escape(words.line_name(line)), *words.line_amounts(line)] for line in lines[:rows]],
     )
-    if len(changed) > rows:
-        body += ["", f"({len(changed) - rows} more lines)"]
-    if not changed:
-        body = ["No line of the cost changed." if verdict.base is not None else "Totals only without a base."]
+    if len(lines) > rows:
+        body += ["", f"({len(lines) - rows} more lines)"]
+    if not lines:
+        body = ["No line of the cost changed." if costs.before is not None else "Nothing in it has a price."]
     unknown = [f"- {escape(words.line_name(line))}: {escape(line.reason)}" for line in costs.unknown]
     if unknown:
         body += ["", "Unknown:", "", *_cut(unknown, rows, "- ")]
@@ -123,7 +123,8 @@ def _cost(verdict: Verdict, rows: int) -> list[str]:
         body += ["", "Not counted, since it depends on use:", ""]
         body += _cut([f"- {escape(text)}" for text in costs.not_counted], rows, "- ")
     body += ["", f"{escape(words.price_age(costs))}."]
-    return _folded(f"Cost, line by line ({len(changed)} changed)", body)
+    changed = " changed" if costs.before is not None else ""
+    return _folded(f"Cost, line by line ({len(lines)}{changed})", body)
 
 
 def _changes(verdict: Verdict, rows: int) -> list[str]:

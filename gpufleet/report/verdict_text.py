@@ -1,4 +1,4 @@
-"""The verdict on a terminal: the word first, then what fails and where, cost, changes."""
+"""The verdict on a terminal: the word first, then advice, cost and changes, and at the end what fails."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from rich.text import Text
 
 from gpufleet.report import verdict_words as words
 from gpufleet.report.cost_text import cost_table
+from gpufleet.report.refusals_text import Refusal, print_refusals
 from gpufleet.verdict.models import Verdict
 
 _SHOWN = 15
-_COLORS = {"mandatory": "red", "advisory": "yellow", "exempted": "cyan"}
-_EFFECTS = {"mandatory": "error", "advisory": "advice", "exempted": "exempted"}
+_COLORS = {"advisory": "yellow", "exempted": "cyan"}
+_EFFECTS = {"advisory": "advice", "exempted": "exempted"}
 
 
 def print_verdict(verdict: Verdict, console: Console) -> None:
@@ -23,11 +24,19 @@ def print_verdict(verdict: Verdict, console: Console) -> None:
     _line(
         console, mark, Text(f"  {verdict.environment}  {words.against(verdict)}: {words.headline(verdict)}")
     )
-    _violations(verdict, console)
+    _advice(verdict, console)
     _cost(verdict, console)
     _changes(verdict, console)
     _racks(verdict, console)
     _rest(verdict, console)
+    # Last, where the eye ends up; never cut.
+    print_refusals(
+        [
+            Refusal(rule.name, each.name, each.message, each.remedy, each.file, each.line)
+            for rule, each in words.violations(verdict.rules, "mandatory")
+        ],
+        console,
+    )
 
 
 def _line(console: Console, *parts: Text) -> None:
@@ -38,44 +47,44 @@ def _plain(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), soft_wrap=True)
 
 
-def _violations(verdict: Verdict, console: Console) -> None:
-    found = words.violations(verdict.rules, "mandatory", "advisory", "exempted")
+def _advice(verdict: Verdict, console: Console) -> None:
+    found = words.violations(verdict.rules, "advisory", "exempted")
     if found:
         console.print()
-    mandatory = [pair for pair in found if pair[1].effect == "mandatory"]
-    # What fails is never cut; advice is.
-    shown = [*mandatory, *found[len(mandatory) : max(_SHOWN, len(mandatory))]]
-    for rule, each in shown:
-        color = _COLORS[each.effect]
+    for rule, each in found[:_SHOWN]:
         _line(
             console,
             Text(f"{each.file}:{each.line}: ", style="bold"),
-            Text(f"{_EFFECTS[each.effect]}: ", style=color),
+            Text(f"{_EFFECTS[each.effect]}: ", style=_COLORS[each.effect]),
             Text(f"{rule.name}: {words.one_line(each.name, 120)}: {words.one_line(each.message)}"),
         )
-    if len(found) > len(shown):
-        _plain(console, f"({len(found) - len(shown)} more; --json has all)", "dim")
+    if len(found) > _SHOWN:
+        _plain(console, f"({len(found) - _SHOWN} more; --json has all)", "dim")
 
 
 def _cost(verdict: Verdict, console: Console) -> None:
     costs = verdict.costs
-    changed = words.changed_lines(costs)
-    table = cost_table("USD a month", "before", "after", "at maximum")
+    compared = costs.before is not None
+    lines = words.shown_lines(costs)
+    columns = ("before", "after", "at maximum") if compared else ("asked for", "at maximum")
+    table = cost_table("USD a month", *columns)
     for column in table.columns[1:]:
         column.justify = "right"
     table.columns[0].justify = "left"
     table.columns[0].no_wrap = False
-    for line in changed[:_SHOWN]:
-        table.add_row(Text(words.line_name(line)), *words.line_amounts(line))
-    if len(changed) > _SHOWN:
-        table.add_row(Text(f"({len(changed) - _SHOWN} more lines)"), "", "", "")
-    table.add_row(Text("total", style="bold"), *words.total_amounts(costs))
+
+    def row(name: str | Text, before: str, *amounts: str) -> None:
+        table.add_row(name, *((before, *amounts) if compared else amounts))
+
+    for line in lines[:_SHOWN]:
+        row(Text(words.line_name(line)), *words.line_amounts(line))
+    if len(lines) > _SHOWN:
+        row(Text(f"({len(lines) - _SHOWN} more lines; --json has all)"), "", "", "")
+    row(Text("total", style="bold"), *words.total_amounts(costs))
     if costs.budget is not None:
-        table.add_row(Text("budget"), "", words.amount(costs.budget), "")
+        row("budget", "", words.amount(costs.budget), "")
     if costs.upfront or costs.upfront_before:
-        table.add_row(
-            Text("paid upfront, once"), words.amount(costs.upfront_before), words.amount(costs.upfront), ""
-        )
+        row("paid upfront, once", words.amount(costs.upfront_before), words.amount(costs.upfront), "")
     console.print()
     console.print(table)
     for line in costs.unknown[:_SHOWN]:
@@ -125,8 +134,4 @@ def _rest(verdict: Verdict, console: Console) -> None:
         _plain(console, f"exemption {each.file}:{each.line}: {words.exemption_words(each)}", style)
     for text in verdict.warnings:
         _plain(console, f"warning: {words.one_line(text)}", "yellow")
-    _plain(
-        console,
-        f"judged in {verdict.seconds:.1f} s by the {verdict.engine} engine; nothing was changed",
-        "dim",
-    )
+    _plain(console, f"judged in {verdict.seconds:.1f} s by the {verdict.engine} engine", "dim")

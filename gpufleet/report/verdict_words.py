@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 
@@ -33,14 +34,26 @@ def one_line(text: str, longest: int = 600) -> str:
     return clean if len(clean) <= longest else f"{clean[: longest - 3]}..."
 
 
+def in_number(count: int, what: str) -> str:
+    """`1 rule`, `2 rules`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def headline(verdict: Verdict) -> str:
-    """`2 rules failed, 1 advisory, 40 passed`."""
-    counts = {status: sum(rule.status == status for rule in verdict.rules) for status in STATUSES}
-    words = {"failed": "failed", "advisory": "with advice", "disabled": "not asked"}
-    return (
-        ", ".join(f"{count} {words.get(status, status)}" for status, count in counts.items() if count)
-        or "no rules"
+    """`3 violations of 2 rules, 1 advisory violation, 40 rules passed`."""
+    found = Counter(each.effect for rule in verdict.rules for each in rule.violations)
+    status = Counter(rule.status for rule in verdict.rules)
+    parts = (
+        (
+            found["mandatory"],
+            f"{in_number(found['mandatory'], 'violation')} of {in_number(status['failed'], 'rule')}",
+        ),
+        (found["advisory"], in_number(found["advisory"], "advisory violation")),
+        (found["exempted"], in_number(found["exempted"], "exempted violation")),
+        (status["passed"], f"{in_number(status['passed'], 'rule')} passed"),
+        (status["disabled"], f"{in_number(status['disabled'], 'rule')} not asked"),
     )
+    return ", ".join(words for count, words in parts if count) or "no rules"
 
 
 def against(verdict: Verdict) -> str:
@@ -90,13 +103,20 @@ def resource_words(each: ChangedResource) -> str:
     )
 
 
-def changed_lines(costs: Costs) -> list[CostDifference]:
-    """The cost lines that changed, the largest difference first."""
+def shown_lines(costs: Costs) -> list[CostDifference]:
+    """The cost lines that changed, the largest difference first.
+
+    Without a base all that cost something, what is largest at its maximum first.
+    """
+    compared = costs.before is not None
 
     def size(line: CostDifference) -> Decimal:
+        if not compared:
+            return line.at_max or Decimal(0)
         return abs((line.after or Decimal(0)) - (line.before or Decimal(0)))
 
-    return sorted((line for line in costs.lines if line.changed), key=lambda line: (-size(line), line.what))
+    lines = (line for line in costs.lines if (line.changed if compared else line.at_max or line.reason))
+    return sorted(lines, key=lambda line: (-size(line), line.what))
 
 
 def line_name(line: CostDifference) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from gpufleet.engine.api import Changes, PolicyEvent
+from gpufleet.engine.api import Changes, OnEvent, PolicyEvent, RunResult, StackRequest
 from gpufleet.engine.errors import StateLockedError
+from gpufleet.policy.report import REPORT
 
-from .conftest import TOPIC, VPC, FakeEngine, Gpufleet, event, result
+from .conftest import ROOT, STACK, TOPIC, VPC, FakeEngine, Gpufleet, event, result
 
 
 def test_a_failure_is_named_with_what_it_left_out_and_exits_4(gpufleet: Gpufleet, engine: FakeEngine) -> None:
@@ -39,11 +42,48 @@ def test_a_mandatory_violation_exits_1_and_an_advisory_one_does_not(
     engine.runs["preview"] = ([mandatory], result("preview", ok=False, violations=(mandatory,)))
     answer = gpufleet("preview", "dev")
     assert answer.code == 1
-    assert "policy budget (mandatory): over budget" in answer.out
-    assert "nothing was changed" in answer.out.splitlines()[-1]
+    assert answer.out.splitlines()[-4:] == [
+        "nothing was changed",
+        "",
+        "1 violation of 1 rule forbids this:",
+        "error: budget: stack: over budget",
+    ]
     advisory = PolicyEvent("gpu", "budget", "advisory", "near the budget")
     engine.runs["preview"] = ([advisory], result("preview", violations=(advisory,)))
     assert gpufleet("preview", "dev").code == 0
+
+
+def test_a_refused_up_ends_with_file_line_and_remedy_of_what_refuses_it(
+    gpufleet: Gpufleet, engine: FakeEngine, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "policies", workplace / "policies", ignore=shutil.ignore_patterns("__pycache__"))
+    text = "at its maximum size the stack costs 9 USD; lower `max` of node groups"
+    found = {
+        **{"rule": "budget-at-maximum", "enforcement": "mandatory", "level": "mandatory", "urn": STACK},
+        **{"message": text, "remedy": "lower `max` of node groups", "prop": ""},
+        **{"fleet_field": "budget.monthly", "unknown": False, "exempted": False},
+    }
+    engine.state = {"version": 3, "deployment": {"resources": []}}
+    mandatory = PolicyEvent("gpu", "budget-at-maximum", "mandatory", text, urn=STACK)
+    outcome = result("preview", ok=False, violations=(mandatory,))
+
+    def preview(request: StackRequest, on_event: OnEvent) -> RunResult:
+        Path(request.env[REPORT]).write_text(json.dumps({"resources": [], "found": [found]}))
+        on_event(mandatory)
+        return outcome
+
+    monkeypatch.setattr(engine, "preview", preview)
+    answer = gpufleet("up", "dev", "--yes")
+    fleet = (workplace / "stacks" / "dev" / "fleet.yaml").read_text().splitlines()
+    line = next(number for number, text in enumerate(fleet, 1) if "monthly:" in text)
+    assert answer.code == 1
+    assert answer.out.count("at its maximum size") == 1
+    why = "budget-at-maximum: stack: at its maximum size the stack costs 9 USD"
+    assert answer.out.splitlines()[-3:] == [
+        "1 violation of 1 rule forbids this:",
+        f"stacks/dev/fleet.yaml:{line}: error: {why}",
+        "    remedy: lower `max` of node groups",
+    ]
 
 
 def test_a_locked_state_exits_4_with_its_remedy(gpufleet: Gpufleet, engine: FakeEngine) -> None:

@@ -17,18 +17,31 @@ def _shown(*rules: Any, **changes: Any) -> str:
     return file.getvalue()
 
 
-def test_the_word_comes_first() -> None:
-    assert _shown(rule("a", violated())).startswith("FAIL  prod  against main (0123456789ab): 1 failed")
-    assert _shown(rule("a")).startswith("PASS  prod")
+def test_the_word_comes_first_with_counts_of_violations() -> None:
+    found = rule("a", violated("one"), violated("two"), violated("soft", effect="advisory"))
+    assert _shown(found, rule("b")).startswith(
+        "FAIL  prod  against main (0123456789ab): "
+        "2 violations of 1 rule, 1 advisory violation, 1 rule passed\n"
+    )
+    assert _shown(rule("a")).startswith("PASS  prod  against main (0123456789ab): 1 rule passed\n")
 
 
-def test_what_fails_comes_next_with_file_line_and_rule() -> None:
-    lines = _shown(rule("a", violated("soft", effect="advisory"), violated("hard"))).splitlines()
-    shown = [line for line in lines if line.startswith("stacks/")]
-    assert shown == [
+def test_a_failed_verdict_ends_with_each_broken_rule_its_line_and_remedy() -> None:
+    hard = violated("hard; close it", remedy="close it")
+    lines = _shown(rule("a", violated("soft", effect="advisory"), hard, violated("bare"))).splitlines()
+    assert lines[-5:] == [
+        "2 violations of 1 rule forbid this:",
         "stacks/prod/fleet.yaml:17: error: a: atlas-prod-use1-data: hard",
-        "stacks/prod/fleet.yaml:17: advice: a: atlas-prod-use1-data: soft",
+        "    remedy: close it",
+        "stacks/prod/fleet.yaml:17: error: a: atlas-prod-use1-data: bare",
+        "    remedy: close it",
     ]
+    assert lines[2] == "stacks/prod/fleet.yaml:17: advice: a: atlas-prod-use1-data: soft"
+    assert "nothing was changed" not in "".join(lines)
+
+
+def test_a_verdict_that_passes_ends_without_reasons() -> None:
+    assert "forbid" not in _shown(rule("a", violated("soft", effect="advisory")))
 
 
 def test_nothing_that_fails_is_left_out_and_advice_is_cut() -> None:
@@ -36,8 +49,31 @@ def test_nothing_that_fails_is_left_out_and_advice_is_cut() -> None:
     soft = [violated(f"soft {n}", effect="advisory") for n in range(40)]
     text = _shown(rule("a", *hard, *soft))
     assert all(f"hard {n}\n" in text for n in range(40))
-    assert "soft" not in text
-    assert "(40 more; --json has all)" in text
+    assert "soft 14\n" in text
+    assert "soft 15\n" not in text
+    assert "(25 more; --json has all)" in text
+
+
+def test_without_a_base_the_cost_is_shown_line_by_line() -> None:
+    lines = (
+        cost_line("2 x g6e.2xlarge", None, 300, changed=False),
+        cost_line("volumes", None, 5, changed=False),
+        cost_line("free", None, 0, changed=False),
+        cost_line("odd", None, None, changed=False, reason="no price was read"),
+    )
+    nothing = {"before": None, "at_max_before": None, "upfront_before": None}
+    text = _shown(base=None, costs=costs(*lines, **nothing))
+    shown = [
+        line.split() for line in text.splitlines() if "use1/burst: " in line and "unknown cost" not in line
+    ]
+    assert shown == [
+        ["use1/burst:", "2", "x", "g6e.2xlarge", "300", "600"],
+        ["use1/burst:", "volumes", "5.00", "10.00"],
+        ["use1/burst:", "odd", "unknown", "unknown"],
+    ]
+    assert ["USD", "a", "month", "asked", "for", "at", "maximum"] in [
+        each.split() for each in text.splitlines()
+    ]
 
 
 def test_cost_shows_the_lines_that_changed_and_the_sums() -> None:

@@ -1,0 +1,55 @@
+"""Why a run was refused: each violation of a mandatory rule, with its line of the fleet file and remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpufleet.engine.api import PolicyEvent, StackRequest
+from gpufleet.policy.fleet import open_stack
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.report import Report, read_report
+from gpufleet.policy.stack import Stack
+from gpufleet.report.refusals_text import Refusal
+from gpufleet.verdict.locate import Locator
+from gpufleet.verdict.results import STACK, is_stack, name_of
+
+
+def refusals_of(violations: Iterable[PolicyEvent]) -> tuple[Refusal, ...]:
+    """The mandatory ones as a policy pack reports them: without a line, the remedy within the message."""
+    return tuple(
+        Refusal(each.policy, _name(each.urn), each.message)
+        for each in violations
+        if each.enforcement == "mandatory"
+    )
+
+
+def placed_refusals(
+    violations: Iterable[PolicyEvent], request: StackRequest, report: Path, before: Stack
+) -> tuple[Refusal, ...]:
+    """The mandatory ones with file, line and remedy, from what the checkout's own pack reported."""
+    violations = tuple(violations)
+    fleet = open_stack(request.project_root, request.project, request.stack, request.config, preview=True)
+    if fleet.loaded is None or fleet.around.spec is None:
+        return refusals_of(violations)
+    try:
+        found = read_report(report)
+    except (FileNotFoundError, json.JSONDecodeError):
+        # The preview did not come to its end.
+        found = Report(Stack(()), ())
+    fields = {rule.name: rule.fleet_field for rule in load_rules(request.project_root)}
+    locator = Locator(fleet.around.spec, fleet.loaded.source, (found.stack, before))
+    details = {(each.rule, each.message): (each.remedy, each.fleet_field) for each in found.found}
+    placed = []
+    for each in violations:
+        if each.enforcement == "mandatory":
+            remedy, field = details.get((each.policy, each.message), ("", fields.get(each.policy, "")))
+            whole = not each.urn or is_stack(each.urn)
+            file, line = locator.at("" if whole else each.urn, field)
+            placed.append(Refusal(each.policy, _name(each.urn), each.message, remedy, file, line))
+    return tuple(placed)
+
+
+def _name(urn: str) -> str:
+    return STACK if not urn or is_stack(urn) else name_of(urn)
