@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, for whoever reads while we write."""
+"""Files that are there whole or not at all, for whoever reads while we write; folders and their copies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ import tempfile
 from pathlib import Path
 
 from gpufleet.errors import InputError
+
+
+def folder_identity(path: Path) -> str:
+    """What tells a folder from its copies: device and inode, which it keeps when it is moved.
+
+    Returns an empty string where there is no such folder.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> bool:

@@ -86,8 +86,8 @@ def stop(root: Path) -> bool:
 
 def faults(root: Path) -> dict[str, Any] | None:
     """What the server of `root` says of its faults: which hold, and how often they met a request."""
-    runtime = Runtime.read(Files(root.absolute()).runtime)
-    return _control(runtime, "GET", "faults") if runtime and runtime.alive else None
+    runtime = Runtime.of(Files(root.absolute()))
+    return _control(runtime, "GET", "faults") if runtime else None
 
 
 def reset(root: Path) -> None:
@@ -99,8 +99,8 @@ def reset(root: Path) -> None:
         files.faults.unlink(missing_ok=True)
         # What the kubernetes provider rendered belongs to clusters that are forgotten with the rest.
         shutil.rmtree(files.root / "manifests", ignore_errors=True)
-        runtime = Runtime.read(files.runtime)
-        if runtime and runtime.alive and _control(runtime, "POST", "reset") is not None:
+        runtime = Runtime.of(files)
+        if runtime and _control(runtime, "POST", "reset") is not None:
             return
         _stop(files)
         files.snapshot.unlink(missing_ok=True)
@@ -140,8 +140,8 @@ def _start(files: Files, idle_s: float | None) -> None:
 
 
 def _stop(files: Files) -> bool:
-    runtime = Runtime.read(files.runtime)
-    if runtime is None or not runtime.alive:
+    runtime = Runtime.of(files)
+    if runtime is None:
         files.runtime.unlink(missing_ok=True)
         return False
     for signum in (signal.SIGTERM, signal.SIGKILL):
@@ -159,16 +159,17 @@ def _stop(files: Files) -> bool:
 
 
 def _healthy(files: Files) -> Endpoint | None:
-    runtime = Runtime.read(files.runtime)
-    if runtime is None or not runtime.alive or _control(runtime, "GET", "health") is None:
+    runtime = Runtime.of(files)
+    if runtime is None or _control(runtime, "GET", "health") is None:
         return None
     return Endpoint(f"http://{LOOPBACK}:{runtime.port}", runtime.pid, _late_s(files))
 
 
 def _current(files: Files) -> Endpoint | None:
-    """A healthy server that runs the code of today."""
-    runtime = Runtime.read(files.runtime)
-    return _healthy(files) if runtime and runtime.code == code_stamp() else None
+    """A healthy server that runs the code of today, in a folder that has not moved: it saves by path."""
+    runtime = Runtime.of(files)
+    wanted = (code_stamp(), str(files.root.resolve()))
+    return _healthy(files) if runtime and (runtime.code, runtime.folder) == wanted else None
 
 
 def _late_s(files: Files) -> float:

@@ -330,6 +330,26 @@ def test_a_supervisor_that_is_killed_takes_the_rack_with_it_and_down_cleans_up(
     assert traces.left() == {}
 
 
+def test_a_copied_folder_has_no_rack_and_down_leaves_the_others_alone_and_a_moved_one_takes_its_own_down(
+    folder: Path, tmp_path: Path, traces: Traces
+) -> None:
+    rack = raise_rack(folder, small_site(tmp_path), CACHE)
+    copy, moved = tmp_path / "copy", folder.with_name("moved")
+    copy.mkdir()
+    for path in (rack.layout.record, rack.layout.pid):
+        (copy / path.name).write_bytes(path.read_bytes())
+    assert Rack.find(copy) is None
+    assert take_down(copy) and not copy.exists()
+    assert rack.ssh("dgx01", "ping -c1 -W2 ctl01").returncode == 0
+
+    folder.rename(moved)
+    assert Rack.find(moved) is None
+    assert take_down(moved)
+    with pytest.raises(CloudError, match="does not answer"):
+        rack.status()
+    assert traces.left() == {}
+
+
 def test_the_command_lists_hosts_and_says_what_is_missing(folder: Path, checkout, tmp_path: Path) -> None:
     assert checkout.json("rack", "status") == {"up": False, "hosts": []}
     file = checkout.root / "small.yaml"

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.files import write_atomically
+from gpufleet.files import folder_identity, write_atomically
 from gpufleet.onprem.rack.model import RackSite
 
 # A loaded machine takes its time; a host that boots at all is far quicker.
@@ -70,7 +70,7 @@ class Record:
 
     `lower` are the read-only layers of the root file system, the topmost first. `runtime` is a
     folder with a short path, since sockets in long ones cannot be bound. `cgroups` are the control
-    groups in which all processes of the rack are.
+    groups in which all processes of the rack are. `folder` is the identity of the layout's folder.
     """
 
     id: str
@@ -79,6 +79,11 @@ class Record:
     repository: str
     runtime: str
     cgroups: tuple[str, ...]
+    folder: str = ""
+
+    def belongs_to(self, layout: Layout) -> bool:
+        """Whether it is of this folder: a copied checkout has a copied record, of the other's rack."""
+        return self.folder in ("", folder_identity(layout.root))
 
     @property
     def socket(self) -> Path:
@@ -110,15 +115,18 @@ class Record:
         return cls(**data | lists | {"site": RackSite.from_dict(data["site"])})
 
 
-def supervisor_pid(layout: Layout, record: Record) -> int | None:
-    """The process id of the rack's supervisor as seen from outside, if that very one runs."""
+def supervisor_pid(layout: Layout, record: Record, *arguments: str) -> int | None:
+    """The process id of the rack's supervisor as seen from outside, if that very one runs.
+
+    With `arguments`, only one that was started with them.
+    """
     try:
         pid = int(layout.pid.read_text(encoding="utf-8"))
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (OSError, ValueError):
         return None
     # Process ids are used again; the random id of the rack is in the supervisor's arguments.
-    return pid if record.id.encode() in arguments else None
+    return pid if {record.id.encode(), *map(os.fsencode, arguments)} <= set(words) else None
 
 
 def kill(pid: int) -> None:

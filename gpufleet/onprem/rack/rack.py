@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import CloudError, InputError
+from gpufleet.files import folder_identity
 from gpufleet.onprem.rack import cgroups, limits, needs
 from gpufleet.onprem.rack.base import base
 from gpufleet.onprem.rack.cache import Say, locked, remove_tree
@@ -58,10 +59,13 @@ class Rack:
 
     @classmethod
     def find(cls, folder: Path) -> Rack | None:
-        """The rack of a folder if one runs; nothing is started or changed."""
+        """The rack of a folder if one runs; nothing is started or changed.
+
+        One that runs in a folder which was moved or copied is not found: its files have the former paths.
+        """
         layout = Layout(folder.absolute())
         record = Record.read(layout.record)
-        pid = supervisor_pid(layout, record) if record else None
+        pid = supervisor_pid(layout, record, str(layout.root.resolve())) if record else None
         return cls(layout, record, pid) if record and pid else None
 
     @property
@@ -207,6 +211,7 @@ def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, say: 
     vendor = kit.vendor(cache, say) if kit else None
     packages = repository(cache, root, vendor, say)
     identity = secrets.token_hex(6)
+    layout.root.mkdir(parents=True, mode=0o700)
     record = Record(
         id=identity,
         site=site,
@@ -214,8 +219,8 @@ def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, say: 
         repository=str(packages),
         runtime=_RUNTIME + identity,
         cgroups=cgroups.own_groups(f"gpufleet-rack-{identity}"),
+        folder=folder_identity(layout.root),
     )
-    layout.root.mkdir(parents=True, mode=0o700)
     record.write(layout.record)
     limits.raise_for(identity, len(site.hosts))
     Path(record.runtime).mkdir(mode=0o700)
@@ -234,7 +239,8 @@ def _launch(layout: Layout, record: Record) -> Rack:
         cgroups.make(Path(group))
     namespaces = ("--mount", "--propagation=private", "--net", "--pid", "--mount-proc")
     unshare = ["unshare", *namespaces, "--fork", "--kill-child=KILL"]
-    supervisor = [sys.executable, "-m", "gpufleet.onprem.rack.supervisor", str(layout.root), record.id]
+    root = str(layout.root.resolve())
+    supervisor = [sys.executable, "-m", "gpufleet.onprem.rack.supervisor", root, record.id]
     command = ["sh", "-ec", _START, "sh", str(layout.pid), *record.cgroups, "--", *unshare, *supervisor]
     with layout.log.open("ab") as log:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -295,7 +301,7 @@ def _failed(what: str, layout: Layout) -> CloudError:
 def _remove(layout: Layout) -> None:
     """Ends and removes whatever there is of a rack: a whole one, or what a killed run left."""
     record = Record.read(layout.record)
-    if record is not None:
+    if record is not None and record.belongs_to(layout):
         pid = supervisor_pid(layout, record)
         _end_connections(record)
         if pid is not None:

@@ -124,7 +124,9 @@ class _Server:
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, lambda *_: self._shutdown())
         pid = os.getpid()
-        runtime = Runtime(pid, self._server.server_port, process_start(pid), self._code)
+        files = self._files
+        place = (str(files.root.resolve()), files.identity)
+        runtime = Runtime(pid, self._server.server_port, process_start(pid), self._code, *place)
         self._runtime = runtime
         write_private(self._files.port, str(runtime.port).encode())
         runtime.write(self._files.runtime)

@@ -12,6 +12,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpufleet.files import folder_identity
 from gpufleet.sandbox.server.saver import write_private
 
 
@@ -20,6 +21,11 @@ class Files:
     """The files of one sandbox, all in `root`."""
 
     root: Path
+
+    @property
+    def identity(self) -> str:
+        """The folder itself, whatever its path: a copy has another. Empty without the folder."""
+        return folder_identity(self.root)
 
     @property
     def runtime(self) -> Path:
@@ -55,12 +61,20 @@ class Files:
 @dataclass(frozen=True)
 class Runtime:
     """A running server. `started` is the operating system's start time of the process, `code` the
-    `code_stamp` of what it runs."""
+    `code_stamp` of what it runs, `folder` the path and `identity` the identity of the folder it serves."""
 
     pid: int
     port: int
     started: str
     code: str = ""
+    folder: str = ""
+    identity: str = ""
+
+    @classmethod
+    def of(cls, files: Files) -> Runtime | None:
+        """The running server of these files, and no other: a copied checkout has a copied runtime file."""
+        found = cls.read(files.runtime)
+        return found if found and found.identity == files.identity and found.alive else None
 
     @property
     def alive(self) -> bool:
@@ -77,7 +91,8 @@ class Runtime:
         try:
             document = json.loads(path.read_bytes())
             pid, port = int(document["pid"]), int(document["port"])
-            return cls(pid, port, str(document["started"]), str(document.get("code", "")))
+            rest = (str(document.get(name, "")) for name in ("code", "folder", "identity"))
+            return cls(pid, port, str(document["started"]), *rest)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -116,6 +116,58 @@ def test_a_server_whose_folder_was_deleted_ends_and_leaves_its_successor_alone(
     assert client(daemon.ensure(root), "s3").list_buckets()["Buckets"] == []
 
 
+def test_the_server_of_a_folder_is_not_that_of_its_copy(root: Path, client: Any, tmp_path: Path) -> None:
+    original = daemon.ensure(root)
+    client(original, "s3").create_bucket(Bucket="of-both")
+    daemon.stop(root)  # everything is saved
+    original = daemon.ensure(root)
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy)
+    try:
+        assert daemon.status(copy) is None and daemon.faults(copy) is None
+        assert daemon.stop(copy) is False and daemon.status(root) == original
+        shutil.copy2(Files(root).runtime, Files(copy).runtime)
+        daemon.reset(copy)
+        assert client(original, "s3").list_buckets()["Buckets"] != []
+
+        shutil.copytree(root, copy, dirs_exist_ok=True)
+        other = daemon.ensure(copy)
+        assert (other.pid, other.url) != (original.pid, original.url)
+        client(other, "s3").create_bucket(Bucket="of-the-copy")
+        buckets = [bucket["Name"] for bucket in client(original, "s3").list_buckets()["Buckets"]]
+        assert buckets == ["of-both"]
+        assert (daemon.status(root), daemon.status(copy)) == (original, other)
+    finally:
+        daemon.stop(copy)
+
+
+def test_the_server_of_a_moved_folder_is_replaced_and_its_state_goes_over(
+    root: Path, client: Any, tmp_path: Path
+) -> None:
+    endpoint = daemon.ensure(root)
+    started = process_start(endpoint.pid)
+    client(endpoint, "s3").create_bucket(Bucket="moved")
+    deadline = time.monotonic() + 15
+    while not Files(root).snapshot.exists():  # it is written soon after a change
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    moved = tmp_path / "moved"
+    root.rename(moved)
+    try:
+        there = daemon.ensure(moved)
+        assert process_start(endpoint.pid) != started
+        buckets = client(there, "s3").list_buckets()["Buckets"]
+        assert [bucket["Name"] for bucket in buckets] == ["moved"]
+    finally:
+        daemon.stop(moved)
+
+
+def test_a_link_to_the_folder_leads_to_the_same_server(root: Path, tmp_path: Path) -> None:
+    endpoint = daemon.ensure(root)
+    (tmp_path / "link").symlink_to(root)
+    assert daemon.ensure(tmp_path / "link") == endpoint
+
+
 def test_the_server_listens_on_loopback_alone(root: Path) -> None:
     port = int(daemon.ensure(root).url.rpartition(":")[2])
     listening = []
