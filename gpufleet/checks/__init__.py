@@ -100,7 +100,7 @@ def run_checks(
     """The findings of all checks, in the order of the file's lines, errors and warnings alike.
 
     `now` (UTC, default: the clock) is what prices, support dates and booking windows are compared
-    with. The passing of time alone turns no valid fleet into an invalid one: it only adds warnings.
+    with. The passing of time alone only adds warnings, but for a Capacity Block whose time is over.
     """
     fleet = Fleet(spec, catalog, source, now or dt.datetime.now(dt.UTC))
     findings = _judge(fleet, ALL_CHECKS)

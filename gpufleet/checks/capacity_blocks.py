@@ -99,8 +99,9 @@ def block_bounds(fleet: Fleet) -> Iterator[Problem]:
 
 @check("capacity-block-start")
 def block_start(fleet: Fleet) -> Iterator[Problem]:
-    """Blocks are sold up to eight weeks ahead (EC2 User Guide). A fixed start that has passed is no
-    error: the block may have been bought by then, and is in the stack's state."""
+    """Blocks are sold up to eight weeks ahead (EC2 User Guide), and none that starts in the past. A block
+    whose time is over is refused. One that would be running now may have been bought before it started and is
+    then in the stack's state: `up` keeps it, and refuses to buy one."""
     weeks = fleet.catalog.capacity_block_rules.book_ahead_weeks
     ahead = dt.timedelta(weeks=weeks)
     for each in fleet.groups():
@@ -135,12 +136,15 @@ def block_start(fleet: Fleet) -> Iterator[Problem]:
                 f"write 'in {ahead.days} d' or sooner",
             )
         elif offset < dt.timedelta(0):
+            length = block.duration.delta if block.duration is not None else dt.timedelta(0)
+            over = offset + length <= dt.timedelta(0)
             yield Problem(
                 where,
-                f"'{block.start.text}' has passed: a block that is not bought yet will be looked for from"
-                " now on",
-                "write a relative start, such as 'in 14 d'",
-                "warning",
+                f"a block that starts at '{block.start.text}' "
+                + ("is over" if over else "has started: if it is not bought yet, `up` refuses to buy it"),
+                "write a start to come, such as 'in 14 d'"
+                + (", or take the node group out of the fleet file" if over else ""),
+                "error" if over else "warning",
             )
 
 

@@ -10,6 +10,7 @@ from gpufleet.spec.rack_fabric import GBPS
 
 INFINIBAND = ("hdr", "ndr", "xdr")
 LONGEST_FULL_NAME = 253
+MOST_KW_OF_A_RACK = 600
 
 
 def _ranges(path: Path, site: OnPremSite) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
@@ -115,9 +116,16 @@ def fabric_speed(fleet: Fleet) -> Iterator[Problem]:
 
 @check("rack-power")
 def rack_power(fleet: Fleet) -> Iterator[Problem]:
-    """A rack that cannot feed one node at full load cannot hold it."""
+    """A rack that cannot feed one node at full load cannot hold it, and none is fed more than the largest
+    that is announced: a GB200 NVL72 takes 120 to 132 kW, and NVIDIA's Kyber rack up to 600 kW (GTC 2025)."""
     for path, site in fleet.onprem():
         system = fleet.catalog.systems.get(site.system)
+        if site.power is not None and site.power.per_rack.kw > MOST_KW_OF_A_RACK:
+            yield Problem(
+                (*path, "power", "per_rack"),
+                f"{site.power.per_rack} is more than any rack takes ({MOST_KW_OF_A_RACK} kW)",
+                "check the unit: it is the power of one rack and not of the site, such as '40 kW'",
+            )
         if site.power is None or system is None or system.power_kw_max is None:
             continue
         if site.power.per_rack.kw < system.power_kw_max:
@@ -141,6 +149,18 @@ def slurm_controllers(fleet: Fleet) -> Iterator[Problem]:
                 "warning",
                 site.site,
             )
+
+
+@check("no-site")
+def no_site(fleet: Fleet) -> Iterator[Problem]:
+    """A fleet without a site has nothing to plan, to price or to build: the file is not finished."""
+    if not fleet.spec.cloud and not fleet.spec.onprem:
+        yield Problem(
+            (),
+            f"fleet {fleet.spec.fleet!r} has no site",
+            "write a site under `cloud` or `onprem`, or let `gpufleet init` write a fleet file",
+            value=fleet.spec.fleet,
+        )
 
 
 @check("host-names")
@@ -167,5 +187,6 @@ CHECKS = (
     fabric_speed,
     rack_power,
     slurm_controllers,
+    no_site,
     host_names,
 )

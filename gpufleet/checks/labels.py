@@ -80,18 +80,23 @@ def taints_legal(fleet: Fleet) -> Iterator[Problem]:
 
 @check("labels-without-kubernetes")
 def labels_without_kubernetes(fleet: Fleet) -> Iterator[Problem]:
-    """Labels, taints and cluster settings mean something to Kubernetes alone."""
+    """Labels and taints mean something to Kubernetes alone."""
     for each in fleet.groups():
         if each.site.scheduler != "kubernetes":
             yield from _unused(each)
+
+
+@check("one-scheduler")
+def one_scheduler(fleet: Fleet) -> Iterator[Problem]:
+    """A cloud site has one scheduler. Settings of a Kubernetes cluster in a Slurm site say that somebody
+    expects a cluster that is not built: its teams and their limits would be missing."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" and site.kubernetes is not None:
             yield Problem(
                 (*path, "kubernetes"),
-                f"site {site.site!r} is scheduled by {site.scheduler}: `kubernetes` has no effect",
-                "leave it out, or write 'scheduler: kubernetes'",
-                "warning",
-                site.scheduler,
+                f"site {site.site!r} is scheduled by {site.scheduler} and has settings of Kubernetes",
+                "leave `kubernetes` out, or write 'scheduler: kubernetes'",
+                value=site.scheduler,
             )
 
 
@@ -107,4 +112,4 @@ def _unused(each: Group) -> Iterator[Problem]:
             )
 
 
-CHECKS = (labels_legal, taints_legal, labels_without_kubernetes)
+CHECKS = (labels_legal, taints_legal, labels_without_kubernetes, one_scheduler)

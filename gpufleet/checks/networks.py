@@ -16,6 +16,14 @@ SMALLEST_VPC = 28
 PRIVATE = tuple(
     IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 )
+RESERVED = {
+    IPv4Network("0.0.0.0/8"): "this network (RFC 1122)",
+    IPv4Network("127.0.0.0/8"): "the host itself (RFC 1122)",
+    IPv4Network("169.254.0.0/16"): "one link (RFC 3927); instance metadata and AWS's DNS answer there",
+    IPv4Network("224.0.0.0/4"): "multicast (RFC 5771)",
+    IPv4Network("240.0.0.0/4"): "later use (RFC 1112)",
+}
+"""What is routed nowhere, and what EC2 makes no VPC of (InvalidVpc.Range)."""
 POD_ADDRESSES_PER_NODE = 50
 """What the VPC CNI may hold on one large node: it keeps a whole interface's worth of addresses warm
 (WARM_ENI_TARGET=1), and an interface of the large types takes 50 (amazon-vpc-cni-k8s, README and
@@ -61,6 +69,26 @@ def cidr_valid(fleet: Fleet) -> Iterator[Problem]:
             f"'{text}' has bits set beyond its /{masked.prefixlen} prefix",
             f"write '{masked}', or a longer prefix",
         )
+
+
+@check("cidr-reserved")
+def cidr_reserved(fleet: Fleet) -> Iterator[Problem]:
+    """Some addresses are kept for other things (RFC 6890): no packet for them leaves a host, and EC2 makes
+    no VPC of them."""
+    for path, text in _written(fleet):
+        network = parse_network(text)
+        use = reserved_for(network) if network is not None else None
+        if use is not None:
+            yield Problem(
+                path,
+                f"{network} is reserved for {use}",
+                "use a part of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
+            )
+
+
+def reserved_for(network: IPv4Network) -> str | None:
+    """What the addresses of a network are kept for; None where they are free."""
+    return next((use for kept, use in RESERVED.items() if network.subnet_of(kept)), None)
 
 
 @check("cidr-size")
@@ -134,7 +162,9 @@ def cidr_private(fleet: Fleet) -> Iterator[Problem]:
     not be reached from the site."""
     for path, site in fleet.cloud():
         network = parse_network(site.network.cidr)
-        if network is not None and not any(network.subnet_of(private) for private in PRIVATE):
+        if network is None or reserved_for(network) is not None:
+            continue
+        if not any(network.subnet_of(private) for private in PRIVATE):
             yield Problem(
                 (*path, "network", "cidr"),
                 f"{network} is not private address space",
@@ -198,10 +228,10 @@ def subnet_addresses(fleet: Fleet) -> Iterator[Problem]:
             prefix = int(site.network.cidr.rpartition("/")[2]) - bits
             yield Problem(
                 where,
-                f"{nodes:,} nodes with pods may take {pods:,} addresses ({POD_ADDRESSES_PER_NODE} a node with"
-                f" the VPC CNI's defaults), and the private subnets have {room:,}",
+                f"{nodes:,} nodes at maximum take {pods:,} addresses with their pods"
+                f" ({POD_ADDRESSES_PER_NODE} a node with the VPC CNI's defaults), and the private subnets"
+                f" have {room:,}",
                 f"use a /{prefix}" if prefix >= LARGEST_VPC else "spread over more sites",
-                "warning",
             )
 
 
@@ -233,6 +263,7 @@ def onprem_network_size(fleet: Fleet) -> Iterator[Problem]:
 
 CHECKS = (
     cidr_valid,
+    cidr_reserved,
     cidr_size,
     cidr_overlap,
     cidr_private,

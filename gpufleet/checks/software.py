@@ -9,6 +9,11 @@ from gpufleet.spec.models import Kubernetes
 
 _CHANNEL: Path = ("software", "channel")
 
+BEFORE_TURING = frozenset({"V100", "P100", "P40", "P4", "M60", "M40", "K80", "K520"})
+"""GPUs of the data centre without a GSP: Volta, Pascal, Maxwell and Kepler."""
+
+LAST_BRANCH_BEFORE_TURING = 580
+
 
 @check("channel-known")
 def channel_known(fleet: Fleet) -> Iterator[Problem]:
@@ -49,6 +54,34 @@ def driver_runs_gpu(fleet: Fleet) -> Iterator[Problem]:
                 f"driver {lock.driver} of channel {lock.channel} does not run {gpu}"
                 f" ({listed(list(dict.fromkeys(names)), 4)}): it needs branch {needed} or later",
                 f"use channel {listed(sorted(able))}" if able else "wait for a channel with that branch",
+            )
+
+
+@check("open-kernel-modules")
+def open_kernel_modules(fleet: Fleet) -> Iterator[Problem]:
+    """NVIDIA's open kernel modules need Turing or newer, and branch 580 is the last with modules for older
+    GPUs (NVIDIA Driver Installation Guide, "Kernel Modules"). Slurm nodes in the cloud start from AWS's Deep
+    Learning Base OSS image, which has the open ones alone; EKS images carry both and choose by the GPU."""
+    lock = fleet.catalog.locks.get(fleet.spec.software.channel)
+    newer = lock is not None and lock.driver_branch > LAST_BRANCH_BEFORE_TURING
+    for each in fleet.groups():
+        for item in fleet.types(each.group):
+            if item.gpu in BEFORE_TURING and (newer or each.site.scheduler == "slurm"):
+                yield Problem(
+                    (*each.path, "instance_types", each.group.instance_types.index(item.name)),
+                    f"{item.name} has {item.gpu} GPUs, and the nodes of {each.name} run NVIDIA's open kernel"
+                    " modules, which need Turing or newer",
+                    "use a newer type, such as g4dn.xlarge (T4)"
+                    + ("" if newer else ", or a site with 'scheduler: kubernetes'"),
+                )
+    for path, site in fleet.onprem():
+        system = fleet.catalog.systems.get(site.system)
+        if system is not None and system.gpu in BEFORE_TURING and newer:
+            yield Problem(
+                (*path, "system"),
+                f"{system.title} has {system.gpu} GPUs, and channel {fleet.spec.software.channel} has open"
+                " kernel modules alone, which need Turing or newer",
+                f"use a channel of driver branch {LAST_BRANCH_BEFORE_TURING} or older",
             )
 
 
@@ -116,4 +149,11 @@ def kubernetes_version(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-CHECKS = (channel_known, driver_runs_gpu, channel_driver_in_cloud, driver_support, kubernetes_version)
+CHECKS = (
+    channel_known,
+    driver_runs_gpu,
+    open_kernel_modules,
+    channel_driver_in_cloud,
+    driver_support,
+    kubernetes_version,
+)

@@ -94,10 +94,18 @@ def test_a_start_within_eight_weeks_passes(judge: Judge, start: str) -> None:
     assert judge({f"{BLOCK}.start": start}).rules == set()
 
 
-def test_a_start_that_has_passed_is_only_doubtful(judge: Judge) -> None:
-    judge({f"{BLOCK}.start": (NOW - dt.timedelta(days=30)).date().isoformat()}).only(
-        "capacity-block-start", "warning"
-    )
+@pytest.mark.parametrize("days", [8, 30, 900])
+def test_a_block_that_is_over_is_refused(judge: Judge, days: int) -> None:
+    start = (NOW - dt.timedelta(days=days)).date().isoformat()
+    finding = judge({f"{BLOCK}.start": start}).only("capacity-block-start")
+    assert finding.value == start
+    assert "is over" in finding.message
+
+
+def test_a_block_in_the_middle_of_its_time_is_doubtful_since_it_may_be_bought(judge: Judge) -> None:
+    start = (NOW - dt.timedelta(days=3)).date().isoformat()
+    finding = judge({f"{BLOCK}.start": start}).only("capacity-block-start", "warning")
+    assert "refuses to buy" in finding.message
 
 
 def test_a_type_that_is_not_sold_in_blocks_is_refused(judge: Judge) -> None:

@@ -88,11 +88,20 @@ def test_validate_names_a_missing_environment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("years", [0, 2, 10])
 def test_time_alone_makes_no_valid_fleet_invalid(judge: Judge, years: int) -> None:
-    said = judge(
-        {"cloud.0.node_groups.1.capacity.reserved.capacity_block.start": "2026-09-20"},
-        now=NOW + dt.timedelta(days=366 * years),
-    )
+    said = judge(now=NOW + dt.timedelta(days=366 * years))
     assert [finding for finding in said.findings if finding.severity == "error"] == []
+
+
+@pytest.mark.parametrize(("days", "severity"), [(0, None), (5, "warning"), (13, "error")])
+def test_time_makes_a_capacity_block_doubtful_and_invalid_once_it_is_over(
+    judge: Judge, days: int, severity: str | None
+) -> None:
+    start = (NOW + dt.timedelta(days=5)).date().isoformat()
+    said = judge(
+        {"cloud.0.node_groups.1.capacity.reserved.capacity_block.start": start},
+        now=NOW + dt.timedelta(days=days),
+    )
+    assert [finding.severity for finding in said.of("capacity-block-start")] == [severity] * bool(severity)
 
 
 @pytest.mark.parametrize("template", sorted(path.stem for path in TEMPLATES.glob("*.yaml")))

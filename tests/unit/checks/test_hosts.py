@@ -85,6 +85,24 @@ def test_roce_at_the_adapters_speed_passes(judge: Judge) -> None:
     assert judge({f"{SITE}.fabric": {"kind": "roce", "speed": "400gbe"}}).rules == set()
 
 
+@pytest.mark.parametrize("power", ["40 MW", "601 kW", "1000000 W"])
+def test_a_rack_that_takes_more_than_any_is_refused(judge: Judge, power: str) -> None:
+    finding = judge({f"{SITE}.power.per_rack": power}).only("rack-power")
+    assert finding.value == power
+    assert "600 kW" in finding.message
+
+
+@pytest.mark.parametrize("power", ["600 kW", "132 kW", "0.04 MW"])
+def test_a_rack_of_what_is_built_passes(judge: Judge, power: str) -> None:
+    assert judge({f"{SITE}.power.per_rack": power}).rules == set()
+
+
+def test_a_fleet_without_a_site_is_refused(judge: Judge) -> None:
+    finding = judge({"cloud": [], "onprem": []}).only("no-site")
+    assert finding.value == "atlas"
+    assert judge({"cloud": []}).rules == set()
+
+
 def test_a_rack_that_cannot_feed_one_node_is_refused(judge: Judge) -> None:
     finding = judge({f"{SITE}.power.per_rack": "10 kW"}).only("rack-power")
     assert finding.value == "10 kW"

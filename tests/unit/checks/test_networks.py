@@ -91,6 +91,24 @@ def test_a_private_network_among_the_public_ones_is_doubtful(judge: Judge) -> No
     judge({"cloud.0.kubernetes.public_cidrs": ["10.0.0.0/8"]}).only("public-endpoint", "warning")
 
 
+@pytest.mark.parametrize(
+    "cidr", ["127.0.0.0/16", "169.254.0.0/20", "169.254.0.0/16", "224.1.0.0/16", "0.4.0.0/16", "255.0.0.0/16"]
+)
+def test_a_vpc_of_reserved_addresses_is_refused(judge: Judge, cidr: str) -> None:
+    finding = judge({CIDR: cidr}).only("cidr-reserved")
+    assert finding.field == "cloud[0].network.cidr"
+    assert finding.value == cidr
+
+
+@pytest.mark.parametrize("cidr", ["100.64.0.0/16", "172.16.0.0/16", "192.168.0.0/16"])
+def test_a_vpc_of_private_addresses_passes(judge: Judge, cidr: str) -> None:
+    assert judge({CIDR: cidr}).rules == set()
+
+
+def test_a_rack_network_of_reserved_addresses_is_refused(judge: Judge) -> None:
+    judge({"onprem.0.network": "169.254.1.0/24"}).only("cidr-reserved")
+
+
 def test_more_nodes_than_addresses_are_refused(judge: Judge) -> None:
     said = judge(
         {
@@ -104,8 +122,8 @@ def test_more_nodes_than_addresses_are_refused(judge: Judge) -> None:
     assert "123" in finding.message
 
 
-def test_pods_that_may_not_find_addresses_are_doubtful(judge: Judge) -> None:
-    finding = judge({CIDR: "10.40.0.0/22"}).only("subnet-addresses", "warning")
+def test_more_pods_than_addresses_are_refused(judge: Judge) -> None:
+    finding = judge({CIDR: "10.40.0.0/22"}).only("subnet-addresses")
     assert "use a /21" in finding.remedy
     assert judge({CIDR: "10.40.0.0/21"}).rules == set()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pytest
+
 from gpufleet.catalog import Catalog
 from gpufleet.checks import ALL_CHECKS
 from gpufleet.checks.rules import Fleet, Problem
@@ -59,6 +61,29 @@ def test_a_channel_whose_driver_the_eks_images_do_not_have_is_refused(judge: Jud
     assert "580.159.03" in finding.message
     assert "use1" in finding.message
     assert "2026.11" in finding.remedy
+
+
+V100 = {"cloud.0.node_groups.3.instance_types": ["p3dn.24xlarge"]}
+SLURM = {"cloud.0.scheduler": "slurm", "cloud.0.kubernetes": None}
+
+
+def test_gpus_older_than_turing_are_refused_where_the_kernel_modules_are_open(judge: Judge) -> None:
+    said = judge(V100 | SLURM)
+    assert said.rules == {"open-kernel-modules", "slurm-cloud-unconnected"}
+    (finding,) = said.of("open-kernel-modules")
+    assert (finding.severity, finding.value) == ("error", "p3dn.24xlarge")
+    assert finding.field == "cloud[0].node_groups[3].instance_types[0]"
+
+
+def test_gpus_older_than_turing_run_on_eks_images_of_the_last_branch_that_knows_them(judge: Judge) -> None:
+    assert judge(V100).rules == set()
+    assert "open-kernel-modules" in judge(V100 | {"software.channel": "2026.08"}).rules
+
+
+@pytest.mark.parametrize("kind", ["g4dn.metal", "p4d.24xlarge"])
+def test_turing_and_newer_run_with_open_kernel_modules(judge: Judge, kind: str) -> None:
+    said = judge({"cloud.0.node_groups.3.instance_types": [kind]} | SLURM)
+    assert "open-kernel-modules" not in said.rules
 
 
 def test_racks_and_slurm_sites_take_any_channels_driver(judge: Judge) -> None:

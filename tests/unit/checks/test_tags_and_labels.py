@@ -103,11 +103,22 @@ def test_one_key_with_two_effects_passes(judge: Judge) -> None:
 
 
 def test_labels_in_a_slurm_site_are_doubtful(judge: Judge) -> None:
-    changes: dict[str, Any] = {"cloud.0.scheduler": "slurm", f"{GROUP}.labels": {"a": "b"}}
+    changes: dict[str, Any] = {
+        "cloud.0.scheduler": "slurm",
+        "cloud.0.kubernetes": GONE,
+        "cloud.0.node_groups.0.team": GONE,
+        f"{GROUP}.labels": {"a": "b"},
+    }
     said = judge(changes)
     assert said.rules == {"labels-without-kubernetes", "slurm-cloud-unconnected"}
-    assert {finding.field for finding in said.of("labels-without-kubernetes")} == {
-        "cloud[0].node_groups[0].labels",
-        "cloud[0].kubernetes",
-    }
+    assert [finding.field for finding in said.of("labels-without-kubernetes")] == [
+        "cloud[0].node_groups[0].labels"
+    ]
     assert {finding.severity for finding in said.of("labels-without-kubernetes")} == {"warning"}
+
+
+def test_kubernetes_settings_in_a_slurm_site_are_refused(judge: Judge) -> None:
+    said = judge({"cloud.0.scheduler": "slurm", "cloud.0.node_groups.0.team": GONE})
+    assert said.rules == {"one-scheduler", "slurm-cloud-unconnected"}
+    (finding,) = said.of("one-scheduler")
+    assert (finding.field, finding.severity) == ("cloud[0].kubernetes", "error")
