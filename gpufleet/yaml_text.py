@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from gpufleet.visible import ACTING
+
 
 class Unsafe(str):
     """A text that Ansible must never take for a template."""
@@ -36,4 +38,10 @@ _Dumper.add_representer(Unsafe, _unsafe)
 
 def dump_yaml(document: Any) -> str:
     """The document as block-style YAML, keys in their order."""
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4096)
+    text = _dump(document, allow_unicode=True)
+    # YAML lets bidirectional overrides and the like through; then all that is not ASCII is spelled out.
+    return _dump(document, allow_unicode=False) if ACTING.search(text) else text
+
+
+def _dump(document: Any, *, allow_unicode: bool) -> str:
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, width=4096)

@@ -10,6 +10,7 @@ import pulumi
 
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.findings import FINDINGS_SHOWN
+from gpufleet.visible import visible_line
 from stacks.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -71,4 +72,6 @@ def _text(error: SpecError) -> str:
 
 
 def _line(finding: Finding) -> str:
-    return f"{finding.file}:{finding.line}: {finding.field}: {finding.message}; {finding.remedy}"
+    return visible_line(
+        f"{finding.file}:{finding.line}: {finding.field}: {finding.message}; {finding.remedy}"
+    )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.markup import escape
+from rich.segment import Segment
 
+from gpufleet.cli.streams import lose, silence
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.findings import Finding
+from gpufleet.visible import visible, visible_line
 
 # Without a terminal (a pipe, a CI log) there is no width to fit into, and 80 columns break tables.
 _WIDTH_WITHOUT_TERMINAL = 140
@@ -27,26 +29,30 @@ class PipeConsole(Console):
     """
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As Rich's own, but `soft_wrap` (lines stay whole) is for pipes: a screen breaks between words."""
+        """As Rich's own, but `soft_wrap` (lines stay whole) is for pipes: a screen breaks between words.
+
+        Where the output cannot be written it goes on without, and `streams.finish` reports it.
+        """
         if options.get("soft_wrap") and self.is_terminal:
             options["soft_wrap"] = False
-        super().print(*objects, **options)
+        try:
+            super().print(*objects, **options)
+        except OSError as error:
+            self.quiet = True
+            lose(self.file, error)
+
+    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Rich's own segments, with what would act on a terminal spelled out."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(visible(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         """Drop what is still to be written."""
         self.quiet = True
         silence(self.file)
-
-
-def silence(stream: Any) -> None:
-    """Send what is still written to `stream` nowhere, the flush at the end of the process included."""
-    try:
-        descriptor = stream.fileno()
-    except (io.UnsupportedOperation, AttributeError):
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
 
 
 def is_terminal(stream: IO[str]) -> bool:
@@ -56,7 +62,8 @@ def is_terminal(stream: IO[str]) -> bool:
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
+    # A stream that the caller has closed is None here; `streams.prepare` puts another in its place.
+    width = None if stream is not None and stream.isatty() else _WIDTH_WITHOUT_TERMINAL
     # No emoji: they would make a picture of what stands between two colons in a user's own text.
     return PipeConsole(stderr=stderr, highlight=False, emoji=False, width=width)
 
@@ -66,12 +73,12 @@ err = _console(stderr=True)
 
 
 def emit_text(text: str) -> None:
-    """Write text for a program as it is: never wrapped, coloured or cut."""
+    """Write text for a program: never wrapped, coloured or cut; what would act on a terminal spelled out."""
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(visible(text))
         sys.stdout.flush()
-    except BrokenPipeError:
-        silence(sys.stdout)
+    except OSError as error:
+        lose(sys.stdout, error)
 
 
 def emit_json(document: Mapping[str, Any]) -> None:
@@ -83,17 +90,17 @@ def print_findings(findings: Iterable[Finding], console: Console = err) -> None:
     """Each finding as `file:line: severity: field: message` with its value and remedy below."""
     for finding in findings:
         color = "red" if finding.severity == "error" else "yellow"
-        place = escape(f"{finding.file}:{finding.line}")
-        field = f"{escape(finding.field)}: " if finding.field else ""
+        place = escape(visible_line(f"{finding.file}:{finding.line}"))
+        field = f"{escape(visible_line(finding.field))}: " if finding.field else ""
         console.print(
             f"[bold]{place}[/bold]: [{color}]{finding.severity}[/{color}]: "
-            f"{field}{escape(finding.message)} [dim]({escape(finding.rule)})[/dim]",
+            f"{field}{escape(visible_line(finding.message))} [dim]({escape(finding.rule)})[/dim]",
             soft_wrap=True,
         )
         value = finding.to_json()["value"]
         if value not in (None, ""):
-            console.print(f"    value:  {value}", soft_wrap=True, markup=False)
-        console.print(f"    remedy: {finding.remedy}", soft_wrap=True, markup=False)
+            console.print(f"    value:  {visible_line(str(value))}", soft_wrap=True, markup=False)
+        console.print(f"    remedy: {visible_line(finding.remedy)}", soft_wrap=True, markup=False)
 
 
 def print_error(error: GpufleetError) -> None:

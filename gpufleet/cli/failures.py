@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import TyperException
 
-from gpufleet.cli.console import emit_json, err, error_json, print_error, silence
+from gpufleet.cli import streams
+from gpufleet.cli.console import emit_json, err, error_json, print_error
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError, RefusedError
 
 _STOPPED = "stopped; nothing was changed"
@@ -39,7 +40,7 @@ def report(error: BaseException, arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     if isinstance(error, BrokenPipeError):
         # Only what reads has its output piped away in the middle; runs print through PipeConsole.
-        silence(sys.stdout)
+        streams.silence(sys.stdout)
         return int(ExitCode.DONE)
     usage = _usage(error)
     if usage is not None and not as_json:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gpufleet.cli.console import emit_json, err
+from gpufleet.cli.console import emit_json, emit_text, err
 from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, GpufleetError
 from gpufleet.plan.models import FleetPlan
@@ -61,7 +61,7 @@ def inventory(
         )
         return int(ExitCode.DONE)
     if output is None:
-        typer.echo(render(document), nl=False)
+        emit_text(render(document))
     else:
         err.print(f"{output}: {len(groups['all'])} hosts in {len(groups) - 1} groups", markup=False)
     if left_out:

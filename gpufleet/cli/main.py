@@ -5,15 +5,18 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from typing import NoReturn
 
 import typer
 from typer.main import get_command
 
 import gpufleet
+from gpufleet.cli import streams
 from gpufleet.cli.commands import LazyGroup, new_app
+from gpufleet.cli.console import emit_text, print_error
 from gpufleet.cli.failures import report
-from gpufleet.errors import ExitCode
+from gpufleet.errors import ExitCode, GpufleetError
 
 app = new_app(
     name="gpufleet",
@@ -25,7 +28,7 @@ app = new_app(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"gpufleet {gpufleet.__version__}")
+        emit_text(f"gpufleet {gpufleet.__version__}\n")
         raise typer.Exit
 
 
@@ -45,6 +48,20 @@ def _interrupt(_signum: int, _frame: object) -> NoReturn:
 def main(argv: list[str] | None = None) -> int:
     """Run one command. Returns the exit code of `gpufleet.errors.ExitCode`; never a traceback."""
     arguments = sys.argv[1:] if argv is None else argv
+    try:
+        streams.prepare()
+    except GpufleetError as error:
+        print_error(error)
+        return int(error.exit_code)
+    code = _run(arguments)
+    lost = streams.finish()
+    if lost is None:
+        return code
+    print_error(lost)
+    return code or int(lost.exit_code)
+
+
+def _run(arguments: Sequence[str]) -> int:
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
     try:

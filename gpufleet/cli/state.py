@@ -19,6 +19,7 @@ from gpufleet.cli.context import Workspace
 from gpufleet.cli.stack_run import choose_engine
 from gpufleet.cli.state_repair import CloudOption, Environment, Json, Yes, confirm, state_of
 from gpufleet.errors import InputError
+from gpufleet.visible import visible_line
 
 app = new_app(
     help="The state of an environment's stack: look at it, move it, repair it.", no_args_is_help=True
@@ -65,7 +66,8 @@ def list_resources(
         emit_json({"resources": rows})
         return
     if not is_terminal(out.file):
-        emit_text("".join(f"{row['type']}\t{row['name']}\t{row['id']}\n" for row in rows))
+        keys = ("type", "name", "id")
+        emit_text("".join("\t".join(visible_line(row[key]) for key in keys) + "\n" for row in rows))
         return
     table = Table(box=None)
     for column in ("type", "name", "id"):

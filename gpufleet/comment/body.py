@@ -13,14 +13,13 @@ import stat
 from pathlib import Path
 
 from gpufleet.errors import InputError
+from gpufleet.visible import visible
 
 MOST_BYTES = 4 * 1024 * 1024
 """More than any verdict; a larger file is refused unread."""
 
 MARKER = re.compile(r"<!-- gpufleet check ([A-Za-z0-9][A-Za-z0-9._-]*) -->")
 
-# Text direction overrides (they can make a line read as another), and control characters.
-_INVISIBLE = re.compile("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f\x7f]")
 # GitLab runs `/approve` at the start of a line of a comment with the rights of whoever posts it, and
 # robots on GitHub do alike. A zero-width space makes it plain text, in a code block too.
 _COMMAND = re.compile(r"^(\s*)/(?=[A-Za-z])", re.MULTILINE)
@@ -85,7 +84,7 @@ def _read(file: Path) -> str | None:
 
 def _harmless(text: str) -> str:
     """The text without what a host or a robot would act upon, looking the same."""
-    text = _INVISIBLE.sub("", text)
+    text = visible(text)
     text = _COMMAND.sub(rf"\1{_ZERO_WIDTH}/", text)
     return _MENTION.sub(f"@{_ZERO_WIDTH}", text)
 

@@ -64,7 +64,7 @@ def _print_cloud_site(site: CloudSitePlan, cost: CostPlan, console: Console) -> 
             f"FSx Lustre {system.deployment}{' EFA' if system.efa else ''}",
             f"{system.capacity_gib:,} GiB",
             f"{system.throughput} MB/s/TiB" if system.throughput else "fixed",
-            system.mount,
+            escape(system.mount),
             owner_cost(cost, site.site, system.name),
         )
     for bucket in site.buckets:

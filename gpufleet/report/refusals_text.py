@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpufleet.report.verdict_words import in_number, one_line
+from gpufleet.visible import visible_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
         soft_wrap=True,
     )
     for each in refusals:
-        place = Text(f"{each.file}:{each.line}: " if each.file else "", style="bold")
+        place = Text(visible_line(f"{each.file}:{each.line}: ") if each.file else "", style="bold")
         what = f"{each.rule}: {one_line(each.name, 120)}: {one_line(each.why)}"
         console.print(Text.assemble(place, Text("error: ", style="red"), what), soft_wrap=True)
         if each.remedy:

@@ -1,15 +1,15 @@
-"""The verdict as JUnit XML: a rule is a test case, a mandatory violation its failure."""
+"""The verdict as JUnit XML: a rule is a test case, a mandatory violation its failure.
+
+XML 1.0 cannot hold control characters, not even escaped: all texts are visible ones.
+"""
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree as ET
 
 from gpufleet.report.verdict_words import one_line
 from gpufleet.verdict.models import RuleResult, Verdict, Violated
-
-# What XML 1.0 cannot hold, not even escaped.
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from gpufleet.visible import visible_line
 
 
 def verdict_to_junit(verdict: Verdict) -> str:
@@ -49,16 +49,16 @@ def _case(suite: ET.Element, verdict: Verdict, rule: RuleResult) -> None:
         classname=f"gpufleet.{verdict.environment}.{rule.group}",
         name=rule.name,
         time="0",
-        file=_clean(f"{verdict.prefix}{file}"),
+        file=visible_line(f"{verdict.prefix}{file}"),
         line=str(line),
     )
     failing = [each for each in rule.violations if each.effect == "mandatory"]
     others = [each for each in rule.violations if each.effect != "mandatory"]
     if rule.status == "disabled":
-        ET.SubElement(case, "skipped", message=_clean(rule.note or "disabled"))
+        ET.SubElement(case, "skipped", message=one_line(rule.note or "disabled"))
     if failing:
         more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
-        message = _clean(one_line(f"{failing[0].name}: {failing[0].message}", 400)) + more
+        message = one_line(f"{failing[0].name}: {failing[0].message}", 400) + more
         failure = ET.SubElement(case, "failure", message=message, type=rule.name)
         failure.text = "\n".join(map(_line, failing))
     if others:
@@ -66,8 +66,4 @@ def _case(suite: ET.Element, verdict: Verdict, rule: RuleResult) -> None:
 
 
 def _line(each: Violated) -> str:
-    return _clean(one_line(f"{each.file}:{each.line}: {each.effect}: {each.name}: {each.message}", 1000))
-
-
-def _clean(text: str) -> str:
-    return _FORBIDDEN.sub("\ufffd", text)
+    return one_line(f"{each.file}:{each.line}: {each.effect}: {each.name}: {each.message}", 1000)

@@ -12,6 +12,7 @@ from gpufleet.report import verdict_words as words
 from gpufleet.report.cost_text import cost_table
 from gpufleet.report.refusals_text import Refusal, print_refusals
 from gpufleet.verdict.models import Verdict
+from gpufleet.visible import visible_line
 
 _SHOWN = 15
 _COLORS = {"advisory": "yellow", "exempted": "cyan"}
@@ -54,7 +55,7 @@ def _advice(verdict: Verdict, console: Console) -> None:
     for rule, each in found[:_SHOWN]:
         _line(
             console,
-            Text(f"{each.file}:{each.line}: ", style="bold"),
+            Text(visible_line(f"{each.file}:{each.line}: "), style="bold"),
             Text(f"{_EFFECTS[each.effect]}: ", style=_COLORS[each.effect]),
             Text(f"{rule.name}: {words.one_line(each.name, 120)}: {words.one_line(each.message)}"),
         )

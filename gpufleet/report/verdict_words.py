@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
@@ -22,15 +21,15 @@ from gpufleet.verdict.models import (
     Verdict,
     Violated,
 )
+from gpufleet.visible import visible_line
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 OPERATIONS: tuple[Operation, ...] = ("create", "update", "replace", "delete")
 STATUSES = ("failed", "advisory", "exempted", "passed", "disabled")
 
 
 def one_line(text: str, longest: int = 600) -> str:
-    """Text on one line without control characters (also those that turn the direction of writing)."""
-    clean = _CONTROL.sub(" ", text).strip()
+    """Text on one line, what would act on its reader spelled out."""
+    clean = visible_line(" ".join(text.split())).strip()
     return clean if len(clean) <= longest else f"{clean[: longest - 3]}..."
 
 

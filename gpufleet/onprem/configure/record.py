@@ -183,7 +183,7 @@ class Journal:
             entry["message"] = event.message
         if event.kind == "changed" and event.diffs:
             entry["diffs"] = [asdict(diff) for diff in event.diffs]
-        self._file.write(json.dumps(self._redactor.value(entry), ensure_ascii=False) + "\n")
+        self._file.write(json.dumps(self._redactor.value(entry)) + "\n")
         self._file.flush()
 
     def close(self) -> None:
