@@ -74,7 +74,7 @@ def check(
     form = "json" if json else form
     if form not in get_args(Format):
         raise InputError(f"--format is {form[:40]!r}", remedy=f"write one of {', '.join(get_args(Format))}")
-    verdict = _verdict(
+    verdict = verdict_of(
         environment, base, tuple(opened or ()), engine, cloud, jobs, policy_config, quiet=form != "terminal"
     )
     files: dict[Format, Path | None] = {
@@ -99,7 +99,7 @@ def check(
     return int(ExitCode.DONE if verdict.passed else ExitCode.REFUSED)
 
 
-def _verdict(
+def verdict_of(
     environment: str,
     base: str | None,
     opened: tuple[str, ...],
@@ -110,6 +110,10 @@ def _verdict(
     *,
     quiet: bool,
 ) -> Verdict:
+    """The verdict that these options ask for, each step reported on stderr unless `quiet`.
+
+    Raises InputError for options that do not go together, and what `gpufleet.verdict.check.check` raises.
+    """
     from gpufleet.verdict.check import CheckRequest
     from gpufleet.verdict.check import check as judge
 

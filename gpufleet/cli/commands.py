@@ -17,6 +17,7 @@ _MODULES = {
     "plan": "inspect",
     "schema": "inspect",
     "check": "check",
+    "report": "report",
     "preview": "run",
     "up": "run",
     "refresh": "run",

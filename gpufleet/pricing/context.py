@@ -137,8 +137,9 @@ class Pricing:
         cost: Cost,
         owner: Owner,
         upfront: Decimal = Decimal(0),
+        bought: str = "",
     ) -> None:
-        """A line with a price."""
+        """A line with a price; `bought` is the purchase option of nodes."""
         dates = [rate.date for rate in cost.rates]
         self.lines.append(
             ResourceCost(
@@ -157,6 +158,7 @@ class Pricing:
                 basis=cost.basis,
                 source=joined(rate.source for rate in cost.rates),
                 date=oldest(dates),
+                bought=bought,
             )
         )
 

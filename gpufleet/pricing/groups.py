@@ -223,7 +223,7 @@ def _price_market_nodes(
         if not sizes.maximum:
             return
     what, cost = price_nodes(pricing, region, launch.choices, sizes, launch.market)
-    pricing.add(resource, what, "compute", cost, owner)
+    pricing.add(resource, what, "compute", cost, owner, bought=launch.market.name)
 
 
 def _price_block_nodes(

@@ -46,7 +46,7 @@ def price_instance(pricing: Pricing, resource: Resource) -> None:
             sizes = sizes.without(take(pricing, reservation, {instance}, sizes))
     if sizes.maximum:
         what, cost = price_nodes(pricing, region, [Choice(instance)], sizes, market)
-        pricing.add(resource, what, "compute", cost, owner)
+        pricing.add(resource, what, "compute", cost, owner, bought=market.name)
     _price_volumes(pricing, resource, region, owner, lambda: _disks(resource, template), ONE)
 
 
@@ -131,7 +131,7 @@ def _price_requested(
     region = pricing.region(resource)
     owner = pricing.owners.of(resource)
     what, cost = price_nodes(pricing, region, choices, sizes, market)
-    pricing.add(resource, what, "compute", cost, owner)
+    pricing.add(resource, what, "compute", cost, owner, bought=market.name)
     _price_volumes(pricing, resource, region, owner, lambda: _dearest(pricing, region, sources), sizes)
 
 

@@ -18,8 +18,11 @@ class ResourceCost:
     scales; equal for what does not. All three are None when anything needed is unknown, and
     `reason` then says what: a price that nobody read, or an input that is not known before it exists.
     `assumed` says that the fleet file named the amount, since there is no price. `upfront` is paid at
-    once, when the resource is created. `site`, `owner` (node group or storage) and `team` are whose
-    cost it is; empty where nobody can be named. `basis` says how it was computed.
+    once, when the resource is created. `bought` is the purchase option of nodes (`on-demand`, `spot`,
+    `on-demand and spot`, `odcr`, `capacity-block`), empty for all else.
+
+    `site`, `owner` (node group or storage) and `team` are whose cost it is; empty where nobody can be
+    named. `basis` says how it was computed.
     """
 
     urn: str
@@ -39,6 +42,7 @@ class ResourceCost:
     date: str | None = None
     reason: str = ""
     assumed: bool = False
+    bought: str = ""
 
     @property
     def known(self) -> bool:
@@ -81,7 +85,7 @@ class StackCost:
     @property
     def total(self) -> Amount:
         """The sum of all lines."""
-        return _sum(self.lines, lambda line: "all").get("all", Amount())
+        return sums_by(self.lines, lambda line: "all").get("all", Amount())
 
     def by(self, key: Literal["site", "owner", "team"]) -> dict[str, Amount]:
         """Sums by site ("use1"), by owner ("use1/pretrain") or by team; lines without one under ""."""
@@ -90,10 +94,11 @@ class StackCost:
             "owner": lambda line: f"{line.site}/{line.owner}" if line.owner else "",
             "team": lambda line: line.team,
         }
-        return _sum(self.lines, keys[key])
+        return sums_by(self.lines, keys[key])
 
 
-def _sum(lines: tuple[ResourceCost, ...], key: Callable[[ResourceCost], str]) -> dict[str, Amount]:
+def sums_by(lines: tuple[ResourceCost, ...], key: Callable[[ResourceCost], str]) -> dict[str, Amount]:
+    """The sums of the lines that have the same key; an unknown cost makes its sum a lower bound."""
     sums: dict[str, Amount] = {}
     for line in lines:
         have = sums.get(key(line), Amount())

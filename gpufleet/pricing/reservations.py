@@ -98,7 +98,7 @@ def price_block(pricing: Pricing, resource: Resource) -> None:
     if block.fee is not None:
         monthly = settle(block.fee * share / block.hours)
         basis = f"{number(share)} of {number(block.hours)} h of the fee of {number(block.fee)} USD"
-        pricing.add(resource, what, "compute", steady(monthly, basis), owner, upfront=block.fee)
+        pricing.add(resource, what, "compute", steady(monthly, basis), owner, block.fee, "capacity-block")
         return
     rate = pricing.node_rate(block.instance, pricing.region(resource), "capacity-block")
     basis = f"{what} x {number(share)} h x {number(rate.expected)} USD/h"
@@ -109,6 +109,7 @@ def price_block(pricing: Pricing, resource: Resource) -> None:
         steady(block.nodes * share * rate.expected, basis, rate),
         owner,
         upfront=block.nodes * block.hours * rate.expected,
+        bought="capacity-block",
     )
 
 
@@ -131,7 +132,7 @@ def price_existing_block(
     amount = group.capacity.max * share * rate.expected
     what = f"{group.capacity.max} x {group.instance_type}, capacity-block"
     basis = f"{what} x {number(share)} h x {number(rate.expected)} USD/h; paid before, as it exists"
-    pricing.add(resource, what, "compute", steady(amount, basis, rate), owner)
+    pricing.add(resource, what, "compute", steady(amount, basis, rate), owner, bought="capacity-block")
     return hours
 
 
@@ -150,7 +151,7 @@ def price_reservation(pricing: Pricing, resource: Resource) -> None:
     what = f"{nodes} x {instance}, odcr"
     basis = f"{what} x 730 h x {number(rate.expected)} USD/h, used or not"
     cost = steady(nodes * MONTH * rate.expected, basis, rate)
-    pricing.add(resource, what, "compute", cost, pricing.owners.of(resource))
+    pricing.add(resource, what, "compute", cost, pricing.owners.of(resource), bought="odcr")
 
 
 def take(pricing: Pricing, reservation: Resource, instances: set[str], sizes: Sizes) -> Sizes:

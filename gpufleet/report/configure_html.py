@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
-
 from gpufleet.onprem.configure.result import ConfigureResult
 from gpufleet.onprem.hostlists import fold_hosts
-from gpufleet.visible import visible
-
-_PAGE = Path(__file__).with_name("configure_page.html.j2")
+from gpufleet.report.pages import render_page
 
 
 def configure_page(result: ConfigureResult) -> str:
     """The page. Everything in it that hosts said is escaped."""
-    template = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_visible
-    ).from_string(_PAGE.read_text(encoding="utf-8"))
     mode = "check of " if result.check else ""
     failed = len(result.failed_hosts)
     verdict = (
@@ -31,7 +20,8 @@ def configure_page(result: ConfigureResult) -> str:
         {"name": role, "seconds": f"{seconds:.1f}", "width": round(520 * seconds / longest, 1)}
         for role, seconds in result.role_seconds.items()
     ]
-    return template.render(
+    return render_page(
+        "configure.html.j2",
         title=f"gpufleet configure: {mode}{result.environment}",
         verdict=verdict,
         result=result,
@@ -52,10 +42,6 @@ def configure_page(result: ConfigureResult) -> str:
         bars=bars,
         bars_text=", ".join(f"{bar['name']} {bar['seconds']}" for bar in bars),
     )
-
-
-def _visible(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _line(text: str) -> dict[str, str]:

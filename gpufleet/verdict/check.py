@@ -242,6 +242,7 @@ class _Check:
             prefix=self._repository.prefix if self._repository else _prefix(self._workspace.root),
             seconds=time.monotonic() - started,
             warnings=self._warnings,
+            after=after,
         )
 
     def _judge_change(

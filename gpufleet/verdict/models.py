@@ -15,6 +15,7 @@ from typing import Literal
 from gpufleet.policy.change import Operation
 from gpufleet.policy.rule import Enforcement, Framework, Severity
 from gpufleet.spec.policy import Exemption
+from gpufleet.verdict.sides import NOTHING, Side
 
 Status = Literal["passed", "failed", "exempted", "disabled", "advisory"]
 Effect = Literal["mandatory", "advisory", "exempted"]
@@ -192,7 +193,10 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What `gpufleet check` says of an environment. `prefix` is where the checkout lies in its repository."""
+    """What `gpufleet check` says of an environment. `prefix` is where the checkout lies in its repository.
+
+    `after` is the fleet that was judged, with its plan and all that it costs: what pictures are made of.
+    """
 
     environment: str
     engine: str
@@ -211,6 +215,7 @@ class Verdict:
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    after: Side = NOTHING
 
     @property
     def passed(self) -> bool:

@@ -51,7 +51,12 @@ def _pue(site: OnPremSite) -> Decimal | None:
 
 def _racks(site: OnPremSite, kw_per_node: Decimal | None, nodes: int) -> int | None:
     """Racks at the power that one can be fed; None where that is unknown or too little for one node."""
+    in_one = nodes_in_a_rack(site, kw_per_node)
+    return -(-nodes // in_one) if in_one else None
+
+
+def nodes_in_a_rack(site: OnPremSite, kw_per_node: Decimal | None) -> int | None:
+    """How many nodes a rack can feed; None where that is unknown."""
     if site.power is None or not kw_per_node:
         return None
-    in_one = int(site.power.per_rack.kw // kw_per_node)
-    return -(-nodes // in_one) if in_one else None
+    return int(site.power.per_rack.kw // kw_per_node)

@@ -1,0 +1,89 @@
+"""`gpufleet report`: the fleet, its cost and the verdict on it as one HTML page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.policy_options import PolicyConfig
+from gpufleet.errors import ExitCode, InputError
+
+_MARK = '<meta name="generator" content="gpufleet">'
+_HEAD = 4096
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(report)
+
+
+def report(
+    environment: Annotated[str, typer.Argument(help="An environment or the path of a fleet file.")],
+    html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Write the page to this file.")],
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base", metavar="REF", help="Also show what changes since this branch, tag or commit."
+        ),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="embedded: no account, no network; pulumi: a real preview.")
+    ] = "embedded",
+    cloud: Annotated[
+        str | None,
+        typer.Option("--cloud", help="With --engine pulumi: sandbox or aws; default: the stack's own."),
+    ] = None,
+    policy_config: PolicyConfig = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+) -> int:
+    """Write a page that shows the fleet: a picture, cost against budget, rules, prices and changes.
+
+    The figures are those of `gpufleet check`. The page needs no network and no script. Exit code 0 says
+    that the page is written, whatever the verdict on it: `gpufleet check` refuses.
+    """
+    from gpufleet.cli.check import verdict_of
+    from gpufleet.files import write_atomically
+    from gpufleet.report import verdict_words as words
+    from gpufleet.report.fleet_html import fleet_page
+
+    _require_own(html)
+    verdict = verdict_of(environment, base, (), engine, cloud, None, policy_config, quiet=json)
+    write_atomically(html, fleet_page(verdict))
+    word = "pass" if verdict.passed else "fail"
+    if json:
+        emit_json(
+            {
+                "file": str(html),
+                "environment": verdict.environment,
+                "verdict": word,
+                "bytes": html.stat().st_size,
+            }
+        )
+    else:
+        out.print(f"{html}: {word.upper()}, {words.headline(verdict)}", markup=False, soft_wrap=True)
+    return int(ExitCode.DONE)
+
+
+def _require_own(path: Path) -> None:
+    """Refuse a place that cannot be written, and a file that is no report, before the verdict takes time."""
+    remedy = "name a new file, or an earlier report"
+    try:
+        if path.is_dir():
+            raise InputError(f"--html {path} is a folder", remedy="name a file in it")
+        if path.exists() and not (path.is_file() and _is_report(path)):
+            raise InputError(f"--html {path} exists and is no report of gpufleet", remedy=remedy)
+        folder = next(each for each in path.absolute().parents if each.exists())
+    except (OSError, ValueError) as error:
+        raise InputError(f"--html {str(path)[:200]!r} is no path of a file: {error}", remedy=remedy) from None
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"--html {path}: {folder} is no folder that can be written", remedy=remedy)
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(_HEAD).decode("utf-8", "replace")
+    return not head or _MARK in head

@@ -1,0 +1,342 @@
+"""A fleet as a picture: where each node, rack and store is drawn. Only geometry and words; no markup.
+
+Lengths are in units of the drawing. A large group or hall is drawn to scale: one square stands for
+several nodes then, and the words below it say for how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpufleet.onprem.hostlists import fold_hosts
+from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
+from gpufleet.spec.models import FleetSpec, OnPremSite
+from gpufleet.verdict.models import RackFigures, Verdict
+from gpufleet.verdict.racks import nodes_in_a_rack
+
+WIDTH = 230
+_DETAILED = 12
+"""Up to so many nodes each is drawn with its GPUs."""
+_SQUARES = 140
+_RACKS = 120
+"""The most squares of a group and racks of a site that are drawn."""
+_LABELLED = 12
+"""Up to so many racks each has its name below it."""
+_UNITS = 42
+"""Rack units of a usual cabinet."""
+_SYSTEM_UNITS = 8
+"""Rack units that a system is drawn with where the catalog has none."""
+
+OPTIONS = {
+    "on-demand": "On demand",
+    "spot": "Spot",
+    "on-demand and spot": "On demand and spot",
+    "odcr": "Capacity reservation",
+    "capacity-block": "Capacity Block",
+}
+"""Purchase options, as the page calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle. `kind` is a class of the style sheet."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Boxes on a sheet, and the words that say the same."""
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPicture:
+    """A node group. `scale` is how many nodes one square stands for, `option` its purchase option."""
+
+    name: str
+    option: str
+    bought: str
+    size: str
+    gpus: str
+    network: str
+    efa: bool
+    note: str
+    scale: int
+    drawing: Drawing
+
+
+@dataclass(frozen=True, slots=True)
+class StorePicture:
+    """A file system or bucket."""
+
+    name: str
+    kind: str
+    facts: str
+    place: str
+    bucket: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlacePicture:
+    """One zone, several zones that the same things span, or what the whole region has."""
+
+    name: str
+    groups: tuple[GroupPicture, ...]
+    stores: tuple[StorePicture, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RackPicture:
+    """A rack, or `count` racks that are drawn as one. `label` is empty where there are too many to name."""
+
+    label: str
+    drawing: Drawing
+
+
+@dataclass(frozen=True, slots=True)
+class SitePicture:
+    """A region or a hall. A cloud site has places; a rack site has racks, lanes of fabric and mounts."""
+
+    name: str
+    kind: str
+    facts: tuple[str, ...]
+    places: tuple[PlacePicture, ...] = ()
+    fabric: str = ""
+    lanes: int = 0
+    racks: tuple[RackPicture, ...] = ()
+    rack_words: str = ""
+    hosts: str = ""
+    stores: tuple[StorePicture, ...] = ()
+
+
+def fleet_pictures(verdict: Verdict) -> tuple[SitePicture, ...]:
+    """Every site of the fleet that was judged, in the order of the fleet file."""
+    plan, fleet = verdict.after.plan, verdict.after.fleet
+    if plan is None or fleet is None:
+        return ()
+    figures = {each.site: each.after for each in verdict.racks}
+    return (
+        *(_cloud_site(site) for site in plan.cloud),
+        *_rack_sites(plan, fleet.spec, figures),
+    )
+
+
+# -- cloud
+
+
+def _cloud_site(site: CloudSitePlan) -> SitePicture:
+    places: dict[tuple[str, ...], tuple[list[GroupPicture], list[StorePicture]]] = {}
+
+    def at(zones: Iterable[str]) -> tuple[list[GroupPicture], list[StorePicture]]:
+        return places.setdefault(tuple(zones), ([], []))
+
+    for zone in site.zones:
+        at((zone,))
+    for group in site.node_groups:
+        at(group.zones)[0].append(_group(group))
+    for system in site.lustre:
+        speed = f", {system.throughput} MB/s/TiB" if system.throughput else ""
+        facts = f"{system.capacity_gib:,} GiB{speed}{', EFA' if system.efa else ''}"
+        kind = f"FSx for Lustre, {system.deployment}"
+        at((system.zone,))[1].append(StorePicture(system.name, kind, facts, system.mount, bucket=False))
+    for bucket in site.buckets:
+        facts = "versioned" if bucket.versioning else "not versioned"
+        if bucket.expire_days:
+            facts += f", objects expire after {bucket.expire_days} d"
+        at(())[1].append(StorePicture(bucket.name, "S3 bucket", facts, bucket.bucket, bucket=True))
+    scheduler = "EKS" if site.scheduler == "kubernetes" else "Slurm"
+    version = f" {site.kubernetes.version}" if site.kubernetes else ""
+    return SitePicture(
+        site.site,
+        f"AWS {site.region}",
+        (f"{scheduler}{version}", site.cidr, f"NAT: {site.nat}", f"zones {', '.join(site.zones)}"),
+        tuple(
+            PlacePicture(" + ".join(zones) or "Whole region", tuple(groups), tuple(stores))
+            for zones, (groups, stores) in sorted(
+                places.items(), key=lambda item: (not item[0], len(item[0]))
+            )
+            if groups or stores
+        ),
+    )
+
+
+def _group(group: NodeGroupPlan) -> GroupPicture:
+    capacity = group.capacity
+    adapters = sum(1 for item in group.network_interfaces if item.interface_type != "interface")
+    network = f"{adapters} EFA + 1 ENA a node" if adapters else "ENA"
+    size = f"{capacity.desired:,} x {group.instance_type}"
+    if capacity.min != capacity.max:
+        size += f", {capacity.min:,} to {capacity.max:,}"
+    bought = OPTIONS[capacity.kind]
+    if capacity.on_demand_fallback:
+        bought += ", else on demand"
+    if capacity.duration is not None:
+        bought += f", {capacity.duration.days} d, {capacity.start or 'earliest'}"
+    others = f"or {', '.join(group.instance_types[1:])}" if len(group.instance_types) > 1 else ""
+    scale, drawing = _nodes(group)
+    return GroupPicture(
+        name=group.name,
+        option=capacity.kind,
+        bought=bought,
+        size=size,
+        gpus=f"{group.gpus_per_node * capacity.max:,} {group.gpu} at maximum",
+        network=network + (", placement group" if group.placement_group else ""),
+        efa=bool(adapters),
+        note=others,
+        scale=scale,
+        drawing=drawing,
+    )
+
+
+def _nodes(group: NodeGroupPlan) -> tuple[int, Drawing]:
+    """How many nodes a square stands for, and the squares: filled as desired, empty up to the maximum."""
+    capacity = group.capacity
+    words = f"{capacity.desired:,} nodes, at most {capacity.max:,}, {group.gpus_per_node} {group.gpu} each"
+    if capacity.max > _DETAILED:
+        scale = _round_up(capacity.max, _SQUARES)
+        boxes = [
+            Box(x, y, 14, 14, f"square {'on' if place * scale < capacity.desired else 'off'}")
+            for place, (x, y) in enumerate(_flow(-(-capacity.max // scale), 14, 14, 4))
+        ]
+        return scale, _drawing(boxes, words)
+    columns = min(4, max(1, group.gpus_per_node))
+    rows = -(-group.gpus_per_node // columns)
+    width, height = columns * 11 + 5, rows * 11 + 5
+    found: list[Box] = []
+    for place, frame in enumerate(_flow(capacity.max, width, height, 6)):
+        kind = "on" if place < capacity.desired else "off"
+        found.append(Box(*frame, width, height, f"node {kind}"))
+        for gpu in range(group.gpus_per_node):
+            x, y = frame[0] + 3 + gpu % columns * 11, frame[1] + 3 + gpu // columns * 11
+            found.append(Box(x, y, 9, 9, f"gpu {kind}"))
+    return 1, _drawing(found, words)
+
+
+# -- racks
+
+
+def _rack_sites(
+    plan: FleetPlan, spec: FleetSpec, figures: dict[str, RackFigures | None]
+) -> Iterable[SitePicture]:
+    declared = {site.site: site for site in spec.onprem}
+    for site in plan.onprem:
+        yield _rack_site(site, declared[site.site], figures.get(site.site))
+
+
+def _rack_site(site: OnPremSitePlan, declared: OnPremSite, figures: RackFigures | None) -> SitePicture:
+    nodes = [host.name for host in site.hosts if host.role == "gpu"]
+    units = figures.rack_units // figures.nodes if figures and figures.rack_units and figures.nodes else None
+    racks, words = _racks(site, declared, nodes, units or _SYSTEM_UNITS)
+    speed = f"{site.rack.fabric.link_gbps} Gb/s a port"
+    kind = "InfiniBand" if site.fabric_kind == "infiniband" else "RoCE"
+    rail = site.fabric_topology == "rail-optimized"
+    return SitePicture(
+        name=site.site,
+        kind=f"Racks of {site.system}",
+        facts=(
+            "Slurm" if site.scheduler == "slurm" else "Kubernetes",
+            f"{len(nodes):,} systems",
+            f"{len(nodes) * site.gpus_per_node:,} {site.gpu}",
+            *_power(figures),
+        ),
+        fabric=f"{kind} {site.fabric_speed.upper()}, {speed}, {site.fabric_topology}"
+        + (f": {site.gpus_per_node} rails" if rail else ""),
+        lanes=site.gpus_per_node if rail else 1,
+        racks=racks,
+        rack_words=words,
+        hosts=_other_hosts(site),
+        stores=tuple(
+            StorePicture(each.name, each.kind, each.source, each.mount, bucket=False)
+            for each in declared.storage
+        ),
+    )
+
+
+def _power(figures: RackFigures | None) -> tuple[str, ...]:
+    if figures is None or figures.power_kw is None:
+        return ("power unknown",)
+    cooled = f", {figures.facility_kw:,.0f} kW with cooling" if figures.facility_kw is not None else ""
+    return (f"{figures.power_kw:,.0f} kW{cooled}",)
+
+
+def _racks(
+    site: OnPremSitePlan, declared: OnPremSite, nodes: Sequence[str], units: int
+) -> tuple[tuple[RackPicture, ...], str]:
+    """The racks as the fleet file names them; else as many as their power asks for; else one row."""
+    named = [(rack.name, rack.nodes.hosts) for rack in declared.racks]
+    in_one = nodes_in_a_rack(declared, site.power_kw_per_node)
+    if named:
+        placed = {host for _, hosts in named for host in hosts}
+        left = [name for name in nodes if name not in placed]
+        sets = [*named, *([("no rack named", tuple(left))] if left else [])]
+        words = f"{len(named):,} racks, as the fleet file names them"
+    else:
+        in_one = min(in_one or _UNITS // units or 1, max(1, _UNITS // units))
+        chunks = [nodes[start : start + in_one] for start in range(0, len(nodes), in_one)]
+        sets = [(fold_hosts(chunk), tuple(chunk)) for chunk in chunks]
+        count = f"{len(sets):,} rack{'s' if len(sets) != 1 else ''} of up to {in_one} system"
+        by = f" at {declared.power.per_rack} a rack" if declared.power is not None else ", by height"
+        words = f"{count}{'s' if in_one != 1 else ''}{by}; the fleet file names no racks"
+    scale = _round_up(len(sets), _RACKS)
+    if scale > 1:
+        words += f"; each one drawn stands for {scale}"
+    labelled = len(sets) <= _LABELLED
+    gpus = site.gpus_per_node if labelled else 0
+    return tuple(
+        RackPicture(name if labelled else "", _rack(name, len(hosts), units, gpus))
+        for name, hosts in sets[::scale]
+    ), words
+
+
+def _rack(name: str, systems: int, units: int, gpus: int) -> Drawing:
+    """A cabinet from the front, filled from below."""
+    height = max(_UNITS, systems * units) * 2
+    boxes = [Box(0, 0, 40, height + 6, "cabinet")]
+    tall = units * 2 - 1
+    for place in range(systems):
+        top = height + 3 - (place + 1) * units * 2
+        boxes.append(Box(4, top, 32, tall, "system"))
+        boxes += [Box(7 + gpu % 4 * 7, top + 2.5 + gpu // 4 * 6, 5, 4, "dot") for gpu in range(min(gpus, 8))]
+    return Drawing(40, height + 6, tuple(boxes), f"{name}: {systems} system{'s' if systems != 1 else ''}")
+
+
+def _other_hosts(site: OnPremSitePlan) -> str:
+    parts = []
+    for role, word in (("controller", "controllers"), ("login", "login hosts")):
+        names = [host.name for host in site.hosts if host.role == role]
+        if names:
+            parts.append(f"{word} {fold_hosts(names)}")
+    return "; ".join(parts)
+
+
+# -- geometry
+
+
+def _round_up(count: int, most: int) -> int:
+    """How many each stands for, so that no more than `most` are drawn: 1, 2, 5, 10, 20, 50, ..."""
+    scale = 1
+    for step in (2, 2.5, 2) * 12:
+        if count <= scale * most:
+            break
+        scale = int(scale * step)
+    return scale
+
+
+def _flow(count: int, width: float, height: float, gap: float) -> list[tuple[float, float]]:
+    in_row = max(1, int((WIDTH + gap) // (width + gap)))
+    return [(place % in_row * (width + gap), place // in_row * (height + gap)) for place in range(count)]
+
+
+def _drawing(boxes: Sequence[Box], words: str) -> Drawing:
+    height = max((box.y + box.height for box in boxes), default=0)
+    return Drawing(WIDTH, height, tuple(boxes), words)

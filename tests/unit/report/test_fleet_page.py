@@ -1,0 +1,276 @@
+"""The report page: one computation, everything escaped, nothing from outside, unknown never 0."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from decimal import Decimal
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from gpufleet.pricing.models import ResourceCost
+from gpufleet.report.fleet_costs import charts, price_sources
+from gpufleet.report.fleet_html import fleet_page
+from gpufleet.report.fleet_picture import fleet_pictures
+from gpufleet.verdict.models import Base, ChangedResource, Verdict
+from tests.unit.report.fleets import racks_only, verdict_on
+from tests.unit.verdict.conftest import cost_line, costs, rule, verdict, violated
+
+VOID = {"meta", "br", "rect", "line", "path"}
+HOSTILE = "</title><script>alert(1)</script>\x1b[31m\u202e"
+
+
+class Text(HTMLParser):
+    """The text of a page; every tag has to be closed, and no script or address of elsewhere may be there."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.tags: list[str] = []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag != "script"
+        for name, value in attrs:
+            assert not name.startswith("on"), name
+            assert name not in ("src", "href", "action") or (value or "").startswith("#"), value
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in VOID
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    def __str__(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Verdict:
+    """The sandbox with one rule of each status."""
+    return verdict_on(
+        "sandbox",
+        rule("closed-buckets", violated("it is open to everybody")),
+        rule("price-age", violated("prices are old", effect="advisory"), status="advisory"),
+        rule("encrypted", title="Volumes are encrypted"),
+        rule("change-size", status="disabled", note="judged against a --base only"),
+    )
+
+
+def test_the_page_begins_with_the_month_and_the_verdict(sandbox: Verdict) -> None:
+    text = str(Text(fleet_page(sandbox)))
+    head = text[: text.index("Findings and rules")]
+    total = sandbox.after.cost.total
+    assert "environment sandbox" in head
+    assert f"at least {total.expected:,.0f} USD a month" in head
+    assert "FAIL 1 violation of 1 rule, 1 advisory violation, 1 rule passed, 1 rule not asked" in head
+    assert f"{total.minimum:,.0f} to {total.maximum:,.0f} USD" in head
+    assert "45,000 USD" in head
+    assert text.index("Findings and rules") < text.index("The fleet") < text.index("Cost")
+
+
+def test_rules_that_fail_come_with_place_and_reason_and_those_that_pass_by_name(sandbox: Verdict) -> None:
+    text = str(Text(fleet_page(sandbox)))
+    assert "Failed closed-buckets" in text
+    assert "stacks/prod/fleet.yaml:17 atlas-prod-use1-data : it is open to everybody" in text
+    assert "Advice price-age" in text
+    assert "1 rule passed encrypted: Volumes are encrypted" in text
+    assert "change-size: judged against a --base only" in text
+
+
+def test_hostile_text_stays_text_and_shows_no_control_character(sandbox: Verdict) -> None:
+    made = replace(
+        sandbox,
+        environment=HOSTILE,
+        rules=(rule(HOSTILE, violated(HOSTILE, name=HOSTILE, file=HOSTILE), title=HOSTILE),),
+        warnings=(HOSTILE,),
+        base=Base(HOSTILE, ""),
+        changes=(ChangedResource(HOSTILE, HOSTILE, HOSTILE, "replace", HOSTILE, HOSTILE, (HOSTILE,)),),
+        costs=costs(cost_line(HOSTILE, 1, None, reason=HOSTILE)),
+    )
+    page = fleet_page(made)
+    Text(page)
+    assert "<script" not in page
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", page)
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_the_policy_of_the_page_allows_its_style_sheet_and_nothing_else(sandbox: Verdict) -> None:
+    page = fleet_page(sandbox)
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy.startswith("default-src &#39;none&#39;; style-src &#39;sha256-")
+    assert " style=" not in page
+    assert "@import" not in page
+    assert "url(" not in page
+
+
+def test_every_picture_has_words_for_those_who_do_not_see_it(sandbox: Verdict) -> None:
+    page = fleet_page(sandbox)
+    pictures = re.findall(r"<svg[^>]*>", page)
+    assert len(pictures) > 20
+    assert [
+        each
+        for each in pictures
+        if 'role="img" aria-label="' not in each and 'aria-hidden="true"' not in each
+    ] == []
+    assert "2 nodes, at most 2, 8 H100 each" in page
+    assert "By site: use1: at least" in page
+
+
+def test_costs_are_split_by_site_team_and_purchase_option_with_range_and_budget() -> None:
+    by_title = {chart.title: {bar.name: bar for bar in chart.bars} for chart in charts(verdict_on("prod"))}
+    assert list(by_title) == ["By site", "By team", "By purchase option"]
+    assert by_title["By site"]["dc1"].budget_words == "budget 750,000 USD"
+    assert by_title["By team"]["research"].budget_words == "at maximum over budget 300,000 USD"
+    options = by_title["By purchase option"]
+    assert {
+        "On demand",
+        "Spot",
+        "Capacity reservation",
+        "Capacity Block",
+        "Storage",
+        "Racks: ownership",
+    } <= set(options)
+    assert options["Spot"].range.startswith("0 to ")
+    assert options["Spot"].low < options["Spot"].expected < options["Spot"].high
+
+
+def test_a_sum_with_an_unknown_price_is_a_lower_bound_and_one_of_unknown_prices_only_is_unknown(
+    sandbox: Verdict,
+) -> None:
+    line = ResourceCost(
+        "", "", "x", "GPU nodes", "compute", None, None, None, site="use9", reason="no price was read"
+    )
+    cost = replace(sandbox.after.cost, lines=(*sandbox.after.cost.lines, line))
+    made = replace(sandbox, after=replace(sandbox.after, cost=cost))
+    by_site = {bar.name: bar for bar in charts(made)[0].bars}
+    assert by_site["use9"].amount == "unknown"
+    assert by_site["use1"].amount.startswith("at least ")
+    assert not by_site["lab"].amount.startswith("at least ")
+    text = str(Text(fleet_page(made)))
+    assert "use9: GPU nodes no price was read unknown" in text
+
+
+def test_what_has_no_price_is_listed_as_unknown_with_its_reason(sandbox: Verdict) -> None:
+    text = str(Text(fleet_page(sandbox)))
+    assert "6000 metadata IOPS : unknown (no price of provisioned metadata IOPS was read)" in text
+
+
+def test_prices_come_with_source_date_and_age(sandbox: Verdict) -> None:
+    sources = {each.source: each for each in price_sources(sandbox)}
+    karpenter = next(each for name, each in sources.items() if name.startswith("aws/karpenter"))
+    assert (karpenter.date, karpenter.age, karpenter.old) == ("2026-07-20", "124 d old", False)
+    assert all(each.old for each in sources.values() if each.age == "unknown age")
+    total = sum(each.lines for each in sources.values())
+    assert total == sum(1 for line in sandbox.after.cost.lines if line.known)
+    text = str(Text(fleet_page(sandbox)))
+    assert karpenter.source in text
+    assert "2026-07-20 124 d old" in text
+
+
+def test_changes_are_shown_line_by_line_with_a_base_and_not_without(sandbox: Verdict) -> None:
+    assert "Changes" not in str(Text(fleet_page(sandbox)))
+    example = verdict()
+    made = replace(
+        sandbox, base=example.base, changes=example.changes, costs=example.costs, racks=example.racks
+    )
+    text = str(Text(fleet_page(made)))
+    assert "use1/burst: 2 x g6e.2xlarge 100 300 600 (was 200)" in text
+    assert "replace aws:s3:Bucket atlas-prod-use1-data (forced by bucket) [protected]" in text
+    assert "create aws:sns:Topic atlas-prod" in text
+    assert "nodes 2 4" in text
+
+
+def test_groups_and_stores_are_drawn_in_their_zones(sandbox: Verdict) -> None:
+    use1 = next(site for site in fleet_pictures(sandbox) if site.name == "use1")
+    places = {place.name: [each.name for each in (*place.groups, *place.stores)] for place in use1.places}
+    assert places == {
+        "us-east-1a": ["finetune", "pretrain", "shared", "checkpoints"],
+        "us-east-1b": ["notebook", "scratch"],
+        "us-east-1a + us-east-1b": ["serve", "sweep"],
+        "Whole region": ["datasets", "artifacts"],
+    }
+
+
+def test_a_small_group_shows_each_gpu_and_a_large_one_squares_of_several_nodes(sandbox: Verdict) -> None:
+    def group(verdict: Verdict, name: str) -> object:
+        return next(
+            each
+            for site in fleet_pictures(verdict)
+            for place in site.places
+            for each in place.groups
+            if each.name == name
+        )
+
+    pretrain = group(sandbox, "pretrain")
+    kinds = [box.kind for box in pretrain.drawing.boxes]  # type: ignore[attr-defined]
+    assert kinds.count("gpu on") == 16
+    plan = sandbox.after.plan
+    assert plan is not None
+    large = replace(
+        plan,
+        cloud=tuple(
+            replace(
+                site,
+                node_groups=tuple(
+                    replace(each, capacity=replace(each.capacity, max=1000, desired=500))
+                    for each in site.node_groups
+                ),
+            )
+            for site in plan.cloud
+        ),
+    )
+    made = group(replace(sandbox, after=replace(sandbox.after, plan=large)), "pretrain")
+    kinds = [box.kind for box in made.drawing.boxes]  # type: ignore[attr-defined]
+    assert made.scale == 10  # type: ignore[attr-defined]
+    assert (kinds.count("square on"), kinds.count("square off")) == (50, 50)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "drawn", "words"),
+    [
+        ("dgx[001-002]", [2], "1 rack of up to 3 systems at 40 kW a rack"),
+        ("dgx[001-031]", [3] * 10 + [1], "11 racks of up to 3 systems at 40 kW a rack"),
+        ("dgx[0001-1000]", [3] * 67, "334 racks of up to 3 systems at 40 kW a rack"),
+    ],
+)
+def test_racks_hold_as_many_systems_as_they_can_feed(
+    tmp_path: Path, nodes: str, drawn: list[int], words: str
+) -> None:
+    (hall,) = fleet_pictures(verdict_on(str(racks_only(tmp_path, nodes))))
+    systems = [sum(box.kind == "system" for box in rack.drawing.boxes) for rack in hall.racks]
+    assert systems == drawn
+    assert hall.rack_words.startswith(words)
+    assert ("each one drawn stands for 5" in hall.rack_words) == (len(drawn) == 67)
+    assert hall.lanes == 8
+
+
+def test_racks_that_the_fleet_file_names_are_drawn_as_named(tmp_path: Path) -> None:
+    racks = "racks: [{ name: a1, nodes: 'dgx[001-002]' }, { name: a2, nodes: 'dgx[003-004]' }]"
+    (hall,) = fleet_pictures(verdict_on(str(racks_only(tmp_path, "dgx[001-004]", racks))))
+    assert [rack.label for rack in hall.racks] == ["a1", "a2"]
+    assert hall.rack_words == "2 racks, as the fleet file names them"
+
+
+def test_a_fleet_of_racks_only_has_a_page(tmp_path: Path) -> None:
+    text = str(Text(fleet_page(verdict_on(str(racks_only(tmp_path))))))
+    assert "dc1 Racks of dgx-h100" in text
+    assert "InfiniBand NDR, 400 Gb/s a port, rail-optimized: 8 rails" in text
+    assert "controllers ctl[01-02]; login hosts login01" in text
+    assert "On demand" not in text
+
+
+def test_a_budget_that_is_exceeded_says_so(sandbox: Verdict) -> None:
+    made = replace(sandbox, costs=replace(sandbox.costs, budget=Decimal(1000)))
+    assert "over budget 1,000 USD" in fleet_page(made)
