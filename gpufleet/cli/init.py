@@ -1,14 +1,27 @@
-"""`gpufleet init`: a new environment with a commented fleet file that validates."""
+"""`gpufleet init`: a new environment with a commented fleet file that breaks no rule."""
 
 from __future__ import annotations
 
+import datetime as dt
+import functools
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.console import emit_json, is_terminal, out, print_error
 from gpufleet.cli.context import find_root
+from gpufleet.errors import InputError
+
+if TYPE_CHECKING:
+    from gpufleet.environments import Draft
+
+Value = TypeVar("Value")
 
 
 class Template(StrEnum):
@@ -27,21 +40,146 @@ def register(app: typer.Typer) -> None:
 
 def init(
     environment: Annotated[str, typer.Argument(help="The new environment's name.")],
-    template: Annotated[Template, typer.Option(help="What to start from.")] = Template.hybrid,
+    template: Annotated[Template | None, typer.Option(help="What to start from; hybrid if left out.")] = None,
     fleet: Annotated[str, typer.Option(help="The fleet's name.")] = "atlas",
+    region: Annotated[
+        list[str] | None,
+        typer.Option(help="An AWS region, us-east-1 if left out; repeat it for a site in each."),
+    ] = None,
+    cloud_nodes: Annotated[
+        int | None, typer.Option(help="Nodes of the group for training in the first region; 4 if left out.")
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="The system in the racks; dgx-h100 if left out.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="GPU nodes in the racks; 31 if left out.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="What a month may cost, as '50000 USD'; what the fleet costs at most if left out."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the defaults without asking.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
     """Write a new environment from a commented template.
 
-    That is stacks/<env>/fleet.yaml and its stack configuration; never over an existing file.
+    That is stacks/<env>/fleet.yaml and its stack configuration; never over an existing file. On a
+    terminal it asks for what the options leave open.
     """
-    from gpufleet.spec.init import write_environment
+    from gpufleet.environments import last_day
+    from gpufleet.spec.init import check_name, refuse_existing, write_environment
 
     root = find_root()
-    written = write_environment(root, environment, template.value, fleet)
+    check_name("environment", environment)
+    refuse_existing(root, environment)
+    form = _Form(ask=not yes and not json and sys.stdin.isatty() and is_terminal(out.file))
+    name = form.take("--template", template, "hybrid", "Template (sandbox, cloud, onprem, hybrid)", _template)
+    expires = last_day(root, environment, dt.datetime.now(tz=dt.UTC).date())
+    given = {"regions": region, "cloud_nodes": cloud_nodes, "system": system, "nodes": nodes}
+    draft = _draft(root, form, name, given, budget, environment=environment, fleet=fleet, expires=expires)
+    written = write_environment(root, environment, name, draft.text)
     if json:
-        emit_json({"written": [str(path) for path in written]})
+        emit_json({"written": [str(path) for path in written], "defaults": form.defaults})
         return
     for path in written:
         out.print(f"wrote {path.relative_to(root)}")
-    out.print(f"next: read it, then `gpufleet validate {environment}` and `gpufleet plan {environment}`")
+    if form.defaults:
+        out.print(f"defaults: {shlex.join(form.defaults)}", markup=False)
+    if expires:
+        out.print(f"expires: {expires}, since the name is that of a temporary environment")
+    if draft.assumed:
+        out.print(f"no price is known for {len(draft.assumed)} resources: the file holds estimates")
+    _next_steps(environment, name)
+
+
+@dataclass
+class _Form:
+    """Options, then questions on a terminal, then defaults, which are reported."""
+
+    ask: bool
+    defaults: list[str] = field(default_factory=list)
+
+    def take(
+        self, option: str, given: Any, default: Any, question: str, read: Callable[[Any], Value]
+    ) -> Value:
+        """What `read` makes of the option, of an answer or of the default.
+
+        It raises InputError for a bad value: a question is then asked again.
+        """
+        if given is not None:
+            return read(given)
+        while self.ask:
+            try:
+                return read(typer.prompt(question, default=str(default)))
+            except InputError as error:
+                print_error(error)
+        self.defaults += [option, str(default)]
+        return read(default)
+
+
+def _template(value: Any) -> str:
+    from gpufleet.spec.init import check_template
+
+    return check_template(str(value))
+
+
+def _draft(
+    root: Path,
+    form: _Form,
+    template: str,
+    given: Mapping[str, Any],
+    budget: str | None,
+    *,
+    environment: str,
+    fleet: str,
+    expires: dt.date | None,
+) -> Draft:
+    from gpufleet.catalog import load_catalog
+    from gpufleet.checks import OVERRIDES
+    from gpufleet.environments import Choices, draft_environment, fill
+    from gpufleet.spec.quantity import Money, QuantityError
+
+    catalog = load_catalog(root / OVERRIDES)
+    choices = Choices(template)
+    for item, applies, option, question in (
+        ("regions", choices.has_cloud, "--region", "AWS regions, a site in each"),
+        ("cloud_nodes", choices.has_training, "--cloud-nodes", "Nodes for training in the first region"),
+        ("system", choices.has_racks, "--system", "System in the racks"),
+        ("nodes", choices.has_racks, "--nodes", "GPU nodes in the racks"),
+    ):
+        if applies:
+            default = getattr(choices, item)
+            shown = ", ".join(default) if isinstance(default, tuple) else default
+            choices = form.take(
+                option, given[item], shown, question, functools.partial(fill, choices, catalog, item)
+            )
+        elif given[item] is not None and given[item] != []:
+            raise InputError(
+                f"the template {template} takes no {option}", remedy="leave it out, or use --template hybrid"
+            )
+
+    def drafted(text: Any) -> Draft:
+        try:
+            amount = Money.parse(str(text)) if text is not None else None
+        except QuantityError as error:
+            raise InputError(f"--budget: {error}", remedy="write it as '50000 USD'") from None
+        return draft_environment(choices, environment, fleet, catalog, budget=amount, expires=expires)
+
+    if budget is not None:
+        return drafted(budget)
+    draft = drafted(None)
+    question = f"Budget a month (at maximum size the fleet costs about {draft.highest:,.0f} USD)"
+    return form.take("--budget", None, draft.monthly, question, drafted)
+
+
+def _next_steps(environment: str, template: str) -> None:
+    cloud = "" if template == "sandbox" else " --cloud sandbox"
+    steps = [
+        ("validate", "", "all findings, with their lines"),
+        ("plan", "", "sites, nodes and what they cost"),
+        ("check", "", "the rules, on a preview without an account"),
+    ]
+    if template == "onprem":
+        steps.append(("inventory", "", "the hosts that `configure` works on"))
+    else:
+        steps.append(("up", cloud, "brings it up in the emulated AWS on this machine"))
+    out.print(f"next: read stacks/{environment}/fleet.yaml, then")
+    for verb, options, why in steps:
+        out.print(f"  gpufleet {verb} {environment}{options}  # {why}", soft_wrap=True)

@@ -9,6 +9,7 @@ import pytest
 
 from gpufleet.catalog import load_catalog
 from gpufleet.checks import validate
+from gpufleet.environments import Choices, draft_environment
 from gpufleet.plan import build_plan
 from gpufleet.spec.init import TEMPLATES, write_environment
 from tests.unit.spec.samples import ROOT
@@ -39,7 +40,8 @@ def test_a_shipped_environment_has_no_finding_but_the_age_of_facts(
 def test_a_template_has_no_finding_but_the_age_of_facts(
     tmp_path: Path, template: str, now: dt.datetime
 ) -> None:
-    write_environment(tmp_path, "lab", template, "zeus")
+    text = draft_environment(Choices(template), "lab", "zeus", load_catalog()).text
+    write_environment(tmp_path, "lab", template, text)
     assert rules("lab", tmp_path, now) <= AGE
 
 

@@ -8,7 +8,9 @@ import jsonschema
 import pytest
 import yaml
 
-from gpufleet.spec.init import TEMPLATES, render_template
+from gpufleet.catalog import load_catalog
+from gpufleet.environments import Choices, draft_environment
+from gpufleet.spec.init import TEMPLATES
 from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.schema import fleet_schema
 from gpufleet.spec.shape import bare, fields_of, is_model
@@ -37,7 +39,8 @@ def test_it_accepts_the_shipped_files_as_plain_yaml(environment: str) -> None:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_it_accepts_the_templates_as_plain_yaml(template: str) -> None:
-    assert problems(yaml.safe_load(render_template(template, "demo", "atlas"))) == []
+    draft = draft_environment(Choices(template), "demo", "atlas", load_catalog())
+    assert problems(yaml.safe_load(draft.text)) == []
 
 
 @pytest.mark.parametrize(

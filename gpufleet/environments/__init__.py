@@ -1,0 +1,7 @@
+"""New environments: what `gpufleet init` asks for, its defaults, and a fleet file that breaks no rule."""
+
+from gpufleet.environments.choices import Choices, fill
+from gpufleet.environments.draft import Draft, draft_environment
+from gpufleet.environments.expiry import last_day
+
+__all__ = ["Choices", "Draft", "draft_environment", "fill", "last_day"]

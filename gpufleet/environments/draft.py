@@ -1,0 +1,109 @@
+"""The fleet file of a new environment, priced: its budget, and estimates where no price is known."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from pathlib import Path
+from typing import Any
+
+from gpufleet.catalog import Catalog
+from gpufleet.checks import validate
+from gpufleet.environments.choices import Choices, cloud_sites, rack_site
+from gpufleet.environments.estimates import Assumed, estimates
+from gpufleet.errors import InputError, SpecError
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+from gpufleet.spec.init import check_name, render_template
+from gpufleet.spec.load import FLEET_FILE, STACKS
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.quantity import Money
+
+_ROOM = Decimal("1.1")
+"""What a default budget is above the cost at maximum size."""
+
+_UNCOUNTED = Decimal("1.02")
+"""Keys, addresses and the like, which a stack has and a plan leaves out: a budget needs room for them."""
+
+_NO_LIMIT = "1000000000 USD"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A fleet file that validates. `highest` is its cost a month at maximum size, in USD."""
+
+    text: str
+    highest: Decimal
+    monthly: Money
+    assumed: tuple[Assumed, ...]
+
+
+def draft_environment(
+    choices: Choices,
+    environment: str,
+    fleet: str,
+    catalog: Catalog,
+    *,
+    budget: Money | None = None,
+    expires: dt.date | None = None,
+) -> Draft:
+    """The fleet file of a template with what was chosen. Without `budget`, a tenth above its highest cost.
+
+    Raises `InputError` for names, regions and systems that do not exist, for a region that lacks what
+    the template needs, and for a budget that the fleet exceeds at its maximum size.
+    """
+    check_name("environment", environment)
+    check_name("fleet", fleet)
+    sites = cloud_sites(choices, catalog, f"{fleet}-{environment}")
+    values: dict[str, Any] = {
+        "environment": environment,
+        "fleet": fleet,
+        "expires": expires,
+        "cloud": sites,
+        "rack": rack_site(choices, catalog) if choices.has_racks else None,
+        "assume": [],
+        "monthly": _NO_LIMIT,
+        "upfront": _NO_LIMIT if choices.has_training else "",
+        "highest": "",
+    }
+    spec, plan = _planned(choices.template, values, catalog)
+    assumed = tuple(estimates(spec, plan, catalog))
+    highest = sum((each.total for each in assumed), plan.cost.monthly.high or Decimal(0))
+    if budget is not None and budget.amount < highest * _UNCOUNTED:
+        raise InputError(
+            f"at its maximum size the fleet costs about {highest:,.0f} USD a month; the budget is {budget}",
+            remedy=f"give it '{_rounded(highest * _UNCOUNTED)} USD' or more, or fewer nodes; maximum sizes"
+            " can be lowered in the fleet file afterwards",
+        )
+    monthly = budget or Money(_rounded(highest * _ROOM), "USD")
+    upfront = plan.cost.upfront
+    values |= {
+        "assume": assumed,
+        "monthly": str(monthly),
+        "highest": f"{highest:,.0f} USD",
+        "upfront": f"{_rounded(upfront * _ROOM)} USD" if upfront else "",
+    }
+    _planned(choices.template, values, catalog)
+    return Draft(render_template(choices.template, values), highest, monthly, assumed)
+
+
+def _planned(template: str, values: Mapping[str, Any], catalog: Catalog) -> tuple[FleetSpec, FleetPlan]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / STACKS / str(values["environment"]) / FLEET_FILE
+        path.parent.mkdir(parents=True)
+        path.write_text(render_template(template, values), encoding="utf-8")
+        try:
+            validated = validate(str(path), root=Path(folder), catalog=catalog)
+        except SpecError as error:
+            first = next(finding for finding in error.findings if finding.severity == "error")
+            raise InputError(f"{first.field}: {first.message}", remedy=first.remedy) from None
+    return validated.loaded.spec, build_plan(validated.loaded.spec, catalog)
+
+
+def _rounded(amount: Decimal) -> Decimal:
+    """Up, to two digits that count."""
+    step = Decimal(10) ** max(0, amount.adjusted() - 1)
+    return (amount / step).to_integral_value(ROUND_CEILING) * step
