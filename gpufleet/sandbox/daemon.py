@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import CloudError, InputError
+from gpufleet.loopback import LOOPBACK, require_loopback
 from gpufleet.sandbox.credentials import isolated_environ, sandbox_env
 from gpufleet.sandbox.server.process import Files, Runtime, code_stamp
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Endpoint", "ensure", "faults", "reset", "sandbox_env", "status", "stop"]
 
-LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 _PACKAGES = str(Path(__file__).absolute().parents[2])
@@ -62,6 +62,7 @@ def ensure(root: Path, *, idle_s: float | None = None) -> Endpoint:
         running = _current(files)
         if running:
             return running
+        require_loopback()
         _stop(files)
         _start(files, idle_s)
         running = _healthy(files)

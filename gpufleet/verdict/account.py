@@ -18,8 +18,9 @@ from functools import cached_property
 from pathlib import Path
 
 from gpufleet.errors import GpufleetError
+from gpufleet.loopback import LOOPBACK, require_loopback
 from gpufleet.sandbox.credentials import isolated_environ, sandbox_env
-from gpufleet.sandbox.daemon import LOOPBACK, Endpoint
+from gpufleet.sandbox.daemon import Endpoint
 from gpufleet.sandbox.server.process import Files, Runtime
 
 START_TIMEOUT_S = 60.0
@@ -75,6 +76,7 @@ class ThrowawayAccount:
         }
 
     def _start(self) -> subprocess.Popen[bytes]:
+        require_loopback()
         nowhere = isolated_environ(Endpoint("", 0))
         environ = {name: value for name, value in nowhere.items() if not name.startswith("MOTO_")}
         environ["MOTO_DISABLE_GLOBAL_CORS"] = "true"

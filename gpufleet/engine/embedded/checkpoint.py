@@ -20,6 +20,7 @@ from gpufleet.engine.embedded.files import (
 )
 from gpufleet.engine.embedded.integrity import Resource, in_order
 from gpufleet.engine.embedded.resource import timestamp
+from gpufleet.engine.embedded.shape import checked_deployment
 from gpufleet.engine.errors import StateError
 
 __all__ = ["backup_of", "deployment_json", "empty_deployment", "in_order", "load", "parse", "salt_of", "save"]
@@ -62,16 +63,25 @@ def load(path: Path) -> tuple[dict[str, Any], str]:
 def parse(content: bytes) -> dict[str, Any]:
     """The deployment in a checkpoint; a ValueError says what is wrong with one that is none."""
     try:
-        data = json.loads(content)
-        if data["version"] != 3:
-            raise ValueError(f"it has version {data['version']}, this engine reads version 3")
-        deployment: dict[str, Any] = data["deployment"]
-        deployment["resources"] = deployment.get("resources") or []
-        for resource in deployment["resources"]:
-            _ = resource["urn"], resource["type"], resource["custom"]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{type(error).__name__} {error}") from error
+        data = json.loads(content, parse_constant=_refuse)
+        if not isinstance(data, dict):
+            raise ValueError("it is no JSON object")
+        if data.get("version") != 3:
+            raise ValueError(f"it has version {str(data.get('version'))[:20]}, this engine reads version 3")
+        deployment = checked_deployment(data)
+        # A state is written as UTF-8, which has no halves of characters.
+        json.dumps(deployment, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is no UTF-8: {error.reason}") from None
+    except RecursionError:
+        raise ValueError("its values are nested too deep") from None
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a text in it is no Unicode: {error.reason}") from None
     return deployment
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _is_whole(path: Path) -> bool:

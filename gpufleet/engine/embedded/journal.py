@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.engine.embedded.files import make_folder, state_error, sync_folder
+from gpufleet.engine.embedded.shape import is_record
 from gpufleet.engine.errors import StateError
 
 Record = dict[str, Any]
@@ -52,7 +53,13 @@ def fold(resources: Sequence[Record], records: Iterable[Record], *, salt: str = 
     """The resources and pending operations after `records`, new ones first, as Pulumi orders them."""
     state = _Folding(list(resources), salt=salt)
     for record in records:
-        _apply(state, record)
+        try:
+            _apply(state, record)
+        except LookupError:
+            raise StateError(
+                "the journal of an interrupted run speaks of resources that the state does not have",
+                remedy=_REPAIR,
+            ) from None
     kept = [*state.news.values(), *(old for old in state.olds if old is not None)]
     return Folded(kept, list(state.pending.values()), state.salt)
 
@@ -128,9 +135,9 @@ def salvage(path: Path) -> tuple[list[Record], int]:
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return records, number
-        if not isinstance(record, dict):
+        if not is_record(record):
             return records, number
         records.append(record)
     return records, 0

@@ -115,7 +115,14 @@ def _journal_fault(state_file: Path) -> str:
     if damage:
         return f"damaged in line {damage}"
     fitting = {_digest(state_file), *(_digest(path) for path in backups_of(state_file)[:1])}
-    return "that of another checkpoint" if records and records[0].get("digest") not in fitting else ""
+    if records and records[0].get("digest") not in fitting:
+        return "that of another checkpoint"
+    if records and records[0]["digest"] == _digest(state_file):
+        try:
+            fold(in_order(checkpoint.parse(_read(state_file))["resources"]), records[1:])
+        except (StateError, ValueError):
+            return "not one that the checkpoint can take"
+    return ""
 
 
 def _digest(path: Path) -> str:
@@ -135,9 +142,10 @@ def _with_journal(
     if not records or folded_already:
         return Folded(resources, pending, salt), ()
     brought = [record["put"][1]["urn"] for record in records if "put" in record]
-    if records[0].get("digest") == checkpoint.digest_of(content):
-        state = fold(resources, records[1:], salt=salt)
-    else:
+    try:
+        continues = records[0].get("digest") == checkpoint.digest_of(content)
+        state = fold(resources, records[1:], salt=salt) if continues else _merged(resources, records, salt)
+    except StateError:
         state = _merged(resources, records, salt)
     state.pending = [*pending, *state.pending]
     return state, sorted(set(brought))

@@ -23,6 +23,7 @@ from gpufleet.engine.embedded.recovery.search import Finder
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.plugins import ProcessGroup
+from gpufleet.loopback import require_loopback
 
 # How long steps under way may take after an interruption before their providers are killed: their
 # operations then stay pending, since nobody knows how they ended.
@@ -71,6 +72,7 @@ class Run:
         return self
 
     def _start(self) -> None:
+        require_loopback()
         engine = EngineService(self.context.reporter)
         self.deployment.on_refusal = engine.silent.set
         self._services.start(engine, Monitor(self.context, self.deployment))

@@ -1,0 +1,27 @@
+"""A machine that does not reach itself: a message before anything is started."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.conftest import Checkout
+
+
+def _may_unshare() -> bool:
+    program = shutil.which("unshare")
+    return program is not None and not subprocess.run([program, "-n", "true"], check=False).returncode
+
+
+@pytest.mark.skipif(not _may_unshare(), reason="only root can take the network away")
+@pytest.mark.parametrize("command", [("up", "sandbox", "--yes"), ("check", "dev"), ("sandbox", "start")])
+def test_a_loopback_that_is_down_is_named_with_what_brings_it_up(
+    checkout: Checkout, command: tuple[str, ...]
+) -> None:
+    done = checkout.run(*command, prefix=("unshare", "-n"))
+    assert done.returncode == 2
+    assert "does not reach itself at 127.0.0.1" in done.stderr
+    assert "ip link set lo up" in done.stderr
+    assert "Traceback" not in done.stderr
