@@ -4,12 +4,14 @@ SHELL := /bin/bash
 BIN := .venv/bin
 # Processes that share the tests. They wait for hosts and programs at times: there is one more than processors here.
 WORKERS ?= 3
+# The root file system of `make test-fresh`: debian-12, debian-13 or ubuntu-24.04.
+ROOT ?= debian-12
 # In the order of tests/conftest.py: the longest groups first.
 SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up rack test test-rack lint bench mutate docs lock clean
+.PHONY: help setup up rack test test-rack test-fresh lint bench mutate docs lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 12
@@ -31,6 +33,10 @@ test: ## set up everything the tests need, and run them all
 test-rack: ## those on racks in a box alone (needs root)
 	@scripts/setup system
 	@$(BIN)/python -m pytest $(SHARED) tests/rack $(ARGS)
+
+test-fresh: ## the same in a container on a bare root (needs root); ROOT=debian-13, QUICK=1 for one test of each group
+	@scripts/setup rack
+	@$(BIN)/python scripts/fresh $(ROOT) $(if $(QUICK),--quick) $(ARGS)
 
 lint: setup ## ruff, mypy strict, ansible-lint production, shell syntax
 	@$(BIN)/ruff check .

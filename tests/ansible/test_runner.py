@@ -49,6 +49,7 @@ def shell(command: str, **more) -> dict:
     return {"name": "Run it", "ansible.builtin.shell": command} | more
 
 
+@pytest.mark.fresh
 def test_every_task_of_every_host_is_told_as_it_ends(project):
     events = []
     result = run_playbook(playbook(project, shell("echo hello")), events.append)

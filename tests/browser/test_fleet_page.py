@@ -77,6 +77,7 @@ def test_marks_of_pictures_are_seen_in_either_scheme(
     assert open_page(pages["prod"], scheme=scheme).evaluate(LOW_CONTRAST, 3) == []
 
 
+@pytest.mark.fresh
 def test_the_two_schemes_differ(pages: dict[str, Path], open_page: OpenPage) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     light, dark = (open_page(pages["dev"], scheme=scheme).evaluate(ground) for scheme in SCHEMES)

@@ -149,6 +149,7 @@ def _check(runner: Runner) -> Any:
     return runner.step("gpufleet-check", "check", "Check")
 
 
+@pytest.mark.fresh
 def test_a_change_that_breaks_nothing_passes_and_its_verdict_becomes_a_comment(
     project: Project, tmp_path: Path, api: FakeHost
 ) -> None:

@@ -27,6 +27,7 @@ def _lint(actionlint: Path, folder: Path) -> Any:
     return judges.run(actionlint, "-color=false", cwd=folder)
 
 
+@pytest.mark.fresh
 def test_actionlint_and_shellcheck_find_nothing(actionlint: Path, tmp_path: Path) -> None:
     shutil.copytree(GITHUB, tmp_path, dirs_exist_ok=True)
     done = _lint(actionlint, tmp_path)

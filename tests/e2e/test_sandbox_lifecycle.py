@@ -90,6 +90,7 @@ def test_destroy_leaves_nothing_of_ours_in_the_account(deployed: Checkout) -> No
     assert deployed.json("outputs", "sandbox", "--engine", "embedded") == {}
 
 
+@pytest.mark.fresh
 def test_a_fresh_checkout_comes_up_with_the_clock_two_years_ahead(checkout: Checkout) -> None:
     result = two_years_later(checkout, "up", "sandbox", "--engine", "embedded", "--yes")
     assert result["ok"], result

@@ -21,6 +21,7 @@ pulumi.export("arn", b.arn)
 """
 
 
+@pytest.mark.fresh
 def test_a_stack_is_created_found_unchanged_and_destroyed(lab: Lab) -> None:
     result = lab.up(PAIR)
     assert result.changes == Changes(create=4)

@@ -58,6 +58,7 @@ def test_every_disagreement_on_record_still_exists(verdicts: Mapping[str, Verdic
     assert set(ACCEPTED) - fired == set()
 
 
+@pytest.mark.fresh
 @pytest.mark.parametrize("which", ["previewed", "created"])
 def test_the_checks_that_matter_to_prod_have_looked_at_it(
     which: str, verdicts: Mapping[str, Verdict]

@@ -54,6 +54,7 @@ def play(recorder: Recorder, members: list[Member], backup: str, *answers: Answe
     return recorder.play("restore.yml", *answers, limit="rack_controllers", **variables | more)
 
 
+@pytest.mark.fresh
 def test_three_members_come_back_with_what_the_snapshot_has_and_no_revision_twice(
     cluster: list[Member], recorder: Recorder, tmp_path: Path
 ) -> None:

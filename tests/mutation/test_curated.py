@@ -58,6 +58,7 @@ def test_a_mutant_is_the_module_with_that_one_thing_changed() -> None:
         assert 1 <= len(changed) <= 12, mutant.name
 
 
+@pytest.mark.fresh
 def test_every_name_that_is_called_protective_is_in_the_program() -> None:
     assert NAMES - {each.subject for each in all_mutants()} == set()
 

@@ -280,6 +280,7 @@ def test_down_leaves_nothing_and_a_second_rack_is_not_touched(
     assert not take_down(other)
 
 
+@pytest.mark.fresh
 def test_up_again_takes_a_rack_that_is_up_and_refuses_other_hosts(folder: Path, tmp_path: Path) -> None:
     site = small_site(tmp_path)
     first = raise_rack(folder, site, CACHE)

@@ -129,6 +129,7 @@ def archive(tmp_path: Path, text: str, makefile: str = MAKEFILE) -> tuple[str, s
     return str(path), hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.fresh
 def test_nccl_tests_are_built_and_built_again_when_anything_changes(
     tests_module: ModuleType, tmp_path: Path, cuda: Path
 ) -> None:

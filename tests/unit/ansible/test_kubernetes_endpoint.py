@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 from tests.programs import find_program
 from tests.unit.ansible.rendering import Site
 from tests.unit.ansible.test_kubernetes_files import files, fleet
@@ -80,6 +82,7 @@ def answer(port: int) -> bytes:
     return said[-2:]
 
 
+@pytest.mark.fresh
 def test_a_client_that_was_given_to_a_lost_member_is_answered_by_another(tmp_path: Path) -> None:
     site = Site(fleet("1.35"), tmp_path)
     text = files(site, "kubernetes_endpoint")["/etc/haproxy/haproxy.cfg"].text

@@ -139,6 +139,7 @@ def executables(text: str) -> Iterator[str]:
     yield from re.findall(r"^Exec\w+=[-@:+!]*(/\S+)", text, re.M)
 
 
+@pytest.mark.fresh
 def test_systemd_takes_every_unit_and_drop_in_without_a_word(
     trees: dict[tuple[str, str, str], dict[str, Rendered]], tmp_path: Path
 ) -> None:

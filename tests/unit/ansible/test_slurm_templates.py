@@ -343,6 +343,7 @@ def test_nodes_with_the_same_instances_share_their_lines() -> None:
     assert all(line.startswith("NodeName=dgx001,dgx002,dgx003 ") for line in found)
 
 
+@pytest.mark.fresh
 def test_slurmd_itself_finds_the_instances_and_the_whole_gpus(tmp_path: Path) -> None:
     here = socket.gethostname().partition(".")[0]
     reported = [item | {"files": [f"{tmp_path}{name}" for name in item["files"]]} for item in INSTANCES]

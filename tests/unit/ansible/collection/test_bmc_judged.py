@@ -102,6 +102,7 @@ def test_redfish_of_another_node_or_with_other_credentials_changes_nothing(
     assert emulator.changes == before
 
 
+@pytest.mark.fresh
 def test_redfish_settings_are_changed_where_they_differ_and_only_there(emulator: Emulator, run: Run) -> None:
     wanted = by_redfish(emulator, boot_order=["pxe"], bios=ATTRIBUTES | {"ProcTurboMode": "Disabled"})
     before = len(emulator.changes)

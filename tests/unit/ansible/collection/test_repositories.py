@@ -99,6 +99,7 @@ def entry(served: dict[str, Any], keys: dict[str, Any], **changes: Any) -> dict[
     return item | changes
 
 
+@pytest.mark.fresh
 @pytest.mark.parametrize("form", ["armored", "binary", "both"])
 def test_a_key_is_known_by_the_fingerprint_that_gpg_gives_it(form: str, keys: dict[str, Any]) -> None:
     found = openpgp.keys_in(keys[form])
