@@ -16,20 +16,22 @@ NONCURRENT_DAYS = 30
 @dataclass(frozen=True, kw_only=True)
 class BucketArgs:
     """Inputs of `Bucket`. `bucket` is its name in S3. `protect` keeps Pulumi from deleting it, and
-    without it (`protect=False`) a bucket is deleted with all that is in it.
+    without it (`protect=False`) a bucket is deleted with all that is in it. `kms_key_arn` is a key that
+    exists, whose policy lets FSx's service role use it where a file system is linked; without it one is made.
     """
 
     bucket: str
     versioning: bool = True
     expire_days: int | None = None
+    kms_key_arn: pulumi.Input[str] | None = None
     protect: bool = True
     tags: Tags
 
 
 class Bucket(Component):
-    """A private bucket, encrypted with a key of its own, owner of all its objects.
+    """A private bucket, encrypted with the key given or one of its own, owner of all its objects.
 
-    The key lets FSx's service role of this account use it, so that a file system can be linked.
+    Its own key lets FSx's service role of this account use it, so that a file system can be linked.
     Unfinished uploads go after a week.
     """
 
@@ -41,14 +43,17 @@ class Bucket(Component):
     def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpufleet:storage:Bucket", name, args.tags, opts)
         around = self.surroundings()
-        key = encryption_key(
-            self,
-            name,
-            f"Objects of the bucket {args.bucket}",
-            around,
-            services=[_file_systems_may_use_key(around)],
-            protect=args.protect,
-        )
+        if args.kms_key_arn is None:
+            key_arn: pulumi.Output[str] = encryption_key(
+                self,
+                name,
+                f"Objects of the bucket {args.bucket}",
+                around,
+                services=[_file_systems_may_use_key(around)],
+                protect=args.protect,
+            ).arn
+        else:
+            key_arn = pulumi.Output.from_input(args.kms_key_arn)
         bucket = aws.s3.Bucket(
             name,
             bucket=args.bucket,
@@ -63,7 +68,7 @@ class Bucket(Component):
                 aws.s3.BucketServerSideEncryptionConfigurationRuleArgs(
                     apply_server_side_encryption_by_default=(
                         aws.s3.BucketServerSideEncryptionConfigurationRuleApplyServerSideEncryptionByDefaultArgs(
-                            sse_algorithm="aws:kms", kms_master_key_id=key.arn
+                            sse_algorithm="aws:kms", kms_master_key_id=key_arn
                         )
                     ),
                     bucket_key_enabled=True,
@@ -116,7 +121,7 @@ class Bucket(Component):
         )
         self.bucket_name = bucket.bucket
         self.arn = bucket.arn
-        self.key_arn = key.arn
+        self.key_arn = key_arn
         self.register_outputs(
             {
                 "bucketName": self.bucket_name,

@@ -76,6 +76,8 @@ class NodeGroupArgs:
     and nowhere else, so `subnet_ids` must lie in the reservation's zone. Nodes launch once everything
     in `after` exists (routes, add-ons).
 
+    `spot_max_price` is what an hour of a spot node may cost, in USD; the on-demand price without it.
+
     `desired_size` is a start, kept within `min_size` and `max_size`: when these differ an autoscaler
     or scheduler owns it afterwards, and changes of it here are ignored. So the size that Pulumi last
     saw is sent with new limits: refresh first when the limits would exclude it, else AWS refuses them.
@@ -92,6 +94,7 @@ class NodeGroupArgs:
     placement_group: bool | pulumi.Input[str] = False
     capacity_reservation_id: pulumi.Input[str] | None = None
     on_demand_fallback: bool = False
+    spot_max_price: str | None = None
     public_ip: bool = False
     volume: VolumeArgs = field(default_factory=VolumeArgs)
     user_data: pulumi.Input[str] | None = None
@@ -264,6 +267,7 @@ def _mixed(
             # In the order in which the types are written.
             on_demand_allocation_strategy="prioritized",
             spot_allocation_strategy="price-capacity-optimized",
+            spot_max_price=args.spot_max_price if spot else None,
         ),
         launch_template=aws.autoscaling.GroupMixedInstancesPolicyLaunchTemplateArgs(
             launch_template_specification=(
@@ -323,6 +327,11 @@ def _check(name: str, args: NodeGroupArgs) -> None:
         raise InputError(
             f"node group {name}: a Capacity Block holds one instance type, not {len(args.instance_types)}",
             remedy="name the block's type alone",
+        )
+    if args.spot_max_price is not None and (args.eks is not None or args.capacity != "spot"):
+        raise InputError(
+            f"node group {name}: spot_max_price is for spot capacity of an Auto Scaling group",
+            remedy="leave out spot_max_price: EKS node groups and other capacity take none",
         )
     if args.public_ip and len(args.interfaces) > 1:
         raise InputError(

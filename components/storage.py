@@ -37,6 +37,7 @@ class SharedStorageArgs:
     `client_security_group_ids` are the groups of the nodes that mount it. With `efa` the nodes' EFA
     group is needed too: the file system joins it. `protect` keeps Pulumi from deleting or
     replacing the file system; `final_backup` takes one more backup when it is deleted anyway.
+    `kms_key_arn` is a key that exists (persistent types only); without it one is made.
     """
 
     deployment_type: Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2", "SCRATCH_1"]
@@ -51,6 +52,7 @@ class SharedStorageArgs:
     compression: Literal["LZ4", "NONE"] = "LZ4"
     backup_days: int = 0
     data_repository: DataRepositoryArgs | None = None
+    kms_key_arn: pulumi.Input[str] | None = None
     protect: bool = True
     final_backup: bool = True
     tags: Tags
@@ -59,8 +61,8 @@ class SharedStorageArgs:
 class SharedStorage(Component):
     """An encrypted Lustre file system that only its clients can reach.
 
-    Persistent types are encrypted with a key of their own; scratch types always with a key that
-    FSx manages. Nodes mount `<dns_name>@tcp:/<mount_name>`.
+    Persistent types are encrypted with the key given or one of their own; scratch types always with a
+    key that FSx manages. Nodes mount `<dns_name>@tcp:/<mount_name>`.
     """
 
     file_system_id: pulumi.Output[str]
@@ -77,8 +79,8 @@ class SharedStorage(Component):
         groups = [group_id]
         if args.efa and args.efa_security_group_id is not None:
             groups.append(pulumi.Output.from_input(args.efa_security_group_id))
-        key_arn = None
-        if persistent:
+        key_arn = args.kms_key_arn
+        if persistent and key_arn is None:
             key = encryption_key(
                 self, name, f"Lustre file system {name}", self.surroundings(), protect=args.protect
             )
@@ -217,6 +219,11 @@ def _check(name: str, args: SharedStorageArgs) -> None:
         raise InputError(
             f"file system {name}: throughput {args.throughput} with {args.deployment_type}",
             remedy="give throughput for persistent types, and none for scratch types",
+        )
+    if args.kms_key_arn is not None and not persistent:
+        raise InputError(
+            f"file system {name}: FSx encrypts {args.deployment_type} with a key that it manages",
+            remedy="leave out kms_key_arn, or use a persistent type",
         )
     if args.backup_days and (not persistent or args.data_repository is not None):
         raise InputError(

@@ -94,6 +94,9 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
             placement_group=reservation.placement_group,
             capacity_reservation_id=reservation.id,
             on_demand_fallback=group.capacity.on_demand_fallback,
+            spot_max_price=None
+            if group.capacity.spot_max_price is None
+            else f"{group.capacity.spot_max_price:f}",
             public_ip=group.public_ip,
             volume=VolumeArgs(
                 size_gib=group.volume.size_gib,

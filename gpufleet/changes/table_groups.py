@@ -75,6 +75,7 @@ NODE_GROUPS: Mapping[str, tuple[Change, ...]] = {
         Change("on-demand added", Effect.IN_PLACE, "nobody: a second group is made, which starts at zero"),
         Change("anything else", Effect.NOTHING, NOBODY),
     ),
+    f"{_G}.capacity.spot.max_price": in_place("another price", "nobody; Slurm sites only"),
     f"{_G}.capacity.reserved": (
         Change(
             "another kind instead",

@@ -51,6 +51,7 @@ STORAGE: Mapping[str, tuple[Change, ...]] = {
     f"{_S}.lustre.compression": in_place("another one", "nobody: it holds for what is written from then on"),
     f"{_S}.lustre.backups": in_place("another length", "nobody; with a shorter one older backups go"),
     f"{_S}.lustre.zone": (_loses("another zone"),),
+    f"{_S}.lustre.kms_key": (_loses("another key"),),
     f"{_S}.bucket": (_loses("another kind instead", _LOST),),
     f"{_S}.bucket.name": (_loses("another name"),),
     f"{_S}.bucket.versioning": in_place(
@@ -58,6 +59,14 @@ STORAGE: Mapping[str, tuple[Change, ...]] = {
     ),
     f"{_S}.bucket.expire_after": in_place(
         "another age", "whoever reads older objects: a shorter one deletes them within days"
+    ),
+    f"{_S}.bucket.kms_key": (
+        Change("another key", Effect.IN_PLACE, "nobody: it holds for objects written from then on"),
+        Change(
+            "a key of yours instead of the stack's",
+            Effect.REPLACEMENT,
+            "whoever reads older objects: the stack's key is deleted after 30 days; copy them first",
+        ),
     ),
     f"{_S}.mount": nothing(
         "another folder", "nobody in the cloud: jobs find it under the new path once it is mounted"

@@ -72,4 +72,28 @@ def import_bucket(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-CHECKS = (bucket_name, bucket_repeated, bucket_expiry, import_bucket)
+@check("kms-key")
+def kms_key(fleet: Fleet) -> Iterator[Problem]:
+    """A key is used in its own region alone, and FSx encrypts scratch file systems with a key that it manages
+    (FSx for Lustre User Guide, "Data encryption")."""
+    for path, site, item in fleet.storage():
+        for kind in ("lustre", "bucket"):
+            store = getattr(item, kind)
+            if store is None or store.kms_key is None:
+                continue
+            region = store.kms_key.split(":")[3]
+            if region != site.region:
+                yield Problem(
+                    (*path, kind, "kms_key"),
+                    f"the key of {item.name!r} is in {region}, and site {site.site!r} in {site.region}",
+                    f"use a key of {site.region}",
+                )
+            if item.lustre is not None and not item.lustre.deployment.startswith("persistent"):
+                yield Problem(
+                    (*path, kind, "kms_key"),
+                    f"{item.lustre.deployment} takes no key: FSx encrypts it with one that it manages",
+                    "leave `kms_key` out, or write 'deployment: persistent-2'",
+                )
+
+
+CHECKS = (bucket_name, bucket_repeated, bucket_expiry, import_bucket, kms_key)

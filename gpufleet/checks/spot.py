@@ -80,4 +80,32 @@ def spot_fallback(fleet: Fleet) -> Iterator[Problem]:
                 )
 
 
-CHECKS = (spot_unsupported, on_demand_unsupported, spot_price_unseen, spot_fallback)
+@check("spot-max-price")
+def spot_max_price(fleet: Fleet) -> Iterator[Problem]:
+    """EKS takes no maximum price: it refuses market options in a managed node group's launch template and has
+    none of its own (EKS User Guide, "Customize managed nodes with launch templates"). An Auto Scaling group
+    takes one; below every price that was seen it never gets a node."""
+    for each in fleet.groups():
+        spot = each.group.capacity.spot
+        if spot is None or spot.max_price is None:
+            continue
+        where = (*each.path, "capacity", "spot", "max_price")
+        if each.site.scheduler == "kubernetes":
+            yield Problem(
+                where,
+                f"{each.name} is an EKS managed node group, and these take no maximum price",
+                "leave `max_price` out: a spot node never costs more than an on-demand one",
+            )
+            continue
+        seen = [price.low for item in fleet.types(each.group) if (price := item.spot.get(each.site.region))]
+        if seen and spot.max_price.amount < min(seen):
+            yield Problem(
+                where,
+                f"{spot.max_price} is below every spot price that was seen in {each.site.region}: the lowest"
+                f" was {min(seen)} USD/h",
+                f"write '{min(seen)} USD/h' or more, or leave it out",
+                "warning",
+            )
+
+
+CHECKS = (spot_unsupported, on_demand_unsupported, spot_price_unseen, spot_fallback, spot_max_price)

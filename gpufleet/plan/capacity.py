@@ -65,6 +65,7 @@ def plan_capacity(group: NodeGroup, site: CloudSite) -> CapacityPlan:
         start=block.start.text if block is not None and block.start is not None else None,
         duration=block.duration.delta if block is not None and block.duration is not None else None,
         on_demand_fallback=spot is not None and "on-demand" in spot.on_shortage,
+        spot_max_price=spot.max_price.amount if spot is not None and spot.max_price is not None else None,
     )
 
 

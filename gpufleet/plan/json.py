@@ -210,6 +210,7 @@ def _capacity(capacity: CapacityPlan) -> dict[str, Any]:
         "start": capacity.start,
         "duration_hours": None if capacity.duration is None else capacity.duration / timedelta(hours=1),
         "on_demand_fallback": capacity.on_demand_fallback,
+        "spot_max_price": None if capacity.spot_max_price is None else float(capacity.spot_max_price),
     }
 
 
@@ -230,6 +231,7 @@ def _lustre(system: LustrePlan) -> dict[str, Any]:
         "import_bucket": system.import_bucket,
         "import_prefix": system.import_prefix,
         "export": system.export,
+        "kms_key": system.kms_key,
         "tags": dict(system.tags),
     }
 
@@ -242,6 +244,7 @@ def _bucket(bucket: BucketPlan) -> dict[str, Any]:
         "bucket": bucket.bucket,
         "versioning": bucket.versioning,
         "expire_days": bucket.expire_days,
+        "kms_key": bucket.kms_key,
         "tags": dict(bucket.tags),
     }
 

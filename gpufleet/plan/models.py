@@ -38,6 +38,7 @@ class CapacityPlan:
     created by the stack. `start` is the fleet file's own text ("in 14 d" or an ISO date): it is
     resolved once, when the block is bought, and kept in the state. `duration` is a block's length.
     `on_demand_fallback` lets a spot group take on-demand nodes when there is no spot capacity.
+    `spot_max_price` is what an hour of a spot node may cost, in USD.
     """
 
     kind: CapacityKind
@@ -50,6 +51,7 @@ class CapacityPlan:
     start: str | None = None
     duration: timedelta | None = None
     on_demand_fallback: bool = False
+    spot_max_price: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,7 @@ class LustrePlan:
     import_bucket: str | None = None
     import_prefix: str = ""
     export: bool = False
+    kms_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,7 @@ class BucketPlan:
     versioning: bool
     expire_days: int | None
     tags: Mapping[str, str]
+    kms_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

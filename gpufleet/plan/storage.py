@@ -52,6 +52,7 @@ def plan_lustre(spec: FleetSpec, site: CloudSite, storage: Storage, lustre: Lust
         import_bucket=bucket,
         import_prefix=prefix,
         export=lustre.export,
+        kms_key=lustre.kms_key,
     )
 
 
@@ -64,4 +65,5 @@ def plan_bucket(spec: FleetSpec, site: CloudSite, storage: Storage, bucket: Buck
         versioning=bucket.versioning,
         expire_days=bucket.expire_after.delta.days if bucket.expire_after is not None else None,
         tags=storage_tags(spec, site.site, storage.name),
+        kms_key=bucket.kms_key,
     )

@@ -13,7 +13,7 @@ from gpufleet.policy.resource import UNKNOWN, Resource, shown
 from gpufleet.policy.types import CAPACITY_BLOCK
 from gpufleet.pricing.context import Pricing, Sizes
 from gpufleet.pricing.disks import instance_disks, price_disks, template_disks
-from gpufleet.pricing.inputs import UnpricedError, count, declared, held, text, whole
+from gpufleet.pricing.inputs import UnpricedError, count, declared, held, price, text, whole
 from gpufleet.pricing.nodes import ON_DEMAND, SPOT, Choice, Market, price_nodes
 from gpufleet.pricing.owners import Owner
 from gpufleet.pricing.reservations import price_existing_block, read_block, take
@@ -119,6 +119,7 @@ def _mixed(pricing: Pricing, resource: Resource) -> _Launch:
         count(resource, f"{distribution}.onDemandBaseCapacity", default=0),
         # What AWS takes where nothing is said: all on demand.
         count(resource, f"{distribution}.onDemandPercentageAboveBaseCapacity", default=100),
+        price(resource, f"{distribution}.spotMaxPrice"),
     )
     if market.percent > 100:
         raise UnpricedError(f"{distribution}.onDemandPercentageAboveBaseCapacity is {market.percent}")

@@ -78,6 +78,15 @@ def count(resource: Resource, path: str, default: int | None = None) -> int:
     return default if value is None and default is not None else whole(value, path)
 
 
+def price(resource: Resource, path: str) -> Decimal | None:
+    """A declared price in USD; None where none is. Raises `UnpricedError` for what is no number."""
+    declared_price = text(resource, path)
+    try:
+        return None if declared_price is None else Decimal(declared_price)
+    except InvalidOperation:
+        raise UnpricedError(f"{path} is {shown(declared_price)}") from None
+
+
 def flag(resource: Resource, path: str) -> bool:
     """A declared yes or no, also as a text. Raises `UnpricedError` for an unknown one."""
     value = declared(resource, path)

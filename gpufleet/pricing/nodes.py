@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from gpufleet.plan.cost.compute import capped
 from gpufleet.plan.cost.ledger import MONTH, Rate, number, settle
 from gpufleet.pricing.context import Cost, Pricing, Sizes
 from gpufleet.pricing.inputs import UnpricedError
@@ -21,10 +22,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """How many nodes are bought on demand: `base` of them, and `percent` of those above. The rest is spot."""
+    """How many nodes are bought on demand: `base` of them, and `percent` of those above. The rest is spot, at
+    `spot_most` USD an hour for a unit of capacity at most.
+    """
 
     base: int
     percent: int
+    spot_most: Decimal | None = None
 
     def on_demand(self, nodes: int) -> int:
         """How many of so many nodes are on-demand ones; AWS rounds in favour of these."""
@@ -59,7 +63,7 @@ def price_nodes(
     zero = [_NO_RATE]
     bought = market.on_demand(sizes.maximum)
     steady = _rates(pricing, region, choices, "on-demand") if bought else zero
-    spot = _rates(pricing, region, choices, "spot") if bought < sizes.maximum else zero
+    spot = _rates(pricing, region, choices, "spot", market.spot_most) if bought < sizes.maximum else zero
     least = min(rate.low for rate in steady), min(rate.low for rate in spot)
     usual = steady[0].expected, spot[0].expected
     most = max(rate.high for rate in steady), max(rate.high for rate in spot)
@@ -83,7 +87,9 @@ def price_nodes(
 _NO_RATE = Rate(Decimal(0), Decimal(0), Decimal(0), "", None)
 
 
-def _rates(pricing: Pricing, region: str, choices: Sequence[Choice], kind: str) -> list[Rate]:
+def _rates(
+    pricing: Pricing, region: str, choices: Sequence[Choice], kind: str, most: Decimal | None = None
+) -> list[Rate]:
     found = []
     for choice in choices:
         rate = pricing.node_rate(choice.instance, region, "spot" if kind == "spot" else "on-demand")
@@ -91,7 +97,7 @@ def _rates(pricing: Pricing, region: str, choices: Sequence[Choice], kind: str) 
             weight = Decimal(choice.weight)
             low, expected, high = (settle(each / weight) for each in (rate.low, rate.expected, rate.high))
             rate = Rate(low, expected, high, rate.source, rate.date, rate.note)
-        found.append(rate)
+        found.append(capped(rate, most) or rate)
     return found
 
 

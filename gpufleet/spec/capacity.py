@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import Code, NodeCount, PlacementGroupName
-from gpufleet.spec.quantity import Duration, When
+from gpufleet.spec.quantity import Duration, HourlyPrice, When
 
 _MIN = "Nodes that are kept at all times."
 _MAX = "Nodes at most."
@@ -33,6 +33,12 @@ class Spot(Model):
         tuple[Literal["other-zone", "other-type", "on-demand", "wait"], ...],
         Field(description="What to try, in order, when there is no spot capacity."),
     ] = ("other-zone",)
+    max_price: Annotated[
+        HourlyPrice | None,
+        Field(
+            description="What an hour of a spot node may cost (Slurm sites); the on-demand price if left out."
+        ),
+    ] = None
 
 
 class CapacityBlock(Model):

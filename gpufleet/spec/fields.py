@@ -117,6 +117,10 @@ DOMAIN = r"^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[
 CIDR = r"^[0-9A-Fa-f:][0-9A-Fa-f.:/]*$"
 MAIL = r"^[A-Za-z0-9][A-Za-z0-9._%+@-]*$"
 ARN = r"^[A-Za-z0-9][A-Za-z0-9_+=,.@:/*-]*$"
+KMS_KEY = (
+    r"^arn:aws[a-z-]*:kms:[a-z]{2}(-[a-z]+)+-[0-9]:[0-9]{12}:key/"
+    r"(mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
+)
 CODE = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 CODE_WITH_BLANKS = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 GROUP_OF_SITE = r"^[a-z0-9]([a-z0-9/-]*[a-z0-9])?$"
@@ -150,6 +154,10 @@ PATTERNS = {
     CIDR: "a network address and a prefix length, such as 10.40.0.0/16",
     MAIL: "an e-mail address, such as finops@example.com",
     ARN: "an ARN, such as arn:aws:iam::111122223333:role/platform",
+    KMS_KEY: (
+        "the ARN of a KMS key (an alias can come to mean another key),"
+        " such as arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    ),
     CODE: "letters, digits, '.', '_' and '-', with a letter or digit first, such as p5.48xlarge",
     CODE_WITH_BLANKS: "letters, digits, blanks, '.', '_' and '-', with a letter or digit first, such as pg-1",
     GROUP_OF_SITE: "a site and a node group, such as use1/pretrain",
@@ -197,6 +205,7 @@ Domain = Annotated[str, Field(pattern=DOMAIN, max_length=253)]
 Cidr = Annotated[str, Field(pattern=CIDR, max_length=64)]
 MailAddress = Annotated[str, Field(pattern=MAIL, max_length=254)]
 Arn = Annotated[str, Field(pattern=ARN, max_length=2048)]
+KmsKey = Annotated[str, Field(pattern=KMS_KEY)]
 Code = Annotated[str, Field(pattern=CODE, min_length=1, max_length=128)]
 PlacementGroupName = Annotated[str, Field(pattern=CODE_WITH_BLANKS, max_length=255)]
 SiteGroupName = Annotated[str, Field(pattern=GROUP_OF_SITE, max_length=127)]

@@ -15,6 +15,7 @@ __all__ = [
     "Duration",
     "EnergyPrice",
     "HostRange",
+    "HourlyPrice",
     "LustreSize",
     "Money",
     "Percent",
@@ -277,6 +278,37 @@ class EnergyPrice(Quantity):
 
     def __str__(self) -> str:
         return f"{plain(self.amount)} {self.currency}/kWh"
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyPrice(Quantity):
+    """Money for an hour of one node (`12.5 USD/h`)."""
+
+    amount: Decimal
+    currency: str
+
+    noun: ClassVar[str] = "a price of an hour"
+    accepted: ClassVar[str] = "a number and USD/h"
+    examples: ClassVar[tuple[str, ...]] = ("12.5 USD/h",)
+    pattern: ClassVar[str] = rf"^\s*{NUMBER}\s*USD\s*/\s*h\s*$"
+    description: ClassVar[str] = "What an hour costs, in USD."
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`12.5 USD/h` -> 12.5 an hour; above zero, at most four decimals (as EC2 prices spot)."""
+        number, unit = cls.split(text)
+        currency, slash, hour = (part.strip() for part in unit.partition("/"))
+        _currency(cls, text, currency)
+        if not slash or hour != "h":
+            raise cls.error(text, f"'{hour[:20]}' is not h" if hour else "'/h' is missing")
+        if number == 0:
+            raise cls.error(text, "it is zero")
+        if number != number.quantize(Decimal("0.0001")):
+            raise cls.error(text, "it has more than four decimals")
+        return cls(number, currency)
+
+    def __str__(self) -> str:
+        return f"{plain(self.amount)} {self.currency}/h"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import WHOLE, AbsolutePath, BucketName, Code, MountSource, Name, S3Path, Switch
+from gpufleet.spec.fields import (
+    WHOLE,
+    AbsolutePath,
+    BucketName,
+    Code,
+    KmsKey,
+    MountSource,
+    Name,
+    S3Path,
+    Switch,
+)
 from gpufleet.spec.quantity import Duration, LustreSize, ThroughputPerTiB
 
 
@@ -43,6 +53,12 @@ class Lustre(Model):
     compression: Annotated[Literal["lz4", "none"], Field(description="Compression of data on disk.")] = "lz4"
     backups: Annotated[Duration | None, Field(description="How long daily backups are kept.")] = None
     zone: Annotated[Code | None, Field(description="Its zone; the first of the site if left out.")] = None
+    kms_key: Annotated[
+        KmsKey | None,
+        Field(
+            description="ARN of the KMS key (persistent types only); a key of its own is made if left out."
+        ),
+    ] = None
 
 
 class Bucket(Model):
@@ -51,6 +67,10 @@ class Bucket(Model):
     name: Annotated[BucketName, Field(description="The bucket's name, unique in all of AWS.")]
     versioning: Annotated[Switch, Field(description="Whether old versions of objects are kept.")] = True
     expire_after: Annotated[Duration | None, Field(description="Objects older than this are deleted.")] = None
+    kms_key: Annotated[
+        KmsKey | None,
+        Field(description="ARN of the KMS key; a key of its own is made if left out."),
+    ] = None
 
 
 class Storage(Model):

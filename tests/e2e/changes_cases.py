@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from gpufleet.changes.observe import SeenStep
-from tests.e2e.changes_fleet import GONE, small
+from tests.e2e.changes_fleet import GONE, KEYS, small
 from tests.e2e.changes_racks import RACKS_AFTER
 
 GROUP = "cloud[].node_groups[]"
@@ -88,6 +88,9 @@ SCALED = {"on_demand": {"min": 0, "max": 3, "desired": 1}}
 SPOT = {"spot": {"min": 0, "max": 3, "desired": 1, "on_shortage": ["wait"]}}
 ODCR = "capacity.reserved.odcr"
 BLOCK = "capacity.reserved.capacity_block"
+SPOT_PRICE = "capacity.spot.max_price"
+SLURM_ONLY = frozenset({f"{GROUP}.{SPOT_PRICE}"})
+"""Fields of node groups that a Kubernetes site does not take."""
 
 
 def node_group_cases() -> Iterator[Case]:
@@ -127,6 +130,12 @@ def node_group_cases() -> Iterator[Case]:
         yield from _group(start, f"capacity.{kind}.desired", "another number", 2, silent=True)
     yield from _group("cheap", "capacity.spot.on_shortage", "on-demand added", ["on-demand", "wait"])
     yield from _group("idle", "capacity.spot.on_shortage", "anything else", ["other-zone", "wait"])
+    # EKS takes no maximum price, and a check refuses one.
+    yield from (
+        case
+        for case in _group("cheap", SPOT_PRICE, "another price", "1.5 USD/h")
+        if case.scheduler == "slurm"
+    )
     yield from _group("kept", f"{ODCR}.nodes", "more", 3)
     yield from _group("kept", f"{ODCR}.nodes", "fewer", 1)
     yield from _group("kept", f"{ODCR}.zone", "another zone", "FAR")
@@ -299,6 +308,12 @@ def storage_cases() -> Iterator[Case]:
     yield _store("spare", "bucket.name", "another name", "chg-test-other", also=BUCKET_RIGHTS)
     yield _store("cold", "bucket.versioning", "off", False)
     yield _store("cold", "bucket.expire_after", "another age", "60 d")
+    theirs, other = (f"{KEYS}{last:012}" for last in (1, 2))
+    yield _store("cold", "bucket.kms_key", "another key", other, also=BUCKET_RIGHTS)
+    yield _store(
+        "spare", "bucket.kms_key", "a key of yours instead of the stack's", theirs, also=BUCKET_RIGHTS
+    )
+    yield _store("fs", "lustre.kms_key", "another key", theirs)
     yield Case(f"{STORE}.mount", "another folder", {"cloud[kube].storage[older].mount": "/fsx/older"})
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 from tests.e2e.changes_racks import RACKS_BEFORE
 
+KEYS = "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-4000-8000-"
+"""Keys that no stack owns, but for their last twelve digits."""
+
 GONE: Any = object()
 """As a new value: the field, or the item of a list, is taken out."""
 
@@ -101,7 +104,10 @@ def storage() -> list[dict[str, Any]]:
     return [
         {"name": "data", "bucket": {"name": "chg-test-data"}},
         {"name": "spare", "bucket": {"name": "chg-test-spare"}},
-        {"name": "cold", "bucket": {"name": "chg-test-cold", "expire_after": "90 d"}},
+        {
+            "name": "cold",
+            "bucket": {"name": "chg-test-cold", "expire_after": "90 d", "kms_key": f"{KEYS}000000000001"},
+        },
         *(
             {
                 "name": name,

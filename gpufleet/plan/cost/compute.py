@@ -44,6 +44,14 @@ def instance_rate(catalog: Catalog, instance: str, region: str, kind: CapacityKi
     return Rate(spot.low, spot.median, spot.high, spot.source, date, spot.note)
 
 
+def capped(rate: Rate | None, most: Decimal | None) -> Rate | None:
+    """The rate where no node is bought above `most` USD an hour; as it is where that is None."""
+    if rate is None or most is None:
+        return rate
+    low, expected, high = (min(each, most) for each in (rate.low, rate.expected, rate.high))
+    return Rate(low, expected, high, rate.source, rate.date, rate.note)
+
+
 def _price_scaled(group: NodeGroupPlan, region: str, catalog: Catalog, ledger: Ledger) -> None:
     """On-demand, spot and ODCR nodes: so many nodes times the month's hours times the rate.
 
@@ -54,7 +62,7 @@ def _price_scaled(group: NodeGroupPlan, region: str, catalog: Catalog, ledger: L
     rates: list[tuple[str, Rate]] = []
     fallback: list[Rate] = []
     for instance in group.instance_types:
-        rate = instance_rate(catalog, instance, region, capacity.kind)
+        rate = capped(instance_rate(catalog, instance, region, capacity.kind), capacity.spot_max_price)
         second = (
             instance_rate(catalog, instance, region, "on-demand") if capacity.on_demand_fallback else None
         )

@@ -33,3 +33,22 @@ def test_objects_that_expire_after_part_of_a_day_are_refused(judge: Judge) -> No
 def test_an_import_from_what_is_no_bucket_is_refused(judge: Judge, url: str) -> None:
     finding = judge({"cloud.0.storage.0.lustre.import_from": url}).only("import-bucket-name")
     assert finding.value == url
+
+
+KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+LUSTRE = "cloud.0.storage.0.lustre"
+BUCKET_KEY = "cloud.0.storage.1.bucket.kms_key"
+
+
+def test_keys_of_the_sites_region_pass(judge: Judge) -> None:
+    assert judge({f"{LUSTRE}.kms_key": KEY, BUCKET_KEY: KEY}).rules == set()
+
+
+@pytest.mark.parametrize("path", [f"{LUSTRE}.kms_key", BUCKET_KEY])
+def test_a_key_of_another_region_is_refused(judge: Judge, path: str) -> None:
+    finding = judge({path: KEY.replace("us-east-1", "eu-west-1")}).only("kms-key")
+    assert "us-east-1" in finding.remedy
+
+
+def test_a_key_of_a_scratch_file_system_is_refused(judge: Judge) -> None:
+    judge({LUSTRE: {"capacity": "2400 GiB", "deployment": "scratch-2", "kms_key": KEY}}).only("kms-key")

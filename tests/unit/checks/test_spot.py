@@ -73,3 +73,22 @@ def test_a_type_that_is_not_sold_in_the_way_asked_for_is_refused(
     assert problems
     assert {problem.path[:4] for problem in problems} == {("cloud", 0, "node_groups", group)}
     assert {problem.severity for problem in problems} == {"error"}
+
+
+SLURM = {"cloud.0.scheduler": "slurm", "cloud.0.kubernetes": None}
+PRICE = {**SLURM, f"{GROUP}.capacity": {"spot": {"min": 0, "max": 4, "max_price": "30 USD/h"}}}
+
+
+def test_a_maximum_price_passes_in_a_slurm_site(judge: Judge) -> None:
+    assert judge(PRICE).rules == {"slurm-cloud-unconnected"}
+
+
+def test_a_maximum_price_of_an_eks_node_group_is_refused(judge: Judge) -> None:
+    finding = judge({f"{GROUP}.capacity.spot.max_price": "30 USD/h"}).only("spot-max-price")
+    assert finding.field == "cloud[0].node_groups[3].capacity.spot.max_price"
+
+
+def test_a_maximum_price_below_all_that_were_seen_is_doubtful(judge: Judge) -> None:
+    said = judge({**PRICE, f"{GROUP}.capacity.spot.max_price": "0.01 USD/h"})
+    (finding,) = said.of("spot-max-price")
+    assert finding.severity == "warning"

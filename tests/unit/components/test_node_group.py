@@ -261,6 +261,22 @@ def test_spot_in_an_auto_scaling_group_spreads_over_types_by_price_and_capacity(
     ]
 
 
+def test_a_maximum_price_of_spot_reaches_the_auto_scaling_group() -> None:
+    inputs = group(**SLURM, capacity="spot", spot_max_price="1.5").one("aws:autoscaling/group:Group").inputs
+    assert inputs["mixedInstancesPolicy"]["instancesDistribution"]["spotMaxPrice"] == "1.5"
+
+
+def test_without_a_maximum_price_none_is_sent() -> None:
+    inputs = group(**SLURM, capacity="spot").one("aws:autoscaling/group:Group").inputs
+    assert "spotMaxPrice" not in inputs["mixedInstancesPolicy"]["instancesDistribution"]
+
+
+@pytest.mark.parametrize("changes", [{"capacity": "spot"}, {**SLURM, "capacity": "on-demand"}])
+def test_a_maximum_price_is_refused_where_nothing_takes_one(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="spot_max_price"):
+        group(**changes, spot_max_price="1.5")
+
+
 def test_one_on_demand_type_in_an_auto_scaling_group_needs_no_mixed_policy() -> None:
     inputs = group(**SLURM).one("aws:autoscaling/group:Group").inputs
     assert "mixedInstancesPolicy" not in inputs

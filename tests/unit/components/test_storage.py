@@ -46,6 +46,27 @@ def test_a_persistent_file_system_is_encrypted_with_a_rotated_key_of_its_own() -
     assert built.one("Key").inputs["enableKeyRotation"] is True
 
 
+KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def test_a_file_system_takes_a_key_that_exists_and_makes_none() -> None:
+    built = storage(kms_key_arn=KEY)
+    assert built.one("LustreFileSystem").inputs["kmsKeyId"] == KEY
+    assert built.of("Key") == []
+
+
+def test_a_scratch_file_system_refuses_a_key() -> None:
+    with pytest.raises(InputError, match="key that it manages"):
+        storage(**SCRATCH, kms_key_arn=KEY)
+
+
+def test_a_bucket_takes_a_key_that_exists_and_makes_none() -> None:
+    built = bucket(kms_key_arn=KEY)
+    (rule,) = built.one("BucketServerSideEncryptionConfiguration").inputs["rules"]
+    assert rule["applyServerSideEncryptionByDefault"] == {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": KEY}
+    assert built.of("Key") == []
+
+
 def test_a_scratch_file_system_has_neither_key_throughput_nor_backups() -> None:
     built = storage(**SCRATCH)
     assert built.of("Key") == []

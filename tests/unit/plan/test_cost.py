@@ -118,6 +118,21 @@ def test_spot_is_expected_at_the_median_between_the_cheapest_and_the_dearest_zon
     assert prices.low < prices.median < prices.high
 
 
+def test_a_maximum_price_bounds_what_spot_costs() -> None:
+    prices = CATALOG.spot("p5en.48xlarge", "us-west-2")
+    assert prices is not None
+    most = prices.median
+    assert prices.low < most < prices.high
+    bought = {"spot": {"min": 1, "max": 4, "desired": 2, "max_price": f"{most} USD/h"}}
+    site = cloud_site(group("a", "p5en.48xlarge", bought), region="us-west-2", zones=["us-west-2a"])
+    monthly = line(build_plan(spec(cloud=[site]), CATALOG), "a", "compute").monthly
+    assert (monthly.low, monthly.expected, monthly.high) == (
+        730 * prices.low,
+        2 * 730 * most,
+        4 * 730 * most,
+    )
+
+
 def test_spot_in_us_west_2_saves_what_the_published_figures_say() -> None:
     """Median 12.98 of 55.04 USD/h: 76.4 % before anything is lost to interruptions."""
     monthly = line(

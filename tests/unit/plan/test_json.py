@@ -44,6 +44,7 @@ SHAPE: dict[str, Any] = {
                 "start": TEXT_OR_NONE,
                 "duration_hours": MONEY,
                 "on_demand_fallback": bool,
+                "spot_max_price": MONEY,
             },
             "efa": bool,
             "network_interfaces": [{"network_card_index": int, "device_index": int, "interface_type": str}],

@@ -68,6 +68,13 @@ def test_the_on_demand_part_of_a_mixed_group_is_paid_on_demand(percent: int) -> 
     assert expected == (2 * NODE if percent else NODE + MONTH * spot.median)
 
 
+def test_a_maximum_price_bounds_what_spot_nodes_of_a_mixed_group_cost() -> None:
+    policy = mixed(TYPE, base=0, percent=0)
+    policy["instancesDistribution"]["spotMaxPrice"] = "0.0001"
+    group = scaling_group(launchTemplate=None, mixedInstancesPolicy=policy)
+    assert amounts(cost(template(), group)) == tuple(n * MONTH * Decimal("0.0001") for n in (1, 2, 4))
+
+
 def test_a_mixed_group_that_says_nothing_of_spot_is_all_on_demand() -> None:
     group = scaling_group(launchTemplate=None, mixedInstancesPolicy=mixed(TYPE))
     assert amounts(cost(template(), group)) == (NODE, 2 * NODE, 4 * NODE)

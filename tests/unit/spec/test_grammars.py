@@ -55,7 +55,7 @@ FREE = {
 """Text that only people read: one line without control characters, and nothing more is asked of it."""
 
 JUDGED_ELSEWHERE = {
-    "policies{}.settings{}": "the settings of a rule have the types that the rule declares, and it judges them"
+    "policies{}.settings{}": "a rule's settings have the types that it declares, and it judges them"
 }
 
 KEY = "{key}"
