@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,11 +38,12 @@ from gpufleet.checks import (
     tags,
     teams,
 )
-from gpufleet.checks.rules import Check, Fleet
+from gpufleet.checks.rules import Check, Fleet, Problem
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
-from gpufleet.spec.load import LoadedFleet, load_fleet
+from gpufleet.spec.load import LoadedFleet, Reading, fewer, read_fleet
 from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.partial import partials
 from gpufleet.spec.source import SourceMap
 
 __all__ = ["ALL_CHECKS", "PLANNED_CHECKS", "Check", "Validated", "run_checks", "validate"]
@@ -106,7 +108,7 @@ def run_checks(
     findings = _judge(fleet, ALL_CHECKS)
     if not any(finding.severity == "error" for finding in findings):
         findings += _judge(fleet, PLANNED_CHECKS)
-    return sorted(findings, key=lambda finding: (finding.file != source.file, finding.file, finding.line))
+    return _sorted(findings, source)
 
 
 def validate(
@@ -118,24 +120,60 @@ def validate(
     when one of them is an error. Without `catalog`, the shipped one with what the checkout's
     `gpufleet catalog refresh` has read.
     """
-    loaded = load_fleet(target, root=root)
+    reading = read_fleet(target, root=root)
     facts = catalog if catalog is not None else load_catalog(root / OVERRIDES)
+    if reading.fleet is None:
+        found = [*reading.findings, *_of_the_rest(reading, facts, now or dt.datetime.now(dt.UTC))]
+        raise SpecError(fewer(_sorted(found, reading.source)))
+    loaded = reading.fleet
     findings = run_checks(loaded.spec, facts, loaded.source, now=now)
     if any(finding.severity == "error" for finding in findings):
         raise SpecError(findings)
     return Validated(loaded, tuple(findings), facts)
 
 
+def _of_the_rest(reading: Reading, catalog: Catalog, now: dt.datetime) -> list[Finding]:
+    """What is wrong with a broken file beside its broken parts; nothing that follows from them alone."""
+    if (both := partials(reading.root)) is None:
+        return []
+    without, filled = both
+    broken = without.broken | filled.broken
+    fields = {next((str(part) for part in reversed(path) if isinstance(part, str)), "") for path in broken}
+    checks = [check for check in ALL_CHECKS if not fields & set(check.refers)]
+    seen: list[dict[tuple[str, tuple[str | int, ...]], Finding]] = []
+    for part in both:
+        fleet = Fleet(part.spec, catalog, part.source, now)
+        found = {
+            (check.rule, path := part.original(problem.path)): _finding(reading.source, check, problem, path)
+            for check in checks
+            for problem in check.judge(fleet)
+        }
+        seen.append(found)
+    return [
+        finding
+        for (rule, path), finding in seen[0].items()
+        if (rule, path) in seen[1] and not any(path[: len(each)] == each for each in broken)
+    ]
+
+
+def _sorted(findings: Iterable[Finding], source: SourceMap) -> list[Finding]:
+    return sorted(findings, key=lambda finding: (finding.file != source.file, finding.file, finding.line))
+
+
 def _judge(fleet: Fleet, checks: tuple[Check, ...]) -> list[Finding]:
     return [
-        fleet.source.finding(
-            problem.path,
-            rule=check.rule,
-            message=problem.message,
-            remedy=problem.remedy,
-            severity=problem.severity,
-            value=problem.value,
-        )
+        _finding(fleet.source, check, problem, problem.path)
         for check in checks
         for problem in check.judge(fleet)
     ]
+
+
+def _finding(source: SourceMap, check: Check, problem: Problem, path: tuple[str | int, ...]) -> Finding:
+    return source.finding(
+        path,
+        rule=check.rule,
+        message=problem.message,
+        remedy=problem.remedy,
+        severity=problem.severity,
+        value=problem.value,
+    )

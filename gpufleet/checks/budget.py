@@ -39,7 +39,7 @@ def budget_positive(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-@check("budget-cap-known")
+@check("budget-cap-known", "cloud", "onprem", "site", "node_groups", "name", "team", "teams")
 def budget_cap_known(fleet: Fleet) -> Iterator[Problem]:
     """A cap of something that does not exist caps nothing: a typo would leave what was meant without one."""
     spec = fleet.spec

@@ -78,7 +78,7 @@ def taints_legal(fleet: Fleet) -> Iterator[Problem]:
             seen.add((taint.key, taint.effect))
 
 
-@check("labels-without-kubernetes")
+@check("labels-without-kubernetes", "scheduler")
 def labels_without_kubernetes(fleet: Fleet) -> Iterator[Problem]:
     """Labels and taints mean something to Kubernetes alone."""
     for each in fleet.groups():
@@ -86,7 +86,7 @@ def labels_without_kubernetes(fleet: Fleet) -> Iterator[Problem]:
             yield from _unused(each)
 
 
-@check("one-scheduler")
+@check("one-scheduler", "scheduler")
 def one_scheduler(fleet: Fleet) -> Iterator[Problem]:
     """A cloud site has one scheduler. Settings of a Kubernetes cluster in a Slurm site say that somebody
     expects a cluster that is not built: its teams and their limits would be missing."""

@@ -29,7 +29,7 @@ def switch_names(fleet: Fleet) -> Iterator[Problem]:
         yield from twice(where, guids, "GUID", "guid")
 
 
-@check("switch-uplinks")
+@check("switch-uplinks", "switches", "name", "tier")
 def switch_uplinks(fleet: Fleet) -> Iterator[Problem]:
     """An uplink leads to a switch of a higher tier: anything else is no tree, and routes loop."""
     for path, site in fleet.onprem():
@@ -104,7 +104,7 @@ def _adapters(fleet: Fleet, site: OnPremSite) -> int | None:
     return None if system is None else system.compute_nics
 
 
-@check("fabric-rails")
+@check("fabric-rails", "rails")
 def fabric_rails(fleet: Fleet) -> Iterator[Problem]:
     """A rail is a port of every node: as many as the system has compute adapters, each named once."""
     for path, site in fleet.onprem():
@@ -145,7 +145,7 @@ def fabric_settings(fleet: Fleet) -> Iterator[Problem]:
                 )
 
 
-@check("subnet-managers")
+@check("subnet-managers", "controllers", "login")
 def subnet_managers(fleet: Fleet) -> Iterator[Problem]:
     """opensm runs on hosts of the site that jobs do not take down. Of two with one priority, GUIDs decide
     who is master (opensm(8)), and nobody knows who it is."""

@@ -83,7 +83,7 @@ def people_numbers(fleet: Fleet) -> Iterator[Problem]:
                 )
 
 
-@check("people-names")
+@check("people-names", "teams", "groups", "name")
 def people_names(fleet: Fleet) -> Iterator[Problem]:
     """A person is no account of the system, is in groups and teams that exist, and has a key: nobody logs
     in with a password."""
@@ -129,7 +129,7 @@ def people_names(fleet: Fleet) -> Iterator[Problem]:
                 )
 
 
-@check("nvme-cache")
+@check("nvme-cache", "mount", "local_nvme")
 def nvme_cache(fleet: Fleet) -> Iterator[Problem]:
     """The cache is a folder of the scratch file system; elsewhere it would fill the system's disk."""
     for path, site in fleet.onprem():
@@ -142,7 +142,7 @@ def nvme_cache(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-@check("host-addresses")
+@check("host-addresses", "nodes", "controllers", "login")
 def host_addresses(fleet: Fleet) -> Iterator[Problem]:
     """An address belongs to one host of the site, and lies in the site's network."""
     for path, site in fleet.onprem():
@@ -176,7 +176,7 @@ def _within(address: str, network: str) -> bool:
         return True
 
 
-@check("host-fingerprints")
+@check("host-fingerprints", "nodes", "controllers", "login")
 def host_fingerprints(fleet: Fleet) -> Iterator[Problem]:
     """A fingerprint belongs to a host of the site, and to one alone: hosts with one key were cloned with
     it, and each can pass for the others."""

@@ -34,7 +34,7 @@ def _sites(fleet: Fleet) -> Iterator[tuple[Path, OnPremSite]]:
             yield path, site
 
 
-@check("kubernetes-unused")
+@check("kubernetes-unused", "scheduler")
 def kubernetes_unused(fleet: Fleet) -> Iterator[Problem]:
     """Settings of a scheduler that a site does not run would be read by nobody."""
     for path, site in fleet.onprem():
@@ -65,7 +65,7 @@ def kubernetes_members(fleet: Fleet) -> Iterator[Problem]:
         )
 
 
-@check("kubernetes-endpoint")
+@check("kubernetes-endpoint", "network")
 def kubernetes_endpoint(fleet: Fleet) -> Iterator[Problem]:
     """Nodes reach the API at one address for as long as the cluster lives. It moves between the members, so
     it is in their network and nobody's own (keepalived's virtual_ipaddress)."""
@@ -257,7 +257,7 @@ def kubernetes_labels(fleet: Fleet) -> Iterator[Problem]:
                 seen.add((taint.key, taint.effect))
 
 
-@check("kubernetes-mig")
+@check("kubernetes-mig", "kubernetes", "node_groups")
 def kubernetes_mig(fleet: Fleet) -> Iterator[Problem]:
     """GPUs of a group are one resource, of which quotas count: they are divided alike, into instances of one
     profile (names of the device plugin's MIG strategy `mixed`)."""

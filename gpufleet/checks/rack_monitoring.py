@@ -17,7 +17,7 @@ def _sites(fleet: Fleet) -> Iterator[tuple[Path, OnPremSite, Monitoring]]:
             yield (*path, "monitoring"), site, site.monitoring
 
 
-@check("monitoring-host")
+@check("monitoring-host", "controllers", "login")
 def host_of_monitoring(fleet: Fleet) -> Iterator[Problem]:
     """Prometheus runs on a controller or login host: on a GPU node it would take from jobs what they
     measure, and go with the node."""

@@ -11,7 +11,7 @@ from gpufleet.plan.rack_slurm import state_export
 _TEAM_QOS = ("low", "normal", "high")
 
 
-@check("slurm-unused")
+@check("slurm-unused", "scheduler")
 def slurm_unused(fleet: Fleet) -> Iterator[Problem]:
     """Settings of a scheduler that a site does not run would be read by nobody."""
     for path, site in fleet.onprem():
@@ -24,7 +24,7 @@ def slurm_unused(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-@check("slurm-partitions")
+@check("slurm-partitions", "teams", "name")
 def slurm_partitions(fleet: Fleet) -> Iterator[Problem]:
     """A partition holds GPU nodes of its site, one is the default, and its teams exist: slurmctld refuses
     to start over a node that it does not know (slurm.conf(5))."""
@@ -102,7 +102,7 @@ def _reached(start: str, declared: dict[str, set[str]]) -> set[str]:
     return found
 
 
-@check("slurm-state")
+@check("slurm-state", "scheduler", "controllers", "storage")
 def slurm_state(fleet: Fleet) -> Iterator[Problem]:
     """A backup controller takes over with the state that the primary left: both have to reach it, and it
     has to outlive each of them (slurm.conf(5), StateSaveLocation)."""

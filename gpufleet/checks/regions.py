@@ -92,7 +92,7 @@ def zone_count(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-@check("zone-in-site")
+@check("zone-in-site", "zones")
 def zone_in_site(fleet: Fleet) -> Iterator[Problem]:
     """Node groups, file systems and reservations use their site's subnets, and a zone outside of the
     site has none: a reservation in another zone would stay empty and cost money."""

@@ -137,10 +137,15 @@ Judge = Callable[[Fleet], Iterator[Problem]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule and the function that finds what breaks it; the reason is the function's docstring."""
+    """A rule and the function that finds what breaks it; the reason is the function's docstring.
+
+    `refers` are the fields that hold what the rule looks up (names of teams, hosts of the site): where
+    one of them is broken, nobody can say that something is missing in it.
+    """
 
     rule: str
     judge: Judge
+    refers: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -148,11 +153,11 @@ class Check:
         return (self.judge.__doc__ or "").strip()
 
 
-def check(rule: str) -> Callable[[Judge], Check]:
-    """Make a function the check of a rule; `rule` is in kebab-case and unique."""
+def check(rule: str, *refers: str) -> Callable[[Judge], Check]:
+    """Make a function the check of a rule; `rule` is in kebab-case and unique. See `Check` for `refers`."""
 
     def wrap(judge: Judge) -> Check:
-        return Check(rule, judge)
+        return Check(rule, judge, refers)
 
     return wrap
 

@@ -9,7 +9,7 @@ from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed
 from gpufleet.plan.capacity import node_bounds
 
 
-@check("team-known")
+@check("team-known", "kubernetes", "teams", "name")
 def team_known(fleet: Fleet) -> Iterator[Problem]:
     """Nodes of a team that its site does not declare have no namespace to be used from, and their costs
     go to nobody."""
@@ -34,7 +34,7 @@ def team_known(fleet: Fleet) -> Iterator[Problem]:
         )
 
 
-@check("team-quota")
+@check("team-quota", "node_groups")
 def team_quota(fleet: Fleet) -> Iterator[Problem]:
     """A quota above what the site has at its largest limits nobody."""
     gpus: dict[str, int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +17,7 @@ from gpufleet.findings import Finding
 from gpufleet.spec.document import read_document
 from gpufleet.spec.extends import extend
 from gpufleet.spec.models import FleetSpec, Model
+from gpufleet.spec.nodes import Entry
 from gpufleet.spec.paths import FieldPath
 from gpufleet.spec.shape import fields_of, is_model
 from gpufleet.spec.source import SourceMap
@@ -39,11 +40,32 @@ class LoadedFleet:
     path: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A fleet file that could be read: `fleet` where it holds, and what is wrong with its fields else."""
+
+    root: Entry
+    source: SourceMap
+    findings: tuple[Finding, ...]
+    fleet: LoadedFleet | None
+
+
 def load_fleet(target: str, *, root: Path) -> LoadedFleet:
     """The fleet of an environment (`stacks/<target>/fleet.yaml` below `root`) or of a file's path.
 
     Raises `InputError` when there is no such environment or file, and `SpecError` with all findings
     when the file does not hold. Rules over several fields are judged by `gpufleet.checks`.
+    """
+    reading = read_fleet(target, root=root)
+    if reading.fleet is None:
+        raise SpecError(fewer(reading.findings))
+    return reading.fleet
+
+
+def read_fleet(target: str, *, root: Path) -> Reading:
+    """The same, with the findings on a file whose fields do not hold, in the order of the file's lines.
+
+    Raises `InputError` when there is no such file, and `SpecError` when it cannot be read as YAML.
     """
     path = find_fleet_file(target, root)
     shown = shown_in(path, root)
@@ -65,12 +87,16 @@ def load_fleet(target: str, *, root: Path) -> LoadedFleet:
     findings += _environment(path, source)
     unique = list({(f.file, f.line, f.field, f.rule): f for f in findings}.values())
     unique.sort(key=lambda finding: (finding.file != shown, finding.file, finding.line))
-    if len(unique) > MOST_FINDINGS:
-        rest = unique[MOST_FINDINGS]
-        unique = [*unique[:MOST_FINDINGS], _more(rest, len(unique) - MOST_FINDINGS)]
-    if spec is None or any(finding.severity == "error" for finding in unique):
-        raise SpecError(unique)
-    return LoadedFleet(spec, source, spec.environment, path)
+    broken = spec is None or any(finding.severity == "error" for finding in unique)
+    fleet = None if spec is None or broken else LoadedFleet(spec, source, spec.environment, path)
+    return Reading(entry, source, tuple(unique), fleet)
+
+
+def fewer(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, cut where nobody reads on."""
+    if len(findings) <= MOST_FINDINGS:
+        return list(findings)
+    return [*findings[:MOST_FINDINGS], _more(findings[MOST_FINDINGS], len(findings) - MOST_FINDINGS)]
 
 
 def _more(first: Finding, count: int) -> Finding:
@@ -78,7 +104,7 @@ def _more(first: Finding, count: int) -> Finding:
         first,
         rule="too-many-findings",
         message=f"{count:,} more findings from here on are not shown",
-        remedy="mend those above first",
+        remedy="repair those above first",
     )
 
 

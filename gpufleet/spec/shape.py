@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterator
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
+from gpufleet.spec.fields import PATTERNS
 from gpufleet.spec.paths import FieldPath
 
 
@@ -49,3 +53,75 @@ def is_model(kind: Any) -> bool:
 def choices(kind: Any) -> tuple[str, ...]:
     """The texts that a field of this bare type may hold, if it is a choice."""
     return tuple(str(choice) for choice in get_args(kind)) if get_origin(kind) is Literal else ()
+
+
+def is_needed(root: type[BaseModel], path: FieldPath) -> bool:
+    """Whether a model cannot be without the field at `path`; entries of lists and mappings can go."""
+    model = type_at(root, path[:-1])
+    info = _fields_by_name(model).get(str(path[-1])) if is_model(model) else None
+    return info is not None and info.is_required()
+
+
+def sample(root: type[BaseModel], path: FieldPath) -> Any:
+    """A value that the field at `path` takes, as the reader hands values over: text, lists, mappings."""
+    kind: Any = root
+    for part in path:
+        plain = bare(kind)
+        if is_model(plain):
+            info = _fields_by_name(plain).get(str(part))
+            kind = _annotated(info) if info is not None else str
+        else:
+            arguments = get_args(plain)
+            kind = arguments[1 if get_origin(plain) is dict else 0] if arguments else str
+    return _sample(kind)
+
+
+def _sample(kind: Any) -> Any:
+    plain = bare(kind)
+    if is_model(plain):
+        fields = _fields_by_name(plain)
+        chosen = getattr(plain, "exactly_one_of", ())[:1]
+        return {
+            name: _sample(_annotated(info))
+            for name, info in fields.items()
+            if info.is_required() or name in chosen
+        }
+    if get_origin(plain) is tuple:
+        return [_sample(get_args(plain)[0])]
+    if get_origin(plain) is dict:
+        return {}
+    if known := choices(plain):
+        return known[0]
+    if examples := getattr(plain, "examples", None):
+        return str(examples[0])
+    said = list(_constraints(kind))
+    least = next((each.ge for each in said if getattr(each, "ge", None) is not None), 1)
+    if plain in (int, float):
+        return str(max(least, 1) if plain is int else least)
+    if plain is bool:
+        return "true"
+    if plain is dt.date:
+        return "2099-12-31"
+    pattern = next((each.pattern for each in said if getattr(each, "pattern", None) is not None), "")
+    return PATTERNS.get(pattern, "").partition(", such as ")[2].strip("'") or "text"
+
+
+def _fields_by_name(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def _annotated(info: FieldInfo) -> Any:
+    return Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
+
+
+def _constraints(kind: Any) -> Iterator[Any]:
+    """What `Annotated` says of a type, on all levels down to the bare one."""
+    if get_origin(kind) is Annotated:
+        inner, *said = get_args(kind)
+        for each in said:
+            yield each
+            yield from getattr(each, "metadata", ())
+        yield from _constraints(inner)
+    elif get_origin(kind) in (Union, UnionType):
+        for part in get_args(kind):
+            yield from _constraints(part)

@@ -1,0 +1,166 @@
+"""What can be judged of a fleet file with errors: the file without its broken parts, or with them filled in.
+
+A rule over several fields must not fall silent because another part of the file is broken, and must not
+complain about what is missing for that reason alone. So the rest is judged twice: once without the broken
+parts (a wrong number takes its entry of a list along, where the field is needed) and once with a valid
+value in their place. What is wrong in both is wrong with the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_origin
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.nodes import Entry, Node
+from gpufleet.spec.paths import FieldPath
+from gpufleet.spec.shape import is_needed, sample, type_at
+from gpufleet.spec.source import SourceMap
+
+MOST_ROUNDS = 40
+"""Repairs bring up further errors: a model is judged as a whole once its fields are right."""
+
+_GONE = Node(None, 0)
+"""Stands where an item of a list was taken out, so that the others keep their numbers."""
+
+_CHANNEL = ("software", "channel")
+_NO_CHANNEL = "1970.01"
+"""Rather than another channel, whose lock the rest of the file does not fit."""
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A fleet without errors in its fields; `source` has its lines, `broken` the file's paths of errors."""
+
+    spec: FleetSpec
+    source: SourceMap
+    broken: frozenset[Path]
+    tree: Entry
+
+    def original(self, path: FieldPath) -> Path:
+        """The path in the file of a path of `spec`: items that were taken out count again."""
+        return _original(self.tree, path)
+
+
+def partials(root: Entry) -> tuple[Partial, Partial] | None:
+    """The file at `root` without its broken parts, and with them filled in; None where nothing is left."""
+    without, filled = _repaired(root, fill=False), _repaired(root, fill=True)
+    return None if without is None or filled is None else (without, filled)
+
+
+def _repaired(root: Entry, *, fill: bool) -> Partial | None:
+    tree = _copy(root)
+    broken: set[Path] = set()
+    for _ in range(MOST_ROUNDS):
+        compact = _compact(tree)
+        try:
+            spec = FleetSpec.model_validate(compact.node.plain(), by_alias=True, by_name=False)
+        except ValidationError as error:
+            places = [(_place(tree, detail), detail["type"]) for detail in error.errors(include_url=False)]
+            for path, kind in places:
+                if not path:
+                    return None
+                broken.add(path)
+                _repair(tree, path, kind, fill=fill)
+        else:
+            return Partial(spec, SourceMap(compact), frozenset(broken), tree)
+    return None
+
+
+def _place(tree: Entry, detail: ErrorDetails) -> Path:
+    """Where an error is by the file's own numbers; that of a mapping's key is at its entry."""
+    path: Sequence[str | int] = detail["loc"]
+    if path[-1:] == ("[key]",) and get_origin(type_at(FleetSpec, path[:-2])) is dict:
+        path = path[:-1]
+    return _original(tree, path)
+
+
+def _repair(tree: Entry, path: Path, kind: str, *, fill: bool) -> None:
+    if kind == "extra_forbidden":
+        _drop(tree, path)
+        return
+    may_go = (path[:end] for end in range(len(path), 0, -1) if not is_needed(FleetSpec, path[:end]))
+    if not fill and (whole := next(may_go, None)) is not None:
+        _drop(tree, whole)
+        return
+    _put(tree, path, _NO_CHANNEL if path == _CHANNEL and not fill else sample(FleetSpec, path))
+
+
+def _copy(entry: Entry) -> Entry:
+    value = entry.node.value
+    if isinstance(value, dict):
+        value = {key: _copy(each) for key, each in value.items()}
+    elif isinstance(value, list):
+        value = [_copy(each) for each in value]
+    return Entry(entry.file, entry.line, Node(value, entry.node.size))
+
+
+def _compact(entry: Entry) -> Entry:
+    """The tree without what was taken out."""
+    value = entry.node.value
+    if isinstance(value, dict):
+        value = {key: _compact(each) for key, each in value.items()}
+    elif isinstance(value, list):
+        value = [_compact(each) for each in value if each.node is not _GONE]
+    return Entry(entry.file, entry.line, Node(value, entry.node.size))
+
+
+def _original(tree: Entry, path: FieldPath) -> Path:
+    found: list[str | int] = []
+    entry: Entry | None = tree
+    for part in path:
+        value = entry.node.value if entry is not None else None
+        if isinstance(value, list) and isinstance(part, int):
+            left = [index for index, each in enumerate(value) if each.node is not _GONE]
+            part = left[part] if part < len(left) else part
+        found.append(part)
+        entry = _child(entry, part) if entry is not None else None
+    return tuple(found)
+
+
+def _child(entry: Entry, part: str | int) -> Entry | None:
+    value = entry.node.value
+    if isinstance(value, dict) and isinstance(part, str):
+        return value.get(part)
+    if isinstance(value, list) and isinstance(part, int) and 0 <= part < len(value):
+        return value[part]
+    return None
+
+
+def _parent(tree: Entry, path: Path) -> Entry | None:
+    entry: Entry | None = tree
+    for part in path[:-1]:
+        entry = _child(entry, part) if entry is not None else None
+    return entry
+
+
+def _drop(tree: Entry, path: Path) -> None:
+    parent, last = _parent(tree, path), path[-1]
+    value = parent.node.value if parent is not None else None
+    if isinstance(value, dict) and isinstance(last, str):
+        value.pop(last, None)
+    elif isinstance(value, list) and isinstance(last, int) and last < len(value):
+        value[last] = Entry(value[last].file, value[last].line, _GONE)
+
+
+def _put(tree: Entry, path: Path, value: Any) -> None:
+    parent, last = _parent(tree, path), path[-1]
+    inside = parent.node.value if parent is not None else None
+    if parent is not None and isinstance(inside, dict) and isinstance(last, str):
+        inside[last] = _entry(parent, value)
+    elif parent is not None and isinstance(inside, list) and isinstance(last, int) and last < len(inside):
+        inside[last] = _entry(inside[last], value)
+
+
+def _entry(place: Entry, value: Any) -> Entry:
+    if isinstance(value, dict):
+        value = {key: _entry(place, each) for key, each in value.items()}
+    elif isinstance(value, list):
+        value = [_entry(place, each) for each in value]
+    return Entry(place.file, place.line, Node(value))
