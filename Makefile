@@ -53,6 +53,7 @@ docs: setup ## the reference pages that are written from code and data
 	@$(BIN)/python -m gpufleet.catalog.reference >docs/reference/.new && mv docs/reference/.new docs/reference/catalog.md
 	@$(BIN)/python -m gpufleet.policy.docs >docs/reference/.new && mv docs/reference/.new docs/reference/rules.md
 	@$(BIN)/python -m gpufleet.onprem.reference >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md
+	@$(BIN)/python -m gpufleet.changes.fleet_file >docs/reference/.new && mv docs/reference/.new docs/reference/fleet_file.md
 	@$(BIN)/python -m gpufleet.changes.reference >docs/reference/.new && mv docs/reference/.new docs/reference/changes.md
 
 mutate: ## weaken each protective property of the components in turn, and print who notices

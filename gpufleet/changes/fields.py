@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.shape import bare, choices, fields_of, is_model
@@ -24,6 +25,10 @@ class Field:
 
     path: str
     description: str
+    info: FieldInfo
+    model: type[BaseModel]
+    """The model that it is a field of."""
+
     group: bool = False
     only: str = ""
     """The one value that it takes, where there is just one: it can never change."""
@@ -39,9 +44,9 @@ def _fields(model: type[BaseModel], prefix: str) -> Iterator[Field]:
     chosen = getattr(model, "exactly_one_of", ())
     for name, kind in fields_of(model).items():
         path = f"{prefix}.{name}" if prefix else name
-        about = by_name[name].description or ""
+        about = by_name[name]
         if is_model(kind):
-            yield Field(path, about, group=name not in chosen)
+            yield Field(path, about.description or "", about, model, group=name not in chosen)
             yield from _fields(kind, path)
             continue
         item = _item(kind)
@@ -50,7 +55,7 @@ def _fields(model: type[BaseModel], prefix: str) -> Iterator[Field]:
         elif item is not None:
             path = f"{path}[]"
         known = choices(kind)
-        yield Field(path, about, only=known[0] if len(known) == 1 else "")
+        yield Field(path, about.description or "", about, model, only=known[0] if len(known) == 1 else "")
         if item is not None:
             yield from _fields(item, path)
 

@@ -86,10 +86,11 @@ def _rows(field: Field) -> Iterator[str]:
     elif is_rack(field.path):
         yield _row(field.path, "any", "rack only: `configure`", "the site's hosts", "")
     for change in CLOUD.get(field.path, ()):
-        yield _row(field.path, change.how, _effect(change), change.notices, change.word)
+        yield _row(field.path, change.how, effect(change), change.notices, change.word)
 
 
-def _effect(change: Change) -> str:
+def effect(change: Change) -> str:
+    """The effect in words; behind a slash that in a Slurm site, where it is another."""
     if change.in_slurm is change.effect:
         return _shown(change.effect)
     return f"{_shown(change.effect)} / {_shown(change.in_slurm)}"

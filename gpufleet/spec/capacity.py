@@ -18,20 +18,23 @@ _DESIRED = "Nodes to start with; `min` if it is left out."
 class OnDemand(Model):
     """On-demand nodes, scaled between `min` and `max`; starts at `desired` (default `min`)."""
 
-    min: Annotated[NodeCount, Field(description=_MIN)] = 0
-    max: Annotated[NodeCount, Field(description=_MAX)]
-    desired: Annotated[NodeCount | None, Field(description=_DESIRED)] = None
+    min: Annotated[NodeCount, Field(description=_MIN, examples=[0])] = 0
+    max: Annotated[NodeCount, Field(description=_MAX, examples=[8])]
+    desired: Annotated[NodeCount | None, Field(description=_DESIRED, examples=[2])] = None
 
 
 class Spot(Model):
     """Spot nodes. `on_shortage` says, in order, what to try when there is no capacity."""
 
-    min: Annotated[NodeCount, Field(description=_MIN)] = 0
-    max: Annotated[NodeCount, Field(description=_MAX)]
-    desired: Annotated[NodeCount | None, Field(description=_DESIRED)] = None
+    min: Annotated[NodeCount, Field(description=_MIN, examples=[0])] = 0
+    max: Annotated[NodeCount, Field(description=_MAX, examples=[16])]
+    desired: Annotated[NodeCount | None, Field(description=_DESIRED, examples=[4])] = None
     on_shortage: Annotated[
         tuple[Literal["other-zone", "other-type", "on-demand", "wait"], ...],
-        Field(description="What to try, in order, when there is no spot capacity."),
+        Field(
+            description="What to try, in order, when there is no spot capacity.",
+            examples=[["other-zone", "other-type", "wait"]],
+        ),
     ] = ("other-zone",)
     max_price: Annotated[
         HourlyPrice | None,
@@ -49,20 +52,34 @@ class CapacityBlock(Model):
     A block has all its nodes or none, so `min` and `max`, if written, equal `nodes`.
     """
 
-    nodes: Annotated[NodeCount, Field(description="Nodes of the block.")]
+    nodes: Annotated[NodeCount, Field(description="Nodes of the block.", examples=[8])]
     duration: Annotated[
         Duration | None, Field(description="How long: whole days up to 14 d, then weeks up to 182 d.")
     ] = None
     start: Annotated[
         When | None, Field(description="The earliest start; settled once, when the block is bought.")
     ] = None
-    min: Annotated[NodeCount | None, Field(description="Equals `nodes`, if it is written at all.")] = None
-    max: Annotated[NodeCount | None, Field(description="Equals `nodes`, if it is written at all.")] = None
-    id: Annotated[Code | None, Field(description="An existing block (cr-...), instead of buying one.")] = None
-    instance_type: Annotated[Code | None, Field(description="What an existing block holds.")] = None
-    zone: Annotated[Code | None, Field(description="The zone of an existing block.")] = None
+    min: Annotated[
+        NodeCount | None, Field(description="Equals `nodes`, if it is written at all.", examples=[8])
+    ] = None
+    max: Annotated[
+        NodeCount | None, Field(description="Equals `nodes`, if it is written at all.", examples=[8])
+    ] = None
+    id: Annotated[
+        Code | None,
+        Field(
+            description="An existing block (cr-...), instead of buying one.",
+            examples=["cr-0123456789abcdef0"],
+        ),
+    ] = None
+    instance_type: Annotated[
+        Code | None, Field(description="What an existing block holds.", examples=["p5.48xlarge"])
+    ] = None
+    zone: Annotated[
+        Code | None, Field(description="The zone of an existing block.", examples=["us-east-1a"])
+    ] = None
     instances: Annotated[
-        NodeCount | None, Field(description="How many instances an existing block holds.")
+        NodeCount | None, Field(description="How many instances an existing block holds.", examples=[8])
     ] = None
 
 
@@ -74,18 +91,30 @@ class OnDemandReservation(Model):
     that was made outside of it cannot use the reserved capacity).
     """
 
-    nodes: Annotated[NodeCount, Field(description="Nodes of the group; one made here is paid used or not.")]
+    nodes: Annotated[
+        NodeCount, Field(description="Nodes of the group; one made here is paid used or not.", examples=[4])
+    ]
     id: Annotated[
-        Code | None, Field(description="An existing reservation (cr-...), instead of a new one.")
+        Code | None,
+        Field(
+            description="An existing reservation (cr-...), instead of a new one.",
+            examples=["cr-0123456789abcdef0"],
+        ),
     ] = None
-    instance_type: Annotated[Code | None, Field(description="What an existing reservation holds.")] = None
-    zone: Annotated[Code | None, Field(description="The zone of an existing reservation.")] = None
+    instance_type: Annotated[
+        Code | None, Field(description="What an existing reservation holds.", examples=["p5.48xlarge"])
+    ] = None
+    zone: Annotated[
+        Code | None, Field(description="The zone of an existing reservation.", examples=["us-east-1a"])
+    ] = None
     instances: Annotated[
-        NodeCount | None, Field(description="How many instances an existing reservation holds.")
+        NodeCount | None, Field(description="How many instances an existing reservation holds.", examples=[4])
     ] = None
     placement_group: Annotated[
         PlacementGroupName | None,
-        Field(description="The placement group that an existing reservation was made in."),
+        Field(
+            description="The placement group that an existing reservation was made in.", examples=["training"]
+        ),
     ] = None
 
 

@@ -27,8 +27,8 @@ from gpufleet.spec.storage import Storage
 class Taint(Model):
     """A Kubernetes taint of a node group."""
 
-    key: Annotated[LabelKey, Field(description="The taint's key.")]
-    value: Annotated[Word, Field(description="The taint's value.")] = ""
+    key: Annotated[LabelKey, Field(description="The taint's key.", examples=["nvidia.com/gpu"])]
+    value: Annotated[Word, Field(description="The taint's value.", examples=["present"])] = ""
     effect: Annotated[
         Literal["NoSchedule", "NoExecute", "PreferNoSchedule"], Field(description="What it does to pods.")
     ] = "NoSchedule"
@@ -37,17 +37,36 @@ class Taint(Model):
 class Volume(Model):
     """The root volume (gp3, encrypted). `throughput` in MB/s, `iops` per second."""
 
-    size: Annotated[Size, Field(description="Its size.")] = Size.of_gib(200)
-    iops: Annotated[int, Field(ge=3000, le=80_000, description="Operations per second."), WHOLE] = 3000
-    throughput: Annotated[int, Field(ge=125, le=2000, description="MB/s."), WHOLE] = 125
+    size: Annotated[Size, Field(description="Its size.", examples=["500 GiB"])] = Size.of_gib(200)
+    iops: Annotated[
+        int,
+        Field(
+            ge=3000,
+            le=80_000,
+            description="Operations per second.",
+            examples=[6000],
+            json_schema_extra={"unit": "operations per second"},
+        ),
+        WHOLE,
+    ] = 3000
+    throughput: Annotated[
+        int,
+        Field(ge=125, le=2000, description="MB/s.", examples=[500], json_schema_extra={"unit": "MB/s"}),
+        WHOLE,
+    ] = 125
 
 
 class NodeGroup(Model):
     """Nodes of one kind that scale together."""
 
-    name: Annotated[Name, Field(description="Its name, unique in the fleet's site.")]
+    name: Annotated[Name, Field(description="Its name, unique in the fleet's site.", examples=["pretrain"])]
     instance_types: Annotated[
-        tuple[Code, ...], Field(min_length=1, description="EC2 instance types, the preferred one first.")
+        tuple[Code, ...],
+        Field(
+            min_length=1,
+            description="EC2 instance types, the preferred one first.",
+            examples=[["g6e.xlarge", "g6e.2xlarge"]],
+        ),
     ]
     capacity: Annotated[Capacity, Field(description="How its nodes are bought.")]
     network: Annotated[
@@ -60,9 +79,15 @@ class NodeGroup(Model):
     workload: Annotated[
         Literal["training", "inference", "batch", "interactive"], Field(description="What its nodes are for.")
     ] = "batch"
-    zones: Annotated[tuple[Code, ...], Field(description="Zones; all of the site if left out.")] = ()
-    team: Annotated[Name | None, Field(description="The team that its nodes and costs belong to.")] = None
-    labels: dict[LabelKey, Word] = Field(default_factory=dict, description="Labels of its nodes.")
+    zones: Annotated[
+        tuple[Code, ...], Field(description="Zones; all of the site if left out.", examples=[["us-east-1a"]])
+    ] = ()
+    team: Annotated[
+        Name | None, Field(description="The team that its nodes and costs belong to.", examples=["research"])
+    ] = None
+    labels: dict[LabelKey, Word] = Field(
+        default_factory=dict, description="Labels of its nodes.", examples=[{"tier": "online"}]
+    )
     taints: Annotated[tuple[Taint, ...], Field(description="Taints of its nodes.")] = ()
     volume: Annotated[Volume, Field(description="The root volume of its nodes.")] = Volume()
     public_ip: Annotated[Switch, Field(description="Public addresses (not on types with several cards).")] = (
@@ -73,7 +98,7 @@ class NodeGroup(Model):
 class CloudNetwork(Model):
     """The site's own network. `nat` is where private subnets reach the internet through."""
 
-    cidr: Annotated[Cidr, Field(description="Its addresses, as 10.40.0.0/16.")]
+    cidr: Annotated[Cidr, Field(description="Its addresses, as 10.40.0.0/16.", examples=["10.40.0.0/16"])]
     nat: Annotated[
         Literal["single", "per-zone", "none"], Field(description="NAT gateways: one, one a zone, or none.")
     ] = "single"
@@ -82,8 +107,18 @@ class CloudNetwork(Model):
 class Team(Model):
     """A team of a site: its namespace or account, and the GPUs it may hold at once."""
 
-    name: Annotated[Name, Field(description="The team's name.")]
-    gpus: Annotated[int, Field(ge=0, le=1_000_000, description="GPUs it may hold at once."), WHOLE]
+    name: Annotated[Name, Field(description="The team's name.", examples=["research"])]
+    gpus: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1_000_000,
+            description="GPUs it may hold at once.",
+            examples=[64],
+            json_schema_extra={"unit": "GPUs"},
+        ),
+        WHOLE,
+    ]
     priority: Annotated[Literal["low", "normal", "high"], Field(description="Whose jobs go first.")] = (
         "normal"
     )
@@ -92,27 +127,38 @@ class Team(Model):
 class SystemNodes(Model):
     """Nodes without GPUs that carry the cluster's own services."""
 
-    instance_types: Annotated[tuple[Code, ...], Field(min_length=1, description="EC2 instance types.")] = (
-        "m7i.xlarge",
-    )
-    min: Annotated[NodeCount, Field(description="Nodes at least.")] = 2
-    max: Annotated[NodeCount, Field(description="Nodes at most.")] = 3
+    instance_types: Annotated[
+        tuple[Code, ...], Field(min_length=1, description="EC2 instance types.", examples=[["m7i.xlarge"]])
+    ] = ("m7i.xlarge",)
+    min: Annotated[NodeCount, Field(description="Nodes at least.", examples=[2])] = 2
+    max: Annotated[NodeCount, Field(description="Nodes at most.", examples=[3])] = 3
 
 
 class Kubernetes(Model):
     """Settings of a Kubernetes site. The API's endpoint is private; networks have to be let in."""
 
-    version: Annotated[KubernetesVersion, Field(description="The minor version of EKS.")] = "1.35"
+    version: Annotated[
+        KubernetesVersion, Field(description="The minor version of EKS.", examples=["1.35"])
+    ] = "1.35"
     private_cidrs: Annotated[
         tuple[Cidr, ...],
-        Field(description="Connected networks (VPN, racks) that reach the private API; none if empty."),
+        Field(
+            description="Connected networks (VPN, racks) that reach the private API; none if empty.",
+            examples=[["10.60.0.0/22"]],
+        ),
     ] = ()
     public_cidrs: Annotated[
-        tuple[Cidr, ...], Field(description="Who may reach the API from outside; nobody if empty.")
+        tuple[Cidr, ...],
+        Field(
+            description="Who may reach the API from outside; nobody if empty.", examples=[["203.0.113.0/24"]]
+        ),
     ] = ()
     admins: Annotated[
         tuple[Arn, ...],
-        Field(description="ARNs of IAM roles that administer the cluster, besides the one that creates it."),
+        Field(
+            description="ARNs of IAM roles that administer the cluster, besides the one that creates it.",
+            examples=[["arn:aws:iam::111122223333:role/platform"]],
+        ),
     ] = ()
     gpu_stack: Annotated[
         Literal["device-plugin", "gpu-operator"], Field(description="What makes GPUs known to Kubernetes.")
@@ -126,11 +172,16 @@ class Kubernetes(Model):
 class CloudSite(Model):
     """One region of one cloud account."""
 
-    site: Annotated[Name, Field(description="Its name, unique in the fleet.")]
+    site: Annotated[Name, Field(description="Its name, unique in the fleet.", examples=["use1"])]
     provider: Annotated[Literal["aws"], Field(description="The cloud.")] = "aws"
-    region: Annotated[Code, Field(description="The region, as us-east-1.")]
+    region: Annotated[Code, Field(description="The region, as us-east-1.", examples=["us-east-1"])]
     zones: Annotated[
-        tuple[Code, ...], Field(min_length=1, description="Its availability zones, as us-east-1a.")
+        tuple[Code, ...],
+        Field(
+            min_length=1,
+            description="Its availability zones, as us-east-1a.",
+            examples=[["us-east-1a", "us-east-1b"]],
+        ),
     ]
     network: Annotated[CloudNetwork, Field(description="The site's own network.")]
     scheduler: Annotated[

@@ -178,7 +178,7 @@ HostName = Name
 BucketName = Annotated[str, Field(pattern=BUCKET)]
 S3Path = Annotated[str, Field(pattern=S3_PATH, max_length=1024), STAYS]
 AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE, max_length=255), STAYS]
-NodeCount = Annotated[int, Field(ge=0, le=100_000), WHOLE]
+NodeCount = Annotated[int, Field(ge=0, le=100_000, json_schema_extra={"unit": "nodes"}), WHOLE]
 # `1.35` is text here and a number to a YAML editor.
 KubernetesVersion = Annotated[
     str, Field(pattern=KUBERNETES), WithJsonSchema({"type": ["string", "number"], "pattern": KUBERNETES})

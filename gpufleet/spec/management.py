@@ -19,27 +19,39 @@ class Management(Model):
     ] = "redfish"
     port: Annotated[
         Annotated[int, Field(ge=1, le=65535), WHOLE] | None,
-        Field(description="Its port; 443 for Redfish and 623 for IPMI if left out."),
+        Field(description="Its port; 443 for Redfish and 623 for IPMI if left out.", examples=[443]),
     ] = None
-    user: Annotated[BmcUser, Field(description="Who logs in; the password is a secret of the site.")]
+    user: Annotated[
+        BmcUser, Field(description="Who logs in; the password is a secret of the site.", examples=["admin"])
+    ]
     ca: Annotated[
         AbsolutePath | None,
-        Field(description="Certificates (PEM) that sign the controllers', where gpufleet runs."),
+        Field(
+            description="Certificates (PEM) that sign the controllers', where gpufleet runs.",
+            examples=["/etc/ssl/bmc-ca.pem"],
+        ),
     ] = None
     certificates: dict[HostName, Certificate] = Field(
         default_factory=dict,
         description="SHA-256 of controllers' own certificates, 64 hexadecimal digits, by node.",
+        examples=[{"dgx001": "0000000000000000000000000000000000000000000000000000000000000000"}],
     )
     model: Annotated[
         PlainText | None,
-        Field(description="The model that controllers report; the system type's if left out."),
+        Field(
+            description="The model that controllers report; the system type's if left out.",
+            examples=["DGXH100"],
+        ),
     ] = None
     serials: dict[HostName, PlainText] = Field(
-        default_factory=dict, description="Serial numbers of nodes, by node."
+        default_factory=dict,
+        description="Serial numbers of nodes, by node.",
+        examples=[{"dgx001": "1660123000001"}],
     )
     firmware: dict[PlainText, PlainText] = Field(
         default_factory=dict,
         description="Versions that firmware has to have, by component: compared, not flashed.",
+        examples=[{"BMC": "24.09.17"}],
     )
     power_cap: Annotated[Power | None, Field(description="The most that a node may draw.")] = None
     boot_order: Annotated[
@@ -47,7 +59,9 @@ class Management(Model):
         Field(max_length=5, description="What nodes boot from first; left as it is if left out."),
     ] = ()
     bios: dict[PlainText, PlainText] = Field(
-        default_factory=dict, description="BIOS attributes and their values; they wait for the next reboot."
+        default_factory=dict,
+        description="BIOS attributes and their values; they wait for the next reboot.",
+        examples=[{"PowerProfile": "Performance"}],
     )
 
 
@@ -57,8 +71,12 @@ class MigLayout(Model):
     nodes: Annotated[HostRange, Field(description="The GPU nodes.")]
     gpus: Annotated[
         tuple[Annotated[int, Field(ge=0, le=15), WHOLE], ...],
-        Field(max_length=16, description="Which GPUs of each node, from 0; all if left out."),
+        Field(
+            max_length=16, description="Which GPUs of each node, from 0; all if left out.", examples=[[0, 1]]
+        ),
     ] = ()
     profiles: dict[MigProfile, Annotated[int, Field(ge=1, le=7), WHOLE]] = Field(
-        description="How many instances of each profile a GPU has, as { 1g.10gb: 7 }."
+        description="How many instances of each profile a GPU has, as { 1g.10gb: 7 }.",
+        examples=[{"1g.10gb": 7}],
+        json_schema_extra={"unit": "instances"},
     )

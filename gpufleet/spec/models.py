@@ -116,37 +116,50 @@ class Budget(Model):
 
     monthly: Annotated[Money, Field(description="What a month may cost.")]
     alerts: Annotated[
-        tuple[Percent, ...], Field(description="Shares of `monthly` at which people are told.")
+        tuple[Percent, ...],
+        Field(description="Shares of `monthly` at which people are told.", examples=[["50%", "80%", "100%"]]),
     ] = (Percent(50), Percent(80), Percent(100))
     on_breach: Annotated[
         Literal["notify", "stop-scale-out"],
         Field(description="At 100%: tell people, or also let no group grow any more."),
     ] = "notify"
     notify: Annotated[
-        tuple[MailAddress, ...], Field(description="E-mail addresses of those who are told.")
+        tuple[MailAddress, ...],
+        Field(description="E-mail addresses of those who are told.", examples=[["ml-platform@example.com"]]),
     ] = ()
     upfront: Annotated[Money | None, Field(description="What may be paid at once (Capacity Blocks).")] = None
     max_increase: Annotated[
         Money | None, Field(description="What one change may add to a month; no limit if it is left out.")
     ] = None
     ends: Annotated[
-        Date | None, Field(description="The budget's last day: nothing may be committed beyond it.")
+        Date | None,
+        Field(
+            description="The budget's last day: nothing may be committed beyond it.", examples=["2031-12-31"]
+        ),
     ] = None
     sites: dict[Name, Money] = Field(
-        default_factory=dict, description="What a month may cost of one site, by its name."
+        default_factory=dict,
+        description="What a month may cost of one site, by its name.",
+        examples=[{"use1": "120000 USD"}],
     )
     node_groups: dict[SiteGroupName, Money] = Field(
-        default_factory=dict, description="What a month may cost of one node group, by `site/name`."
+        default_factory=dict,
+        description="What a month may cost of one node group, by `site/name`.",
+        examples=[{"use1/pretrain": "80000 USD"}],
     )
     teams: dict[Name, Money] = Field(
-        default_factory=dict, description="What a month may cost of one team, by its name."
+        default_factory=dict,
+        description="What a month may cost of one team, by its name.",
+        examples=[{"research": "40000 USD"}],
     )
 
 
 class Software(Model):
     """The software channel: one lock for driver, Fabric Manager, CUDA, NCCL, OFED and DCGM."""
 
-    channel: Annotated[SoftwareChannel, Field(description="A channel of the catalog, as 2026.11.")]
+    channel: Annotated[
+        SoftwareChannel, Field(description="A channel of the catalog, as 2026.11.", examples=["2026.11"])
+    ]
 
 
 class FleetSpec(Model):
@@ -155,11 +168,22 @@ class FleetSpec(Model):
     api_version: Annotated[
         Literal["gpufleet/v1"], Field(alias="apiVersion", description="The version of this format.")
     ]
-    fleet: Annotated[Name, Field(description="The fleet's name.")]
-    environment: Annotated[Name, Field(description="The environment's name, which is that of its folder.")]
+    fleet: Annotated[Name, Field(description="The fleet's name.", examples=["atlas"])]
+    environment: Annotated[
+        Name, Field(description="The environment's name, which is that of its folder.", examples=["prod"])
+    ]
     budget: Annotated[Budget, Field(description="What the environment may cost.")]
-    tags: Annotated[dict[TagKey, Word], Field(description="On everything that can carry tags.")]
-    required_tags: Annotated[tuple[TagKey, ...], Field(description="Tags that have to be there.")] = (
+    tags: Annotated[
+        dict[TagKey, Word],
+        Field(
+            description="On everything that can carry tags.",
+            examples=[{"team": "ml-platform", "cost-center": "cc-4711", "project": "atlas"}],
+        ),
+    ]
+    required_tags: Annotated[
+        tuple[TagKey, ...],
+        Field(description="Tags that have to be there.", examples=[["team", "cost-center", "project"]]),
+    ] = (
         "team",
         "cost-center",
         "project",
@@ -172,7 +196,10 @@ class FleetSpec(Model):
     ] = ()
     expires: Annotated[
         Date | None,
-        Field(description="The last day of a temporary environment; a tag says so on everything."),
+        Field(
+            description="The last day of a temporary environment; a tag says so on everything.",
+            examples=["2031-06-30"],
+        ),
     ] = None
     policies: dict[Name, RuleSettings] = Field(
         default_factory=dict, description="Enforcement and settings of policy rules, by their names."

@@ -40,7 +40,9 @@ class SitePower(Model):
 
     per_rack: Annotated[Power, Field(description="What a rack can be fed.")]
     pue: Annotated[
-        float, Field(ge=1.0, le=3.0, description="Power usage effectiveness of the hall."), DECIMAL
+        float,
+        Field(ge=1.0, le=3.0, description="Power usage effectiveness of the hall.", examples=[1.25]),
+        DECIMAL,
     ]
     price: Annotated[EnergyPrice, Field(description="What a kWh costs.")]
 
@@ -55,53 +57,76 @@ class Ownership(Model):
 class Ssh(Model):
     """How Ansible reaches the hosts."""
 
-    user: Annotated[LoginName, Field(description="The user that Ansible logs in as.")] = "ubuntu"
-    port: Annotated[int, Field(ge=1, le=65535, description="The port of sshd."), WHOLE] = 22
-    domain: Annotated[Domain, Field(description="Appended to host names.")] = ""
+    user: Annotated[
+        LoginName, Field(description="The user that Ansible logs in as.", examples=["ubuntu"])
+    ] = "ubuntu"
+    port: Annotated[int, Field(ge=1, le=65535, description="The port of sshd.", examples=[22]), WHOLE] = 22
+    domain: Annotated[Domain, Field(description="Appended to host names.", examples=["dc1.example.com"])] = ""
     fingerprints: dict[HostName, Fingerprint] = Field(
-        default_factory=dict, description="SHA256 fingerprints of host keys, by host name."
+        default_factory=dict,
+        description="SHA256 fingerprints of host keys, by host name.",
+        examples=[{"ctl01": "SHA256:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}],
     )
 
 
 class Group(Model):
     """A group of people with the same number on every host."""
 
-    name: Annotated[AccountName, Field(description="Its name, unique in the site.")]
-    gid: Annotated[int, Field(ge=1000, le=60_000, description="Its number on every host."), WHOLE]
+    name: Annotated[AccountName, Field(description="Its name, unique in the site.", examples=["ml"])]
+    gid: Annotated[
+        int, Field(ge=1000, le=60_000, description="Its number on every host.", examples=[2000]), WHOLE
+    ]
 
 
 class User(Model):
     """A person who logs in, with the same numbers on every host. There are no passwords: keys only."""
 
-    name: Annotated[AccountName, Field(description="The login name, unique in the site.")]
-    uid: Annotated[int, Field(ge=1000, le=60_000, description="The number on every host."), WHOLE]
+    name: Annotated[AccountName, Field(description="The login name, unique in the site.", examples=["ada"])]
+    uid: Annotated[
+        int, Field(ge=1000, le=60_000, description="The number on every host.", examples=[2001]), WHOLE
+    ]
     gid: Annotated[
         Annotated[int, Field(ge=1000, le=60_000), WHOLE] | None,
-        Field(description="The number of the user's own group; `uid` if left out."),
+        Field(description="The number of the user's own group; `uid` if left out.", examples=[2001]),
     ] = None
-    groups: Annotated[tuple[AccountName, ...], Field(description="Further groups.")] = ()
-    ssh_keys: Annotated[tuple[SshKey, ...], Field(description="Public keys that may log in.")] = ()
-    teams: Annotated[tuple[Name, ...], Field(description="Teams whose accounts may be used.")] = ()
+    groups: Annotated[tuple[AccountName, ...], Field(description="Further groups.", examples=[["ml"]])] = ()
+    ssh_keys: Annotated[
+        tuple[SshKey, ...],
+        Field(
+            description="Public keys that may log in.",
+            examples=[["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample ada@example.com"]],
+        ),
+    ] = ()
+    teams: Annotated[
+        tuple[Name, ...], Field(description="Teams whose accounts may be used.", examples=[["research"]])
+    ] = ()
     sudo: Annotated[Switch, Field(description="Whether the user may become root.")] = False
 
 
 class LocalNvme(Model):
     """A node's own NVMe drives, striped (RAID 0): fast, and gone when one of them fails."""
 
-    mount: Annotated[AbsolutePath, Field(description="Where the scratch file system is.")] = "/raid"
+    mount: Annotated[
+        AbsolutePath, Field(description="Where the scratch file system is.", examples=["/raid"])
+    ] = "/raid"
     cache: Annotated[
-        AbsolutePath | None, Field(description="A folder of it that keeps data sets between jobs.")
+        AbsolutePath | None,
+        Field(description="A folder of it that keeps data sets between jobs.", examples=["/raid/cache"]),
     ] = None
     drives: Annotated[
         Annotated[int, Field(ge=1, le=64), WHOLE] | None,
-        Field(description="How many there have to be; as many as are unused if left out."),
+        Field(
+            description="How many there have to be; as many as are unused if left out.",
+            examples=[8],
+            json_schema_extra={"unit": "drives"},
+        ),
     ] = None
 
 
 class RackOfNodes(Model):
     """Nodes that stand in one rack: one feed supplies them, which `power.per_rack` is the capacity of."""
 
-    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["rack-a1"])]
     nodes: Annotated[HostRange, Field(description="The GPU nodes in it.")]
 
 
@@ -117,15 +142,17 @@ class Reboot(Model):
 class OnPremSite(Model):
     """Racks of one system type in one place. Host ranges are written `dgx[001-064]`."""
 
-    site: Annotated[Name, Field(description="Its name, unique in the fleet.")]
-    system: Annotated[Code, Field(description="The system type, as dgx-h100.")]
+    site: Annotated[Name, Field(description="Its name, unique in the fleet.", examples=["dc1"])]
+    system: Annotated[Code, Field(description="The system type, as dgx-h100.", examples=["dgx-h100"])]
     nodes: Annotated[HostRange, Field(description="The GPU nodes.")]
     bmc: Annotated[HostRange | None, Field(description="Management controllers, in the nodes' order.")] = None
     controllers: Annotated[HostRange | None, Field(description="Hosts of the scheduler's controllers.")] = (
         None
     )
     login: Annotated[HostRange | None, Field(description="Hosts that people log in to.")] = None
-    network: Annotated[Cidr | None, Field(description="The site's addresses, as 10.60.0.0/22.")] = None
+    network: Annotated[
+        Cidr | None, Field(description="The site's addresses, as 10.60.0.0/22.", examples=["10.60.0.0/22"])
+    ] = None
     fabric: Annotated[Fabric, Field(description="The compute fabric.")]
     scheduler: Annotated[Literal["slurm", "kubernetes"], Field(description="Who places jobs.")] = "slurm"
     power: Annotated[SitePower | None, Field(description="Electricity, for the cost of running.")] = None
@@ -144,14 +171,20 @@ class OnPremSite(Model):
         LocalNvme | None, Field(description="Scratch on the nodes' own drives; they are left alone without.")
     ] = None
     time_servers: Annotated[
-        tuple[HostOrAddress, ...], Field(description="NTP servers; the distribution's if left out.")
+        tuple[HostOrAddress, ...],
+        Field(description="NTP servers; the distribution's if left out.", examples=[["ntp1.example.com"]]),
     ] = ()
     package_mirror: Annotated[
         WebFolder | None,
-        Field(description="Where packages come from instead of the vendors' own repositories."),
+        Field(
+            description="Where packages come from instead of the vendors' own repositories.",
+            examples=["http://mirror.example.com/rack"],
+        ),
     ] = None
     addresses: dict[HostName, HostOrAddress] = Field(
-        default_factory=dict, description="Addresses of hosts that no name server knows, by host name."
+        default_factory=dict,
+        description="Addresses of hosts that no name server knows, by host name.",
+        examples=[{"dgx001": "10.60.0.11"}],
     )
     reboot: Annotated[Reboot, Field(description="How nodes are rebooted.")] = Reboot()
     monitoring: Annotated[

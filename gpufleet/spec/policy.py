@@ -66,21 +66,27 @@ class RuleSettings(Model):
         Field(description="How it is enforced here; the rule's own level if left out."),
     ] = None
     settings: dict[Code, Any] = Field(
-        default_factory=dict, description="The rule's settings, by the names in its documentation."
+        default_factory=dict,
+        description="The rule's settings, by the names in its documentation.",
+        examples=[{"workloads": ["batch"]}],
     )
 
 
 class Exemption(Model):
     """A rule that one resource may break, until a day. Afterwards the violation counts again."""
 
-    rule: Annotated[Name, Field(description="The rule's name.")]
+    rule: Annotated[Name, Field(description="The rule's name.", examples=["imdsv2-required"])]
     resource: Annotated[
         ResourceName,
         BeforeValidator(_some_resources),
         Field(
-            description="Name or URN of the resource, or a name's beginning and *; `stack` for what has none."
+            description="Name or URN of the resource, or a name's beginning and *; `stack` if it has none.",
+            examples=["atlas-prod-legacy-*"],
         ),
     ]
-    reason: Annotated[FreeText, Field(description="Why.")]
-    approver: Annotated[FreeText, Field(description="Who allowed it.")]
-    expires: Annotated[Date, Field(description="The last day that it holds.")]
+    reason: Annotated[
+        FreeText,
+        Field(description="Why.", examples=["The old scheduler reads the metadata from a container"]),
+    ]
+    approver: Annotated[FreeText, Field(description="Who allowed it.", examples=["jo@example.org"])]
+    expires: Annotated[Date, Field(description="The last day that it holds.", examples=["2031-06-30"])]

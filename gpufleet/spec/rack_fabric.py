@@ -21,38 +21,56 @@ GBPS = {"hdr": 200, "ndr": 400, "xdr": 800, "200gbe": 200, "400gbe": 400, "800gb
 class FabricSwitch(Model):
     """A switch of the compute fabric. Slurm places jobs by it; the subnet manager roots trees at spines."""
 
-    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["leaf01"])]
     tier: Annotated[Literal["leaf", "spine", "core"], Field(description="Leaves have nodes below them.")] = (
         "leaf"
     )
     nodes: Annotated[HostRange | None, Field(description="A leaf's GPU nodes.")] = None
-    uplinks: Annotated[tuple[Name, ...], Field(description="Switches of the tier above.")] = ()
+    uplinks: Annotated[
+        tuple[Name, ...], Field(description="Switches of the tier above.", examples=[["spine01", "spine02"]])
+    ] = ()
     rail: Annotated[
         Annotated[int, Field(ge=0, le=15), WHOLE] | None,
-        Field(description="The rail that a leaf serves, from 0."),
+        Field(description="The rail that a leaf serves, from 0.", examples=[0]),
     ] = None
-    guid: Annotated[Guid | None, Field(description="Its node GUID (InfiniBand).")] = None
+    guid: Annotated[
+        Guid | None, Field(description="Its node GUID (InfiniBand).", examples=["0x0002c903000e0b72"])
+    ] = None
 
 
 class SubnetManager(Model):
     """A host that runs opensm. The highest priority is master; the others stand by."""
 
-    host: Annotated[Name, Field(description="A controller or login host with an InfiniBand port.")]
+    host: Annotated[
+        Name, Field(description="A controller or login host with an InfiniBand port.", examples=["ctl01"])
+    ]
     priority: Annotated[
-        int, Field(ge=0, le=15, description="Who is master: the highest of the running ones."), WHOLE
+        int,
+        Field(ge=0, le=15, description="Who is master: the highest of the running ones.", examples=[10]),
+        WHOLE,
     ]
     port_guid: Annotated[
-        Guid | None, Field(description="The port it manages through; its first active one if left out.")
+        Guid | None,
+        Field(
+            description="The port it manages through; its first active one if left out.",
+            examples=["0x0002c903000e0b73"],
+        ),
     ] = None
 
 
 class FabricPartition(Model):
     """An InfiniBand partition: who may talk to whom. The default partition is always there."""
 
-    name: Annotated[Name, Field(description="Its name, unique in the site.")]
-    pkey: Annotated[PartitionKey, Field(description="Its key without the membership bit.")]
+    name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["research"])]
+    pkey: Annotated[
+        PartitionKey, Field(description="Its key without the membership bit.", examples=["0x0002"])
+    ]
     port_guids: Annotated[
-        tuple[Guid, ...], Field(description="Ports that are full members; all ports if left out.")
+        tuple[Guid, ...],
+        Field(
+            description="Ports that are full members; all ports if left out.",
+            examples=[["0x0002c903000e0b73"]],
+        ),
     ] = ()
     ipoib: Annotated[Switch, Field(description="Whether IP runs over it.")] = False
 
@@ -61,10 +79,22 @@ class Roce(Model):
     """Lossless Ethernet: one priority that is paused, marked by DSCP. The switches need the same."""
 
     priority: Annotated[
-        int, Field(ge=1, le=7, description="The priority with flow control (PFC)."), WHOLE
+        int, Field(ge=1, le=7, description="The priority with flow control (PFC).", examples=[3]), WHOLE
     ] = 3
-    dscp: Annotated[int, Field(ge=1, le=63, description="The DSCP that RDMA traffic carries."), WHOLE] = 26
-    mtu: Annotated[int, Field(ge=1500, le=9978, description="MTU of the interfaces, in bytes."), WHOLE] = 9000
+    dscp: Annotated[
+        int, Field(ge=1, le=63, description="The DSCP that RDMA traffic carries.", examples=[26]), WHOLE
+    ] = 26
+    mtu: Annotated[
+        int,
+        Field(
+            ge=1500,
+            le=9978,
+            description="MTU of the interfaces, in bytes.",
+            examples=[9000],
+            json_schema_extra={"unit": "bytes"},
+        ),
+        WHOLE,
+    ] = 9000
     ecn: Annotated[Switch, Field(description="Congestion notification (DCQCN) on that priority.")] = True
 
 
@@ -80,11 +110,19 @@ class Fabric(Model):
     ] = "rail-optimized"
     rails: Annotated[
         tuple[DeviceName, ...],
-        Field(max_length=16, description="RDMA devices of a node by rail, as mlx5_0; found if left out."),
+        Field(
+            max_length=16,
+            description="RDMA devices of a node by rail, as mlx5_0; found if left out.",
+            examples=[["mlx5_0", "mlx5_3"]],
+        ),
     ] = ()
     interfaces: Annotated[
         tuple[DeviceName, ...],
-        Field(max_length=16, description="Network interfaces of the rails, in the same order (RoCE)."),
+        Field(
+            max_length=16,
+            description="Network interfaces of the rails, in the same order (RoCE).",
+            examples=[["eth0", "eth1"]],
+        ),
     ] = ()
     ipoib: Annotated[Switch, Field(description="Whether nodes get IP addresses on InfiniBand.")] = False
     switches: Annotated[tuple[FabricSwitch, ...], Field(description="The switches, if known.")] = ()

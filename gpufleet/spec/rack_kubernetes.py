@@ -26,7 +26,17 @@ from gpufleet.spec.quantity import Duration, HostRange
 class SharedGpu(Model):
     """One GPU shown as several to the scheduler."""
 
-    replicas: Annotated[int, Field(ge=2, le=48, description="How many pods share a GPU."), WHOLE]
+    replicas: Annotated[
+        int,
+        Field(
+            ge=2,
+            le=48,
+            description="How many pods share a GPU.",
+            examples=[4],
+            json_schema_extra={"unit": "pods"},
+        ),
+        WHOLE,
+    ]
 
 
 class GpuSharing(Model):
@@ -45,9 +55,11 @@ class GpuSharing(Model):
 class RackNodeGroup(Model):
     """GPU nodes of a site that are used alike."""
 
-    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["training"])]
     nodes: Annotated[HostRange, Field(description="Its GPU nodes.")]
-    labels: dict[LabelKey, Word] = Field(default_factory=dict, description="Labels of the nodes.")
+    labels: dict[LabelKey, Word] = Field(
+        default_factory=dict, description="Labels of the nodes.", examples=[{"tier": "batch"}]
+    )
     taints: Annotated[tuple[Taint, ...], Field(description="Taints of the nodes.")] = ()
     gpu_sharing: Annotated[
         GpuSharing | None, Field(description="Whether pods share GPUs; each has its own if left out.")
@@ -57,10 +69,21 @@ class RackNodeGroup(Model):
 class EtcdBackup(Model):
     """Snapshots of etcd on every member of the control plane."""
 
-    folder: Annotated[AbsolutePath, Field(description="Where they are, on each member.")] = (
-        "/var/backups/gpufleet/etcd"
-    )
-    keep: Annotated[int, Field(ge=1, le=1000, description="How many are kept."), WHOLE] = 28
+    folder: Annotated[
+        AbsolutePath,
+        Field(description="Where they are, on each member.", examples=["/var/backups/gpufleet/etcd"]),
+    ] = "/var/backups/gpufleet/etcd"
+    keep: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1000,
+            description="How many are kept.",
+            examples=[28],
+            json_schema_extra={"unit": "snapshots"},
+        ),
+        WHOLE,
+    ] = 28
     every: Annotated[Duration, Field(description="How often one is taken.")] = Duration(timedelta(hours=6))
 
 
@@ -75,15 +98,25 @@ class RackKubernetes(Model):
     """Kubernetes of a rack site, made by kubeadm. `controllers` of the site are its control plane."""
 
     version: Annotated[
-        KubernetesVersion, Field(description="The minor version; the channel has the rest.")
+        KubernetesVersion,
+        Field(description="The minor version; the channel has the rest.", examples=["1.35"]),
     ] = "1.35"
     endpoint: Annotated[
         HostOrAddress | None,
-        Field(description="The API's virtual address; the control plane's only host if left out."),
+        Field(
+            description="The API's virtual address; the control plane's only host if left out.",
+            examples=["10.60.0.5"],
+        ),
     ] = None
-    port: Annotated[int, Field(ge=1024, le=65_535, description="The API's port."), WHOLE] = 6443
-    pod_network: Annotated[Cidr, Field(description="Addresses of pods.")] = "10.244.0.0/16"
-    service_network: Annotated[Cidr, Field(description="Addresses of services.")] = "10.96.0.0/16"
+    port: Annotated[int, Field(ge=1024, le=65_535, description="The API's port.", examples=[6443]), WHOLE] = (
+        6443
+    )
+    pod_network: Annotated[Cidr, Field(description="Addresses of pods.", examples=["10.244.0.0/16"])] = (
+        "10.244.0.0/16"
+    )
+    service_network: Annotated[
+        Cidr, Field(description="Addresses of services.", examples=["10.96.0.0/16"])
+    ] = "10.96.0.0/16"
     cni: Annotated[Literal["calico", "cilium", "flannel"], Field(description="What connects pods.")] = (
         "calico"
     )
@@ -100,8 +133,24 @@ class RackKubernetes(Model):
     operators: Annotated[Operators, Field(description="NVIDIA's operators.")] = Operators()
     backup: Annotated[EtcdBackup, Field(description="Snapshots of etcd.")] = EtcdBackup()
     reserved_cpus: Annotated[
-        int, Field(ge=0, le=1024, description="Processors of a node kept for the system."), WHOLE
+        int,
+        Field(
+            ge=0,
+            le=1024,
+            description="Processors of a node kept for the system.",
+            examples=[2],
+            json_schema_extra={"unit": "CPUs"},
+        ),
+        WHOLE,
     ] = 2
     reserved_memory_gib: Annotated[
-        int, Field(ge=0, le=4096, description="GiB of a node kept for the system."), WHOLE
+        int,
+        Field(
+            ge=0,
+            le=4096,
+            description="GiB of a node kept for the system.",
+            examples=[4],
+            json_schema_extra={"unit": "GiB"},
+        ),
+        WHOLE,
     ] = 4

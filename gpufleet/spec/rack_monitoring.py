@@ -27,35 +27,58 @@ from gpufleet.spec.quantity import Duration, Size
 class RemoteWrite(Model):
     """Where all series are sent as well. The password is GPUFLEET_SECRET_REMOTE_WRITE_PASSWORD_<SITE>."""
 
-    url: Annotated[WebAddress, Field(description="The receiver, as https://metrics.example.com/api/v1/push.")]
+    url: Annotated[
+        WebAddress,
+        Field(
+            description="The receiver, as https://metrics.example.com/api/v1/push.",
+            examples=["https://metrics.example.com/api/v1/push"],
+        ),
+    ]
     username: Annotated[
-        ServiceUser | None, Field(description="Who logs in there, by a secret password; nobody if left out.")
+        ServiceUser | None,
+        Field(description="Who logs in there, by a secret password; nobody if left out.", examples=["dc1"]),
     ] = None
 
 
 class WebhookReceiver(Model):
     """Alertmanager's webhook. A token is the secret GPUFLEET_SECRET_WEBHOOK_TOKEN_<SITE>."""
 
-    url: Annotated[WebAddress, Field(description="What is called, without a secret in it.")]
+    url: Annotated[
+        WebAddress,
+        Field(
+            description="What is called, without a secret in it.", examples=["https://hooks.example.com/gpu"]
+        ),
+    ]
     token: Annotated[Switch, Field(description="Whether it wants a bearer token, which is a secret.")] = False
 
 
 class SlackReceiver(Model):
     """A channel in Slack. The webhook's address is the secret GPUFLEET_SECRET_SLACK_URL_<SITE>."""
 
-    channel: Annotated[ChatChannel, Field(description="The channel, as '#gpu-alerts'.")]
+    channel: Annotated[
+        ChatChannel, Field(description="The channel, as '#gpu-alerts'.", examples=["#gpu-alerts"])
+    ]
 
 
 class EmailReceiver(Model):
     """E-mail. With `username`, the password is the secret GPUFLEET_SECRET_SMTP_PASSWORD_<SITE>."""
 
     to: Annotated[
-        tuple[MailAddress, ...], Field(min_length=1, description="Addresses of those who are told.")
+        tuple[MailAddress, ...],
+        Field(min_length=1, description="Addresses of those who are told.", examples=[["ops@example.com"]]),
     ]
-    sender: Annotated[MailAddress, Field(description="The address that mails come from.")]
-    server: Annotated[HostOrAddress, Field(description="The mail server, as mail.example.com:587.")]
+    sender: Annotated[
+        MailAddress, Field(description="The address that mails come from.", examples=["alerts@example.com"])
+    ]
+    server: Annotated[
+        HostOrAddress,
+        Field(description="The mail server, as mail.example.com:587.", examples=["mail.example.com:587"]),
+    ]
     username: Annotated[
-        ServiceUser | None, Field(description="Who logs in there, by a secret password; nobody if left out.")
+        ServiceUser | None,
+        Field(
+            description="Who logs in there, by a secret password; nobody if left out.", examples=["alerts"]
+        ),
     ] = None
 
 
@@ -72,7 +95,10 @@ class Monitoring(Model):
 
     host: Annotated[
         Name | None,
-        Field(description="A controller or login host that runs it; the last controller if left out."),
+        Field(
+            description="A controller or login host that runs it; the last controller if left out.",
+            examples=["ctl02"],
+        ),
     ] = None
     interval: Annotated[Duration, Field(description="How often everything is measured.")] = Duration(
         timedelta(seconds=30)
@@ -88,5 +114,8 @@ class Monitoring(Model):
     grafana: Annotated[Switch, Field(description="Whether Grafana runs beside Prometheus.")] = True
     open_to: Annotated[
         tuple[Cidr, ...],
-        Field(description="Networks beyond the cluster's from which Grafana may be opened."),
+        Field(
+            description="Networks beyond the cluster's from which Grafana may be opened.",
+            examples=[["10.0.0.0/24"]],
+        ),
     ] = ()

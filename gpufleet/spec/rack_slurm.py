@@ -14,44 +14,62 @@ from gpufleet.spec.quantity import Duration, HostRange
 class SlurmPartition(Model):
     """A partition: nodes that jobs are sent to, and on what terms."""
 
-    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["batch"])]
     nodes: Annotated[HostRange | None, Field(description="Its GPU nodes; all if left out.")] = None
     default: Annotated[Switch, Field(description="Where jobs go that name none.")] = False
     max_time: Annotated[Duration | None, Field(description="The longest a job may run.")] = None
-    priority: Annotated[int, Field(ge=0, le=65_533, description="Jobs of a higher tier go first."), WHOLE] = 1
-    teams: Annotated[tuple[Name, ...], Field(description="Teams that may use it; all if left out.")] = ()
+    priority: Annotated[
+        int, Field(ge=0, le=65_533, description="Jobs of a higher tier go first.", examples=[10]), WHOLE
+    ] = 1
+    teams: Annotated[
+        tuple[Name, ...],
+        Field(description="Teams that may use it; all if left out.", examples=[["research"]]),
+    ] = ()
 
 
 class SlurmQos(Model):
     """A quality of service beside those that the teams' priorities bring (low, normal, high)."""
 
-    name: Annotated[Name, Field(description="Its name, unique in the site.")]
-    priority: Annotated[int, Field(ge=0, le=1_000_000, description="Added to a job's priority."), WHOLE] = 0
+    name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["urgent"])]
+    priority: Annotated[
+        int, Field(ge=0, le=1_000_000, description="Added to a job's priority.", examples=[100]), WHOLE
+    ] = 0
     max_gpus_per_user: Annotated[
         Annotated[int, Field(ge=0, le=1_000_000), WHOLE] | None,
-        Field(description="GPUs of one user at once."),
+        Field(description="GPUs of one user at once.", examples=[16], json_schema_extra={"unit": "GPUs"}),
     ] = None
     max_time: Annotated[Duration | None, Field(description="The longest a job may run.")] = None
-    preempts: Annotated[tuple[Name, ...], Field(description="QOS whose jobs make room for it.")] = ()
+    preempts: Annotated[
+        tuple[Name, ...], Field(description="QOS whose jobs make room for it.", examples=[["low"]])
+    ] = ()
 
 
 class Billing(Model):
     """What use costs a team's share, by TRES. An idle core or GiB beside a used GPU costs nothing more."""
 
-    gpu: Annotated[float, Field(ge=0, le=1_000_000, description="Weight of a GPU."), DECIMAL] = 1.0
-    cpu: Annotated[float, Field(ge=0, le=1_000_000, description="Weight of a processor."), DECIMAL] = 0.0
-    memory_gib: Annotated[float, Field(ge=0, le=1_000_000, description="Weight of a GiB."), DECIMAL] = 0.0
+    gpu: Annotated[
+        float, Field(ge=0, le=1_000_000, description="Weight of a GPU.", examples=[1.0]), DECIMAL
+    ] = 1.0
+    cpu: Annotated[
+        float, Field(ge=0, le=1_000_000, description="Weight of a processor.", examples=[0.05]), DECIMAL
+    ] = 0.0
+    memory_gib: Annotated[
+        float, Field(ge=0, le=1_000_000, description="Weight of a GiB.", examples=[0.01]), DECIMAL
+    ] = 0.0
 
 
 class RackSlurm(Model):
     """Slurm of a rack site."""
 
-    cluster: Annotated[Name | None, Field(description="The cluster's name; the site's if left out.")] = None
+    cluster: Annotated[
+        Name | None, Field(description="The cluster's name; the site's if left out.", examples=["dc1"])
+    ] = None
     state: Annotated[
         MountSource | None,
         Field(
             description="host:/export (nfs) where several controllers keep their state;"
-            " the site's first NFS file system if left out."
+            " the site's first NFS file system if left out.",
+            examples=["nas01:/export/slurm"],
         ),
     ] = None
     partitions: Annotated[
@@ -67,8 +85,24 @@ class RackSlurm(Model):
         Switch, Field(description="Whether nodes are checked before and after each job, and in between.")
     ] = True
     reserved_cpus: Annotated[
-        int, Field(ge=0, le=1024, description="Processors of a node kept for the system."), WHOLE
+        int,
+        Field(
+            ge=0,
+            le=1024,
+            description="Processors of a node kept for the system.",
+            examples=[2],
+            json_schema_extra={"unit": "CPUs"},
+        ),
+        WHOLE,
     ] = 0
     reserved_memory_gib: Annotated[
-        int, Field(ge=0, le=4096, description="GiB of a node kept for the system."), WHOLE
+        int,
+        Field(
+            ge=0,
+            le=4096,
+            description="GiB of a node kept for the system.",
+            examples=[8],
+            json_schema_extra={"unit": "GiB"},
+        ),
+        WHOLE,
     ] = 4

@@ -44,19 +44,30 @@ class Lustre(Model):
     )
     metadata_iops: Annotated[
         Annotated[int, Field(ge=1500, le=192_000), WHOLE] | None,
-        Field(description="Provisioned metadata operations per second."),
+        Field(
+            description="Provisioned metadata operations per second.",
+            examples=[6000],
+            json_schema_extra={"unit": "operations per second"},
+        ),
     ] = None
     import_from: Annotated[
-        S3Path | None, Field(description="The bucket and prefix that files come from.")
+        S3Path | None,
+        Field(
+            description="The bucket and prefix that files come from.", examples=["s3://atlas-datasets/train"]
+        ),
     ] = None
     export: Annotated[Switch, Field(description="Whether changed files go back to `import_from`.")] = False
     compression: Annotated[Literal["lz4", "none"], Field(description="Compression of data on disk.")] = "lz4"
     backups: Annotated[Duration | None, Field(description="How long daily backups are kept.")] = None
-    zone: Annotated[Code | None, Field(description="Its zone; the first of the site if left out.")] = None
+    zone: Annotated[
+        Code | None,
+        Field(description="Its zone; the first of the site if left out.", examples=["us-east-1a"]),
+    ] = None
     kms_key: Annotated[
         KmsKey | None,
         Field(
-            description="ARN of the KMS key (persistent types only); a key of its own is made if left out."
+            description="ARN of the KMS key (persistent types only); a key of its own is made if left out.",
+            examples=["arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
         ),
     ] = None
 
@@ -64,12 +75,17 @@ class Lustre(Model):
 class Bucket(Model):
     """An S3 bucket: private, encrypted, TLS only. `expire_after` deletes objects by age."""
 
-    name: Annotated[BucketName, Field(description="The bucket's name, unique in all of AWS.")]
+    name: Annotated[
+        BucketName, Field(description="The bucket's name, unique in all of AWS.", examples=["atlas-datasets"])
+    ]
     versioning: Annotated[Switch, Field(description="Whether old versions of objects are kept.")] = True
     expire_after: Annotated[Duration | None, Field(description="Objects older than this are deleted.")] = None
     kms_key: Annotated[
         KmsKey | None,
-        Field(description="ARN of the KMS key; a key of its own is made if left out."),
+        Field(
+            description="ARN of the KMS key; a key of its own is made if left out.",
+            examples=["arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
+        ),
     ] = None
 
 
@@ -78,16 +94,21 @@ class Storage(Model):
 
     exactly_one_of = ("lustre", "bucket")
 
-    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["scratch"])]
     lustre: Annotated[Lustre | None, Field(description="FSx for Lustre.")] = None
     bucket: Annotated[Bucket | None, Field(description="An S3 bucket.")] = None
-    mount: Annotated[AbsolutePath | None, Field(description="Where nodes see a file system.")] = None
+    mount: Annotated[
+        AbsolutePath | None, Field(description="Where nodes see a file system.", examples=["/fsx/scratch"])
+    ] = None
 
 
 class OnPremStorage(Model):
     """A file system that nodes mount: `source` is `host:/export` (nfs) or `mgs@tcp:/fs` (lustre)."""
 
-    name: Annotated[Name, Field(description="Its name, unique in the site.")]
+    name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["home"])]
     kind: Annotated[Literal["nfs", "lustre"], Field(description="The protocol.")]
-    source: Annotated[MountSource, Field(description="host:/export (nfs) or mgs@tcp:/fs (lustre).")]
-    mount: Annotated[AbsolutePath, Field(description="Where nodes see it.")]
+    source: Annotated[
+        MountSource,
+        Field(description="host:/export (nfs) or mgs@tcp:/fs (lustre).", examples=["nas01:/export/home"]),
+    ]
+    mount: Annotated[AbsolutePath, Field(description="Where nodes see it.", examples=["/shared/home"])]
