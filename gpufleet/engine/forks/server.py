@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import io
 import json
 import os
 import runpy
@@ -87,6 +88,8 @@ class _Server:
         for number, output in enumerate(outputs, start=1):
             os.dup2(output, number)
             os.close(output)
+        for number, name in enumerate(("stdout", "stderr")[: len(outputs)], start=1):
+            _reopen(number, name)
         self._link.close()
         os.close(self._woken)
         os.close(self._waker)
@@ -103,6 +106,21 @@ class _Server:
 
     def _answer(self, answer: dict[str, Any]) -> None:
         self._link.send(json.dumps(answer).encode())
+
+
+def _reopen(number: int, name: str) -> None:
+    """Make the stream again that was made for /dev/null: it still takes itself for one that can be sought in."""
+    made = getattr(sys, name)
+    binary = open(number, "wb", 0 if made.write_through else -1, closefd=False)  # noqa: PTH123, SIM115
+    again = io.TextIOWrapper(
+        binary,
+        made.encoding,
+        made.errors,
+        line_buffering=made.line_buffering,
+        write_through=made.write_through,
+    )
+    setattr(sys, name, again)
+    setattr(sys, f"__{name}__", again)
 
 
 def _load(modules: list[str]) -> None:

@@ -36,6 +36,7 @@ print(json.dumps({
     "wakes": signal.set_wakeup_fd(-1),
     "collects": __import__("gc").isenabled(),
     "buffers": sys.stdout.write_through,
+    "seeks": [sys.stdout.seekable(), sys.__stdout__.seekable(), sys.stderr.seekable()],
     "optimized": sys.flags.optimize,
 }))
 print("besides", file=sys.stderr)
