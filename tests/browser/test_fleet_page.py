@@ -100,14 +100,15 @@ def test_a_phone_shows_the_month_and_the_verdict_on_its_first_screen(
         assert box["y"] + box["height"] < 400
 
 
-def test_on_paper_everything_is_unfolded_and_nothing_is_wider_than_the_sheet(
+def test_on_paper_everything_is_unfolded_on_white_and_nothing_is_wider_than_the_sheet(
     pages: dict[str, Path], open_page: OpenPage, tmp_path: Path
 ) -> None:
-    page = open_page(pages["sandbox"], 794)  # A4 at 96 dots an inch
+    page = open_page(pages["sandbox"], 794, "dark")  # A4 at 96 dots an inch
     assert not page.get_by_text("tagged: Buckets are closed").is_visible()
     page.emulate_media(media="print")
     assert page.get_by_text("tagged: Buckets are closed").is_visible()
     assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     made = page.pdf(format="A4", path=tmp_path / "page.pdf")
     assert made.startswith(b"%PDF-")
     assert made.count(b"/Type /Page\n") + made.count(b"/Type /Page ") >= 3

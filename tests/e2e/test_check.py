@@ -371,6 +371,25 @@ def test_a_checkout_without_git_is_checked_and_not_compared(repository: Checkout
     assert repository.json("check", "tiny", env=ceiling)["verdict"] == "pass"
 
 
+def test_a_report_shows_what_check_computes(repository: Checkout, tmp_path: Path) -> None:
+    change(repository, ("max: 2", "max: 6"), ("dgx[01-02]", "dgx[01-05]"))
+    document = repository.json("check", "tiny", "--base", "main")
+    page = tmp_path / "tiny.html"
+    assert repository.json("report", "tiny", "--base", "main", "--html", str(page))["verdict"] == "pass"
+    html = page.read_text(encoding="utf-8")
+    cost = document["cost"]
+    assert f">{cost['after']:,.0f} USD <small>a month" in html
+    assert f"to {cost['at_max']:,.0f} USD</dd>" in html
+    grown = [line for line in cost["lines"] if line["changed"]]
+    assert grown
+    for line in grown:
+        assert f"{line['what']}</th>" in html
+    (nodes,) = [line for line in cost["lines"] if line["basis"].startswith("1 x g6e.2xlarge")]
+    assert f"By purchase option: On demand: {nodes['after']:,.0f} USD a month" in html
+    assert f"{document['changes']['update']} to update" in html
+    assert git_of(repository)("status", "--porcelain", "--ignored") == "M stacks/tiny/fleet.yaml"
+
+
 def test_two_checks_at_once_do_not_meet(repository: Checkout) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
