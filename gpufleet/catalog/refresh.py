@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,
+    HTTPClientError,
+    NoRegionError,
+)
 
 from gpufleet.catalog.aws_shapes import (
     capacity_block_price,
@@ -44,15 +50,39 @@ class Reading:
 
 
 def masked_account(clients: Clients, region: str) -> str:
-    """`account ********9012`. Raises CloudError when AWS does not accept the credentials."""
+    """`account ********9012`. Raises CloudError when AWS is not reached or refuses the credentials."""
     try:
         account = str(clients("sts", region).get_caller_identity()["Account"])
     except (ClientError, BotoCoreError) as error:
-        raise CloudError(
-            f"AWS does not accept the credentials: {error}",
-            remedy="renew them, e.g. `aws sso login`",
-        ) from None
+        raise (_without_network(error) or _of_credentials(error)) from None
     return f"account {'*' * (len(account) - 4)}{account[-4:]}"
+
+
+def _without_network(error: Exception) -> CloudError | None:
+    """What an error means that comes from the network and not from AWS; None for any other."""
+    if isinstance(error, (ConnectionError, HTTPClientError)):
+        return CloudError(
+            f"AWS was not reached: {error}",
+            remedy="check network, name resolution and proxy (HTTPS_PROXY); the catalog stays as it was",
+        )
+    return None
+
+
+def _of_credentials(error: Exception) -> CloudError:
+    """What AWS says to the first question, which needs no permission."""
+    if isinstance(error, NoRegionError):
+        return CloudError(f"no region is set: {error}", remedy="pass --region, or set AWS_REGION")
+    code = str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
+    status = (
+        error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if isinstance(error, ClientError)
+        else 0
+    )
+    if status >= 500 or "Throttl" in code:
+        return CloudError(f"AWS does not answer the question now: {error}", remedy="try again in a minute")
+    return CloudError(
+        f"AWS does not accept the credentials: {error}", remedy="renew them, e.g. `aws sso login`"
+    )
 
 
 class Refresher:
@@ -123,7 +153,7 @@ class Refresher:
                 and (has_accelerator(info) or info["InstanceType"] in self._system_types)
             }
         except (ClientError, BotoCoreError) as error:
-            raise CloudError(
+            raise _without_network(error) or CloudError(
                 f"{region}: cannot list instance types: {error}",
                 remedy="allow ec2:DescribeInstanceTypes and ec2:DescribeInstanceTypeOfferings, "
                 "and check that the account has the region enabled",

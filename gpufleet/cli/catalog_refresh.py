@@ -113,10 +113,14 @@ def _clients(profile: str | None) -> tuple[Any, str | None]:
             "no AWS credentials: refreshing reads prices from an account",
             remedy="set AWS_PROFILE or pass --profile; without an account the shipped catalog stays in use",
         )
-    config = Config(retries={"mode": "adaptive", "max_attempts": 8})
-    return (lambda service, region: session.client(service, region_name=region, config=config)), (
-        session.region_name
-    )
+    patient = Config(retries={"mode": "adaptive", "max_attempts": 8})
+    # The first question shows whether AWS is reached at all: nobody waits minutes for that.
+    quick = Config(retries={"mode": "standard", "max_attempts": 2}, connect_timeout=5, read_timeout=20)
+
+    def client(service: str, region: str) -> Any:
+        return session.client(service, region_name=region, config=quick if service == "sts" else patient)
+
+    return client, session.region_name
 
 
 def _write(

@@ -12,7 +12,7 @@ from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.context import Workspace, find_root
 from gpufleet.errors import ExitCode, InputError
 
-_SLOW = re.compile(r"([a-z0-9-]+:[A-Za-z*]+)=([0-9.]+)")
+_SLOW = re.compile(r"([a-z0-9-]+:[A-Za-z*]+)=([0-9]+(?:\.[0-9]+)?)")
 _FAIL = re.compile(r"([a-z0-9-]+:[A-Za-z*]+)(?:#([0-9]+))?(?:=([A-Za-z0-9.]+))?")
 
 Throttle = Annotated[bool, typer.Option("--throttle", help="Throttle EC2 by its published token buckets.")]
@@ -50,7 +50,9 @@ def faults(
 
     What is named replaces what held before. Counts start anew with it.
     """
+    from gpufleet.catalog import load_catalog
     from gpufleet.sandbox import daemon
+    from gpufleet.sandbox.faults.known import refuse_unknown
     from gpufleet.sandbox.faults.plan import Faults, read_faults
     from gpufleet.sandbox.server.process import Files
     from gpufleet.sandbox.server.saver import write_private
@@ -64,6 +66,7 @@ def faults(
         place.unlink(missing_ok=True)
     elif wanted or file is not None:
         asked = _checked(wanted) if file is None else _read(file)
+        refuse_unknown(asked, load_catalog(find_root() / ".gpufleet" / "catalog"))
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(place, asked.model_dump_json(indent=2).encode())
     held = read_faults(place)

@@ -70,6 +70,9 @@ def read_faults(path: Path) -> Faults:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return Faults()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise InputError(f"{path} cannot be read: {reason}", remedy="name a JSON file with faults") from None
     try:
         return Faults.model_validate_json(text)
     except ValidationError as error:

@@ -11,8 +11,14 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 _SCOPE = re.compile(r"Credential=[^/]+/[^/]+/([^/]+)/([^/]+)/")
-_NAMES = {"elasticfilesystem": "efs", "monitoring": "cloudwatch", "tagging": "resourcegroupstaggingapi"}
-"""Signing name -> botocore's name, of services that have two and speak REST."""
+BOTOCORE_NAMES = {
+    "elasticfilesystem": "efs",
+    "elasticloadbalancing": "elbv2",
+    "monitoring": "cloudwatch",
+    "servicequotas": "service-quotas",
+    "tagging": "resourcegroupstaggingapi",
+}
+"""Signing name -> botocore's name, of services that have two."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ def _body(environ: dict[str, Any]) -> str:
 
 def _rest_action(service: str, method: str, path: str, query: str) -> str:
     given = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
-    for name, verb, pattern, needed in _routes(_NAMES.get(service, service)):
+    for name, verb, pattern, needed in _routes(BOTOCORE_NAMES.get(service, service)):
         if verb == method and needed <= given and pattern.fullmatch(path):
             return name
     return ""

@@ -9,6 +9,16 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    ProxyConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
 from botocore.stub import ANY, Stubber
 from moto import mock_aws
 
@@ -18,6 +28,11 @@ from tests.unit.catalog.conftest import price_document
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+
+
+def client_error(code: str, status: int) -> ClientError:
+    answer: Any = {"Error": {"Code": code, "Message": "x"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, "GetCallerIdentity")
 
 
 class Account:
@@ -234,6 +249,34 @@ def test_credentials_that_aws_refuses_are_a_failure_of_the_cloud() -> None:
     account.stub("sts").add_client_error("get_caller_identity", "ExpiredToken", "The token has expired")
     with pytest.raises(CloudError, match="token has expired"):
         masked_account(account, "us-east-1")
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "remedy"),
+    [
+        (EndpointConnectionError(endpoint_url="https://sts"), "AWS was not reached", "network"),
+        (ConnectTimeoutError(endpoint_url="https://sts"), "AWS was not reached", "network"),
+        (ProxyConnectionError(proxy_url="http://proxy"), "AWS was not reached", "proxy"),
+        (SSLError(endpoint_url="https://sts", error="x"), "AWS was not reached", "network"),
+        (ReadTimeoutError(endpoint_url="https://sts"), "AWS was not reached", "network"),
+        (NoCredentialsError(), "credentials", "renew"),
+        (NoRegionError(), "no region is set", "--region"),
+        (client_error("ExpiredToken", 403), "credentials", "renew"),
+        (client_error("ServiceUnavailable", 503), "does not answer", "again"),
+        (client_error("Throttling", 400), "does not answer", "again"),
+    ],
+)
+def test_credentials_are_blamed_only_for_what_aws_says_of_them(
+    error: Exception, said: str, remedy: str
+) -> None:
+    def clients(service: str, region: str) -> Any:
+        raise error
+
+    with pytest.raises(CloudError) as caught:
+        masked_account(clients, "us-east-1")
+    assert said in caught.value.message
+    assert remedy in caught.value.remedy
+    assert ("credentials" in caught.value.message) == (said == "credentials")
 
 
 @pytest.fixture

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from gpufleet.catalog import load_catalog
 from gpufleet.cli.sandbox_faults import _checked, _wanted
 from gpufleet.errors import InputError
+from gpufleet.sandbox.faults.known import refuse_unknown
 from gpufleet.sandbox.faults.plan import Failure, Faults, Shortage, Slow
 
 
@@ -48,6 +50,7 @@ def test_a_failure_without_a_code_is_one_of_the_server() -> None:
     [
         {"slow": ["CreateVpc=2"]},
         {"slow": ["ec2:CreateVpc"]},
+        {"slow": ["ec2:CreateVpc=1.2.3"]},
         {"fail": ["ec2"]},
         {"fail": ["ec2:CreateVpc#0"]},
     ],
@@ -56,3 +59,28 @@ def test_what_names_no_action_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InputError) as error:
         wanted(**given)
     assert error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "remedy"),
+    [
+        ({"fail": ["ec2:CreateVpcs"]}, "ec2 has no call 'CreateVpcs'", "ec2:CreateVpc?"),
+        ({"fail": ["ecc2:CreateVpc"]}, "AWS has no service 'ecc2'", "ec2?"),
+        ({"slow": ["cloudwatch:PutMetricData=1"]}, "signed as 'monitoring'", "write monitoring:"),
+        ({"fail": ["chatbot:*"]}, "does not serve 'chatbot'", "ec2"),
+        ({"no_capacity": ["p5.48xlage"]}, "no instance type 'p5.48xlage'", "p5.48xlarge?"),
+    ],
+)
+def test_a_fault_that_no_request_can_meet_is_refused_with_the_nearest_name(
+    given: dict[str, Any], said: str, remedy: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        refuse_unknown(wanted(**given), load_catalog())
+    assert said in error.value.message
+    assert remedy in error.value.remedy
+
+
+def test_every_service_of_a_fleet_can_have_faults() -> None:
+    asked = ["ec2:*", "eks:CreateCluster", "fsx:*", "iam:*", "s3:*", "kms:*", "logs:*", "ce:*", "budgets:*"]
+    more = ["monitoring:*", "tagging:*", "servicequotas:*", "sqs:*", "sns:*", "events:*", "ssm:*", "sts:*"]
+    refuse_unknown(wanted(fail=[*asked, *more, "autoscaling:*"]), load_catalog())
