@@ -11,7 +11,7 @@ SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up rack test test-rack test-fresh lint bench mutate docs lock clean
+.PHONY: help setup up rack test test-rack test-fresh lint bench mutate docs screenshots lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 12
@@ -55,6 +55,9 @@ docs: setup ## the reference pages that are written from code and data
 	@$(BIN)/python -m gpufleet.onprem.reference >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md
 	@$(BIN)/python -m gpufleet.changes.fleet_file >docs/reference/.new && mv docs/reference/.new docs/reference/fleet_file.md
 	@$(BIN)/python -m gpufleet.changes.reference >docs/reference/.new && mv docs/reference/.new docs/reference/changes.md
+
+screenshots: setup ## docs/images, the pictures of README, from the output of real commands (needs Chromium)
+	@$(BIN)/python -m tests.screenshots $(ARGS)
 
 mutate: ## weaken each protective property of the components in turn, and print who notices
 	@scripts/setup system

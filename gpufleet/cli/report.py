@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.policy_options import PolicyConfig
 from gpufleet.errors import ExitCode, InputError
@@ -23,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    environment: Environment,
+    environment: Annotated[str, typer.Argument(help="An environment or the path of a fleet file.")],
     html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Write the page to this file.")],
     base: Annotated[
         str | None,
@@ -39,7 +38,7 @@ def report(
         typer.Option("--cloud", help="With --engine pulumi: sandbox or aws; default: the stack's own."),
     ] = None,
     policy_config: PolicyConfig = None,
-    json: Json = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> int:
     """Write a page that shows the fleet: a picture, cost against budget, rules, prices and changes.
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from gpufleet.cli.arguments import Json
+from typing import Annotated
+
+import typer
+
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.context import Workspace, find_root
 from gpufleet.cli.sandbox_faults import faults
 
 app = new_app(
-    help="Start, stop and reset the emulated AWS of this checkout: no account, no network, no cost.",
+    help="The emulated AWS of this checkout. It needs no account and no network, and costs nothing.",
     no_args_is_help=True,
 )
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
 def _workspace() -> Workspace:

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gpufleet.cli.console import (
-    emit_json,
-    err,
-    errors,
-    is_quiet,
-    is_terminal,
-    note,
-    out,
-    print_findings,
-)
+from gpufleet.cli.console import emit_json, err, is_terminal, out, print_findings
 from gpufleet.cli.context import Cloud, Workspace
 from gpufleet.cli.progress import Progress, policy_line
 from gpufleet.engine.api import (
@@ -165,7 +156,7 @@ class StackRun:
         """The first line: which engine and which cloud. A real account is asked who it is before that."""
         account = self._require_account() if self.cloud == "aws" else ""
         url = self.request.env.get("AWS_ENDPOINT_URL", "")
-        if self.options.json or is_quiet():
+        if self.options.json:
             return
         engine = (
             "embedded (Pulumi's protocol, no CLI)"
@@ -202,7 +193,7 @@ class StackRun:
         """What the fleet file comes to, and its cost against the budget."""
         from gpufleet.report.plan_text import print_summary
 
-        if not self.options.json and not is_quiet():
+        if not self.options.json:
             print_summary(self.plan, out)
 
     def _require_somebody_to_ask(self) -> None:
@@ -212,7 +203,7 @@ class StackRun:
             raise InputError(
                 f"{self.verb} asks before it changes anything, and there is nobody to ask"
                 + (" with --json" if self.options.json else " without a terminal"),
-                remedy="pass --yes (`gpufleet preview` shows what `up` would change)",
+                remedy=f"pass --yes (`gpufleet preview {self.options.target}` shows what `up` would change)",
             )
 
     def confirm(self, question: str) -> None:
@@ -270,7 +261,7 @@ class StackRun:
             result = judged(outcome.result, outcome.events, request, report, deployed)
             refusals = self._refusals(result, request, report, deployed)
         for violation in result.violations[len(outcome.result.violations) :]:
-            if not self.options.json and not is_quiet() and violation.enforcement != "mandatory":
+            if not self.options.json and violation.enforcement != "mandatory":
                 out.print(policy_line(violation), soft_wrap=True)
         self._foreseen = result.ok
         return Outcome(result, outcome.events, refusals)
@@ -289,7 +280,7 @@ class StackRun:
         from gpufleet.cli.refusals import refusals_of
 
         events: list[ResourceEvent] = []
-        with Progress(out, verb, quiet=self.options.json or is_quiet(), listed=verb != "preview") as progress:
+        with Progress(out, verb, quiet=self.options.json, listed=verb != "preview") as progress:
 
             def take(event: Event) -> None:
                 if isinstance(event, ResourceEvent):
@@ -319,7 +310,7 @@ class StackRun:
                 print_site_changes(group, heading, out)
         print_overview(self.plan, groups, out)
         print_budget(self.plan.cost, self.name, out)
-        print_result(outcome.result, out, errors)
+        print_result(outcome.result, out, err)
 
     def show_result(self, outcome: Outcome) -> None:
         """What changed in which site, what failed, and the outputs."""
@@ -327,12 +318,12 @@ class StackRun:
         from gpufleet.report.run_text import print_outputs, print_result
 
         result = outcome.result
-        if self.verb == "up" and result.changes.total and not is_quiet():
+        if self.verb == "up" and result.changes.total:
             print_overview(self.plan, outcome.by_site(self.plan), out)
-        if self.verb == "up" and result.ok and result.outputs and not is_quiet():
+        if self.verb == "up" and result.ok and result.outputs:
             out.print("outputs:")
             print_outputs(result.outputs, out)
-        print_result(result, out, errors)
+        print_result(result, out, err)
 
     def finish(self, outcome: Outcome) -> int:
         """Print how it ended and what to do next; the exit code that says the same."""
@@ -342,12 +333,14 @@ class StackRun:
         if self.options.json:
             self._emit(outcome)
         else:
-            if outcome.result.verb == "preview" and not is_quiet():
+            if outcome.result.verb == "preview":
                 self.show_preview(outcome)
             else:
                 self.show_result(outcome)
-            for line in next_steps(outcome.result):
-                note(line)
+            suffix = f" --cloud {self.options.cloud}" if self.options.cloud else ""
+            advice = next_steps(outcome.result, f"{self.options.target}{suffix}")
+            if advice:
+                out.print(advice, soft_wrap=True, markup=False)
             print_refusals(outcome.refusals, out)
         return int(outcome.exit_code)
 

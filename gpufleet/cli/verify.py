@@ -7,11 +7,9 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from gpufleet.cli.arguments import Environment, Json
-from gpufleet.cli.configure import Forks, Limit, Site, SshConfig, TransportOption
+from gpufleet.cli.configure import Environment, Forks, Json, Limit, Site, SshConfig, TransportOption
 from gpufleet.cli.console import emit_json, out, print_findings
 from gpufleet.errors import CloudError, ExitCode, InputError
-from gpufleet.report.tables import print_table
 
 MEASURING_WITH_SECRETS = frozenset({"bmc"})
 """Roles that measure what asks for a password: management controllers, where the fleet file names them."""
@@ -90,14 +88,14 @@ def verify(
             result = run_verify(request, progress.on_task)
         except KeyboardInterrupt:
             raise CloudError(
-                "interrupted; nothing was changed", remedy="`gpufleet verify` measures again"
+                "interrupted; nothing was changed", remedy=f"`gpufleet verify {environment}` measures anew"
             ) from None
     if output is not None:
         write_atomically(output, dumps(result.to_json(), indent=2) + "\n")
     if json:
         emit_json(result.to_json())
     else:
-        print_table(verify_table(result.results), out)
+        out.print(verify_table(result.results))
         passed = len(result.results) - len(result.failures) - len(result.warnings)
         out.print(
             f"{len(hosts)} hosts, {passed} checks passed, {len(result.failures)} failed, "

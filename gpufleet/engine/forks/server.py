@@ -109,9 +109,9 @@ class _Server:
 
 
 def _reopen(number: int, name: str) -> None:
-    """Make the stream again that was made for /dev/null: it still takes itself for one that can be sought in."""
+    """Make the stream again that was made for /dev/null: it takes itself for one that can seek."""
     made = getattr(sys, name)
-    binary = open(number, "wb", 0 if made.write_through else -1, closefd=False)  # noqa: PTH123, SIM115
+    binary = open(number, "wb", 0 if made.write_through else -1, closefd=False)  # noqa: SIM115
     again = io.TextIOWrapper(
         binary,
         made.encoding,

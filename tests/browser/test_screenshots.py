@@ -1,0 +1,63 @@
+"""The pictures of README: all are there and small, the script makes them, and the plan's is not stale."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from gpufleet.report.fleet_html import fleet_page
+from tests import screenshots
+from tests.unit.report.fleets import verdict_on
+
+README = (screenshots.ROOT / "README.md").read_text(encoding="utf-8")
+PICTURES = re.findall(r"!\[([^\]]*)\]\((docs/images/[^)]+)\)", README)
+
+
+def test_every_picture_of_readme_is_there_with_words_for_it_and_small() -> None:
+    assert len(PICTURES) >= 5
+    for words, path in PICTURES:
+        assert len(words.split()) > 5, path
+        assert 1000 < (screenshots.ROOT / path).stat().st_size < 300_000, path
+    shown = {path for _, path in PICTURES}
+    assert shown == {f"docs/images/{path.name}" for path in screenshots.IMAGES.iterdir()}
+
+
+@pytest.mark.parametrize("name", screenshots.TERMINALS)
+def test_pictures_of_terminals_ask_for_nothing_from_elsewhere(name: str) -> None:
+    svg = (screenshots.IMAGES / f"{name}.svg").read_text(encoding="utf-8")
+    assert "url(http" not in svg
+    assert "@import" not in svg
+    assert "<script" not in svg
+
+
+def test_the_picture_of_the_plan_shows_what_the_command_prints_today(tmp_path: Path) -> None:
+    screenshots.main(["plan", "--to", str(tmp_path)])
+    made, kept = (
+        screenshots.svg_text((folder / "plan.svg").read_text(encoding="utf-8"))
+        for folder in (tmp_path, screenshots.IMAGES)
+    )
+    assert any("pretrain" in line and "capacity block" in line for line in made)
+    assert made == kept, "run `make screenshots`"
+
+
+def test_a_report_is_photographed_on_a_desk_and_on_a_phone(tmp_path: Path) -> None:
+    page = tmp_path / "sandbox.html"
+    page.write_text(fleet_page(verdict_on("sandbox")), encoding="utf-8")
+    screenshots.photograph(page, tmp_path)
+    sizes = {
+        path.name: struct.unpack(">II", path.read_bytes()[16:24]) for path in sorted(tmp_path.glob("*.png"))
+    }
+    assert list(sizes) == ["report-fleet.png", "report-phone.png", "report-top.png"]
+    assert sizes["report-phone.png"] == (390, 844)
+    assert sizes["report-top.png"] == (1216, 640)
+    assert sizes["report-fleet.png"][0] == 1216
+
+
+def test_a_picture_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        screenshots.main(["nothing", "--to", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "there is no picture 'nothing'" in capsys.readouterr().err
