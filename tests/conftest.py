@@ -40,6 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The processes that run tests have the mark from the one that starts them."""
+    # Output goes to pipes, and has their width wherever the tests are started.
+    os.environ.pop("COLUMNS", None)
     if not hasattr(config, "workerinput"):
         leftovers.mark()
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Annotated, Any, get_args
 
 import typer
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperGroup
 
-from gpufleet.catalog import STALE_AFTER_DAYS, Catalog, InstanceType, System, load_catalog, price_age
+from gpufleet.catalog import (
+    STALE_AFTER_DAYS,
+    Catalog,
+    InstanceType,
+    Price,
+    SpotPrices,
+    System,
+    load_catalog,
+    price_age,
+)
 from gpufleet.catalog.catalog import nearest
 from gpufleet.catalog.listing import (
     PriceRow,
@@ -22,21 +30,24 @@ from gpufleet.catalog.listing import (
     system_prices,
 )
 from gpufleet.catalog.models import Fact, UsageClass
+from gpufleet.cli import completion
+from gpufleet.cli.arguments import Json
 from gpufleet.cli.catalog_refresh import refresh
-from gpufleet.cli.console import PipeConsole, emit_json, out
+from gpufleet.cli.commands import Group
+from gpufleet.cli.console import emit_json, is_quiet, out
 from gpufleet.cli.context import find_root
 from gpufleet.errors import InputError
+from gpufleet.report.tables import print_table
 
-WIDTH = 100
 DEFAULT_REGION = "us-east-1"
 REFRESHABLE = get_args(UsageClass)
 
 
-class _InstancesByDefault(TyperGroup):
+class _InstancesByDefault(Group):
     """`gpufleet catalog --gpu H100` is `gpufleet catalog instances --gpu H100`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] != "--help"):
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = ["instances", *args]
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
@@ -44,12 +55,28 @@ class _InstancesByDefault(TyperGroup):
 
 app = typer.Typer(
     cls=_InstancesByDefault,
-    help="What can be bought and run, and at which price; lists instance types unless told otherwise.",
+    help="List what can be bought and run, and at which price: instance types unless told otherwise.",
     rich_markup_mode=None,
 )
 app.command()(refresh)
 
-Gpu = Annotated[str | None, typer.Option("--gpu", help="Only this GPU, e.g. H100.")]
+Gpu = Annotated[
+    str | None, typer.Option("--gpu", help="Only this GPU, as H100.", autocompletion=completion.gpus)
+]
+MinMemory = Annotated[
+    int,
+    typer.Option("--min-memory", min=0, metavar="GIB", help="At least this much memory of each GPU, in GiB."),
+]
+MaxPrice = Annotated[
+    float | None,
+    typer.Option(
+        "--max-price", min=0, metavar="USD", help="At most this price; unknown prices are left out."
+    ),
+]
+Words = Annotated[
+    list[str] | None,
+    typer.Option("--text", metavar="TEXT", help="Only what the catalog describes with this text; repeat it."),
+]
 RegionOption = Annotated[
     str | None, typer.Option("--region", help=f"Prices of this region; default {DEFAULT_REGION}.")
 ]
@@ -59,7 +86,6 @@ Usage = Annotated[
     str | None, typer.Option("--usage", help="Only types sold as on-demand, spot or capacity-block.")
 ]
 Sources = Annotated[bool, typer.Option("--sources", help="Say where each figure comes from.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 
 
 def today() -> dt.date:
@@ -84,8 +110,11 @@ def instances(
     gpu: Gpu = None,
     region: RegionOption = None,
     min_gpus: MinGpus = 0,
+    min_memory: MinMemory = 0,
     efa: Efa = None,
     usage: Usage = None,
+    max_price: MaxPrice = None,
+    text: Words = None,
     sources: Sources = False,
     json: Json = False,
 ) -> None:
@@ -96,6 +125,13 @@ def instances(
     region = _known("region", region, _regions(catalog))
     found = _find(catalog, gpu, region, min_gpus, efa, usage)
     where = region or DEFAULT_REGION
+    found = [
+        item
+        for item in found
+        if (item.gpu_memory_gib or 0) >= min_memory
+        and _costs_at_most(max_price, _amount(item, where, usage or "on-demand"))
+        and _mentions(item, text)
+    ]
     rows = list(instance_prices(found, where))
     if json:
         emit_json(_json("instances", found, rows) | {"region": where})
@@ -106,7 +142,15 @@ def instances(
 
 
 @app.command()
-def systems(gpu: Gpu = None, min_gpus: MinGpus = 0, sources: Sources = False, json: Json = False) -> None:
+def systems(
+    gpu: Gpu = None,
+    min_gpus: MinGpus = 0,
+    min_memory: MinMemory = 0,
+    max_price: MaxPrice = None,
+    text: Words = None,
+    sources: Sources = False,
+    json: Json = False,
+) -> None:
     """List on-premises systems: power, network cards and price a node."""
     from gpufleet.report.catalog_tables import LEGEND, systems_table
 
@@ -115,7 +159,11 @@ def systems(gpu: Gpu = None, min_gpus: MinGpus = 0, sources: Sources = False, js
     found = [
         item
         for item in catalog.systems.values()
-        if (wanted is None or item.gpu == wanted) and item.gpus >= min_gpus
+        if (wanted is None or item.gpu == wanted)
+        and item.gpus >= min_gpus
+        and (item.gpu_memory_gib or 0) >= min_memory
+        and _costs_at_most(max_price, item.price.amount)
+        and _mentions(item, text)
     ]
     rows = list(system_prices(found))
     if json:
@@ -126,13 +174,24 @@ def systems(gpu: Gpu = None, min_gpus: MinGpus = 0, sources: Sources = False, js
 
 
 @app.command()
-def storage(region: RegionOption = None, sources: Sources = False, json: Json = False) -> None:
+def storage(
+    region: RegionOption = None,
+    max_price: MaxPrice = None,
+    text: Words = None,
+    sources: Sources = False,
+    json: Json = False,
+) -> None:
     """List FSx for Lustre tiers: throughput, capacities and price."""
     from gpufleet.report.catalog_tables import LEGEND, storage_table
 
     catalog = checkout_catalog()
     where = _known("region", region, _regions(catalog)) or DEFAULT_REGION
-    tiers = catalog.lustre_tiers
+    tiers = [
+        tier
+        for tier in catalog.lustre_tiers
+        if _costs_at_most(max_price, price.amount if (price := tier.prices.get(where)) else None)
+        and _mentions(tier, text)
+    ]
     rows = list(storage_prices(tiers, where))
     if json:
         emit_json(_json("storage", tiers, rows) | {"region": where})
@@ -143,11 +202,11 @@ def storage(region: RegionOption = None, sources: Sources = False, json: Json = 
 
 
 @app.command()
-def software(sources: Sources = False, json: Json = False) -> None:
+def software(text: Words = None, sources: Sources = False, json: Json = False) -> None:
     """List software channels: the versions that belong together, on racks and in the cloud."""
     from gpufleet.report.catalog_tables import software_table
 
-    locks = list(checkout_catalog().locks.values())
+    locks = [lock for lock in checkout_catalog().locks.values() if _mentions(lock, text)]
     if json:
         emit_json(_json("software", locks, []))
         return
@@ -162,6 +221,8 @@ def prices(
     gpu: Gpu = None,
     region: RegionOption = None,
     usage: Usage = None,
+    max_price: MaxPrice = None,
+    text: Words = None,
     sources: Sources = False,
     json: Json = False,
 ) -> None:
@@ -176,6 +237,12 @@ def prices(
     else:
         found = _find(catalog, gpu, region, 0, None, usage)
         rows = [row for row in instance_prices(found, region) if usage is None or row.kind == usage]
+    rows = [
+        row
+        for row in rows
+        if _costs_at_most(max_price, _amount_of(row.price))
+        and _has_words(f"{row.what} {row.kind} {row.region} {row.price.model_dump_json()}", text)
+    ]
     if json:
         emit_json({"kind": "prices", "prices": [_price_json(row) for row in rows]})
         return
@@ -198,6 +265,31 @@ def _find(
         for name in {item.gpu for item in found}
     }
     return sorted(found, key=lambda item: (_plain_cpu(item), -memory[item.gpu], item.gpu or ""))
+
+
+def _amount(item: InstanceType, region: str, usage: str) -> Decimal | None:
+    """The USD per hour that a type costs in a region, bought in this way; None where it is unknown."""
+    for row in instance_prices([item], region):
+        if row.kind == usage:
+            return _amount_of(row.price)
+    return None
+
+
+def _amount_of(price: Price | SpotPrices) -> Decimal | None:
+    return price.median if isinstance(price, SpotPrices) else price.amount
+
+
+def _costs_at_most(limit: float | None, amount: Decimal | None) -> bool:
+    return limit is None or (amount is not None and amount <= Decimal(str(limit)))
+
+
+def _mentions(fact: Fact, words: Sequence[str] | None) -> bool:
+    """Whether the catalog has each of these texts in what it says of a thing."""
+    return _has_words(fact.model_dump_json(), words)
+
+
+def _has_words(said: str, words: Sequence[str] | None) -> bool:
+    return all(word.lower() in said.lower() for word in words or ())
 
 
 def _plain_cpu(item: InstanceType) -> bool:
@@ -241,17 +333,17 @@ def _show(
     notes: Sequence[str] = (),
 ) -> None:
     """The table, its legend, a warning for old prices, and the sources when asked for."""
-    console = out if out.is_terminal else PipeConsole(file=sys.stdout, width=WIDTH, highlight=False)
     if count == 0:
-        console.print("nothing in the catalog meets all these conditions; leave one out")
+        out.print("nothing in the catalog meets all these conditions; leave one out")
         return
-    console.print(table)
-    console.print(Text(legend, style="dim"))
-    for line in _age_lines(rows):
-        console.print(line)
+    print_table(table, out)
+    if not is_quiet():
+        out.print(Text(legend, style="dim"), soft_wrap=True)
+        for line in _age_lines(rows):
+            out.print(line, soft_wrap=True)
     if sources:
         for line in (*_source_lines(rows), *notes):
-            console.print(Text(f"  {line}"), soft_wrap=True)
+            out.print(Text(f"  {line}"), soft_wrap=True)
 
 
 def _age_lines(rows: Sequence[PriceRow]) -> list[str]:

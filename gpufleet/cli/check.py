@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from gpufleet.cli.console import emit_json, emit_text, err, out
+from gpufleet.cli.arguments import Environment, Json
+from gpufleet.cli.console import emit_json, emit_text, err, is_quiet, out
 from gpufleet.cli.context import Cloud, Workspace
 from gpufleet.cli.policy_options import PolicyConfig
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
@@ -33,7 +34,7 @@ def _to_file(name: str) -> Any:
 
 
 def check(
-    environment: Annotated[str, typer.Argument(help="An environment or the path of a fleet file.")],
+    environment: Environment,
     base: Annotated[
         str | None, typer.Option("--base", metavar="REF", help="Compare with this branch, tag or commit.")
     ] = None,
@@ -64,7 +65,7 @@ def check(
     json_file: Annotated[
         Path | None, typer.Option("--json-file", metavar="FILE", help="Also write it as JSON to this file.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    json: Json = False,
 ) -> int:
     """Judge what the environment would become: changes, cost and rules, before anything exists.
 
@@ -89,7 +90,7 @@ def check(
     if form == "terminal":
         from gpufleet.report.verdict_text import print_verdict
 
-        print_verdict(verdict, out)
+        print_verdict(verdict, out, brief=is_quiet())
     elif form == "json":
         from gpufleet.report.verdict_json import verdict_to_json
 

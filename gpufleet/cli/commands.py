@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, MutableMapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -10,38 +12,75 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-# command -> the module of gpufleet.cli that registers it, in the order in which help lists them
-_MODULES = {
-    "init": "init",
-    "validate": "inspect",
-    "plan": "inspect",
-    "schema": "inspect",
-    "check": "check",
-    "report": "report",
-    "preview": "run",
-    "up": "run",
-    "refresh": "run",
-    "destroy": "run",
-    "outputs": "run",
-    "inventory": "inventory",
-    "configure": "configure",
-    "verify": "verify",
-    "operate": "operate",
-    "hostkeys": "hostkeys",
-    "secrets": "secrets",
-    "state": "state",
-    "rules": "rules",
-    "comment": "comment",
-    "catalog": "catalog",
-    "sandbox": "sandbox",
-    "rack": "rack",
+from gpufleet.cli import console, hints
+
+# part of the help -> command -> the module of gpufleet.cli that registers it, in the order of use
+_PARTS = {
+    "The fleet file": {
+        "init": "init",
+        "validate": "inspect",
+        "plan": "inspect",
+        "schema": "inspect",
+        "catalog": "catalog",
+    },
+    "A change before it is made": {
+        "check": "check",
+        "preview": "run",
+        "rules": "rules",
+        "comment": "comment",
+        "report": "report",
+    },
+    "The cloud half": {
+        "up": "run",
+        "refresh": "run",
+        "destroy": "run",
+        "outputs": "run",
+        "state": "state",
+    },
+    "The racks": {
+        "inventory": "inventory",
+        "configure": "configure",
+        "verify": "verify",
+        "operate": "operate",
+        "hostkeys": "hostkeys",
+        "secrets": "secrets",
+    },
+    "Trying it on this machine": {
+        "sandbox": "sandbox",
+        "rack": "rack",
+    },
 }
+_MODULES = {name: module for part in _PARTS.values() for name, module in part.items()}
+
+
+class Group(TyperGroup):
+    """A group whose help lists its commands with whole sentences."""
+
+    def parts(self) -> dict[str, list[str]]:
+        """Heading -> commands; one part unless a subclass knows more."""
+        return {"Commands": list(self.commands)}
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write what each command does, in full, under its part's heading."""
+        for heading, names in self.parts().items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, _sentence(self.commands[name])) for name in names])
+
+
+def _sentence(command: Any) -> str:
+    """The first paragraph of a command's help, on one line."""
+    text = inspect.cleandoc(command.help or "").partition("\n\n")[0]
+    return " ".join(text.split())
 
 
 def new_app(**settings: Any) -> typer.Typer:
     """A Typer app with the settings that all of gpufleet's have."""
+    defaults: dict[str, Any] = {"cls": Group, "add_completion": False}
     return typer.Typer(
-        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **defaults | settings,
     )
 
 
@@ -56,6 +95,9 @@ class LazyCommands(MutableMapping[str, Any]):
             self._loaded[name] = _load(name, _MODULES[name])
         return self._loaded[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in _MODULES
+
     def __iter__(self) -> Iterator[str]:
         return iter(_MODULES)
 
@@ -69,12 +111,16 @@ class LazyCommands(MutableMapping[str, Any]):
         del self._loaded[name]
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(Group):
     """The top of the command line."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": None})
         self.commands = LazyCommands()
+
+    def parts(self) -> dict[str, list[str]]:
+        """The commands in the order of use."""
+        return {heading: list(names) for heading, names in _PARTS.items()}
 
 
 def _load(name: str, module_name: str) -> Any:
@@ -85,4 +131,40 @@ def _load(name: str, module_name: str) -> Any:
     else:
         module.register(app)
     command = get_command(app)
-    return command.commands[name] if isinstance(command, TyperGroup) else command
+    return _with_shared(command.commands[name] if isinstance(command, TyperGroup) else command)
+
+
+def _with_shared(command: Any) -> Any:
+    """The command, or each of a group, with the options that every command takes."""
+    if isinstance(command, TyperGroup):
+        for each in command.commands.values():
+            _with_shared(each)
+    else:
+        command.params += _shared()
+    return command
+
+
+@cache
+def _shared() -> list[Any]:
+    app = new_app()
+
+    @app.command()
+    def _every(
+        quiet: bool = typer.Option(
+            False,
+            *("--quiet", "-q"),
+            help="Print errors and the result only.",
+            callback=_take_quiet,
+            is_eager=True,
+            expose_value=False,
+        ),
+    ) -> None:
+        pass
+
+    return list(get_command(app).params)
+
+
+def _take_quiet(context: typer.Context, wanted: bool) -> None:
+    hints.remember(context)
+    if wanted:
+        console.set_quiet(True)

@@ -8,13 +8,17 @@ from typing import Annotated
 
 import typer
 
-from gpufleet.cli.console import emit_json, err, out
+from gpufleet.cli import completion
+from gpufleet.cli.arguments import Json
+from gpufleet.cli.console import emit_json, emit_text, err, out
 
-Environment = Annotated[str, typer.Argument(help="The environment that was checked.")]
+Environment = Annotated[
+    str, typer.Argument(help="The environment that was checked.", autocompletion=completion.environments)
+]
 File = Annotated[Path, typer.Argument(help="What `gpufleet check --markdown` wrote.")]
 Number = Annotated[int | None, typer.Option("--pr", min=1, help="Pull request; default: this CI run's.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the comment, post nothing; needs no token.")]
 Author = Annotated[str, typer.Option("--author", help="Our user, where the token may not ask (GitHub apps).")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -23,14 +27,30 @@ def register(app: typer.Typer) -> None:
 
 
 def comment(
-    environment: Environment, file: File, number: Number = None, author: Author = "", json: Json = False
+    environment: Environment,
+    file: File,
+    number: Number = None,
+    author: Author = "",
+    dry_run: DryRun = False,
+    json: Json = False,
 ) -> None:
     """Post a verdict on the pull request, or update our comment there.
 
     Takes the pull request and the token from the variables of GitHub Actions (GITHUB_TOKEN) or GitLab
-    CI (GPUFLEET_GITLAB_TOKEN). A fork's pull request, which may not comment, is a warning and exit
-    code 0: the verdict is the exit code of `gpufleet check`.
+    CI (GPUFLEET_GITLAB_TOKEN); --dry-run prints what would be posted, without either. A fork's pull
+    request, which may not comment, is a warning and exit code 0: the verdict is the exit code of
+    `gpufleet check`.
     """
+    if dry_run:
+        from gpufleet.comment.command import preview_comment
+
+        name, body = preview_comment(environment, file, os.environ, number, author)
+        if json:
+            emit_json({"pull_request": name, "comment": "not posted", "body": body})
+        else:
+            emit_text(body)
+            err.print(f"not posted: this is what {name or 'the pull request'} would get", markup=False)
+        return
     from gpufleet.comment.command import NOT_ALLOWED
     from gpufleet.comment.command import comment as post
 

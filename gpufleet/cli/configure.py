@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from gpufleet.cli.console import emit_json, err, is_terminal, out, print_findings
+from gpufleet.cli.arguments import Environment, Json
+from gpufleet.cli.console import emit_json, errors, is_terminal, out, print_findings
+from gpufleet.cli.hints import complete_hints
 from gpufleet.errors import CloudError, ExitCode
 
-Environment = Annotated[
-    str, typer.Argument(help="An environment (stacks/<env>/fleet.yaml) or the path of a fleet file.")
-]
 Site = Annotated[str, typer.Option("--site", help="One rack site; default: all of them.")]
 Limit = Annotated[str, typer.Option("--limit", help="An Ansible host pattern, as 'dgx00[1-4],rack_login'.")]
 Only = Annotated[
@@ -34,7 +33,6 @@ Forks = Annotated[
     int | None, typer.Option("--forks", min=1, max=500, help="Hosts at once; default: ansible.cfg's.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first run that changes hosts.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -94,7 +92,7 @@ def configure(
             except KeyboardInterrupt:
                 raise CloudError(
                     "interrupted; hosts keep what was done",
-                    remedy=f"`gpufleet configure {environment} --resume` goes on with the others",
+                    remedy="`gpufleet configure --resume` goes on with the others",
                 ) from None
         if result.page is not None:
             write_atomically(result.page, configure_page(result), mode=0o600)
@@ -104,9 +102,8 @@ def configure(
         print_configure(result, out, diffs=diff)
         out.print(f"page: {result.page}", markup=False, soft_wrap=True)
         if request.changes_hosts and (result.failed_hosts or result.cut_short):
-            err.print(
-                f"  fix: correct the cause, then `gpufleet configure {environment} --resume`", markup=False
-            )
+            fix = complete_hints("correct the cause, then `gpufleet configure --resume`")
+            errors.print(f"  fix: {fix}", markup=False, soft_wrap=True)
     if result.failed_hosts or result.cut_short:
         return int(ExitCode.CLOUD_FAILURE)
     return int(ExitCode.REFUSED if check and result.changed else ExitCode.DONE)

@@ -158,9 +158,7 @@ class Setup:
     def _resumed(self) -> LastRun:
         last = self.folder.last()
         if last is None:
-            raise InputError(
-                f"{self.name} has no run to resume", remedy=f"`gpufleet configure {self.target}` starts one"
-            )
+            raise InputError(f"{self.name} has no run to resume", remedy="`gpufleet configure` starts one")
         return last
 
     def _known_roles(self, project: Path, only: tuple[str, ...]) -> tuple[str, ...]:

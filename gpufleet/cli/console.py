@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
-from rich.console import Console, ConsoleOptions
+from rich.console import Console, ConsoleDimensions, ConsoleOptions
 from rich.markup import escape
 from rich.segment import Segment
 
+from gpufleet.cli.hints import complete_hints
 from gpufleet.cli.streams import lose, silence
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.findings import Finding
@@ -31,9 +32,10 @@ class PipeConsole(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """As Rich's own, but `soft_wrap` (lines stay whole) is for pipes: a screen breaks between words.
 
-        Where the output cannot be written it goes on without, and `streams.finish` reports it.
+        COLUMNS is the word of somebody who wants the screen's lines without one. Where the output cannot
+        be written it goes on without, and `streams.finish` reports it.
         """
-        if options.get("soft_wrap") and self.is_terminal:
+        if options.get("soft_wrap") and (self.is_terminal or _asked_columns()):
             options["soft_wrap"] = False
         try:
             super().print(*objects, **options)
@@ -49,10 +51,26 @@ class PipeConsole(Console):
             else:
                 yield Segment(visible(segment.text), segment.style)
 
+    @property
+    def size(self) -> ConsoleDimensions:
+        """The screen's columns and rows; COLUMNS counts where there is no screen, too."""
+        found = super().size
+        columns = _asked_columns()
+        return ConsoleDimensions(columns, found.height) if columns else found
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self._width, self._height = new_size
+
     def on_broken_pipe(self) -> None:
         """Drop what is still to be written."""
         self.quiet = True
         silence(self.file)
+
+
+def _asked_columns() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and len(columns) < 5 else 0
 
 
 def is_terminal(stream: IO[str]) -> bool:
@@ -70,6 +88,25 @@ def _console(*, stderr: bool) -> Console:
 
 out = _console(stderr=False)
 err = _console(stderr=True)
+"""Progress, warnings and advice: nothing of it with --quiet."""
+errors = _console(stderr=True)
+"""Why a command fails."""
+
+
+def set_quiet(wanted: bool) -> None:
+    """Print errors and results only, from now on."""
+    err.quiet = wanted
+
+
+def is_quiet() -> bool:
+    """Whether only errors and results are printed."""
+    return err.quiet
+
+
+def note(text: str, *, markup: bool = False) -> None:
+    """Print a line beside the result (a legend, what to run next), unless --quiet; hints are completed."""
+    if not is_quiet():
+        out.print(complete_hints(text), markup=markup, soft_wrap=True)
 
 
 def emit_text(text: str) -> None:
@@ -100,23 +137,26 @@ def print_findings(findings: Iterable[Finding], console: Console = err) -> None:
         value = finding.to_json()["value"]
         if value not in (None, ""):
             console.print(f"    value:  {visible_line(str(value))}", soft_wrap=True, markup=False)
-        console.print(f"    remedy: {visible_line(finding.remedy)}", soft_wrap=True, markup=False)
+        remedy = complete_hints(visible_line(finding.remedy))
+        console.print(f"    remedy: {remedy}", soft_wrap=True, markup=False)
 
 
 def print_error(error: GpufleetError) -> None:
     """The error for a person: findings first, then what is wrong and what to do."""
     if isinstance(error, SpecError):
-        print_findings(error.findings)
-    err.print(f"[red]error:[/red] {escape(error.message)}", soft_wrap=True)
+        print_findings(
+            [each for each in error.findings if each.severity == "error" or not is_quiet()], errors
+        )
+    errors.print(f"[red]error:[/red] {escape(error.message)}", soft_wrap=True)
     if error.remedy:
-        err.print(f"  fix: {error.remedy}", soft_wrap=True, markup=False)
+        errors.print(f"  fix: {complete_hints(error.remedy)}", soft_wrap=True, markup=False)
 
 
 def error_json(error: GpufleetError) -> dict[str, Any]:
     """The error for a program, under the same exit code."""
     document: dict[str, Any] = {
         "error": error.message,
-        "remedy": error.remedy,
+        "remedy": complete_hints(error.remedy),
         "exit_code": int(error.exit_code),
     }
     if isinstance(error, SpecError):

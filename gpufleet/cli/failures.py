@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from gpufleet.cli import streams
-from gpufleet.cli.console import emit_json, err, error_json, print_error
+from gpufleet.cli.console import emit_json, error_json, errors, print_error
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError, RefusedError
 
 _STOPPED = "stopped; nothing was changed"
@@ -44,10 +44,10 @@ def report(error: BaseException, arguments: Sequence[str]) -> int:
         return int(ExitCode.DONE)
     usage = _usage(error)
     if usage is not None and not as_json:
-        err.print(usage, markup=False, soft_wrap=True)
+        errors.print(usage, markup=False, soft_wrap=True)
         return int(ExitCode.BAD_INPUT)
     if isinstance(error, typer.Abort) and not as_json:
-        err.print(_STOPPED)
+        errors.print(_STOPPED)
         return int(ExitCode.REFUSED)
     said = _in_words(error, arguments) or _internal(error)
     if as_json:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from gpufleet.cli.configure import Environment, Json, Limit, Site, SshConfig, Yes
+from gpufleet.cli.arguments import Environment, Json
+from gpufleet.cli.configure import Limit, Site, SshConfig, Yes
 from gpufleet.cli.console import emit_json, is_terminal, out
 from gpufleet.errors import CloudError, ExitCode
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json as json_module
-from typing import Annotated
 
 import typer
 
+from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, emit_text, err, out, print_findings
 from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, SpecError
-
-Environment = Annotated[
-    str, typer.Argument(help="An environment (stacks/<env>/fleet.yaml) or the path of a fleet file.")
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
 def register(app: typer.Typer) -> None:

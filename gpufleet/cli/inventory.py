@@ -8,19 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
+from gpufleet.cli import completion
+from gpufleet.cli.arguments import Environment
 from gpufleet.cli.console import emit_json, emit_text, err
 from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, GpufleetError
 from gpufleet.plan.models import FleetPlan
 
-Environment = Annotated[
-    str, typer.Argument(help="An environment (stacks/<env>/fleet.yaml) or the path of a fleet file.")
-]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="The file to write; without it, standard output.")
 ]
 CloudOption = Annotated[
-    str | None, typer.Option("--cloud", help="Whose stack lists cloud nodes; default: the stack's own.")
+    str | None,
+    typer.Option(
+        "--cloud",
+        help="Whose stack lists cloud nodes; default: the stack's own.",
+        autocompletion=completion.clouds,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of YAML.")]
 

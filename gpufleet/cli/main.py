@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -12,17 +13,20 @@ import typer
 from typer.main import get_command
 
 import gpufleet
-from gpufleet.cli import streams
+from gpufleet.cli import hints, streams
 from gpufleet.cli.commands import LazyGroup, new_app
-from gpufleet.cli.console import emit_text, print_error
+from gpufleet.cli.console import emit_text, print_error, set_quiet
 from gpufleet.cli.failures import report
 from gpufleet.errors import ExitCode, GpufleetError
+
+_COMPLETE = "_GPUFLEET_COMPLETE"
 
 app = new_app(
     name="gpufleet",
     cls=LazyGroup,
     help="Infrastructure as code for hybrid GPU fleets: cloud node groups and DGX/HGX racks from one file.",
     no_args_is_help=True,
+    add_completion=True,
 )
 
 
@@ -37,8 +41,10 @@ def _root(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Show the version."
     ),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print errors and the result only."),
 ) -> None:
-    pass
+    if quiet:
+        set_quiet(True)
 
 
 def _interrupt(_signum: int, _frame: object) -> NoReturn:
@@ -67,6 +73,11 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         # Not `app(...)`: that would make exit codes of its own of an interruption and of a closed pipe.
         command = get_command(app)
+        if _COMPLETE in os.environ:
+            # The shell asks, and is answered by `main` alone, which ends the process.
+            command.main(list(arguments), prog_name="gpufleet")
+        hints.forget()
+        set_quiet(False)
         with command.make_context("gpufleet", list(arguments)) as context:
             result = command.invoke(context)
         return int(result) if isinstance(result, int) else int(ExitCode.DONE)

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpufleet.cli.configure import Check, Diff, Forks, Json, Limit, Site, SshConfig, TransportOption
-from gpufleet.cli.console import emit_json, err, is_terminal, out, print_findings
+from gpufleet.cli import completion
+from gpufleet.cli.arguments import Environment, Json
+from gpufleet.cli.configure import Check, Diff, Forks, Limit, Site, SshConfig, TransportOption
+from gpufleet.cli.console import emit_json, errors, is_terminal, out, print_findings
+from gpufleet.cli.hints import hint
 from gpufleet.errors import CloudError, ExitCode, InputError
 
 if TYPE_CHECKING:
     from gpufleet.onprem.operations.operation import Operation
 
-EnvironmentOrNone = Annotated[
-    str, typer.Argument(help="An environment (stacks/<env>/fleet.yaml) or the path of a fleet file.")
+Name = Annotated[
+    str,
+    typer.Argument(help="An operation; --list shows them.", autocompletion=completion.operations),
 ]
-Name = Annotated[str, typer.Argument(help="An operation; --list shows them.")]
 Options = Annotated[
     list[str] | None, typer.Option("--option", "-o", help="name=value, an option of the operation.")
 ]
@@ -34,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def operate(
-    environment: EnvironmentOrNone = "",
+    environment: Environment = "",
     operation: Name = "",
     site: Site = "",
     limit: Limit = "",
@@ -73,7 +76,7 @@ def operate(
     setup = OperateSetup(environment, chosen, site, limit, ssh_config)
     if not json:
         print_findings(setup.findings)
-    again = f"`gpufleet operate {environment} {operation} --resume`"
+    again = f"`{hint('operate', environment, operation, '--resume')}`"
     # The lock of configure: an operation and a configure at once would undo each other.
     with setup.folder.locked():
         request = setup.operation_request(
@@ -105,7 +108,7 @@ def operate(
             out.print(f"not done: {', '.join(result.left)}", markup=False, soft_wrap=True)
         out.print(f"page: {result.run.page}", markup=False, soft_wrap=True)
         if result.left and not check:
-            err.print(f"  fix: correct the cause, then {again}", markup=False)
+            errors.print(f"  fix: correct the cause, then {again}", markup=False, soft_wrap=True)
     if result.run.failed_hosts or result.run.cut_short or (result.left and not check):
         return int(ExitCode.CLOUD_FAILURE)
     return int(ExitCode.REFUSED if check and result.run.changed else ExitCode.DONE)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpufleet.cli import completion
+from gpufleet.cli.arguments import Json
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, err, out
 from gpufleet.cli.context import Workspace, find_root
@@ -17,14 +19,14 @@ if TYPE_CHECKING:
     from gpufleet.onprem.rack import HostStatus, Rack, RackSite
 
 app = new_app(
-    help="A rack in a box: the hosts of a rack site as containers of this machine, on a network apart.",
+    help="Start and remove a rack in a box: the hosts of a rack site as containers of this machine.",
     no_args_is_help=True,
 )
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 Environment = Annotated[
     str | None,
     typer.Argument(
-        help="An environment or the path of a fleet file; default: 2 controllers, a login host, 4 GPU nodes."
+        help="An environment or the path of a fleet file; default: 2 controllers, a login host, 4 GPU nodes.",
+        autocompletion=completion.environments,
     ),
 ]
 Scheduler = Annotated[
@@ -46,7 +48,7 @@ def _folder() -> Path:
 def up(
     environment: Environment = None, site: Site = None, scheduler: Scheduler = "", json: Json = False
 ) -> None:
-    """Raise the rack and boot all hosts; a rack that is up is left as it is."""
+    """Start the rack and boot all hosts; a rack that is up is left as it is."""
     from gpufleet.onprem.rack import Kit, raise_rack, require
 
     chosen = _site(environment, site, scheduler)
@@ -122,7 +124,7 @@ def _show(rack: Rack | None, hosts: list[HostStatus], json: bool) -> None:
         emit_json(_document(rack, hosts))
         return
     if rack is None:
-        out.print("rack: none; `gpufleet rack up` raises one")
+        out.print("rack: none; `gpufleet rack up` starts one")
         return
     for host in hosts:
         out.print(f"{host.name:<12} {host.address:<15} {host.role:<11} {host.state}", markup=False)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.policy_options import PolicyConfig
 from gpufleet.errors import ExitCode, InputError
@@ -22,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    environment: Annotated[str, typer.Argument(help="An environment or the path of a fleet file.")],
+    environment: Environment,
     html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Write the page to this file.")],
     base: Annotated[
         str | None,
@@ -38,7 +39,7 @@ def report(
         typer.Option("--cloud", help="With --engine pulumi: sandbox or aws; default: the stack's own."),
     ] = None,
     policy_config: PolicyConfig = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    json: Json = False,
 ) -> int:
     """Write a page that shows the fleet: a picture, cost against budget, rules, prices and changes.
 

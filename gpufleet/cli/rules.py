@@ -9,13 +9,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from gpufleet.catalog.catalog import nearest
-from gpufleet.cli.console import emit_json, out
+from gpufleet.cli import completion
+from gpufleet.cli.arguments import Json
+from gpufleet.cli.console import emit_json, note, out
 from gpufleet.cli.context import find_root
 from gpufleet.errors import InputError
 from gpufleet.policy.rule import Rule
+from gpufleet.report.tables import print_table
 
-Name = Annotated[str | None, typer.Argument(help="A rule's name; without it, all are listed.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+Name = Annotated[
+    str | None,
+    typer.Argument(help="A rule's name; without it, all are listed.", autocompletion=completion.rules),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -64,8 +69,8 @@ def _list(found: tuple[Rule[Any], ...]) -> None:
             table.add_row(f"[bold]{title}[/bold]", "", "", "")
         for rule in of_group:
             table.add_row(f"  {rule.name}", escape(rule.title), rule.severity, rule.enforcement)
-    out.print(table)
-    out.print(f"{len(found)} rule{'s' if len(found) != 1 else ''}; `gpufleet rules NAME` explains one")
+    print_table(table, out)
+    note(f"{len(found)} rule{'s' if len(found) != 1 else ''}; `gpufleet rules NAME` explains one")
 
 
 def _explain(rule: Rule[Any]) -> None:

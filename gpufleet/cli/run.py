@@ -6,29 +6,20 @@ from typing import Annotated
 
 import typer
 
+from gpufleet.cli.arguments import CloudOption, EngineOption, Environment, Json
 from gpufleet.cli.console import emit_json, err, out
 from gpufleet.cli.context import Workspace
+from gpufleet.cli.hints import complete_hints
 from gpufleet.cli.policy_options import PolicyConfig, SkipPolicies
 from gpufleet.cli.stack_run import Options, StackRun, choose_engine, state_summary
 from gpufleet.errors import ExitCode
 
-Environment = Annotated[
-    str, typer.Argument(help="An environment (stacks/<env>/fleet.yaml) or the path of a fleet file.")
-]
-EngineOption = Annotated[
-    str,
-    typer.Option("--engine", help="embedded, pulumi (the Pulumi CLI), or auto: the CLI where it is on PATH."),
-]
-CloudOption = Annotated[
-    str | None, typer.Option("--cloud", help="sandbox (emulated AWS) or aws; default: the stack's own.")
-]
 Parallel = Annotated[int, typer.Option("--parallel", min=1, max=256, help="Resources worked on at once.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AllowDataLoss = Annotated[
     bool,
     typer.Option("--allow-data-loss", help="File systems and buckets may go, with everything in them."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -174,6 +165,6 @@ def outputs(
         print_outputs(values, out)
     else:
         err.print(
-            f"{name} has no outputs in cloud {chosen}; run `gpufleet up {environment}` first", markup=False
+            complete_hints(f"{name} has no outputs in cloud {chosen}; run `gpufleet up` first"), markup=False
         )
     return int(ExitCode.DONE)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from gpufleet.cli.arguments import Json
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.context import Workspace, find_root
 from gpufleet.cli.sandbox_faults import faults
 
 app = new_app(
-    help="The emulated AWS of this checkout. It needs no account and no network, and costs nothing.",
+    help="Start, stop and reset the emulated AWS of this checkout: no account, no network, no cost.",
     no_args_is_help=True,
 )
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
 def _workspace() -> Workspace:

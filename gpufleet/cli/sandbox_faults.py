@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gpufleet.cli.arguments import Json
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.context import Workspace, find_root
 from gpufleet.errors import ExitCode, InputError
@@ -33,7 +34,6 @@ File = Annotated[
     Path | None, typer.Option("--file", help="A JSON file that says it all (docs/guide/faults.md).")
 ]
 Clear = Annotated[bool, typer.Option("--clear", help="Let everything go right again.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
 
 def faults(

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.commands import new_app
-from gpufleet.cli.configure import Environment, Json
 from gpufleet.cli.console import emit_json, out
 from gpufleet.errors import ExitCode, InputError
 
-app = new_app(help="Secrets of the racks: the clusters' munge keys, passwords of databases.")
+app = new_app(help="Create and rotate the secrets of the racks: munge keys, passwords of databases.")
 
 
 @app.callback()

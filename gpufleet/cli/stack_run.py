@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gpufleet.cli.console import emit_json, err, is_terminal, out, print_findings
+from gpufleet.cli.console import (
+    emit_json,
+    err,
+    errors,
+    is_quiet,
+    is_terminal,
+    note,
+    out,
+    print_findings,
+)
 from gpufleet.cli.context import Cloud, Workspace
 from gpufleet.cli.progress import Progress, policy_line
 from gpufleet.engine.api import (
@@ -156,7 +165,7 @@ class StackRun:
         """The first line: which engine and which cloud. A real account is asked who it is before that."""
         account = self._require_account() if self.cloud == "aws" else ""
         url = self.request.env.get("AWS_ENDPOINT_URL", "")
-        if self.options.json:
+        if self.options.json or is_quiet():
             return
         engine = (
             "embedded (Pulumi's protocol, no CLI)"
@@ -193,7 +202,7 @@ class StackRun:
         """What the fleet file comes to, and its cost against the budget."""
         from gpufleet.report.plan_text import print_summary
 
-        if not self.options.json:
+        if not self.options.json and not is_quiet():
             print_summary(self.plan, out)
 
     def _require_somebody_to_ask(self) -> None:
@@ -203,7 +212,7 @@ class StackRun:
             raise InputError(
                 f"{self.verb} asks before it changes anything, and there is nobody to ask"
                 + (" with --json" if self.options.json else " without a terminal"),
-                remedy=f"pass --yes (`gpufleet preview {self.options.target}` shows what `up` would change)",
+                remedy="pass --yes (`gpufleet preview` shows what `up` would change)",
             )
 
     def confirm(self, question: str) -> None:
@@ -261,7 +270,7 @@ class StackRun:
             result = judged(outcome.result, outcome.events, request, report, deployed)
             refusals = self._refusals(result, request, report, deployed)
         for violation in result.violations[len(outcome.result.violations) :]:
-            if not self.options.json and violation.enforcement != "mandatory":
+            if not self.options.json and not is_quiet() and violation.enforcement != "mandatory":
                 out.print(policy_line(violation), soft_wrap=True)
         self._foreseen = result.ok
         return Outcome(result, outcome.events, refusals)
@@ -280,7 +289,7 @@ class StackRun:
         from gpufleet.cli.refusals import refusals_of
 
         events: list[ResourceEvent] = []
-        with Progress(out, verb, quiet=self.options.json, listed=verb != "preview") as progress:
+        with Progress(out, verb, quiet=self.options.json or is_quiet(), listed=verb != "preview") as progress:
 
             def take(event: Event) -> None:
                 if isinstance(event, ResourceEvent):
@@ -310,7 +319,7 @@ class StackRun:
                 print_site_changes(group, heading, out)
         print_overview(self.plan, groups, out)
         print_budget(self.plan.cost, self.name, out)
-        print_result(outcome.result, out, err)
+        print_result(outcome.result, out, errors)
 
     def show_result(self, outcome: Outcome) -> None:
         """What changed in which site, what failed, and the outputs."""
@@ -318,12 +327,12 @@ class StackRun:
         from gpufleet.report.run_text import print_outputs, print_result
 
         result = outcome.result
-        if self.verb == "up" and result.changes.total:
+        if self.verb == "up" and result.changes.total and not is_quiet():
             print_overview(self.plan, outcome.by_site(self.plan), out)
-        if self.verb == "up" and result.ok and result.outputs:
+        if self.verb == "up" and result.ok and result.outputs and not is_quiet():
             out.print("outputs:")
             print_outputs(result.outputs, out)
-        print_result(result, out, err)
+        print_result(result, out, errors)
 
     def finish(self, outcome: Outcome) -> int:
         """Print how it ended and what to do next; the exit code that says the same."""
@@ -333,14 +342,12 @@ class StackRun:
         if self.options.json:
             self._emit(outcome)
         else:
-            if outcome.result.verb == "preview":
+            if outcome.result.verb == "preview" and not is_quiet():
                 self.show_preview(outcome)
             else:
                 self.show_result(outcome)
-            suffix = f" --cloud {self.options.cloud}" if self.options.cloud else ""
-            advice = next_steps(outcome.result, f"{self.options.target}{suffix}")
-            if advice:
-                out.print(advice, soft_wrap=True, markup=False)
+            for line in next_steps(outcome.result):
+                note(line)
             print_refusals(outcome.refusals, out)
         return int(outcome.exit_code)
 

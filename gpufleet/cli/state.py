@@ -12,20 +12,25 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from gpufleet.cli import state_repair
+from gpufleet.cli import completion, state_repair
+from gpufleet.cli.arguments import CloudOption, Environment, Json
 from gpufleet.cli.commands import new_app
-from gpufleet.cli.console import emit_json, emit_text, err, is_terminal, out
+from gpufleet.cli.console import emit_json, emit_text, err, is_terminal, note, out
 from gpufleet.cli.context import Workspace
 from gpufleet.cli.stack_run import choose_engine
-from gpufleet.cli.state_repair import CloudOption, Environment, Json, Yes, confirm, state_of
+from gpufleet.cli.state_repair import Yes, confirm, state_of
 from gpufleet.errors import InputError
+from gpufleet.report.tables import print_table
 from gpufleet.visible import visible_line
 
-app = new_app(
-    help="The state of an environment's stack: look at it, move it, repair it.", no_args_is_help=True
-)
+app = new_app(help="Inspect, move and repair the state of an environment's stack.", no_args_is_help=True)
 EngineOption = Annotated[
-    str, typer.Option("--engine", help="embedded, pulumi, or auto: the one that keeps the stack.")
+    str,
+    typer.Option(
+        "--engine",
+        help="embedded, pulumi, or auto: the one that keeps the stack.",
+        autocompletion=completion.engines,
+    ),
 ]
 
 
@@ -37,7 +42,7 @@ def _export(environment: str, cloud: str | None, engine: str) -> dict[str, Any]:
     if exported is None:
         raise InputError(
             f"{name} has no stack yet in cloud {workspace.cloud(name, cloud)}",
-            remedy=f"run `gpufleet up {name}` first",
+            remedy="run `gpufleet up` first",
         )
     return exported
 
@@ -56,7 +61,7 @@ def list_resources(
 ) -> None:
     """List the resources in the state: type, name and id.
 
-    In a pipe these are separated by tabs and never cut.
+    In a pipe each is a line of aligned columns, never wrapped or cut.
     """
     rows = [
         {"type": item["type"], "name": _name(item), "id": item.get("id", ""), "urn": item["urn"]}
@@ -67,14 +72,18 @@ def list_resources(
         return
     if not is_terminal(out.file):
         keys = ("type", "name", "id")
-        emit_text("".join("\t".join(visible_line(row[key]) for key in keys) + "\n" for row in rows))
+        shown = [[visible_line(row[key]) for key in keys] for row in rows]
+        wide = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        for cells in shown:
+            line = "  ".join(cell.ljust(width) for cell, width in zip(cells, wide, strict=True))
+            emit_text(line.rstrip() + "\n")
         return
     table = Table(box=None)
     for column in ("type", "name", "id"):
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text(row[key]) for key in ("type", "name", "id")))
-    out.print(table)
+    print_table(table, out)
     err.print(f"{len(rows)} resources")
 
 
@@ -99,7 +108,7 @@ def show(
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InputError(
             f"the state has no resource {resource!r}",
-            remedy=f"{hint}`gpufleet state list {environment}` lists them",
+            remedy=f"{hint}`gpufleet state list` lists them",
         )
     if len(urns) > 1:
         raise InputError(
@@ -177,7 +186,7 @@ def import_(
         out.print(f"   kept: {path}", markup=False, soft_wrap=True)
     if done.pending:
         out.print(f"{done.pending} operations are pending in it: the next run looks them up")
-    out.print(f"next: `gpufleet preview {environment}` shows what differs", soft_wrap=True, markup=False)
+    note("next: `gpufleet preview` shows what differs")
 
 
 def _content(path: Path) -> bytes:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpufleet.cli.console import emit_json, err, is_terminal, out
+from gpufleet.cli.arguments import CloudOption, Environment, Json
+from gpufleet.cli.console import emit_json, err, is_terminal, note, out
 from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from gpufleet.engine.embedded.repair import Copy, Examination
 
-Environment = Annotated[str, typer.Argument(help="An environment or the path of a fleet file.")]
-CloudOption = Annotated[str | None, typer.Option("--cloud", help="sandbox or aws; default: the stack's own.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -126,7 +124,7 @@ def _bring_back(
         out.print(f"   brought in from the interrupted run: {urn}", markup=False, soft_wrap=True)
     for path in done.kept:
         out.print(f"   kept: {path}", markup=False, soft_wrap=True)
-    out.print(f"next: `gpufleet refresh {name}` compares it with the cloud", markup=False)
+    note("next: `gpufleet refresh` compares it with the cloud")
     return int(ExitCode.DONE)
 
 

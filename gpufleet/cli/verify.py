@@ -7,9 +7,11 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from gpufleet.cli.configure import Environment, Forks, Json, Limit, Site, SshConfig, TransportOption
+from gpufleet.cli.arguments import Environment, Json
+from gpufleet.cli.configure import Forks, Limit, Site, SshConfig, TransportOption
 from gpufleet.cli.console import emit_json, out, print_findings
 from gpufleet.errors import CloudError, ExitCode, InputError
+from gpufleet.report.tables import print_table
 
 MEASURING_WITH_SECRETS = frozenset({"bmc"})
 """Roles that measure what asks for a password: management controllers, where the fleet file names them."""
@@ -88,14 +90,14 @@ def verify(
             result = run_verify(request, progress.on_task)
         except KeyboardInterrupt:
             raise CloudError(
-                "interrupted; nothing was changed", remedy=f"`gpufleet verify {environment}` measures anew"
+                "interrupted; nothing was changed", remedy="`gpufleet verify` measures again"
             ) from None
     if output is not None:
         write_atomically(output, dumps(result.to_json(), indent=2) + "\n")
     if json:
         emit_json(result.to_json())
     else:
-        out.print(verify_table(result.results))
+        print_table(verify_table(result.results), out)
         passed = len(result.results) - len(result.failures) - len(result.warnings)
         out.print(
             f"{len(hosts)} hosts, {passed} checks passed, {len(result.failures)} failed, "

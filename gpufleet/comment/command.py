@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpufleet.comment.body import verdict_body
-from gpufleet.comment.publish import Outcome, host_from_environment, publish, where_from_environment
+from gpufleet.comment.hosts import GitHub
+from gpufleet.comment.publish import (
+    GITLAB_TOKEN,
+    Outcome,
+    host_from_environment,
+    publish,
+    where_from_environment,
+)
+from gpufleet.errors import InputError
 
 NOT_ALLOWED = (
     "the host lets the pull request of a fork (or of Dependabot) not comment: the verdict is in the log "
@@ -22,3 +30,19 @@ def comment(
     run, commit = where_from_environment(env)
     body = verdict_body(environment, file, most=host.most, run=run, commit=commit)
     return host.name, publish(host, body)
+
+
+def preview_comment(
+    environment: str, file: Path, env: Mapping[str, str], number: int | None = None, author: str = ""
+) -> tuple[str, str]:
+    """What `comment` would post: the pull request's name ("" where nothing tells it) and the text.
+
+    Needs no token: outside CI the text is cut as for GitHub, whose limit is the lower one.
+    """
+    tokens = {"GITHUB_TOKEN": "none", GITLAB_TOKEN: "none"}
+    try:
+        host = host_from_environment({**tokens, **env}, number, author)
+    except InputError:
+        return "", verdict_body(environment, file, most=GitHub.most)
+    run, commit = where_from_environment(env)
+    return host.name, verdict_body(environment, file, most=host.most, run=run, commit=commit)

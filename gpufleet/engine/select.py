@@ -50,7 +50,7 @@ def select_engine(
 def _for_real_account(name: str, *, installed: bool) -> str:
     if name == "embedded":
         raise InputError(
-            "--engine embedded does not run on a real account: it serves the sandbox, `gpufleet check` and "
+            "--engine embedded does not run on a real account: it serves the sandbox, `check` and "
             "tests; a real account runs on the Pulumi CLI",
             remedy="leave --engine out"
             + ("" if installed else f" and install the Pulumi CLI: {INSTALL_PULUMI}")

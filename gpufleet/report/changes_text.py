@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gpufleet.engine.api import Changes, Op, ResourceEvent
 from gpufleet.report.sites import SiteChanges
+from gpufleet.report.tables import print_table
 
 GLYPHS = {
     Op.CREATE: ("+", "green"),
@@ -79,7 +80,7 @@ def print_site_changes(group: SiteChanges, heading: str, console: Console) -> No
         Text(heading, style="bold").append(f"  {in_words(group.changes, foreseen=True)}", style="not bold"),
         soft_wrap=True,
     )
-    console.print(_type_table(group.events))
+    print_table(_type_table(group.events), console)
     for event, depth in _as_tree(group.events):
         console.print(describe(event, depth), soft_wrap=True)
 

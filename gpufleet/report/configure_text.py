@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +14,7 @@ from gpufleet.onprem.diffs import Diff
 from gpufleet.onprem.events import HostStats
 from gpufleet.onprem.hostlists import fold_hosts
 from gpufleet.onprem.preflight.table import preflight_table
+from gpufleet.report.tables import print_table
 
 _SHOWN_LINES = 12
 
@@ -21,17 +22,17 @@ _SHOWN_LINES = 12
 def print_configure(result: ConfigureResult, console: Console, *, diffs: bool) -> None:
     """Preflight (if something is wrong), changes, failures, hosts and a last line that sums it up."""
     if any(verdict.status in ("fail", "warn") for verdict in result.verdicts):
-        console.print(preflight_table(result.verdicts))
+        print_table(preflight_table(result.verdicts), console)
         console.print()
     for part in _changes(result, diffs=diffs):
         console.print(part, soft_wrap=True)
     for part in _failures(result):
         console.print(part, soft_wrap=True)
-    console.print(hosts_table(result))
+    print_table(hosts_table(result), console)
     console.print(summary(result), soft_wrap=True)
 
 
-def hosts_table(result: ConfigureResult) -> RenderableType:
+def hosts_table(result: ConfigureResult) -> Table:
     """Counts by host; hosts with equal counts share a row."""
     rows: dict[HostStats, list[str]] = defaultdict(list)
     for name, stats in result.hosts.items():

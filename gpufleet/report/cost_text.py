@@ -13,6 +13,7 @@ from rich.text import Text
 from gpufleet.plan.cost.age import STALE_AFTER, price_age
 from gpufleet.plan.models import CostLine, CostPlan, CostRange
 from gpufleet.report.money import money, money_range
+from gpufleet.report.tables import print_table
 
 
 def print_cost(cost: CostPlan, console: Console, today: dt.date) -> None:
@@ -27,7 +28,7 @@ def print_cost(cost: CostPlan, console: Console, today: dt.date) -> None:
             origin(line, today),
         )
     console.print("\n[bold]monthly cost[/bold] (730 hours)")
-    console.print(table)
+    print_table(table, console)
     console.print(budget_line(cost), soft_wrap=True)
     for text in unknown_lines(cost):
         console.print(text, soft_wrap=True)
@@ -46,7 +47,7 @@ def print_budget(cost: CostPlan, environment: str, console: Console) -> None:
         count = len(cost.not_counted)
         console.print(
             f"  not counted: {count} thing{'s' if count != 1 else ''}, mostly by use; "
-            f"`gpufleet plan {environment}` names {'them' if count != 1 else 'it'}",
+            f"`gpufleet plan {environment}` lists {'them' if count != 1 else 'it'}",
             soft_wrap=True,
             markup=False,
         )

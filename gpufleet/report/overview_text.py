@@ -13,6 +13,7 @@ from gpufleet.plan.models import CloudSitePlan, FleetPlan
 from gpufleet.report.changes_text import GLYPHS, KINDS
 from gpufleet.report.cost_text import cost_table, site_cost
 from gpufleet.report.sites import SiteChanges
+from gpufleet.report.tables import print_table
 
 ACCOUNT = "(account)"
 """What stands where a resource belongs to no site: the stack itself, the budget."""
@@ -34,7 +35,7 @@ def print_overview(plan: FleetPlan, groups: Sequence[SiteChanges], console: Cons
         where = f"racks, {rack_site.scheduler} (Ansible's, not Pulumi's)"
         _row(table, rack_site.site, where, None, kinds, plan)
     console.print()
-    console.print(table)
+    print_table(table, console)
 
 
 def _row(

@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from gpufleet.plan.models import CloudSitePlan, CostPlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
+from gpufleet.report.tables import print_table
 
 
 def print_plan(plan: FleetPlan, console: Console, today: dt.date) -> None:
@@ -56,7 +57,7 @@ def _print_cloud_site(site: CloudSitePlan, cost: CostPlan, console: Console) -> 
             owner_cost(cost, site.site, group.name),
         )
     if site.node_groups:
-        console.print(table)
+        print_table(table, console)
     stores = cost_table("storage", "kind", "size", "throughput", "mount", "USD a month")
     for system in site.lustre:
         stores.add_row(
@@ -72,7 +73,7 @@ def _print_cloud_site(site: CloudSitePlan, cost: CostPlan, console: Console) -> 
             escape(bucket.name), "S3 bucket", "", "", bucket.bucket, owner_cost(cost, site.site, bucket.name)
         )
     if site.lustre or site.buckets:
-        console.print(stores)
+        print_table(stores, console)
 
 
 def _print_onprem_site(site: OnPremSitePlan, cost: CostPlan, console: Console) -> None:

@@ -140,24 +140,22 @@ def _scalar(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def next_steps(result: RunResult, target: str) -> str:
-    """What to do now. `target` is how the user named the environment, and the cloud where it matters."""
+def next_steps(result: RunResult) -> list[str]:
+    """What to do now, in lines; the commands in backticks are completed where they are printed."""
     if not result.ok and result.verb == "preview":
         refused = any(each.enforcement == "mandatory" for each in result.violations)
         # The rules that refuse it come last, each with its remedy.
-        return "nothing was changed" if refused else "nothing was changed. Fix the cause and preview again"
+        return ["nothing was changed" if refused else "nothing was changed. Fix the cause and preview again"]
     if not result.ok:
-        return (
-            "nothing is lost: what exists is in the state. Mend the cause, then run the same "
-            "command again; it goes on from here"
-        )
+        kept = "nothing is lost: what exists is in the state"
+        return [f"{kept}. Fix the cause, then run the same command again; it goes on from here"]
     if result.verb == "preview":
-        return f"next: gpufleet up {target}" if result.changes.total else "nothing to do"
+        return ["next: `gpufleet up`" if result.changes.total else "nothing to do"]
     if result.verb == "up":
-        return f"next: gpufleet outputs {target}   gpufleet inventory {target}   gpufleet destroy {target}"
+        return ["next: `gpufleet outputs`, `gpufleet inventory` or `gpufleet destroy`"]
     if result.verb == "refresh" and result.changes.total:
-        return (
-            f"drift: {result.changes.total} resources are not what the state said, which now says what is\n"
-            f"next: gpufleet preview {target}, which shows what `up` would set right"
-        )
-    return ""
+        return [
+            f"drift: {result.changes.total} resources are not what the state said, which now says what is",
+            "next: `gpufleet preview` shows what `up` would set right",
+        ]
+    return []

@@ -11,6 +11,7 @@ from rich.text import Text
 from gpufleet.report import verdict_words as words
 from gpufleet.report.cost_text import cost_table
 from gpufleet.report.refusals_text import Refusal, print_refusals
+from gpufleet.report.tables import print_table
 from gpufleet.verdict.models import Verdict
 from gpufleet.visible import visible_line
 
@@ -19,17 +20,18 @@ _COLORS = {"advisory": "yellow", "exempted": "cyan"}
 _EFFECTS = {"advisory": "advice", "exempted": "exempted"}
 
 
-def print_verdict(verdict: Verdict, console: Console) -> None:
-    """Everything that a person wants to know before the merge; the rest is in the other formats."""
+def print_verdict(verdict: Verdict, console: Console, *, brief: bool = False) -> None:
+    """Everything that a person wants to know before the merge; the rest is in the other formats.
+
+    `brief` is the first line and what fails.
+    """
     mark = Text("PASS", style="bold green") if verdict.passed else Text("FAIL", style="bold red")
     _line(
         console, mark, Text(f"  {verdict.environment}  {words.against(verdict)}: {words.headline(verdict)}")
     )
-    _advice(verdict, console)
-    _cost(verdict, console)
-    _changes(verdict, console)
-    _racks(verdict, console)
-    _rest(verdict, console)
+    if not brief:
+        for part in (_advice, _cost, _changes, _racks, _rest):
+            part(verdict, console)
     # Last, where the eye ends up; never cut.
     print_refusals(
         [
@@ -87,7 +89,7 @@ def _cost(verdict: Verdict, console: Console) -> None:
     if costs.upfront or costs.upfront_before:
         row("paid upfront, once", words.amount(costs.upfront_before), words.amount(costs.upfront), "")
     console.print()
-    console.print(table)
+    print_table(table, console)
     for line in costs.unknown[:_SHOWN]:
         _plain(console, f"unknown cost: {words.line_name(line)}: {words.one_line(line.reason)}", "yellow")
     if len(costs.unknown) > _SHOWN:
@@ -126,7 +128,7 @@ def _racks(verdict: Verdict, console: Console) -> None:
         for row in words.rack_rows(each):
             table.add_row(*row)
         console.print()
-        console.print(table)
+        print_table(table, console)
 
 
 def _rest(verdict: Verdict, console: Console) -> None:

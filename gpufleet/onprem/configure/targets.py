@@ -47,7 +47,7 @@ def select_hosts(plan: FleetPlan, inventory: Path, *, site: str = "", limit: str
         where = f" of site {site!r}" if site else ""
         raise InputError(
             f"no rack host{where} matches {limit!r}",
-            remedy=f"`gpufleet inventory {plan.environment} --json` shows hosts and groups",
+            remedy="`gpufleet inventory --json` shows hosts and groups",
         )
     return tuple(chosen)
 

@@ -52,10 +52,51 @@ def test_instances_are_listed_unless_told_otherwise(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("kind", ["instances", "systems", "storage", "software", "prices"])
-def test_a_table_fits_100_columns_and_cuts_no_name(capsys: pytest.CaptureFixture[str], kind: str) -> None:
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_table_fits_the_screen_and_cuts_no_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str, width: int
+) -> None:
+    words = set(run(capsys, kind).replace(",", " ").split())
+    monkeypatch.setenv("COLUMNS", str(width))
     text = run(capsys, kind)
-    assert max(len(line) for line in text.splitlines()) <= 100
+    assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
+    # A table that became lists has no heading of the first column.
+    assert words - {"type", "name", "what"} <= set(text.replace(",", " ").split())
+
+
+def names(capsys: pytest.CaptureFixture[str], kind: str, *arguments: str) -> set[str]:
+    found = run_json(capsys, kind, *arguments)[kind]
+    return {item.get("name") or item.get("channel") or item["what"] for item in found}
+
+
+def test_instances_are_filtered_by_memory_price_and_text(capsys: pytest.CaptureFixture[str]) -> None:
+    large = names(capsys, "instances", "--min-memory", "141")
+    assert "p5e.48xlarge" in large
+    assert not {"p5.48xlarge", "g6.xlarge", "m7i.xlarge"} & large
+    cheap = names(capsys, "instances", "--max-price", "1")
+    assert "g6.xlarge" in cheap
+    # Its price is known and above, and that of p6-b200 is not known on demand.
+    assert not {"p5.48xlarge", "p6-b200.48xlarge"} & cheap
+    spot = names(capsys, "instances", "--usage", "spot", "--max-price", "0.5")
+    assert "g5.2xlarge" in spot
+    assert "p5.48xlarge" not in spot
+    assert names(capsys, "instances", "--text", "g6E", "--text", "l40s") == {
+        name for name in load_catalog().instances if name.startswith("g6e.")
+    }
+
+
+def test_systems_prices_and_software_are_filtered_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert names(capsys, "systems", "--text", "dgx", "--min-memory", "100") < names(capsys, "systems")
+    assert "dgx-h100" not in names(capsys, "systems", "--max-price", "1000")
+    assert names(capsys, "software", "--text", "nonsense") == set()
+    cheap = run_json(capsys, "prices", "--max-price", "0.2", "--text", "lustre")["prices"]
+    assert cheap
+    assert all(float(each["amount"]) <= 0.2 and each["kind"] == "lustre" for each in cheap)
+    deployments = {
+        each["deployment"] for each in run_json(capsys, "storage", "--text", "scratch_2")["storage"]
+    }
+    assert deployments == {"SCRATCH_2"}
 
 
 def test_every_type_has_one_line(capsys: pytest.CaptureFixture[str]) -> None:

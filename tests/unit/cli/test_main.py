@@ -12,35 +12,79 @@ import pytest
 
 import gpufleet as package
 from gpufleet.cli import console
-from gpufleet.cli.commands import LazyCommands
+from gpufleet.cli.commands import LazyCommands, LazyGroup
 from gpufleet.cli.main import main
 
 from .conftest import FakeEngine, Gpufleet
 
-VERBS = [
-    *("init", "validate", "plan", "schema", "check", "preview", "up", "refresh", "destroy", "outputs"),
-    *(
-        "inventory",
-        "configure",
-        "verify",
-        "operate",
-        "hostkeys",
-        "secrets",
-        "state",
-        "rules",
-        "comment",
-        "catalog",
-        "sandbox",
-    ),
-    "rack",
-]
+PARTS = {
+    "The fleet file": ["init", "validate", "plan", "schema", "catalog"],
+    "A change before it is made": ["check", "preview", "rules", "comment", "report"],
+    "The cloud half": ["up", "refresh", "destroy", "outputs", "state"],
+    "The racks": ["inventory", "configure", "verify", "operate", "hostkeys", "secrets"],
+    "Trying it on this machine": ["sandbox", "rack"],
+}
+VERBS = [verb for verbs in PARTS.values() for verb in verbs]
 
 
 def test_help_lists_every_verb_in_the_order_of_use(gpufleet: Gpufleet) -> None:
     answer = gpufleet("--help")
     assert answer.code == 0
-    listed = answer.out[answer.out.index("Commands:") :].splitlines()[1:]
-    assert [line.split()[0] for line in listed if line.strip()] == VERBS
+    parts: dict[str, list[str]] = {}
+    for line in answer.out[answer.out.index(next(iter(PARTS))) :].splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            parts[line.removesuffix(":")] = []
+        elif line.startswith("  ") and not line.startswith("   "):
+            next(reversed(parts.values())).append(line.split()[0])
+    assert parts == PARTS
+
+
+@pytest.mark.parametrize("group", [(), ("state",), ("catalog",), ("sandbox",), ("rack",), ("secrets",)])
+def test_each_command_is_described_in_whole_sentences(gpufleet: Gpufleet, group: tuple[str, ...]) -> None:
+    command = LazyGroup() if not group else LazyCommands()[group[0]]
+    for name in command.commands:
+        text = " ".join((command.commands[name].help or "").partition("\n\n")[0].split())
+        assert text.endswith("."), name
+        assert text[0].isupper(), name
+        assert text in " ".join(gpufleet(*group, "-h").out.split()), name
+
+
+@pytest.mark.parametrize("arguments", [(), ("up",), ("state", "list"), ("catalog",), ("catalog", "prices")])
+def test_a_short_option_shows_the_same_help(gpufleet: Gpufleet, arguments: tuple[str, ...]) -> None:
+    short, long = gpufleet(*arguments, "-h"), gpufleet(*arguments, "--help")
+    assert (short.code, short.out) == (0, long.out)
+    assert short.out.startswith("Usage: gpufleet")
+
+
+def complete(workplace: Path, *words: str) -> list[str]:
+    """What bash is offered for the last of the words."""
+    env = os.environ | {
+        "_GPUFLEET_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("gpufleet", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    command = [sys.executable, "-m", "gpufleet.cli.main"]
+    done = subprocess.run(command, cwd=workplace, env=env, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_the_shell_completes_commands_environments_and_values(workplace: Path) -> None:
+    assert complete(workplace, "pre") == ["preview"]
+    assert complete(workplace, "up", "") == ["dev", "prod", "sandbox"]
+    assert complete(workplace, "state", "list", "p") == ["prod"]
+    assert complete(workplace, "up", "dev", "--cloud", "s") == ["sandbox"]
+    assert complete(workplace, "init", "x", "--template", "h") == ["hybrid"]
+    (workplace / "stacks" / "prod" / "fleet.yaml").unlink()
+    assert complete(workplace, "up", "") == ["dev", "sandbox"]
+
+
+def test_the_script_of_the_shell_is_shown_to_copy() -> None:
+    env = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, "-m", "gpufleet.cli.main", "--show-completion", "bash"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "_GPUFLEET_COMPLETE=complete_bash" in done.stdout
 
 
 @pytest.mark.parametrize("verb", VERBS)

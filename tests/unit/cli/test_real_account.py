@@ -117,7 +117,7 @@ def test_the_embedded_engine_is_refused_on_a_real_account(
     answer = gpufleet(verb, "dev", "--engine", "embedded", "--cloud", "aws", *options)
     assert answer.code == 2
     assert "--engine embedded does not run on a real account" in answer.err
-    assert "it serves the sandbox, `gpufleet check` and tests" in answer.err
+    assert "it serves the sandbox, `check` and tests" in answer.err
     assert INSTALL in answer.err
     assert "--cloud sandbox" in answer.err
 

@@ -36,7 +36,7 @@ def test_a_preview_shows_changes_under_their_sites_and_ends_with_cost_and_budget
     assert topic < cost < len(lines)
     assert any("dc1" in line and "racks, slurm" in line for line in lines)
     assert "preview: 3 to create, 0 unchanged in 1.2 s" in lines
-    assert lines[-1] == "next: gpufleet up dev"
+    assert lines[-1] == "next: `gpufleet up dev`"
 
 
 def test_a_preview_does_not_list_what_stays_as_it_is(gpufleet: Gpufleet, engine: FakeEngine) -> None:
@@ -68,7 +68,10 @@ def test_up_lists_each_change_and_ends_with_outputs_and_what_to_do_next(
     assert " + aws:ec2:Vpc  atlas-dev-use1-vpc  2s" in lines
     assert lines.index("outputs:") < lines.index("  fleet: atlas") < lines.index("  use1: vpc_id=vpc-1")
     assert lines[-2] == "up: 3 created, 0 unchanged in 1.2 s"
-    assert lines[-1].startswith("next: gpufleet outputs dev --cloud aws   gpufleet inventory dev --cloud aws")
+    assert lines[-1] == (
+        "next: `gpufleet outputs dev --cloud aws`, `gpufleet inventory dev --cloud aws` or "
+        "`gpufleet destroy dev --cloud aws`"
+    )
     assert engine.verbs == ["export", "up"]
 
 
@@ -103,7 +106,7 @@ def test_a_fleet_file_by_path_runs_the_stack_of_its_environment(
     request = engine.asked[0][1]
     assert request.stack == "dev"
     assert request.config["gpufleet:fleetFile"] == str(workplace / "stacks" / "dev" / "fleet.yaml")
-    assert answer.out.splitlines()[-1].startswith("next: gpufleet outputs stacks/dev/fleet.yaml ")
+    assert answer.out.splitlines()[-1].startswith("next: `gpufleet outputs stacks/dev/fleet.yaml`")
 
 
 def test_outputs_are_printed_sorted_and_indented_and_secrets_stay_hidden(

@@ -24,13 +24,13 @@ DEPLOYMENT: dict[str, Any] = {
 }
 
 
-def test_a_pipe_gets_whole_ids_between_tabs(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_a_pipe_gets_whole_ids_in_aligned_columns(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.state = DEPLOYMENT
     answer = gpufleet("state", "list", "dev")
     assert answer.code == 0
     assert answer.out.splitlines() == [
-        "pulumi:pulumi:Stack\tgpufleet-dev\t",
-        f"aws:ec2/vpc:Vpc\tatlas-dev-use1-vpc\t{LONG}",
+        "pulumi:pulumi:Stack  gpufleet-dev",
+        f"aws:ec2/vpc:Vpc      atlas-dev-use1-vpc  {LONG}",
     ]
 
 

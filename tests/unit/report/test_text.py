@@ -115,8 +115,9 @@ def test_a_site_without_a_price_is_unknown_and_one_without_cost_is_not_priced(pl
 def test_a_narrow_screen_folds_names_and_never_cuts_them(plan: FleetPlan, text: Printed) -> None:
     lines = text(print_plan, plan, today=TODAY, width=60)
     assert not any("…" in line for line in lines)
-    # At this width "control-plane" has a row for each half of it.
-    assert any(line.split()[1:2] in (["control-p"], ["control-"]) for line in lines)
+    assert any("control-plane" in line for line in lines)
+    # The table of storage does not fit: each system has a list of its own.
+    assert any(line.split()[:3] == ["kind", "FSx", "Lustre"] for line in lines)
 
 
 def test_the_plan_shows_what_is_wanted_of_a_group_that_scales(plan: FleetPlan, text: Printed) -> None:
@@ -230,18 +231,18 @@ def test_outputs_show_nested_values_and_never_a_secret(text: Printed) -> None:
 @pytest.mark.parametrize(
     ("ended", "words"),
     [
-        (result("preview", create=1), "next: gpufleet up dev"),
+        (result("preview", create=1), "next: `gpufleet up`"),
         (result("preview"), "nothing to do"),
         (result("preview", ok=False), "nothing was changed"),
         (result("up", ok=False), "nothing is lost"),
-        (result("up", create=1), "gpufleet destroy dev"),
-        (result("refresh", update=1), "gpufleet preview dev"),
+        (result("up", create=1), "`gpufleet destroy`"),
+        (result("refresh", update=1), "`gpufleet preview`"),
     ],
 )
 def test_what_to_do_next_follows_from_how_it_ended(ended: RunResult, words: str) -> None:
-    assert words in next_steps(ended, "dev")
+    assert words in "\n".join(next_steps(ended))
 
 
 def test_there_is_nothing_to_do_after_a_destroy_or_a_refresh_without_drift() -> None:
-    assert next_steps(result("destroy", delete=1), "dev") == ""
-    assert next_steps(result("refresh"), "dev") == ""
+    assert next_steps(result("destroy", delete=1)) == []
+    assert next_steps(result("refresh")) == []

@@ -1,0 +1,31 @@
+"""Arguments and options that several commands take, each said once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpufleet.cli import completion
+
+ENVIRONMENT_HELP = "An environment (stacks/<env>/fleet.yaml) or the path of a fleet file."
+
+Environment = Annotated[str, typer.Argument(help=ENVIRONMENT_HELP, autocompletion=completion.environments)]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="embedded, pulumi (the Pulumi CLI), or auto: the CLI where it is on PATH. A real account takes "
+        "the CLI only.",
+        autocompletion=completion.engines,
+    ),
+]
+CloudOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cloud",
+        help="sandbox (emulated AWS) or aws; default: the stack's own.",
+        autocompletion=completion.clouds,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]

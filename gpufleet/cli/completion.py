@@ -1,0 +1,54 @@
+"""What the shell offers while a command line is typed: names of this checkout. Never fails, never prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+
+def _beginning(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
+    try:
+        return sorted(name for name in names() if name.startswith(incomplete))
+    except Exception:
+        # A traceback here would land in the line that the user types.
+        return []
+
+
+def environments(incomplete: str) -> list[str]:
+    """The environments of the checkout: folders of `stacks/` with a fleet file."""
+    from gpufleet.cli.context import find_root
+
+    return _beginning(
+        incomplete, lambda: (path.parent.name for path in (find_root() / "stacks").glob("*/fleet.yaml"))
+    )
+
+
+def rules(incomplete: str) -> list[str]:
+    """The rules of the policy pack."""
+    from gpufleet.cli.context import find_root
+    from gpufleet.policy.pack import load_rules
+
+    return _beginning(incomplete, lambda: (rule.name for rule in load_rules(find_root())))
+
+
+def operations(incomplete: str) -> list[str]:
+    """The operations of `gpufleet operate`."""
+    from gpufleet.onprem.operations.registry import OPERATIONS
+
+    return _beginning(incomplete, lambda: OPERATIONS)
+
+
+def gpus(incomplete: str) -> list[str]:
+    """The GPUs of the catalog."""
+    from gpufleet.catalog import load_catalog
+
+    return _beginning(incomplete, lambda: load_catalog().gpus)
+
+
+def clouds(incomplete: str) -> list[str]:
+    """The clouds."""
+    return _beginning(incomplete, lambda: ("aws", "sandbox"))
+
+
+def engines(incomplete: str) -> list[str]:
+    """The engines."""
+    return _beginning(incomplete, lambda: ("auto", "embedded", "pulumi"))

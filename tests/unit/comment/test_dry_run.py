@@ -1,0 +1,51 @@
+"""`gpufleet comment --dry-run`: what would be posted, without a token and without a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet.cli.main import main
+from tests.unit.comment.conftest import FakeHost
+
+VERDICT = "<!-- gpufleet check prod -->\n### gpufleet check prod: pass\n\n@all /approve\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A verdict, outside of any CI."""
+    for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN", "CI_PROJECT_ID", "GPUFLEET_GITLAB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    path = tmp_path / "verdict.md"
+    path.write_text(VERDICT)
+    return path
+
+
+def test_outside_of_ci_the_text_is_printed_as_it_would_be_posted(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["comment", "prod", str(file), "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("<!-- gpufleet check prod -->\n### gpufleet check prod: pass\n")
+    assert "@all" not in said.out
+    assert "not posted: this is what the pull request would get" in said.err
+
+
+def test_in_ci_the_pull_request_is_named_and_nothing_is_asked_of_its_host(
+    file: Path, github: FakeHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_REPOSITORY", "acme/fleet")
+    monkeypatch.setenv("GITHUB_API_URL", github.address)
+    assert main(["comment", "prod", str(file), "--pr", "7", "--dry-run", "--json"]) == 0
+    assert '"comment": "not posted"' in capsys.readouterr().out
+    assert github.requests == []
+    assert main(["comment", "prod", str(file), "--pr", "7", "--dry-run"]) == 0
+    assert "acme/fleet" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_verdict_of_it_is_refused_all_the_same(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["comment", "dev", str(file), "--dry-run"]) == 2
+    assert "does not begin with the line" in capsys.readouterr().err
