@@ -101,7 +101,7 @@ def _installed(workspace: Path) -> None:
         path.write_text(f'#!/bin/sh\nexec {sys.executable} {command} "$@"\n')
         path.chmod(0o755)
     wanted = (workspace / "requirements/lock.txt").read_bytes() + (workspace / "pyproject.toml").read_bytes()
-    (workspace / ".venv" / ".installed").write_text(hashlib.sha256(wanted).hexdigest())
+    (workspace / ".venv" / ".installed").write_text(f"{hashlib.sha256(wanted).hexdigest()} {workspace}\n")
 
 
 def _runner(
