@@ -82,6 +82,16 @@ def test_a_destroy_finds_the_orphan_and_deletes_it(lab: Lab) -> None:
     assert "pending_operations" not in lab.export()
 
 
+@pytest.mark.parametrize("bare", [True, False])
+def test_what_has_no_tags_yet_is_taken_over_only_where_its_finder_says_so(lab: Lab, bare: bool) -> None:
+    identifier = orphan(lab)
+    lab.engine = EmbeddedEngine({"box": Finder(Candidates((identifier,), bare=bare), ours=())})
+    assert lab.run("up").ok is bare
+    assert list(lab.things()) == [identifier]
+    if not bare:
+        assert "does not carry its tags" in lab.errors()["a"]
+
+
 def test_a_refresh_takes_the_orphan_in(lab: Lab) -> None:
     identifier = orphan(lab)
     assert lab.run("refresh").ok

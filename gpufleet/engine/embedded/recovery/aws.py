@@ -13,7 +13,14 @@ from string import Formatter
 from typing import Any
 from urllib.parse import urlparse
 
-from gpufleet.engine.embedded.recovery.aws_ids import ASSOCIATION, DERIVED, NAMED, REPEATABLE, TAGGED
+from gpufleet.engine.embedded.recovery.aws_ids import (
+    ASSOCIATION,
+    BUCKET,
+    DERIVED,
+    NAMED,
+    REPEATABLE,
+    TAGGED,
+)
 from gpufleet.engine.embedded.recovery.search import Answer, Ask, Candidates, Repeatable, Undecided
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.values import reveal
@@ -42,6 +49,8 @@ class AwsFinder:
         inputs: dict[str, Any] = reveal(wanted.inputs)
         if wanted.type in REPEATABLE:
             return Repeatable()
+        if wanted.type == BUCKET:
+            return _bucket(inputs, ask)
         if wanted.type in NAMED:
             return _by_name(NAMED[wanted.type], inputs, ask)
         if wanted.type in DERIVED:
@@ -79,6 +88,22 @@ def _by_name(template: str, inputs: Mapping[str, Any], ask: Ask) -> Answer:
     if missing:
         return Undecided(f"its inputs do not have {', '.join(missing)}, by which it is named")
     return Candidates((template.format_map(values),))
+
+
+def _bucket(inputs: Mapping[str, Any], ask: Ask) -> Answer:
+    """It gets its tags by a second call: an empty one of its name without tags is where a run died before it.
+
+    Buckets of other accounts cannot be read.
+    """
+    found = _by_name(NAMED[BUCKET], inputs, ask)
+    if not isinstance(found, Candidates):
+        return found
+    try:
+        arguments = {"bucket": found.ids[0], "maxKeys": 1}
+        objects = ask("aws:s3/getObjects:getObjects", _in_region(arguments, inputs))
+    except ProviderError:
+        return found
+    return Candidates(found.ids, bare=not objects.get("keys"))
 
 
 def _by_subnet(inputs: Mapping[str, Any], ask: Ask) -> Answer:

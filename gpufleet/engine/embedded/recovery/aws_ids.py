@@ -53,6 +53,9 @@ TAGGED: dict[str, str] = {
 }
 """Type -> its kind in ARNs, whose last part is the id. AWS chooses the id, so tags have to find it."""
 
+BUCKET = "aws:s3/bucket:Bucket"
+"""Is made by one call and tagged by another (CreateBucket, PutBucketTagging)."""
+
 REPEATABLE = frozenset(
     {
         "aws:cloudwatch/eventRule:EventRule",

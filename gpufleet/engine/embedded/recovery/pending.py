@@ -20,6 +20,7 @@ from gpufleet.engine.embedded.recovery.search import Ask, Candidates, Finder, Re
 from gpufleet.engine.embedded.resource import ResourceState, from_json, timestamp
 from gpufleet.engine.embedded.steps import mark_secrets
 from gpufleet.engine.embedded.urns import is_provider_type, package_of
+from gpufleet.engine.embedded.values import reveal
 from gpufleet.errors import GpufleetError
 
 _LOOK_AGAIN_S = 1.0
@@ -136,7 +137,8 @@ class Recovery:
             if identifier in known:
                 continue
             read = self._read(wanted, identifier)
-            if read.id and finder.is_it(wanted, read.outputs):
+            bare = candidates.bare and not reveal(read.outputs.get("tags"))
+            if read.id and (bare or finder.is_it(wanted, read.outputs)):
                 ours.append(read)
             elif read.id:
                 others.append(read.id)

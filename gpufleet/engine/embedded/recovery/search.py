@@ -16,9 +16,13 @@ from gpufleet.engine.embedded.values import Properties
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Ids under which the resource may be; none: it was not made."""
+    """Ids under which the resource may be; none: it was not made.
+
+    With `bare`, one without any tags is it as well: nothing has been put into it yet.
+    """
 
     ids: tuple[str, ...] = ()
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ _FUNCTIONS = {
     "aws:index/getPartition:getPartition": ("account", "get_partition"),
     "aws:index/getRegion:getRegion": ("account", "get_region"),
     "aws:resourcegroupstaggingapi/getResources:getResources": ("lookups", "get_resources"),
+    "aws:s3/getObjects:getObjects": ("lookups", "get_objects"),
     "aws:ssm/getParameter:getParameter": ("account", "get_parameter"),
 }
 

@@ -35,6 +35,24 @@ def get_resources(aws: Aws, arguments: Props) -> Props:
     }
 
 
+def get_objects(aws: Aws, arguments: Props) -> Props:
+    """The keys in a bucket, at most `maxKeys` (1000 where nobody says)."""
+    parameters: dict[str, Any] = {"Bucket": str(arguments["bucket"])}
+    for key, name in (("prefix", "Prefix"), ("delimiter", "Delimiter"), ("startAfter", "StartAfter")):
+        if arguments.get(key):
+            parameters[name] = str(arguments[key])
+    if arguments.get("maxKeys"):
+        parameters["MaxKeys"] = int(arguments["maxKeys"])
+    found = aws.client("s3").list_objects_v2(**parameters)
+    return {
+        "id": parameters["Bucket"],
+        "keys": [item["Key"] for item in found.get("Contents") or ()],
+        "commonPrefixes": [item["Prefix"] for item in found.get("CommonPrefixes") or ()],
+        "owners": [],
+        "requestCharged": "",
+    }
+
+
 def get_route_table(aws: Aws, arguments: Props) -> Props:
     """The one route table that fits; none for a subnet that goes by the main table, as in AWS."""
     filters = [

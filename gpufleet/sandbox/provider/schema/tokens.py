@@ -74,5 +74,6 @@ FUNCTIONS = (
     "aws:index/getPartition:getPartition",
     "aws:index/getRegion:getRegion",
     "aws:resourcegroupstaggingapi/getResources:getResources",
+    "aws:s3/getObjects:getObjects",
     "aws:ssm/getParameter:getParameter",
 )

@@ -170,3 +170,16 @@ def test_results_repeat_the_arguments_and_stay_in_the_declared_names(engine: Eng
     found = engine.invoke(token, state="available")
     assert found["state"] == "available"
     assert set(found) <= schema.function(token).outputs
+
+
+def test_the_objects_of_a_bucket_are_its_keys_as_far_as_asked(engine: Engine, world: World) -> None:
+    bucket = engine.create(
+        "aws:s3/bucket:Bucket", "filled", {"bucket": "filled-bucket", "forceDestroy": True}
+    )
+    assert engine.invoke("aws:s3/getObjects:getObjects", bucket="filled-bucket")["keys"] == []
+    s3 = world.client("s3")
+    for key in ("a", "b/c"):
+        s3.put_object(Bucket="filled-bucket", Key=key, Body=b"x")
+    assert engine.invoke("aws:s3/getObjects:getObjects", bucket="filled-bucket")["keys"] == ["a", "b/c"]
+    assert engine.invoke("aws:s3/getObjects:getObjects", bucket="filled-bucket", maxKeys=1)["keys"] == ["a"]
+    engine.delete(bucket)

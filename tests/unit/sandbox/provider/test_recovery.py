@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.engine.embedded.recovery.aws import AwsFinder
-from gpufleet.engine.embedded.recovery.aws_ids import DERIVED, NAMED, REPEATABLE, TAGGED
+from gpufleet.engine.embedded.recovery.aws_ids import BUCKET, DERIVED, NAMED, REPEATABLE, TAGGED
 from gpufleet.engine.embedded.recovery.search import Ask, Candidates, Repeatable, Undecided
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.values import Properties
@@ -65,7 +65,8 @@ def test_each_type_is_found_again_by_what_a_pending_creation_remembers(
         elif scenario.token in _UNDECIDED:
             assert isinstance(answer, Undecided)
         else:
-            assert answer == Candidates((made.id,))
+            assert isinstance(answer, Candidates)
+            assert answer.ids == (made.id,)
             found = Resource(made.token, made.name, dict(made.inputs), id=made.id, state=dict(made.inputs))
             assert engine.refresh(found)
             assert finder.is_it(wanted(made), found.state)
@@ -96,6 +97,20 @@ def test_a_name_with_somebody_elses_tags_is_not_ours() -> None:
     assert AwsFinder().is_it(state, {"tags": {"Name": "a", "team": "b", "more": "c"}})
     assert not AwsFinder().is_it(state, {"tags": {"Name": "a"}})
     assert not AwsFinder().is_it(state, {})
+
+
+def test_an_empty_bucket_may_have_no_tags_yet_and_one_with_objects_may_not() -> None:
+    def ask(token: str, args: Properties) -> Properties:
+        if args["bucket"] == "absent":
+            raise ProviderError("NoSuchBucket")
+        return {"keys": ["weights"] if args["bucket"] == "used" else []}
+
+    def answer(name: str) -> object:
+        return AwsFinder().find(ResourceState("urn", BUCKET, True, inputs={"bucket": name}), ask)
+
+    assert answer("new") == Candidates(("new",), bare=True)
+    assert answer("used") == Candidates(("used",))
+    assert answer("absent") == Candidates(("absent",))
 
 
 @pytest.mark.parametrize(
