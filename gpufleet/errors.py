@@ -1,7 +1,7 @@
 """The errors that reach a user, and the exit code that each of them means.
 
 Exit codes are part of the stable contract: 0 done, 1 refused by policy or drift found, 2 bad
-input, 3 internal error, 4 cloud or host failure with the state kept.
+input, 3 internal error, 4 cloud or host failure with the state kept, 130 interrupted (Ctrl-C or SIGTERM).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     INTERNAL = 3
     CLOUD_FAILURE = 4
+    INTERRUPTED = 130
 
 
 class GpufleetError(Exception):
@@ -61,3 +62,12 @@ class CloudError(GpufleetError):
     """The cloud or a host failed; the state is kept and the next run goes on from it."""
 
     exit_code = ExitCode.CLOUD_FAILURE
+
+
+class InterruptionError(KeyboardInterrupt):
+    """An interruption of which more is known: what is `kept`, and the options to go on with (`more`)."""
+
+    def __init__(self, kept: str, more: Sequence[str] = ()) -> None:
+        super().__init__(kept)
+        self.kept = kept
+        self.more = tuple(more)

@@ -10,7 +10,7 @@ import typer
 from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, errors, is_terminal, out, print_findings
 from gpufleet.cli.hints import complete_hints
-from gpufleet.errors import CloudError, ExitCode
+from gpufleet.errors import ExitCode, InterruptionError
 
 Site = Annotated[str, typer.Option("--site", help="One rack site; default: all of them.")]
 Limit = Annotated[str, typer.Option("--limit", help="An Ansible host pattern, as 'dgx00[1-4],rack_login'.")]
@@ -90,10 +90,7 @@ def configure(
             try:
                 result = run_configure(request, setup.folder, progress.on_task, progress.on_stage)
             except KeyboardInterrupt:
-                raise CloudError(
-                    "interrupted; hosts keep what was done",
-                    remedy="`gpufleet configure --resume` goes on with the others",
-                ) from None
+                raise InterruptionError("hosts keep what was done", ["--resume"]) from None
         if result.page is not None:
             write_atomically(result.page, configure_page(result), mode=0o600)
     if json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 import sys
 import tempfile
 import traceback
@@ -13,7 +14,7 @@ from typer.exceptions import TyperException
 
 from gpufleet.cli import streams
 from gpufleet.cli.console import emit_json, error_json, errors, print_error
-from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError, RefusedError
+from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError, InterruptionError, RefusedError
 
 _STOPPED = "stopped; nothing was changed"
 _CHANGING = frozenset({"up", "refresh", "destroy"})
@@ -49,7 +50,9 @@ def report(error: BaseException, arguments: Sequence[str]) -> int:
     if isinstance(error, typer.Abort) and not as_json:
         errors.print(_STOPPED)
         return int(ExitCode.REFUSED)
-    said = _in_words(error, arguments) or _internal(error)
+    if isinstance(error, KeyboardInterrupt):
+        return interrupted(error, arguments)
+    said = _in_words(error) or _internal(error)
     if as_json:
         emit_json(error_json(said))
     else:
@@ -57,7 +60,22 @@ def report(error: BaseException, arguments: Sequence[str]) -> int:
     return int(said.exit_code)
 
 
-def _in_words(error: BaseException, arguments: Sequence[str]) -> GpufleetError | None:
+def interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> int:
+    """Print in one line what is kept and the command that goes on; the exit code of an interruption."""
+    known = error if isinstance(error, InterruptionError) else None
+    kept = known.kept if known else "" if _CHANGING.isdisjoint(arguments[:1]) else "the state is kept"
+    more = [each for each in (known.more if known else ()) if each not in arguments]
+    same = shlex.join(["gpufleet", *arguments, *more])
+    said = "; ".join(filter(None, ("interrupted", kept)))
+    remedy = f"run the same command {'to go on' if kept else 'again'}: `{same}`"
+    if "--json" in arguments:
+        emit_json({"error": said, "remedy": remedy, "exit_code": int(ExitCode.INTERRUPTED)})
+    else:
+        errors.print(f"{said}; {remedy}", markup=False, soft_wrap=True)
+    return int(ExitCode.INTERRUPTED)
+
+
+def _in_words(error: BaseException) -> GpufleetError | None:
     """The error as one of ours; None for a fault of gpufleet itself."""
     if isinstance(error, GpufleetError):
         return error
@@ -65,13 +83,6 @@ def _in_words(error: BaseException, arguments: Sequence[str]) -> GpufleetError |
         return RefusedError(_STOPPED)
     if isinstance(error, TyperException):
         return InputError(_option_message(error), remedy=f"see `{_command_path(error)} --help`")
-    if isinstance(error, KeyboardInterrupt):
-        if _CHANGING.isdisjoint(arguments[:1]):
-            return CloudError("interrupted")
-        return CloudError(
-            "interrupted; what was done is in the state",
-            remedy="run the same command again: it goes on from there",
-        )
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return InputError(f"{str(error.filename)[:80]}...: {error.strerror}", remedy="use a shorter name")
     if isinstance(error, OSError) and error.errno in _HOST_FAULTS:

@@ -12,7 +12,7 @@ from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.configure import Check, Diff, Forks, Limit, Site, SshConfig, TransportOption
 from gpufleet.cli.console import emit_json, errors, is_terminal, out, print_findings
 from gpufleet.cli.hints import hint
-from gpufleet.errors import CloudError, ExitCode, InputError
+from gpufleet.errors import ExitCode, InputError, InterruptionError
 
 if TYPE_CHECKING:
     from gpufleet.onprem.operations.operation import Operation
@@ -95,9 +95,7 @@ def operate(
             try:
                 result = run_operation(request, setup.runs, progress.on_task, progress.on_stage)
             except KeyboardInterrupt:
-                raise CloudError(
-                    "interrupted; hosts keep what was done", remedy=f"{again} goes on with the others"
-                ) from None
+                raise InterruptionError("hosts keep what was done", ["--resume"]) from None
         if result.run.page is not None:
             write_atomically(result.run.page, configure_page(result.run), mode=0o600)
     if json:

@@ -1,9 +1,8 @@
-"""Progress of a run: a live screen on a terminal, one plain line for each event elsewhere."""
+"""Progress of a run: a live screen on a terminal, a line now and then elsewhere, all of it in the log."""
 
 from __future__ import annotations
 
 import threading
-import time
 from types import TracebackType
 from typing import Self
 
@@ -13,19 +12,28 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from gpufleet.cli.console import is_terminal
-from gpufleet.engine.api import DiagnosticEvent, Event, Op, PolicyEvent, RemediationEvent, ResourceEvent
+from gpufleet.cli.counting import Expectation, Pace, Ticker
+from gpufleet.cli.run_log import RunLog
+from gpufleet.engine.api import (
+    DiagnosticEvent,
+    Event,
+    InterruptEvent,
+    Op,
+    PolicyEvent,
+    RemediationEvent,
+    ResourceEvent,
+)
 from gpufleet.report.changes_text import describe, names_for_urns
 
 _RUNNING_ROWS = 12
-_SIGN_OF_LIFE_S = 10.0
 
 
 class Progress:
     """Shows the events of one run; use it as a context manager and pass `on_event` to the engine.
 
-    Unchanged resources are counted, not listed. With `listed=False` (a preview, whose changes are
-    shown by site afterwards) changes are counted only, and a place without a terminal gets a line
-    now and then. `quiet` shows nothing (for --json). `live` is for tests.
+    A terminal gets a live screen with what is under way, and elsewhere a line comes now and then; failures,
+    messages and policies have lines of their own. With `listed` every change has one too. `log` gets all of
+    it in any case. `quiet` shows nothing (for --json). `live` is for tests.
     """
 
     def __init__(
@@ -33,28 +41,35 @@ class Progress:
         console: Console,
         verb: str,
         *,
+        expected: Expectation | None = None,
+        log: RunLog | None = None,
         quiet: bool = False,
-        listed: bool = True,
+        listed: bool = False,
         live: bool | None = None,
     ) -> None:
         self._console = console
         self._verb = verb
         self._quiet = quiet
         self._listed = listed
+        self._log = log
+        self._pace = Pace(verb, expected=expected)
         self._running: dict[str, ResourceEvent] = {}
-        self._done = 0
+        self._ended: set[str] = set()
         self._same = 0
         self._skipped = 0
-        self._started = self._last_line = time.monotonic()
+        self._stopping = False
         # Held for the counts only and never while printing: the live screen renders from a thread of
         # its own and holds the screen's lock then, so that two threads would wait for each other.
         self._lock = threading.Lock()
         self._interactive = not quiet and (is_terminal(console.file) if live is None else live)
         self._live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
+        self._ticker = Ticker(self._tick)
 
     def __enter__(self) -> Self:
         if self._interactive:
             self._live.start()
+        elif not self._quiet:
+            self._ticker.start()
         return self
 
     def __exit__(
@@ -62,53 +77,81 @@ class Progress:
     ) -> None:
         if self._interactive:
             self._live.stop()
+        else:
+            self._ticker.stop()
+
+    @property
+    def done(self) -> int:
+        """How many resources have ended, well or not."""
+        return self._pace.done
 
     def on_event(self, event: Event) -> None:
         """Take one event of the engine; may be called from any of its threads."""
+        shown: Text | None
+        if isinstance(event, ResourceEvent):
+            shown, logged = self._resource(event)
+        else:
+            shown = logged = self._message(event)
+        if self._log is not None and logged is not None:
+            self._log.write(logged.plain.strip())
         if self._quiet:
             return
-        if isinstance(event, ResourceEvent):
-            line = self._resource(event)
-        elif isinstance(event, DiagnosticEvent):
-            line = _diagnostic(event)
-        elif isinstance(event, RemediationEvent):
-            line = _remediation(event)
-        else:
-            line = policy_line(event)
-        if line is not None:
-            self._console.print(line, soft_wrap=True)
+        if shown is not None:
+            self._console.print(shown, soft_wrap=True)
+        self._tick()
 
-    def _resource(self, event: ResourceEvent) -> Text | None:
-        """Count the event; the line to print for it, if any."""
+    def _message(
+        self, event: DiagnosticEvent | PolicyEvent | RemediationEvent | InterruptEvent
+    ) -> Text | None:
+        if isinstance(event, DiagnosticEvent):
+            return _diagnostic(event)
+        if isinstance(event, RemediationEvent):
+            return _remediation(event)
+        if isinstance(event, PolicyEvent):
+            return policy_line(event)
+        with self._lock:
+            self._stopping = True
+            waiting = len(self._running)
+        return _interruption(self._verb, waiting, forced=event.forced)
+
+    def _resource(self, event: ResourceEvent) -> tuple[Text | None, Text | None]:
+        """Count the event; the line to print for it and the one for the log, if any."""
         with self._lock:
             if event.status == "started":
                 if event.op is not Op.SAME:
                     self._running[event.urn] = event
-                return None
+                return None, None
             self._running.pop(event.urn, None)
-            self._done += event.status != "skipped"
-            if event.op is Op.SAME and event.status == "done":
-                self._same += 1
-                return self._sign_of_life()
             if event.status == "skipped":
                 # One failure can leave out hundreds: they are summed up at the end.
                 self._skipped += 1
-                return self._sign_of_life()
-            if self._listed or event.status == "failed":
-                return describe(event)
-            return self._sign_of_life()
+                return None, describe(event)
+            self._ended.add(event.urn)
+            self._pace.done = len(self._ended)
+            if event.op is Op.SAME and event.status == "done":
+                self._same += 1
+                return None, None
+            # What a preview fails of once it is ended is no news.
+            failed = event.status == "failed" and not (self._stopping and self._verb == "preview")
+        line = describe(event)
+        return (line if self._listed or failed else None), line
 
-    def _sign_of_life(self) -> Text | None:
-        now = time.monotonic()
-        if self._interactive or now - self._last_line < _SIGN_OF_LIFE_S:
-            return None
-        self._last_line = now
-        return Text(f"   {self._counts()}")
+    def _tick(self) -> None:
+        """Print a line where one is due: elsewhere than on a live screen."""
+        if self._quiet or self._interactive:
+            return
+        with self._lock:
+            line = self._counts() if self._pace.is_due() else ""
+        if line:
+            self._console.print(f"   {line}", markup=False, soft_wrap=True)
 
     def _counts(self) -> str:
-        elapsed = time.monotonic() - self._started
-        skipped = f", {self._skipped} skipped" if self._skipped else ""
-        return f"{self._verb}: {self._done} done, {self._same} of them unchanged{skipped}, {elapsed:.0f}s"
+        waiting = len(self._running)
+        return self._pace.words(
+            f"{self._same} of them unchanged" if self._same else "",
+            f"{self._skipped} skipped" if self._skipped else "",
+            f"interrupted, waiting for {_operations(waiting)}" if self._stopping and waiting else "",
+        )
 
     def render(self) -> RenderableType:
         """What the live screen shows now; called from the screen's own thread."""
@@ -122,6 +165,22 @@ class Progress:
             rows.append(Text(f"   and {len(running) - room} more under way", style="dim"))
         rows.append(Spinner("dots", text=f" {counts}"))
         return Group(*rows)
+
+
+def _operations(count: int) -> str:
+    return f"{count} operation{'' if count == 1 else 's'}"
+
+
+def _interruption(verb: str, waiting: int, *, forced: bool) -> Text:
+    if forced:
+        said = (
+            f"interrupted again: {_operations(waiting)} ended at once; the next run looks what became of them"
+        )
+    elif waiting:
+        said = f"interrupted: waiting for {_operations(waiting)}; the state is kept (Ctrl-C again ends them)"
+    else:
+        said = f"interrupted: ending {verb}"
+    return Text(f"   {said}", style="bold yellow")
 
 
 def _one_row(line: Text) -> Text:

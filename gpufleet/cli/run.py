@@ -20,6 +20,9 @@ AllowDataLoss = Annotated[
     bool,
     typer.Option("--allow-data-loss", help="File systems and buckets may go, with everything in them."),
 ]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print a line for each resource, and the outputs.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -67,6 +70,7 @@ def up(
     skip_policies: SkipPolicies = False,
     policy_config: PolicyConfig = None,
     allow_data_loss: AllowDataLoss = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Bring the cloud to what the fleet file says.
@@ -76,7 +80,16 @@ def up(
     --allow-data-loss, or that gives up a reservation to ask for another.
     """
     options = Options(
-        environment, engine, cloud, parallel, yes, json, skip_policies, policy_config, allow_data_loss
+        environment,
+        engine,
+        cloud,
+        parallel,
+        yes,
+        json,
+        skip_policies,
+        policy_config,
+        allow_data_loss,
+        verbose,
     )
     run = StackRun("up", options)
     _ = run.plan
@@ -106,13 +119,14 @@ def refresh(
     cloud: CloudOption = None,
     parallel: Parallel = 16,
     yes: Yes = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Bring the state to what the cloud really is; exit code 1 says that there was drift.
 
     Changes nothing in the cloud; asks first, unless --yes is given.
     """
-    run = StackRun("refresh", Options(environment, engine, cloud, parallel, yes, json))
+    run = StackRun("refresh", Options(environment, engine, cloud, parallel, yes, json, verbose=verbose))
     run.introduce()
     run.confirm("Write what the cloud says into the state?")
     return run.finish(run.execute("refresh"))
@@ -125,6 +139,7 @@ def destroy(
     parallel: Parallel = 16,
     yes: Yes = False,
     allow_data_loss: AllowDataLoss = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Delete everything that the stack created.
@@ -132,7 +147,9 @@ def destroy(
     Shows what that is and asks first, unless --yes is given. A stack with file systems or buckets is
     destroyed with --allow-data-loss alone.
     """
-    options = Options(environment, engine, cloud, parallel, yes, json, allow_data_loss=allow_data_loss)
+    options = Options(
+        environment, engine, cloud, parallel, yes, json, allow_data_loss=allow_data_loss, verbose=verbose
+    )
     run = StackRun("destroy", options)
     run.introduce()
     counts = state_summary(run)

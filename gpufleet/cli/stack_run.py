@@ -25,6 +25,7 @@ from gpufleet.cli.console import (
 )
 from gpufleet.cli.context import Cloud, Workspace
 from gpufleet.cli.progress import Progress, policy_line
+from gpufleet.cli.run_log import Durations, RunLog
 from gpufleet.engine.api import (
     Engine,
     Event,
@@ -97,6 +98,7 @@ class Options:
     skip_policies: bool = False
     policy_config: Path | None = None
     allow_data_loss: bool = False
+    verbose: bool = False
 
 
 class StackRun:
@@ -112,7 +114,7 @@ class StackRun:
         self.engine = choose_engine_of_run(
             options.engine, replace(offline, preload=self._preload), self.cloud
         )
-        self._foreseen = False
+        self._foreseen: RunResult | None = None
         if verb != "preview":
             self._require_somebody_to_ask()
 
@@ -226,7 +228,8 @@ class StackRun:
         """Run the engine and show its progress. A preview with a policy pack is judged as a change, too."""
         if verb == "preview" and self.policy_packs:
             return self._judged_preview()
-        request = replace(self.request, previewed=self._foreseen) if verb == "up" else self.request
+        previewed = self._foreseen is not None and self._foreseen.ok
+        request = replace(self.request, previewed=previewed) if verb == "up" else self.request
         return self._run(verb, request)
 
     @property
@@ -272,7 +275,7 @@ class StackRun:
         for violation in result.violations[len(outcome.result.violations) :]:
             if not self.options.json and not is_quiet() and violation.enforcement != "mandatory":
                 out.print(policy_line(violation), soft_wrap=True)
-        self._foreseen = result.ok
+        self._foreseen = result
         return Outcome(result, outcome.events, refusals)
 
     def _refusals(
@@ -289,7 +292,15 @@ class StackRun:
         from gpufleet.cli.refusals import refusals_of
 
         events: list[ResourceEvent] = []
-        with Progress(out, verb, quiet=self.options.json or is_quiet(), listed=verb != "preview") as progress:
+        key = f"{self.cloud}/{self.name}/{verb}"
+        with Progress(
+            out,
+            verb,
+            expected=self._durations.expected(key, self._steps(verb)),
+            log=self.log,
+            quiet=self.options.json or is_quiet(),
+            listed=self.options.verbose and verb != "preview",
+        ) as progress:
 
             def take(event: Event) -> None:
                 if isinstance(event, ResourceEvent):
@@ -299,7 +310,29 @@ class StackRun:
                     progress.on_event(event)
 
             result: RunResult = getattr(self.engine, verb)(request, take)
+        if result.ok:
+            self._durations.keep(key, progress.done, result.duration_s)
+        if verb == "preview":
+            self._foreseen = result
         return Outcome(result, tuple(events), refusals_of(result.violations))
+
+    @cached_property
+    def log(self) -> RunLog:
+        """The log of this command."""
+        return RunLog(self.workspace.local / "logs" / f"{self.verb}-{self.name}.log")
+
+    @property
+    def _durations(self) -> Durations:
+        return Durations(self.workspace.local / "durations.json")
+
+    def _steps(self, verb: Verb) -> int:
+        """How many resources a run has to do with; 0 where nobody knows yet."""
+        if verb == "preview":
+            return 0
+        if verb == "up":
+            seen = self._foreseen
+            return seen.changes.total + seen.changes.same if seen is not None else 0
+        return self._durations.expected(f"{self.cloud}/{self.name}/up").steps
 
     # -- after
 
@@ -327,20 +360,30 @@ class StackRun:
         from gpufleet.report.run_text import print_outputs, print_result
 
         result = outcome.result
-        if self.verb == "up" and result.changes.total and not is_quiet():
+        if self.verb == "up" and result.changes.total and not is_quiet() and not result.interrupted:
             print_overview(self.plan, outcome.by_site(self.plan), out)
         if self.verb == "up" and result.ok and result.outputs and not is_quiet():
-            out.print("outputs:")
-            print_outputs(result.outputs, out)
+            if self.options.verbose:
+                out.print("outputs:")
+                print_outputs(result.outputs, out)
+            else:
+                out.print(f"outputs: {', '.join(sorted(result.outputs))}", markup=False)
         print_result(result, out, errors)
+        if self.log.is_written and not is_quiet():
+            out.print(f"log: {self.log.path}", markup=False, soft_wrap=True)
 
     def finish(self, outcome: Outcome) -> int:
         """Print how it ended and what to do next; the exit code that says the same."""
         from gpufleet.report.refusals_text import print_refusals
         from gpufleet.report.run_text import next_steps
 
+        if outcome.result.interrupted and outcome.result.verb == "preview":
+            raise KeyboardInterrupt
         if self.options.json:
             self._emit(outcome)
+        elif outcome.result.interrupted:
+            self.show_result(outcome)
+            raise KeyboardInterrupt
         else:
             if outcome.result.verb == "preview" and not is_quiet():
                 self.show_preview(outcome)
@@ -379,7 +422,9 @@ class Outcome:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Done, refused by a mandatory policy or drift found, or failed with the state kept."""
+        """Done, refused by a mandatory policy or drift found, interrupted, or failed with the state kept."""
+        if self.result.interrupted:
+            return ExitCode.INTERRUPTED
         if self.result.ok:
             drift = self.result.verb == "refresh" and self.result.changes.total
             return ExitCode.REFUSED if drift else ExitCode.DONE

@@ -10,7 +10,7 @@ import typer
 from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.configure import Forks, Limit, Site, SshConfig, TransportOption
 from gpufleet.cli.console import emit_json, out, print_findings
-from gpufleet.errors import CloudError, ExitCode, InputError
+from gpufleet.errors import ExitCode, InputError
 from gpufleet.report.tables import print_table
 
 MEASURING_WITH_SECRETS = frozenset({"bmc"})
@@ -86,12 +86,7 @@ def verify(
         secrets=setup.secrets(hosts, MEASURING_WITH_SECRETS),
     )
     with HostProgress(out, len(hosts), quiet=json) as progress:
-        try:
-            result = run_verify(request, progress.on_task)
-        except KeyboardInterrupt:
-            raise CloudError(
-                "interrupted; nothing was changed", remedy="`gpufleet verify` measures again"
-            ) from None
+        result = run_verify(request, progress.on_task)
     if output is not None:
         write_atomically(output, dumps(result.to_json(), indent=2) + "\n")
     if json:

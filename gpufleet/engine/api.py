@@ -96,7 +96,17 @@ class RemediationEvent:
     description: str = ""
 
 
-Event = ResourceEvent | DiagnosticEvent | PolicyEvent | RemediationEvent
+@dataclass(frozen=True, slots=True)
+class InterruptEvent:
+    """The run was asked to stop: nothing more begins, and operations under way are finished.
+
+    With `forced` they are not: they stay pending in the state, and the next run looks what became of them.
+    """
+
+    forced: bool = False
+
+
+Event = ResourceEvent | DiagnosticEvent | PolicyEvent | RemediationEvent | InterruptEvent
 OnEvent = Callable[[Event], None]
 
 
@@ -154,7 +164,8 @@ class RunResult:
 
     `ok` is False when the program, a provider or a policy failed; `failures` then names each
     resource and why, `violations` what a policy said. `outputs` are the stack's outputs with secrets
-    replaced by `SECRET` unless the request asked to show them.
+    replaced by `SECRET` unless the request asked to show them. `interrupted` says that somebody ended the
+    run before it was through.
     """
 
     engine: Literal["embedded", "pulumi"]
@@ -168,6 +179,7 @@ class RunResult:
     diagnostics: tuple[DiagnosticEvent, ...] = ()
     violations: tuple[PolicyEvent, ...] = ()
     remediations: tuple[RemediationEvent, ...] = ()
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

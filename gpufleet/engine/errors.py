@@ -56,6 +56,12 @@ class ProviderError(GpufleetError):
     exit_code = ExitCode.CLOUD_FAILURE
 
 
+class RunInterruptedError(GpufleetError):
+    """Somebody ended the run before this step began."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
 class StepFailedError(GpufleetError):
     """One resource cannot go on (its message is shown beside it); the others may."""
 

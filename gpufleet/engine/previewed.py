@@ -9,6 +9,7 @@ from gpufleet.engine.api import (
     Changes,
     DiagnosticEvent,
     Event,
+    InterruptEvent,
     OnEvent,
     ResourceEvent,
     RunResult,
@@ -27,8 +28,15 @@ def up_after_preview(preview: Run, up: Run, request: StackRequest, on_event: OnE
     if not request.policy_packs or request.previewed:
         return up(request, on_event)
     held: list[Event] = []
+
+    def hold(event: Event) -> None:
+        if isinstance(event, InterruptEvent):
+            on_event(event)
+        else:
+            held.append(event)
+
     on_event(DiagnosticEvent("info", "policies judge a preview before anything is changed"))
-    seen = preview(request, held.append)
+    seen = preview(request, hold)
     if seen.ok:
         return up(request, on_event)
     for event in held:

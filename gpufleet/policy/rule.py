@@ -74,8 +74,8 @@ class Example:
     Pulumi: `protect`, `ignoreChanges`), `region` (of the provider), `parent` and `depends` (property
     -> names of resources that it was computed from). A change rule's example has `before` as well, and
     `fleet_before`, `jobs` and `unfinished` (see `Change`) where it needs them; an option `aliases` names
-    resources of `before`. `settings` are the rule's, `fleet` is a fleet file as a mapping where the rule needs one.
-    `open_changes` are other changes that wait to be merged, and the USD that each adds to a month.
+    resources of `before`. `settings` are the rule's, `fleet` is a fleet file as a mapping where the rule
+    needs one. `open_changes` are other changes that wait to be merged, and the USD that each adds to a month.
     """
 
     resources: tuple[Mapping[str, Any], ...]

@@ -89,10 +89,11 @@ def print_result(result: RunResult, console: Console, errors: Console) -> None:
                 soft_wrap=True,
             )
     if skipped:
+        why = "had not begun" if result.interrupted else "need what failed"
         names = ", ".join(event.name for event in skipped[:_SHOWN_NAMES])
         more = f" and {len(skipped) - _SHOWN_NAMES} more" if len(skipped) > _SHOWN_NAMES else ""
         errors.print(
-            f"[yellow]skipped[/yellow] {len(skipped)} that need what failed: {escape(names)}{more}",
+            f"[yellow]skipped[/yellow] {len(skipped)} that {why}: {escape(names)}{more}",
             soft_wrap=True,
         )
     console.print(summary_line(result), soft_wrap=True)

@@ -138,7 +138,7 @@ def judged_preview(
 
 def stop_if_interrupted(result: RunResult) -> None:
     """Go on with an interruption that the engine has taken for itself, to end its run in order."""
-    if not result.ok and any(item.message.startswith("interrupted:") for item in result.diagnostics):
+    if result.interrupted:
         raise KeyboardInterrupt
 
 

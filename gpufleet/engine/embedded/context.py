@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from gpufleet.engine.api import StackRequest
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.embedded.values import Secret
+from gpufleet.engine.errors import RunInterruptedError
 from gpufleet.engine.plugins import ProcessGroup
 
 
@@ -28,6 +30,14 @@ class RunContext:
     slots: threading.Semaphore
     engine_address: str = ""
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @contextlib.contextmanager
+    def slot(self) -> Iterator[None]:
+        """Hold one of the slots; RunInterruptedError where the run was ended while it waited for one."""
+        with self.slots:
+            if self.cancelled.is_set():
+                raise RunInterruptedError("the run was interrupted")
+            yield
 
     def default_provider_disabled(self, package: str) -> bool:
         """Whether the stack's configuration forbids a default provider for a package."""

@@ -28,8 +28,7 @@ from gpufleet.engine.embedded.urns import (
     urn_type,
 )
 from gpufleet.engine.embedded.values import Properties, contains_unknown
-from gpufleet.engine.errors import StepFailedError
-from gpufleet.errors import GpufleetError
+from gpufleet.engine.errors import RunInterruptedError, StepFailedError
 
 
 class Deployment:
@@ -101,7 +100,7 @@ class Deployment:
 
     def _claim(self, goal: Goal) -> str:
         if self.context.cancelled.is_set():
-            raise GpufleetError("the run was interrupted")
+            raise RunInterruptedError("the run was interrupted")
         if self.refusal is not None:
             raise self.refusal
         request = self.context.request

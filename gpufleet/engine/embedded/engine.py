@@ -101,7 +101,8 @@ class EmbeddedEngine:
                 action(run)
         if store.manager.notice:
             reporter.say("warning", store.manager.notice)
-        if run.deployment.refusal is not None:
+        interrupted = run.context.cancelled.is_set()
+        if run.deployment.refusal is not None and not interrupted:
             raise run.deployment.refusal
         ok = run.ok and not reporter.failures and not reporter.violated
         if verb == "up" and ok:
@@ -118,6 +119,7 @@ class EmbeddedEngine:
             diagnostics=tuple(reporter.diagnostics),
             violations=tuple(reporter.violations),
             remediations=tuple(reporter.remediations),
+            interrupted=interrupted,
         )
 
     def _program_run(self, run: Run) -> None:
@@ -137,7 +139,7 @@ class EmbeddedEngine:
         if complete:
             complete = deployment.removal.delete_all(deployment.unregistered())
             deployment.forget_deleted()
-        elif code == 0 and deployment.unregistered():
+        elif code == 0 and not run.context.cancelled.is_set() and deployment.unregistered():
             # A failed resource may be why others were not registered: deleting those would be wrong.
             reporter.say(
                 "warning",

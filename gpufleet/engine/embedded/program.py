@@ -63,10 +63,13 @@ def run_program(context: RunContext) -> int:
         "PULUMI_CONFIG_SECRET_KEYS": json.dumps(sorted(request.secret_config)),
     }
     process = context.processes.start(command, env=env, cwd=request.program_dir)
-    pumps = [
-        pump(stream, lambda line: context.reporter.say("info", line))
-        for stream in (process.stdout, process.stderr)
-    ]
+
+    def say(line: str) -> None:
+        # What a program prints when it is ended says nothing.
+        if not context.cancelled.is_set():
+            context.reporter.say("info", line)
+
+    pumps = [pump(stream, say) for stream in (process.stdout, process.stderr)]
     try:
         code = _wait(process, context)
     finally:

@@ -12,6 +12,7 @@ from gpufleet.engine.embedded.provider_errors import InitFailedError
 from gpufleet.engine.embedded.resource import ResourceState, timestamp
 from gpufleet.engine.embedded.steps import mark_secrets
 from gpufleet.engine.embedded.urns import is_provider_type
+from gpufleet.engine.errors import RunInterruptedError
 from gpufleet.errors import GpufleetError
 
 
@@ -35,7 +36,7 @@ def _refresh(deployment: Deployment, old: ResourceState) -> bool:
         operations = deployment.operations_of(old)
         assert operations is not None  # noqa: S101 - components were left out above
         reasons: list[str] = []
-        with deployment.context.slots:
+        with deployment.context.slot():
             timeout = old.custom_timeouts.get("read", 0.0)
             try:
                 found = operations.read(old.urn, old.id, old.inputs, old.outputs, timeout)
@@ -60,6 +61,9 @@ def _refresh(deployment: Deployment, old: ResourceState) -> bool:
         store.change_old(old, as_state=new)
         reporter.plain(Op.UPDATE if diff.changes else Op.SAME, old.urn, old.parent, diff)
         reporter.plan(new, Op.UPDATE if diff.changes else Op.SAME, diff)
+    except RunInterruptedError as error:
+        reporter.skipped(Op.REFRESH, old.urn, old.parent, error.message)
+        return False
     except GpufleetError as error:
         reporter.failed(step, error.message)
         return False

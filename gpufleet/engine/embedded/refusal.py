@@ -9,7 +9,7 @@ from pulumi.runtime.proto import resource_pb2
 
 from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.urns import PROVIDER_PREFIX
-from gpufleet.engine.errors import StepFailedError, UnsupportedError
+from gpufleet.engine.errors import RunInterruptedError, StepFailedError, UnsupportedError
 from gpufleet.errors import GpufleetError
 
 
@@ -25,6 +25,8 @@ class Refusing:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, GpufleetError):
+            if isinstance(error, RunInterruptedError):
+                self._context.abort(grpc.StatusCode.UNAVAILABLE, error.message)
             if not isinstance(error, StepFailedError):
                 # UNAVAILABLE makes the SDK end the program quietly instead of with a stack trace.
                 self._deployment.refuse(error)

@@ -28,7 +28,7 @@ from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.steps import StepRunner
 from gpufleet.engine.embedded.urns import is_provider_type
 from gpufleet.engine.embedded.values import Properties
-from gpufleet.engine.errors import StepFailedError
+from gpufleet.engine.errors import RunInterruptedError, StepFailedError
 from gpufleet.errors import GpufleetError
 
 if TYPE_CHECKING:
@@ -92,6 +92,10 @@ class Registration:
             return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
         try:
             skipped = action()
+        except RunInterruptedError as error:
+            self._reporter.skipped(op, new.urn, new.parent, error.message)
+            self._deployment.fail(new.urn, error.message)
+            return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
         except GpufleetError as error:
             if error is self._deployment.refusal:
                 # It ends the run, and is not this resource's failure.

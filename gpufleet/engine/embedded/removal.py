@@ -11,7 +11,7 @@ from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.operations import ResourceOperations
 from gpufleet.engine.embedded.provider_errors import ProviderStoppedError
 from gpufleet.engine.embedded.resource import ResourceState
-from gpufleet.engine.errors import ProviderError, StepFailedError
+from gpufleet.engine.errors import ProviderError, RunInterruptedError, StepFailedError
 from gpufleet.errors import GpufleetError
 
 Condemned = Sequence[tuple[ResourceState, Op]]
@@ -36,7 +36,7 @@ class Removal:
             return
         context = self._context
         step = context.reporter.start(Op.DELETE_REPLACED, state.urn, state.parent)
-        with context.slots:
+        with context.slot():
             number = context.store.begin("deleting", state)
             self._call(state, number, together)
             state.pending_replacement = True
@@ -96,12 +96,15 @@ class Removal:
                     "it is protected: remove the option protect and run `up` before it can be deleted"
                 )
             if state.custom and not state.retain_on_delete:
-                with context.slots:
+                with context.slot():
                     number = context.store.begin("deleting", state)
                     self._call(state, number, self._condemned_urns)
                     context.store.drop_old(state, number=number)
             else:
                 context.store.drop_old(state)
+        except RunInterruptedError as error:
+            context.reporter.skipped(op, state.urn, state.parent, error.message)
+            return False
         except GpufleetError as error:
             context.reporter.failed(step, error.message)
             return False

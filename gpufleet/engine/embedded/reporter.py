@@ -12,6 +12,7 @@ from gpufleet.engine.api import (
     Changes,
     DiagnosticEvent,
     Event,
+    InterruptEvent,
     OnEvent,
     Op,
     PlannedResource,
@@ -122,6 +123,11 @@ class Reporter:
             if severity in ("warning", "error"):
                 self.diagnostics.append(event)
             self._on_event(event)
+
+    def interrupted(self, *, forced: bool) -> None:
+        """Somebody ends the run."""
+        with self._lock:
+            self._on_event(InterruptEvent(forced))
 
     def violate(self, event: PolicyEvent) -> None:
         """A policy was violated."""

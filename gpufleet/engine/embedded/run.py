@@ -25,9 +25,9 @@ from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.plugins import ProcessGroup
 from gpufleet.loopback import require_loopback
 
-# How long steps under way may take after an interruption before their providers are killed: their
-# operations then stay pending, since nobody knows how they ended.
-_INTERRUPT_GRACE_S = 10.0
+# How long steps under way may take after a SIGTERM before their providers are killed: their operations then
+# stay pending, since nobody knows how they ended. Who sends it kills in the end.
+_TERMINATION_GRACE_S = 10.0
 
 
 class Run:
@@ -46,6 +46,7 @@ class Run:
         self.outputs: Mapping[str, Any] = {}
         self._services = Services(request.parallel)
         self._killer: threading.Timer | None = None
+        self._silent = threading.Event()
         env = {**os.environ, **request.env}
         server = forks.prepare(env, request.preload)
         self.context = RunContext(
@@ -74,6 +75,7 @@ class Run:
     def _start(self) -> None:
         require_loopback()
         engine = EngineService(self.context.reporter)
+        self._silent = engine.silent
         self.deployment.on_refusal = engine.silent.set
         self._services.start(engine, Monitor(self.context, self.deployment))
         if self._packs:
@@ -97,21 +99,29 @@ class Run:
             self._services.stop()
             self._signals.close()
 
-    def interrupt(self) -> None:
-        """Stop once the steps under way have ended; after a while, or when asked again, kill them."""
-        if self._killer is None:
-            self.context.cancelled.set()
-            # From here on in threads of their own: a signal handler must not wait.
-            threading.Thread(target=self._wind_down, name="interrupt", daemon=True).start()
-            self._killer = threading.Timer(_INTERRUPT_GRACE_S, self.context.processes.close)
+    def interrupt(self, signum: int) -> None:
+        """Begin nothing more and finish the steps under way; asked again, kill them.
+
+        After a SIGTERM they have a few seconds. A preview has nothing to finish.
+        """
+        again = self.context.cancelled.is_set()
+        self.context.cancelled.set()
+        # What the program prints about its end says nothing.
+        self._silent.set()
+        if signum == signal.SIGTERM and not again:
+            self._killer = threading.Timer(_TERMINATION_GRACE_S, self.context.processes.close)
             self._killer.daemon = True
             self._killer.start()
-        else:
-            threading.Thread(target=self.context.processes.close, name="kill", daemon=True).start()
+        # In a thread of its own: a signal handler must not wait.
+        threading.Thread(target=self._wind_down, args=(signum, again), name="interrupt", daemon=True).start()
 
-    def _wind_down(self) -> None:
-        self.context.reporter.say("error", "interrupted: steps under way are ended, the state is kept")
-        self.deployment.providers.cancel()
+    def _wind_down(self, signum: int, again: bool) -> None:
+        self.context.reporter.interrupted(forced=again)
+        if again or self.context.dry_run:
+            self.context.processes.close()
+            return
+        if signum == signal.SIGTERM:
+            self.deployment.providers.cancel()
         self.deployment.policies.cancel()
 
     def recover(self, finders: Mapping[str, Finder]) -> None:
@@ -122,14 +132,14 @@ class Run:
 
 
 @contextlib.contextmanager
-def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
+def _interruptible(interrupt: Callable[[int], None]) -> Iterator[None]:
     """Turn SIGINT and SIGTERM into `interrupt` while a run is under way (main thread only)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
     for sign in before:
-        signal.signal(sign, lambda *_: interrupt())
+        signal.signal(sign, lambda signum, _frame: interrupt(signum))
     try:
         yield
     finally:

@@ -53,7 +53,7 @@ class StepRunner:
             self._reporter.plan(new, Op.CREATE if op is Op.CREATE else Op.REPLACE, diff)
             return
         self.current = self._reporter.start(op, new.urn, new.parent, diff)
-        with self._deployment.context.slots:
+        with self._deployment.context.slot():
             number = self._store.begin("creating", new)
             failure: InitFailedError | None = None
             try:
@@ -90,7 +90,7 @@ class StepRunner:
             self._reporter.plan(new, Op.UPDATE, diff)
             return
         self.current = self._reporter.start(Op.UPDATE, new.urn, new.parent, diff)
-        with self._deployment.context.slots:
+        with self._deployment.context.slot():
             number = self._store.begin("updating", old)
             failure: InitFailedError | None = None
             try:
@@ -132,7 +132,7 @@ class StepRunner:
                 f"remove the option import, or take the resource out of the program first"
             )
         self.current = self._reporter.start(Op.READ, new.urn, new.parent)
-        with self._deployment.context.slots:
+        with self._deployment.context.slot():
             found = operations.read(new.urn, wanted, {}, {}, new.custom_timeouts.get("read", 0.0))
         if not found.id and not found.outputs:
             raise StepFailedError(f"there is no {new.type} with the id '{wanted}' to import")
@@ -160,7 +160,7 @@ class StepRunner:
             return
         operations = self._deployment.operations_of(new)
         assert operations is not None  # noqa: S101 - a read resource is always a custom one
-        with self._deployment.context.slots:
+        with self._deployment.context.slot():
             found = operations.read(new.urn, identifier, new.inputs, new.inputs)
         if not found.id and not found.outputs:
             raise StepFailedError(f"there is no {new.type} with the id '{identifier}'")

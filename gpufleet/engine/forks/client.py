@@ -33,6 +33,8 @@ _SERVER = Path(__file__).with_name("server.py")
 # As long as what it imports may take on a cold disk.
 _TIMEOUT_S = 60.0
 _LARGEST = 1 << 16
+# As long as a server may take to notice that it is not needed any more.
+_END_S = 1.0
 
 
 class Process(Protocol):
@@ -220,7 +222,11 @@ class ForkServer:
         """End the server, and with it what it has forked and is left."""
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
-        self._reader.join()
+        # One that still imports notices nothing; it has forked nothing either.
+        self._reader.join(_END_S)
+        if self._reader.is_alive():
+            self._process.kill()
+            self._reader.join()
         self._link.close()
 
 

@@ -219,8 +219,8 @@ def test_sigterm_is_an_interruption_and_the_old_handler_comes_back(
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr("gpufleet.checks.validate", killed)
     answer = gpufleet("validate", "dev")
-    assert answer.code == 4
-    assert answer.err.splitlines() == ["error: interrupted"]
+    assert answer.code == 130
+    assert answer.err.splitlines() == ["interrupted; run the same command again: `gpufleet validate dev`"]
     assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from gpufleet.cli import progress as progress_module
+from gpufleet.cli import counting
+from gpufleet.cli.counting import Expectation
 from gpufleet.cli.progress import Progress
-from gpufleet.engine.api import DiagnosticEvent, Event, Op, PolicyEvent
+from gpufleet.engine.api import DiagnosticEvent, Event, InterruptEvent, Op, PolicyEvent
 
 from .conftest import TOPIC, VPC, event
 
 
 def shown(*events: Event, **options: Any) -> list[str]:
-    """The plain lines that the events of an `up` make."""
+    """The plain lines that the events of a verbose `up` make."""
     stream = io.StringIO()
-    with Progress(Console(file=stream, width=200), "up", **options) as progress:
+    with Progress(Console(file=stream, width=200), "up", **{"listed": True, **options}) as progress:
         for item in events:
             progress.on_event(item)
     return stream.getvalue().splitlines()
@@ -73,12 +75,41 @@ def test_quiet_shows_nothing() -> None:
     assert shown(event(VPC), DiagnosticEvent("error", "bad"), quiet=True) == []
 
 
-def test_a_log_gets_a_sign_of_life_of_a_long_preview(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 1000, 2))
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: float(next(clock)))
-    lines = shown(*(event(f"{VPC}{number}") for number in range(12)), listed=False)
-    # Two seconds an event, and two more whenever the line itself asks for the time.
-    assert [line.split(",")[0] for line in lines] == ["   up: 4 done", "   up: 8 done", "   up: 12 done"]
+def clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+    """Each look at the time finds it so much later."""
+    times = (step * number for number in range(10_000))
+    monkeypatch.setattr(counting.time, "monotonic", lambda: float(next(times)))
+
+
+def test_two_hundred_resources_are_a_dozen_lines_with_total_elapsed_and_expected_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock(monkeypatch, 0.5)
+    lines = shown(
+        *(event(f"{VPC}{number}") for number in range(200)), listed=False, expected=Expectation(200)
+    )
+    assert 8 <= len(lines) <= 12
+    assert re.fullmatch(r"   up: \d+ of 200 done, \d+ s, about [\d min]+ s left", lines[4])
+
+
+def test_a_silent_stretch_gets_a_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(counting.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    progress = Progress(Console(file=stream, width=200), "up", live=False)
+    for second in range(25):
+        now[0] = float(second)
+        progress._tick()
+    assert stream.getvalue().splitlines() == ["   up: 0 done, 10 s", "   up: 0 done, 20 s"]
+
+
+def test_an_interruption_says_at_once_how_many_operations_it_waits_for() -> None:
+    begun = [event(VPC, status="started"), event(TOPIC, status="started")]
+    lines = shown(*begun, InterruptEvent(), event(VPC), InterruptEvent(forced=True), listed=False)
+    assert lines == [
+        "   interrupted: waiting for 2 operations; the state is kept (Ctrl-C again ends them)",
+        "   interrupted again: 1 operation ended at once; the next run looks what became of them",
+    ]
 
 
 def test_the_live_screen_shows_what_is_under_way_cut_to_its_height_and_width() -> None:
@@ -99,7 +130,7 @@ def test_the_live_screen_shows_what_is_under_way_cut_to_its_height_and_width() -
 def test_a_terminal_gets_the_lines_above_the_live_screen() -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=100)
-    with Progress(console, "up", live=True) as progress:
+    with Progress(console, "up", live=True, listed=True) as progress:
         progress.on_event(event(VPC))
     assert "atlas-dev-use1-vpc" in stream.getvalue()
 
@@ -115,7 +146,7 @@ def test_the_live_screen_never_waits_for_a_line_that_waits_for_it() -> None:
             thread.join(5)
             finished.append(not thread.is_alive())
 
-    progress = Progress(Watched(file=io.StringIO()), "up", live=False)
+    progress = Progress(Watched(file=io.StringIO()), "up", live=False, listed=True)
     progress.on_event(event(VPC))
     progress.on_event(DiagnosticEvent("warning", "beware"))
     assert finished == [True, True]

@@ -59,15 +59,42 @@ def test_a_preview_without_changes_says_that_there_is_nothing_to_do(
     assert "next:" not in out
 
 
-def test_up_lists_each_change_and_ends_with_outputs_and_what_to_do_next(
-    gpufleet: Gpufleet, engine: FakeEngine
+def test_up_prints_a_screen_and_keeps_each_change_in_the_log(
+    gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     answer = gpufleet("up", "dev", "--yes", "--cloud", "aws")
+    assert "atlas-dev-use1-vpc" not in answer.out
+    log = workplace / ".gpufleet" / "logs" / "up-dev.log"
+    assert answer.out.splitlines()[-4:-1] == [
+        "outputs: fleet, use1",
+        "up: 3 created, 0 unchanged in 1.2 s",
+        f"log: {log}",
+    ]
+    assert any(
+        line.endswith(" s  + aws:ec2:Vpc  atlas-dev-use1-vpc  2s") for line in log.read_text().splitlines()
+    )
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_log_that_cannot_be_written_is_not_named_and_stops_nothing(
+    gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
+) -> None:
+    (workplace / ".gpufleet").mkdir(exist_ok=True)
+    (workplace / ".gpufleet" / "logs").write_text("in the way")
+    answer = gpufleet("up", "dev", "--yes", "--cloud", "aws")
+    assert answer.code == 0
+    assert "log:" not in answer.out
+
+
+def test_verbose_up_lists_each_change_and_ends_with_outputs_and_what_to_do_next(
+    gpufleet: Gpufleet, engine: FakeEngine
+) -> None:
+    answer = gpufleet("up", "dev", "--yes", "--cloud", "aws", "--verbose")
     assert answer.code == 0
     lines = answer.out.splitlines()
     assert " + aws:ec2:Vpc  atlas-dev-use1-vpc  2s" in lines
     assert lines.index("outputs:") < lines.index("  fleet: atlas") < lines.index("  use1: vpc_id=vpc-1")
-    assert lines[-2] == "up: 3 created, 0 unchanged in 1.2 s"
+    assert lines[-3] == "up: 3 created, 0 unchanged in 1.2 s"
     assert lines[-1] == (
         "next: `gpufleet outputs dev --cloud aws`, `gpufleet inventory dev --cloud aws` or "
         "`gpufleet destroy dev --cloud aws`"
@@ -166,7 +193,7 @@ def test_an_unknown_engine_is_refused_with_those_there_are(gpufleet: Gpufleet) -
 def test_a_refresh_without_drift_exits_0(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     answer = gpufleet("refresh", "dev", "--yes")
     assert answer.code == 0
-    assert "drift" not in answer.out
+    assert "drift:" not in answer.out
 
 
 def test_a_refresh_that_finds_drift_says_so_with_exit_code_1(gpufleet: Gpufleet, engine: FakeEngine) -> None:

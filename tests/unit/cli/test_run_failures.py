@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.engine.api import Changes, OnEvent, PolicyEvent, RunResult, StackRequest
+from gpufleet.engine.api import Changes, InterruptEvent, OnEvent, PolicyEvent, RunResult, StackRequest
 from gpufleet.engine.errors import StateLockedError
 from gpufleet.policy.report import REPORT
 
@@ -97,17 +97,51 @@ def test_a_locked_state_exits_4_with_its_remedy(gpufleet: Gpufleet, engine: Fake
     ]
 
 
-def test_an_interruption_says_that_the_state_is_kept_and_exits_4(
+def test_an_interruption_names_the_users_own_command_and_exits_130(
     gpufleet: Gpufleet, engine: FakeEngine
 ) -> None:
     engine.runs["up"] = ([event(VPC, status="started")], KeyboardInterrupt())
-    answer = gpufleet("up", "dev", "--yes")
-    assert answer.code == 4
-    assert "interrupted; what was done is in the state" in answer.err
+    answer = gpufleet("up", "dev", "--yes", "--parallel", "3")
+    assert answer.code == 130
+    line = (
+        "interrupted; the state is kept; run the same command to go on: `gpufleet up dev --yes --parallel 3`"
+    )
+    assert answer.err.splitlines()[-1] == line
     assert "Traceback" not in answer.out + answer.err
     document = gpufleet("up", "dev", "--yes", "--json").json
-    assert document["exit_code"] == 4
-    assert document["error"] == "interrupted; what was done is in the state"
+    assert document["exit_code"] == 130
+    assert document["error"] == "interrupted; the state is kept"
+    assert document["remedy"] == "run the same command to go on: `gpufleet up dev --yes --json`"
+
+
+def test_a_run_that_ended_in_order_after_an_interruption_shows_what_it_did(
+    gpufleet: Gpufleet, engine: FakeEngine
+) -> None:
+    begun = [event(VPC, status="started"), event(TOPIC, status="started"), InterruptEvent()]
+    left_out = event(TOPIC, status="skipped", error="the run was interrupted")
+    ended = result("up", ok=False, changes=Changes(create=1), failures=(left_out,), interrupted=True)
+    engine.runs["up"] = ([*begun, event(VPC), left_out], ended)
+    answer = gpufleet("up", "dev", "--yes")
+    assert answer.code == 130
+    assert "interrupted: waiting for 2 operations" in answer.out
+    assert "up: 1 created, 0 unchanged, 1 skipped in 1.2 s" in answer.out
+    assert "skipped 1 that had not begun: atlas-dev-budget" in answer.err
+    assert answer.err.splitlines()[-1].startswith(
+        "interrupted; the state is kept; run the same command to go on"
+    )
+    answer = gpufleet("up", "dev", "--yes", "--json")
+    assert answer.code == 130
+    assert answer.json["changes"]["create"] == 1
+
+
+def test_an_interrupted_preview_is_one_line(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    failed = event(VPC, status="failed", error="the provider has stopped")
+    ended = result("preview", ok=False, failures=(failed,), interrupted=True)
+    engine.runs["preview"] = ([InterruptEvent(), failed], ended)
+    answer = gpufleet("preview", "dev")
+    assert answer.code == 130
+    assert "stopped" not in answer.out + answer.err
+    assert answer.err.splitlines()[-1] == "interrupted; run the same command again: `gpufleet preview dev`"
 
 
 def test_an_internal_error_leaves_its_traceback_in_a_log_and_exits_3(

@@ -1,0 +1,37 @@
+"""Where the command `gpufleet` begins: an interruption is answered from here on, also while modules load."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+_INTERRUPTED = 130
+
+
+def main() -> int:
+    """Run the command line. Returns its exit code."""
+    before = {sign: signal.signal(sign, _end) for sign in (signal.SIGINT, signal.SIGTERM)}
+    from gpufleet.cli.main import main as run
+
+    for sign, handler in before.items():
+        signal.signal(sign, handler)
+    code = run()
+    # What is left is the end of helper processes, which need nobody to wait for them.
+    for sign in before:
+        signal.signal(sign, lambda *_: os._exit(code))
+    return code
+
+
+def _end(_signum: int, _frame: FrameType | None) -> None:
+    """Nothing has begun."""
+    import shlex
+
+    again = shlex.join(["gpufleet", *sys.argv[1:]])
+    os.write(2, f"interrupted; run the same command again: `{again}`\n".encode())
+    os._exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
