@@ -11,7 +11,7 @@ SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up rack test test-rack test-fresh lint bench mutate docs screenshots lock clean
+.PHONY: help setup up rack test test-rack test-fresh lint bench faults mutate docs screenshots lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 12
@@ -48,6 +48,9 @@ lint: setup ## ruff, mypy strict, ansible-lint production, shell syntax
 
 bench: setup ## the figures of docs/performance.md, measured beside their peers in one run
 	@$(BIN)/python -m tests.bench
+
+faults: setup ## every fault at every call of the first up of dev and sandbox; the next up has to finish it
+	@$(BIN)/python -m tests.faults $(ARGS)
 
 docs: setup ## the reference pages that are written from code and data
 	@$(BIN)/python -m gpufleet.catalog.reference >docs/reference/.new && mv docs/reference/.new docs/reference/catalog.md

@@ -1,0 +1,190 @@
+"""The sweep: each fault at each call of a first `up`; the next `up` finishes it as if nothing had been."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpufleet.sandbox.faults.inject import Refusal
+from tests.faults.world import Call, Contents, Image, World, deaths
+
+MOST_RUNS = 60
+"""After so many interrupted runs of one creation it does not come to its end."""
+
+WHOLE = {
+    "throttle": '{"throttle": true}',
+    "late": '{"late_s": 1.5}',
+    "slow": '{"slow": [{"action": "ec2:*", "seconds": 0.02}, {"action": "eks:*", "seconds": 0.1}]}',
+}
+"""Faults that hold during a whole run."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of one case: the fault, where it was put, and what is wrong afterwards (nothing: empty)."""
+
+    kind: str
+    at: str
+    wrong: tuple[str, ...]
+    seconds: float
+
+
+@dataclass
+class Sweep:
+    """One environment in one world. `part` of `parts` is this process's share of the cases."""
+
+    world: World
+    environment: str
+    part: int = 0
+    parts: int = 1
+    expected: Contents = field(init=False)
+    calls: list[Call] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.world.clear()
+        code, said = self.up()
+        assert code == 0, said
+        self.expected = self.world.contents_of(self.environment)
+        self.calls = sorted(set(self.world.watch.calls), key=lambda call: (call.number, str(call)))
+
+    def up(self, *options: str) -> tuple[int, dict[str, object]]:
+        """`gpufleet up`, judged by the policies unless told otherwise."""
+        return self.world.gpufleet(
+            "up", self.environment, "--cloud", "sandbox", "--engine", "embedded", "--yes", *options
+        )
+
+    def finished(self, kind: str, at: str, started: float) -> Found:
+        """Run `up` without a fault and without an option, and compare."""
+        watch = self.world.watch
+        watch.before_call = watch.after_call = lambda call: None
+        self.world.faults("")
+        code, said = self.up()
+        wrong = []
+        if code:
+            violations = said.get("violations") or []
+            failures = said.get("failures") or []
+            wrong.append(f"exit code {code}: {said.get('error') or violations or failures}"[:2000])
+        else:
+            wrong = self.world.contents_of(self.environment).differences(self.expected)
+        return Found(kind, at, tuple(wrong), time.monotonic() - started)
+
+    def share(self, calls: Sequence[Call]) -> list[Call]:
+        """This process's part."""
+        return [call for number, call in enumerate(calls) if number % self.parts == self.part]
+
+    # -- kinds
+
+    def deaths(self, calls: Sequence[Call], *, journal: bool = True) -> Iterator[Found]:
+        """gpufleet dies once a call has been performed (or when what is no AWS resource begins)."""
+        wanted = set(self.share([call for call in calls if not call.is_read]))
+        images: dict[str, Image] = {}
+        self.world.clear()
+        with deaths(self.world, wanted.__contains__, images, journal=journal and self.part == 0):
+            self.up("--skip-policies")
+        for at, image in images.items():
+            started = time.monotonic()
+            self.world.restore(image)
+            yield self.finished("death", at, started)
+
+    def refusals(self, calls: Sequence[Call], together: int) -> Iterator[Found]:
+        """A call is refused. So many of one run are; those that do not come to pass wait for another."""
+        yield from self._batches("refused", calls, together, before=Refusal("UnauthorizedOperation", "no"))
+
+    def lost(self, calls: Sequence[Call], together: int) -> Iterator[Found]:
+        """A call is performed, and its answer is lost."""
+        writes = [call for call in calls if not call.is_read]
+        yield from self._batches("answer lost", writes, together, after=Refusal("InternalError", "no", 500))
+
+    def broken(self, calls: Sequence[Call], together: int) -> Iterator[Found]:
+        """A call fails once with a fault of the server's own."""
+        yield from self._batches("500", calls, together, before=Refusal("InternalError", "no", 500))
+
+    def _batches(
+        self,
+        kind: str,
+        calls: Sequence[Call],
+        together: int,
+        *,
+        before: Refusal | None = None,
+        after: Refusal | None = None,
+    ) -> Iterator[Found]:
+        waiting = deque(self.share(calls))
+        misses: Counter[Call] = Counter()
+        while waiting:
+            batch = {waiting.popleft() for _ in range(min(together, len(waiting)))}
+            met: list[Call] = []
+
+            def hit(
+                refusal: Refusal | None, call: Call, batch: set[Call] = batch, met: list[Call] = met
+            ) -> Refusal | None:
+                if refusal is None or call not in batch:
+                    return None
+                met.append(call)
+                return refusal
+
+            started = time.monotonic()
+            self.world.clear()
+            self.world.watch.before_call = lambda call, hit=hit: hit(before, call)  # type: ignore[misc]
+            self.world.watch.after_call = lambda call, hit=hit: hit(after, call)  # type: ignore[misc]
+            self.up("--skip-policies")
+            missed = batch - set(met)
+            misses.update(missed)
+            # What waits for something that is refused is refused alone, and is what it then is.
+            waiting.extend(sorted((call for call in missed if misses[call] < 4), key=str))
+            yield self.finished(kind, " ".join(map(str, met)) or "nowhere", started)
+
+    def interrupts(self, seed: int, gap: int) -> Iterator[Found]:
+        """Ctrl-C after every few calls, again and again until the creation is through."""
+        dice = random.Random(seed)
+        started, at = time.monotonic(), []
+        self.world.clear()
+        for _ in range(MOST_RUNS):
+            left = [dice.randint(1, gap)]
+
+            def press(call: Call, left: list[int] = left) -> None:
+                left[0] -= not call.is_read
+                if left[0] == 0 and not call.is_read:
+                    at.append(str(call))
+                    os.kill(os.getpid(), signal.SIGINT)
+
+            self.world.watch.after_call = press
+            code, said = self.up()
+            if code not in (0, 130):
+                yield Found("interrupted", at[-1] if at else "", (f"exit code {code}: {said}"[:2000],), 0.0)
+                return
+            if code == 0:
+                break
+        yield self.finished("interrupted", " ".join(at), started)
+
+    def whole(self, kinds: Sequence[str]) -> Iterator[Found]:
+        """Faults that hold during a whole run."""
+        for kind in kinds:
+            started = time.monotonic()
+            self.world.clear()
+            self.world.faults(WHOLE[kind])
+            self.up("--skip-policies")
+            yield self.finished(kind, "all calls", started)
+
+    def shortages(self, types: Sequence[str]) -> Iterator[Found]:
+        """No capacity of an instance type."""
+        for kind in types:
+            started = time.monotonic()
+            self.world.clear()
+            self.world.faults(f'{{"shortages": [{{"type": "{kind}"}}]}}')
+            self.up("--skip-policies")
+            yield self.finished("no capacity", kind, started)
+
+
+def _hit(refusal: Refusal | None, batch: set[Call], met: list[Call]) -> Callable[[Call], Refusal | None]:
+    def asked(call: Call) -> Refusal | None:
+        if refusal is None or call not in batch:
+            return None
+        met.append(call)
+        return refusal
+
+    return asked

@@ -1,0 +1,247 @@
+"""A checkout and its emulated AWS in this process, and all that a death of gpufleet leaves at a moment."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.cli import main
+from gpufleet.engine.embedded import store
+from gpufleet.sandbox import daemon
+from gpufleet.sandbox.faults.inject import Injector, Refusal
+from gpufleet.sandbox.faults.plan import Faults
+from gpufleet.sandbox.faults.requests import Request
+from gpufleet.sandbox.inventory import list_resources
+from gpufleet.sandbox.server import snapshot
+from gpufleet.sandbox.server.app import SandboxApp
+from gpufleet.sandbox.server.handler import QuietHandler
+from tests.conftest import make_checkout
+
+REGIONS = ("us-east-1", "us-west-2")
+READS = ("Describe", "Get", "List", "Head")
+_MADE_UP = re.compile(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{7,}|\d{4}-\d\d-\d\d[T ][0-9:.+Z-]+|v1:[^\"]+"
+)
+"""Ids, suffixes of names, times and encrypted values: new ones in each run."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """The `number`-th request of an action (from 1), in the life of an account."""
+
+    service: str
+    action: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.service}:{self.action}#{self.number}"
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it changes nothing."""
+        return self.action.startswith(READS)
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a death at a moment leaves: the emulated account, and the files of state and cluster objects."""
+
+    account: bytes
+    files: dict[str, bytes]
+
+
+class Watch:
+    """Stands before the server's faults, which `file` has. `before_call` and `after_call` are asked first."""
+
+    def __init__(self, file: Path) -> None:
+        self._faults = Injector(file)
+        self.begin_again()
+
+    @property
+    def faults(self) -> Faults:
+        """Those of the file."""
+        return self._faults.faults
+
+    def begin_again(self) -> None:
+        """Count from 1, with nobody to ask."""
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._local = threading.local()
+        self.calls: list[Call] = []
+        self.before_call: Callable[[Call], Refusal | None] = lambda call: None
+        self.after_call: Callable[[Call], Refusal | None] = lambda call: None
+
+    def refresh(self) -> bool:
+        """There is always somebody to ask."""
+        self._faults.refresh()
+        return True
+
+    def before(self, request: Request) -> Refusal | None:
+        """Count the call."""
+        with self._lock:
+            key = (request.service, request.action)
+            self._counts[key] += 1
+            call = self._local.call = Call(*key, self._counts[key])
+            self.calls.append(call)
+        return self.before_call(call) or self._faults.before(request)
+
+    def after(self, request: Request, status: int, body: bytes) -> Refusal | None:
+        """The call was performed."""
+        return self.after_call(self._local.call) or self._faults.after(request, status, body)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What there is: resources of the state with their inputs, and of the account with their tags."""
+
+    state: Counter[str]
+    account: Counter[str]
+    objects: Counter[str]
+
+    def differences(self, other: Contents) -> list[str]:
+        """What only one of the two has."""
+        found = []
+        for name in ("state", "account", "objects"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            found += [f"{name}: too much: {one}" for one in (mine - theirs).elements()]
+            found += [f"{name}: missing: {one}" for one in (theirs - mine).elements()]
+        return found
+
+
+class World:
+    """One checkout and one emulated account. `gpufleet` runs the command line in this process."""
+
+    def __init__(self, folder: Path) -> None:
+        from werkzeug.serving import make_server
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        self.root = make_checkout(folder).root
+        self.local = self.root / ".gpufleet"
+        self.faults_file = self.local / "sandbox" / "faults.json"
+        self.watch = Watch(self.faults_file)
+        self._app = SandboxApp(lambda: None, self.watch)  # type: ignore[arg-type]
+        self._server = make_server("127.0.0.1", 0, self._app, threaded=True, request_handler=QuietHandler)
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(daemon, "ensure", lambda root: self._endpoint())
+        self._patch.chdir(self.root)
+        self._patch.setenv("HOME", str(self.root))
+        # Every line of the journal counts: waiting for a disk says nothing here.
+        self._patch.setattr(os, "fdatasync", lambda descriptor: None)
+        self._patch.setattr(os, "fsync", lambda descriptor: None)
+
+    def _endpoint(self) -> daemon.Endpoint:
+        return daemon.Endpoint(self.url, os.getpid(), self.watch.faults.late_s)
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._patch.undo()
+
+    def gpufleet(self, *arguments: str) -> tuple[int, dict[str, Any]]:
+        """The exit code of a command, and the object that it ends with."""
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            code = main.main([*arguments, "--json"])
+        return code, json.loads(said.getvalue().splitlines()[-1])
+
+    def faults(self, text: str) -> None:
+        """Have the faults of such a file; none for an empty text."""
+        self.faults_file.unlink(missing_ok=True)
+        if text:
+            self.faults_file.parent.mkdir(parents=True, exist_ok=True)
+            self.faults_file.write_text(text)
+
+    def clear(self) -> None:
+        """An empty account and no state."""
+        self._app.reset()
+        self.watch.begin_again()
+        shutil.rmtree(self.local, ignore_errors=True)
+
+    # -- a death
+
+    def image(self) -> Image:
+        """What there would be if everything ended now; no request is being answered meanwhile."""
+        with self._app.lock:
+            files = {
+                str(path.relative_to(self.local)): path.read_bytes()
+                for path in sorted(self.local.rglob("*"))
+                if path.is_file()
+            }
+            return Image(snapshot.dump(), files)
+
+    def restore(self, image: Image) -> None:
+        """Go on from such a moment."""
+        self.clear()
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(image.account)
+            file.flush()
+            with self._app.lock:
+                snapshot.load(Path(file.name))
+        for name, content in image.files.items():
+            path = self.local / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    # -- looking
+
+    def contents_of(self, environment: str) -> Contents:
+        """What there is now, without what is made up anew each time."""
+        path = self.local / "state" / "sandbox" / f"{environment}.json"
+        deployment = json.loads(path.read_text())["deployment"]
+        kept = ("urn", "inputs", "parent", "protect", "dependencies", "initErrors", "pendingReplacement")
+        state = Counter(
+            _plain({key: one[key] for key in kept if one.get(key)}) for one in deployment["resources"]
+        )
+        state.update(_plain(one) for one in deployment.get("pending_operations") or ())
+        account = Counter(
+            _plain([one.service, one.region, one.id if not one.tags else "", sorted(one.tags.items())])
+            for one in list_resources(self.url, REGIONS)
+        )
+        manifests = self.local / "sandbox" / "manifests"
+        objects = Counter(str(path.relative_to(manifests)) for path in manifests.rglob("*.yaml"))
+        return Contents(state, account, objects)
+
+
+def _plain(value: object) -> str:
+    return _MADE_UP.sub("*", json.dumps(value, sort_keys=True))
+
+
+@contextlib.contextmanager
+def deaths(
+    world: World, at: Callable[[Call], bool], images: dict[str, Image], *, journal: bool
+) -> Iterator[None]:
+    """Keep an image of each moment just after a call that `at` picks, and after each line of the journal."""
+    append = store.Journal.append
+
+    def recorded(self: Any, record: dict[str, Any], *, durable: bool) -> None:
+        append(self, record, durable=durable)
+        kind = record.get("resource") or {}
+        if record["kind"] == "begin" and not str(kind.get("type")).startswith("aws:"):
+            images[f"begin {kind['urn']}"] = world.image()
+
+    def performed(call: Call) -> None:
+        if at(call):
+            images[str(call)] = world.image()
+
+    with pytest.MonkeyPatch.context() as patch:
+        if journal:
+            patch.setattr(store.Journal, "append", recorded)
+        world.watch.after_call = performed
+        yield
