@@ -1,7 +1,6 @@
-"""A fleet as a picture: where each node, rack and store is drawn. Only geometry and words; no markup.
+"""A fleet as a picture: sites with their zones, node groups, racks and stores. Drawings and words; no markup.
 
-Lengths are in units of the drawing. A large group or hall is drawn to scale: one square stands for
-several nodes then, and the words below it say for how many.
+What is too many to be drawn one by one is drawn to scale, and the words below it say to which.
 """
 
 from __future__ import annotations
@@ -11,23 +10,15 @@ from dataclasses import dataclass
 
 from gpufleet.onprem.hostlists import fold_hosts
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
+from gpufleet.report.fleet_drawing import SYSTEM_UNITS, UNITS, Drawing, draw_nodes, draw_rack, round_up
 from gpufleet.spec.models import FleetSpec, OnPremSite
 from gpufleet.verdict.models import RackFigures, Verdict
 from gpufleet.verdict.racks import nodes_in_a_rack
 
-WIDTH = 230
-_DETAILED = 12
-"""Up to so many nodes each is drawn with its GPUs."""
-_SQUARES = 140
 _RACKS = 120
-"""The most squares of a group and racks of a site that are drawn."""
+"""The most racks of a site that are drawn."""
 _LABELLED = 12
 """Up to so many racks each has its name below it."""
-_UNITS = 42
-"""Rack units of a usual cabinet."""
-_SYSTEM_UNITS = 8
-"""Rack units that a system is drawn with where the catalog has none."""
-
 OPTIONS = {
     "on-demand": "On demand",
     "spot": "Spot",
@@ -36,27 +27,6 @@ OPTIONS = {
     "capacity-block": "Capacity Block",
 }
 """Purchase options, as the page calls them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A rectangle. `kind` is a class of the style sheet."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """Boxes on a sheet, and the words that say the same."""
-
-    width: float
-    height: float
-    boxes: tuple[Box, ...]
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +153,7 @@ def _group(group: NodeGroupPlan) -> GroupPicture:
     if capacity.duration is not None:
         bought += f", {capacity.duration.days} d, {capacity.start or 'earliest'}"
     others = f"or {', '.join(group.instance_types[1:])}" if len(group.instance_types) > 1 else ""
-    scale, drawing = _nodes(group)
+    scale, drawing = draw_nodes(group)
     return GroupPicture(
         name=group.name,
         option=capacity.kind,
@@ -196,30 +166,6 @@ def _group(group: NodeGroupPlan) -> GroupPicture:
         scale=scale,
         drawing=drawing,
     )
-
-
-def _nodes(group: NodeGroupPlan) -> tuple[int, Drawing]:
-    """How many nodes a square stands for, and the squares: filled as desired, empty up to the maximum."""
-    capacity = group.capacity
-    words = f"{capacity.desired:,} nodes, at most {capacity.max:,}, {group.gpus_per_node} {group.gpu} each"
-    if capacity.max > _DETAILED:
-        scale = _round_up(capacity.max, _SQUARES)
-        boxes = [
-            Box(x, y, 14, 14, f"square {'on' if place * scale < capacity.desired else 'off'}")
-            for place, (x, y) in enumerate(_flow(-(-capacity.max // scale), 14, 14, 4))
-        ]
-        return scale, _drawing(boxes, words)
-    columns = min(4, max(1, group.gpus_per_node))
-    rows = -(-group.gpus_per_node // columns)
-    width, height = columns * 11 + 5, rows * 11 + 5
-    found: list[Box] = []
-    for place, frame in enumerate(_flow(capacity.max, width, height, 6)):
-        kind = "on" if place < capacity.desired else "off"
-        found.append(Box(*frame, width, height, f"node {kind}"))
-        for gpu in range(group.gpus_per_node):
-            x, y = frame[0] + 3 + gpu % columns * 11, frame[1] + 3 + gpu // columns * 11
-            found.append(Box(x, y, 9, 9, f"gpu {kind}"))
-    return 1, _drawing(found, words)
 
 
 # -- racks
@@ -236,7 +182,7 @@ def _rack_sites(
 def _rack_site(site: OnPremSitePlan, declared: OnPremSite, figures: RackFigures | None) -> SitePicture:
     nodes = [host.name for host in site.hosts if host.role == "gpu"]
     units = figures.rack_units // figures.nodes if figures and figures.rack_units and figures.nodes else None
-    racks, words = _racks(site, declared, nodes, units or _SYSTEM_UNITS)
+    racks, words = _racks(site, declared, nodes, units or SYSTEM_UNITS)
     speed = f"{site.rack.fabric.link_gbps} Gb/s a port"
     kind = "InfiniBand" if site.fabric_kind == "infiniband" else "RoCE"
     rail = site.fabric_topology == "rail-optimized"
@@ -281,33 +227,21 @@ def _racks(
         sets = [*named, *([("no rack named", tuple(left))] if left else [])]
         words = f"{len(named):,} racks, as the fleet file names them"
     else:
-        in_one = min(in_one or _UNITS // units or 1, max(1, _UNITS // units))
+        in_one = min(in_one or UNITS // units or 1, max(1, UNITS // units))
         chunks = [nodes[start : start + in_one] for start in range(0, len(nodes), in_one)]
         sets = [(fold_hosts(chunk), tuple(chunk)) for chunk in chunks]
         count = f"{len(sets):,} rack{'s' if len(sets) != 1 else ''} of up to {in_one} system"
         by = f" at {declared.power.per_rack} a rack" if declared.power is not None else ", by height"
         words = f"{count}{'s' if in_one != 1 else ''}{by}; the fleet file names no racks"
-    scale = _round_up(len(sets), _RACKS)
+    scale = round_up(len(sets), _RACKS)
     if scale > 1:
         words += f"; each one drawn stands for {scale}"
     labelled = len(sets) <= _LABELLED
     gpus = site.gpus_per_node if labelled else 0
     return tuple(
-        RackPicture(name if labelled else "", _rack(name, len(hosts), units, gpus))
+        RackPicture(name if labelled else "", draw_rack(name, len(hosts), units, gpus))
         for name, hosts in sets[::scale]
     ), words
-
-
-def _rack(name: str, systems: int, units: int, gpus: int) -> Drawing:
-    """A cabinet from the front, filled from below."""
-    height = max(_UNITS, systems * units) * 2
-    boxes = [Box(0, 0, 40, height + 6, "cabinet")]
-    tall = units * 2 - 1
-    for place in range(systems):
-        top = height + 3 - (place + 1) * units * 2
-        boxes.append(Box(4, top, 32, tall, "system"))
-        boxes += [Box(7 + gpu % 4 * 7, top + 2.5 + gpu // 4 * 6, 5, 4, "dot") for gpu in range(min(gpus, 8))]
-    return Drawing(40, height + 6, tuple(boxes), f"{name}: {systems} system{'s' if systems != 1 else ''}")
 
 
 def _other_hosts(site: OnPremSitePlan) -> str:
@@ -317,26 +251,3 @@ def _other_hosts(site: OnPremSitePlan) -> str:
         if names:
             parts.append(f"{word} {fold_hosts(names)}")
     return "; ".join(parts)
-
-
-# -- geometry
-
-
-def _round_up(count: int, most: int) -> int:
-    """How many each stands for, so that no more than `most` are drawn: 1, 2, 5, 10, 20, 50, ..."""
-    scale = 1
-    for step in (2, 2.5, 2) * 12:
-        if count <= scale * most:
-            break
-        scale = int(scale * step)
-    return scale
-
-
-def _flow(count: int, width: float, height: float, gap: float) -> list[tuple[float, float]]:
-    in_row = max(1, int((WIDTH + gap) // (width + gap)))
-    return [(place % in_row * (width + gap), place // in_row * (height + gap)) for place in range(count)]
-
-
-def _drawing(boxes: Sequence[Box], words: str) -> Drawing:
-    height = max((box.y + box.height for box in boxes), default=0)
-    return Drawing(WIDTH, height, tuple(boxes), words)

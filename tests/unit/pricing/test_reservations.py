@@ -43,11 +43,14 @@ def in_reservation(**props: Any) -> dict[str, Any]:
 
 
 def test_a_reservation_costs_the_on_demand_price_used_or_not() -> None:
-    assert amounts(cost(reservation())) == (2 * NODE, 2 * NODE, 2 * NODE)
+    found = cost(reservation())
+    assert amounts(found) == (2 * NODE, 2 * NODE, 2 * NODE)
+    assert [line.bought for line in found.lines] == ["odcr"]
 
 
 def test_nodes_in_a_reservation_are_not_paid_twice_and_those_beyond_it_are() -> None:
     found = cost(reservation(), in_reservation(), scaling_group())
+    assert {line.bought for line in found.lines} == {"odcr", "on-demand", ""}
     # One to four nodes, two of which the reservation pays for.
     assert amounts(found) == (2 * NODE, 2 * NODE, 4 * NODE)
     assert amounts(found, "storage")[2] == 4 * DISK
