@@ -52,6 +52,16 @@ class Chart:
     bars: tuple[Bar, ...]
     end: str
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether any of its sums has a budget of its own."""
+        return any(bar.budget is not None for bar in self.bars)
+
+    @property
+    def has_over(self) -> bool:
+        """Whether any of its sums exceeds its budget."""
+        return any(bar.over for bar in self.bars)
+
 
 @dataclass(frozen=True, slots=True)
 class PricedLine:

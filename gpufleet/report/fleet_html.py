@@ -61,7 +61,7 @@ def _facts(verdict: Verdict, plan: FleetPlan) -> list[tuple[str, str]]:
     costs = verdict.costs
     found = []
     if costs.budget is not None:
-        share = f" ({costs.after / costs.budget * 100:.0f}%)" if costs.budget else ""
+        share = f" ({costs.after / costs.budget * 100:,.0f}%)" if costs.budget else ""
         found.append(("Budget", money(costs.budget, costs.currency) + share))
     at_least = verdict.after.cost.total.minimum
     found.append(

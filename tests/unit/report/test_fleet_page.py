@@ -273,4 +273,7 @@ def test_a_fleet_of_racks_only_has_a_page(tmp_path: Path) -> None:
 
 def test_a_budget_that_is_exceeded_says_so(sandbox: Verdict) -> None:
     made = replace(sandbox, costs=replace(sandbox.costs, budget=Decimal(1000)))
-    assert "over budget 1,000 USD" in fleet_page(made)
+    page = fleet_page(made)
+    assert "over budget 1,000 USD" in page
+    assert "expected, over its budget" in page
+    assert "expected, over its budget" not in fleet_page(sandbox)
