@@ -92,7 +92,7 @@ def kms_key(fleet: Fleet) -> Iterator[Problem]:
                 yield Problem(
                     (*path, kind, "kms_key"),
                     f"{item.lustre.deployment} takes no key: FSx encrypts it with one that it manages",
-                    "leave `kms_key` out, or write 'deployment: persistent-2'",
+                    "leave `kms_key` out, or use `persistent-2` with a throughput",
                 )
 
 

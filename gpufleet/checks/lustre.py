@@ -87,7 +87,7 @@ def lustre_efa(fleet: Fleet) -> Iterator[Problem]:
             yield Problem(
                 (*path, "efa"),
                 f"{lustre.deployment} has no EFA",
-                "write 'deployment: persistent-2', or 'efa: false'",
+                "write 'efa: false', or use `persistent-2` with a throughput and metadata IOPS",
             )
         elif lustre.metadata_iops is None:
             yield Problem(
@@ -110,7 +110,7 @@ def lustre_metadata(fleet: Fleet) -> Iterator[Problem]:
             yield Problem(
                 where,
                 f"{lustre.deployment} takes no metadata IOPS",
-                "leave it out, or write 'deployment: persistent-2'",
+                "leave it out, or use `persistent-2` with a throughput",
             )
         elif wanted not in METADATA_IOPS:
             below = max((value for value in METADATA_IOPS if value < wanted), default=None)
@@ -143,7 +143,7 @@ def lustre_options(fleet: Fleet) -> Iterator[Problem]:
             yield Problem(
                 where,
                 "a file system that is linked to a bucket has no backups: the bucket holds its files",
-                "leave `backups` out and write 'export: true', or leave `import_from` out",
+                "leave `backups` out and export to the bucket (`export: true`), or leave `import_from` out",
             )
         elif lustre.backups.delta > LONGEST_BACKUP or lustre.backups.delta % dt.timedelta(days=1):
             yield Problem(

@@ -67,13 +67,15 @@ def management_settings(fleet: Fleet) -> Iterator[Problem]:
             for field in ("ca", "certificates", "bios"):
                 if getattr(found, field):
                     yield Problem(
-                        (*where, field), f"IPMI has no use for `{field}`", "remove it, or write 'redfish'"
+                        (*where, field),
+                        f"IPMI has no use for `{field}`",
+                        "remove it, or write 'protocol: redfish'",
                     )
             if set(found.firmware) - {"bmc"}:
                 yield Problem(
                     (*where, "firmware"),
                     "IPMI tells the controller's own version alone",
-                    "name `bmc` alone, or write 'redfish'",
+                    "name `bmc` alone, or write 'protocol: redfish'",
                 )
             if set(found.boot_order) & {"http", "usb"} or len(found.boot_order) > 1:
                 yield Problem(

@@ -67,7 +67,9 @@ def cidr_valid(fleet: Fleet) -> Iterator[Problem]:
         yield Problem(
             path,
             f"'{text}' has bits set beyond its /{masked.prefixlen} prefix",
-            f"write '{masked}', or a longer prefix",
+            f"write '{masked}', or a longer prefix"
+            if masked.prefixlen >= LARGEST_VPC and reserved_for(masked) is None
+            else "write the network's own address and its prefix, such as 10.40.0.0/16",
         )
 
 
@@ -129,18 +131,21 @@ def cidr_overlap(fleet: Fleet) -> Iterator[Problem]:
         for path, site in fleet.onprem()
         if site.network is not None
     ]
+    taken = [network for _, _, text in declared if (network := parse_network(text)) is not None]
     for path, name, text in declared:
         network = parse_network(text)
         if network is None:
             continue
-        for other_name, other in seen:
-            if network.overlaps(other):
-                yield Problem(
-                    path,
-                    f"{network} of site {name!r} overlaps {other} of site {other_name!r}",
-                    "give each site addresses of its own"
-                    + (f", such as '{free}'" if (free := _free(network, [n for _, n in seen])) else ""),
-                )
+        overlapped = [(each, other) for each, other in seen if network.overlaps(other)]
+        free = _free(network, taken) if overlapped else None
+        # What is offered to one site is no longer free for the next.
+        taken += [free] if free is not None else []
+        for other_name, other in overlapped:
+            yield Problem(
+                path,
+                f"{network} of site {name!r} overlaps {other} of site {other_name!r}",
+                f"write '{free}', or other addresses of its own" if free else "give it addresses of its own",
+            )
         seen.append((name, network))
 
 

@@ -49,7 +49,7 @@ def placement_on_reservation(fleet: Fleet) -> Iterator[Problem]:
             yield Problem(
                 (*each.odcr_path, "placement_group"),
                 "only an existing reservation (with `id`) was made in a placement group of its own",
-                "leave `placement_group` out; write 'placement: cluster' for a new group",
+                "leave `placement_group` out; `placement: cluster` of the node group makes a new one",
             )
         elif odcr.id is not None and odcr.placement_group is None and each.group.placement == "cluster":
             yield Problem(

@@ -141,7 +141,7 @@ def fabric_settings(fleet: Fleet) -> Iterator[Problem]:
                 yield Problem(
                     (*path, "fabric", key),
                     f"'{key}' has no meaning on {site.fabric.kind}",
-                    f"remove it, or write 'kind: {'roce' if infiniband else 'infiniband'}'",
+                    f"remove it, or use `kind: {'roce' if infiniband else 'infiniband'}` and a speed of it",
                 )
 
 

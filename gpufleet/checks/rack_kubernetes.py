@@ -42,7 +42,7 @@ def kubernetes_unused(fleet: Fleet) -> Iterator[Problem]:
             yield Problem(
                 (*path, "kubernetes"),
                 f"site {site.site!r} has settings of Kubernetes and runs {site.scheduler}",
-                "remove them, or write 'scheduler: kubernetes'",
+                "remove them, or make the site's scheduler Kubernetes (`scheduler: kubernetes`)",
                 value=site.scheduler,
             )
 
@@ -60,7 +60,7 @@ def kubernetes_members(fleet: Fleet) -> Iterator[Problem]:
         yield Problem(
             (*path, "controllers"),
             f"site {site.site!r} runs Kubernetes and {said}{why}",
-            "write 'controllers: ctl01', or three as 'ctl[01-03]'",
+            "name one host, or three as `controllers: ctl[01-03]`, besides the GPU nodes",
             value=site.controllers.text if site.controllers is not None else site.site,
         )
 
@@ -79,7 +79,7 @@ def kubernetes_endpoint(fleet: Fleet) -> Iterator[Problem]:
                     where,
                     f"site {site.site!r} has {len(members)} controllers and no virtual address: nodes would"
                     " know one of them alone",
-                    "write 'endpoint: ' and a free address of the site's network",
+                    _free_endpoint(site),
                     value=site.site,
                 )
             continue
@@ -95,15 +95,30 @@ def kubernetes_endpoint(fleet: Fleet) -> Iterator[Problem]:
                     f"{endpoint} is the address of {host!r}: two hosts would answer for it",
                     "use a free address of the site's network",
                 )
+        offered = _free_addresses(site)
         for host in members:
             if _address(site.addresses.get(host, "")) is None:
+                free = next(offered, None)
                 yield Problem(
-                    (*path, "addresses"),
+                    (*path, "addresses", host),
                     f"controller {host!r} has no IPv4 address here: members of a virtual address find each"
                     " other by theirs",
-                    f"write 'addresses: {{ {host}: 10.60.0.11 }}' with its own",
+                    f"write '{free}', or its own" if free is not None else "write its own address",
                     value=host,
                 )
+
+
+def _free_addresses(site: OnPremSite) -> Iterator[str]:
+    """Addresses of the site's network that no host and no endpoint has, each once."""
+    network = parse_network(site.network) if site.network is not None else None
+    taken = {*site.addresses.values(), site.kubernetes.endpoint}
+    hosts = network.hosts() if network is not None else iter(())
+    return (str(address) for address in hosts if str(address) not in taken)
+
+
+def _free_endpoint(site: OnPremSite) -> str:
+    free = next(_free_addresses(site), None)
+    return f"use a free address of the site's network, such as {free}" if free else "declare its `network`"
 
 
 def _endpoint_in_network(path: Path, site: OnPremSite, address: ipaddress.IPv4Address) -> Iterator[Problem]:

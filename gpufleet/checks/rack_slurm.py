@@ -19,7 +19,7 @@ def slurm_unused(fleet: Fleet) -> Iterator[Problem]:
             yield Problem(
                 (*path, "slurm"),
                 f"site {site.site!r} has settings of Slurm and runs {site.scheduler}",
-                "remove them, or write 'scheduler: slurm'",
+                "remove them, or make the site's scheduler Slurm (`scheduler: slurm`)",
                 value=site.scheduler,
             )
 

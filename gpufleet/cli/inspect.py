@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json as json_module
+from typing import Any
 
 import typer
 
@@ -11,6 +12,7 @@ from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, emit_text, err, out, print_findings
 from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, SpecError
+from gpufleet.findings import Finding
 
 
 def register(app: typer.Typer) -> None:
@@ -33,11 +35,10 @@ def validate(environment: Environment, json: Json = False) -> int:
     except SpecError as error:
         if not json:
             raise
-        findings = [finding.to_json() for finding in error.findings]
-        emit_json({"valid": False, "findings": findings})
+        emit_json({"valid": False, "findings": [_finding_json(finding) for finding in error.findings]})
         return int(ExitCode.BAD_INPUT)
     if json:
-        emit_json({"valid": True, "findings": [finding.to_json() for finding in validated.findings]})
+        emit_json({"valid": True, "findings": [_finding_json(finding) for finding in validated.findings]})
         return int(ExitCode.DONE)
     print_findings(validated.findings)
     warnings = len(validated.findings)
@@ -46,6 +47,14 @@ def validate(environment: Environment, json: Json = False) -> int:
         + (f", with {warnings} warning{'s' if warnings != 1 else ''}" if warnings else "")
     )
     return int(ExitCode.DONE)
+
+
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    """The finding with what a program may write instead: `fixes`, each a `field` and its `value`."""
+    from gpufleet.spec.fixes import fixes
+
+    ways = [{"field": fix.field, "value": fix.value} for fix in fixes(finding)]
+    return {**finding.to_json(), "fixes": ways}
 
 
 def plan(environment: Environment, json: Json = False) -> int:

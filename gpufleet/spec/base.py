@@ -7,6 +7,9 @@ from typing import ClassVar, Self
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
+Narrowed = dict[str, tuple[str, dict[str, tuple[str, ...]]]]
+"""Field -> another field of the model, and the choices that each of its values leaves."""
+
 
 class Model(BaseModel):
     """Base of every model of the fleet file: frozen, and unknown fields are errors.
@@ -18,6 +21,8 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     exactly_one_of: ClassVar[tuple[str, ...]] = ()
+    narrowed_by: ClassVar[Narrowed] = {}
+    """Fields whose choices depend on another one. Rules judge it; remedies offer nothing else."""
 
     @model_validator(mode="after")
     def _has_exactly_one(self) -> Self:

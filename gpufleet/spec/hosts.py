@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
+
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
 
 from gpufleet.spec.parsing import Quantity
 
@@ -105,3 +108,38 @@ class HostRange(Quantity):
 
     def __str__(self) -> str:
         return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class HostList(HostRange):
+    """Hosts written as a range, or as a list of hosts and ranges (`[ctl01, adm[1-2]]`), in order."""
+
+    noun: ClassVar[str] = "hosts"
+    accepted: ClassVar[str] = "a host, a range, or a list of them"
+
+    @classmethod
+    def _validate(cls, value: Any) -> Self:
+        if not isinstance(value, (list, tuple)):
+            # Named in full: dataclasses with slots are made again, and super() would mean the first one.
+            return HostRange._validate.__func__(cls, value)  # type: ignore[attr-defined, no-any-return]
+        if not value:
+            raise PydanticCustomError("too_short", "empty", {"min_length": 1})
+        ranges = [HostRange._validate(item) for item in value]
+        hosts = tuple(host for item in ranges for host in item.hosts)
+        twice = Counter(hosts).most_common(1)[0]
+        if twice[1] > 1:
+            error = cls.error(str(twice[0]), f"{twice[0]} is listed twice", "list each host once")
+            raise PydanticCustomError(
+                "quantity", "{reason}; {remedy}", {"reason": error.reason, "remedy": error.remedy}
+            )
+        if len(hosts) > MOST_HOSTS:
+            raise PydanticCustomError("too_long", "too many", {"max_length": MOST_HOSTS})
+        return cls(", ".join(item.text for item in ranges), hosts)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        # Named in full, for the same reason.
+        one = Quantity.__get_pydantic_json_schema__.__func__(cls, schema, handler)  # type: ignore[attr-defined]
+        return {"anyOf": [one, {"type": "array", "minItems": 1, "items": one}]}

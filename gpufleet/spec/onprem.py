@@ -27,7 +27,7 @@ from gpufleet.spec.fields import (
     WebFolder,
 )
 from gpufleet.spec.management import Management, MigLayout
-from gpufleet.spec.quantity import Duration, EnergyPrice, HostRange, Money, Percent, Power
+from gpufleet.spec.quantity import Duration, EnergyPrice, HostList, HostRange, Money, Percent, Power
 from gpufleet.spec.rack_fabric import Fabric as Fabric
 from gpufleet.spec.rack_kubernetes import RackKubernetes
 from gpufleet.spec.rack_monitoring import Monitoring
@@ -145,11 +145,17 @@ class OnPremSite(Model):
     site: Annotated[Name, Field(description="Its name, unique in the fleet.", examples=["dc1"])]
     system: Annotated[Code, Field(description="The system type, as dgx-h100.", examples=["dgx-h100"])]
     nodes: Annotated[HostRange, Field(description="The GPU nodes.")]
-    bmc: Annotated[HostRange | None, Field(description="Management controllers, in the nodes' order.")] = None
-    controllers: Annotated[HostRange | None, Field(description="Hosts of the scheduler's controllers.")] = (
-        None
-    )
-    login: Annotated[HostRange | None, Field(description="Hosts that people log in to.")] = None
+    bmc: Annotated[
+        HostRange | None,
+        Field(description="Management controllers, in the nodes' order.", examples=["bmc[001-064]"]),
+    ] = None
+    controllers: Annotated[
+        HostList | None,
+        Field(description="Hosts of the scheduler's controllers.", examples=["ctl[01-02]"]),
+    ] = None
+    login: Annotated[
+        HostList | None, Field(description="Hosts that people log in to.", examples=["login[01-02]"])
+    ] = None
     network: Annotated[
         Cidr | None, Field(description="The site's addresses, as 10.60.0.0/22.", examples=["10.60.0.0/22"])
     ] = None

@@ -8,12 +8,13 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import ClassVar, Self
 
-from gpufleet.spec.hosts import HostRange
+from gpufleet.spec.hosts import HostList, HostRange
 from gpufleet.spec.parsing import NUMBER, Quantity, QuantityError, plain
 
 __all__ = [
     "Duration",
     "EnergyPrice",
+    "HostList",
     "HostRange",
     "HourlyPrice",
     "LustreSize",
@@ -39,6 +40,7 @@ MICROSECONDS = {
     "y": Decimal(365 * 86_400 * 10**6),
 }
 KILOWATTS = {"W": Decimal("0.001"), "kW": Decimal(1), "MW": Decimal(1000)}
+THOUSANDS = {"k": 10**3, "M": 10**6}
 PER_KWH = {"kWh": Decimal(1), "MWh": Decimal("0.001")}
 LARGEST_GIB = Decimal(1024 * 1024)
 LONGEST_DURATION = timedelta(days=365 * 100)
@@ -74,7 +76,7 @@ class Size(Quantity):
                 text,
                 f"{unit} is a decimal unit, and storage is sold by the GiB ({plain(number)} {unit} is "
                 f"{exactly} GiB)",
-                f"write '{near} GiB', or '{plain(number)} {unit[0]}iB' if binary units were meant",
+                cls._in_gib(near, number, unit),
             )
         gib = cls.read(text, cls.units)
         if gib != gib.to_integral_value():
@@ -85,6 +87,11 @@ class Size(Quantity):
         if gib > LARGEST_GIB:
             raise cls.error(text, "it is more than 1 PiB")
         return cls(gib)
+
+    @classmethod
+    def _in_gib(cls, near: int, number: Decimal, unit: str) -> str:
+        """What to write instead of a decimal size that comes nearest to so many GiB."""
+        return f"write '{near} GiB', or '{plain(number)} {unit[0]}iB' if binary units were meant"
 
     def __str__(self) -> str:
         return f"{plain(self.gib)} GiB"
@@ -102,6 +109,12 @@ class LustreSize(Size):
     examples: ClassVar[tuple[str, ...]] = ("1200 GiB", "24 TiB", "1.2 TiB")
     description: ClassVar[str] = "A size as FSx counts it: GiB, TiB (1000 GiB) or PiB."
     units: ClassVar[dict[str, Decimal]] = LUSTRE_GIB
+
+    @classmethod
+    def _in_gib(cls, near: int, number: Decimal, unit: str) -> str:
+        """A size that FSx sells without EFA: 1200 GiB, or the nearest multiple of 2400 GiB."""
+        sold = 1200 if near < 1800 else max(1, round(near / 2400)) * 2400
+        return f"write a size that FSx sells, such as '{sold} GiB' (with EFA larger steps by throughput)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,21 +194,23 @@ def _currency(kind: type[Quantity], text: str, currency: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Money(Quantity):
-    """An amount of money (`250000 USD`), exact."""
+    """An amount of money (`250000 USD`, `500k USD`, `2.5M USD`), exact; printed without k and M."""
 
     amount: Decimal
     currency: str
 
     noun: ClassVar[str] = "an amount of money"
-    accepted: ClassVar[str] = "a number and USD"
-    examples: ClassVar[tuple[str, ...]] = ("250000 USD",)
-    pattern: ClassVar[str] = rf"^\s*{NUMBER}\s*USD\s*$"
-    description: ClassVar[str] = "An amount of money in USD."
+    accepted: ClassVar[str] = "a number and USD (or k USD, M USD: thousands, millions)"
+    examples: ClassVar[tuple[str, ...]] = ("250000 USD", "500k USD", "2.5M USD")
+    pattern: ClassVar[str] = rf"^\s*{NUMBER}\s*[kM]?\s*USD\s*$"
+    description: ClassVar[str] = "An amount of money in USD, k USD (thousand) or M USD (million)."
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`250000 USD` -> the amount; at most cents, never negative."""
+        """`250000 USD`, `250k USD` -> the amount; at most cents, never negative."""
         number, unit = cls.split(text)
+        if (thousands := THOUSANDS.get(unit[:1])) is not None:
+            number, unit = number * thousands, unit[1:].lstrip(" \t")
         currency = _currency(cls, text, unit)
         if number != number.quantize(Decimal("0.01")):
             raise cls.error(text, "it is finer than a cent")
@@ -320,7 +335,7 @@ class When(Quantity):
     at: datetime | None = None
 
     noun: ClassVar[str] = "a moment"
-    accepted: ClassVar[str] = "'in' and a duration, a date (00:00 UTC), or a date and time with its zone"
+    accepted: ClassVar[str] = "a time to come, a date (00:00 UTC), or a date and time with its zone"
     examples: ClassVar[tuple[str, ...]] = ("in 14 d", "2031-05-01", "2031-05-01T11:30:00Z")
     pattern: ClassVar[str] = (
         rf"^\s*(in\s+{NUMBER}\s*(s|min|h|d|w|y)|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}"
@@ -342,7 +357,7 @@ class When(Quantity):
                 return cls(stripped, offset=Duration.parse(relative[1]).delta)
             except QuantityError as error:
                 why = error.reason.partition(": ")[2]
-                raise cls.error(text, why, "write 'in' and a duration, such as 'in 14 d'") from None
+                raise cls.error(text, why, "write a time to come, such as 'in 14 d'") from None
         if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", stripped):
             raise cls.error(text, "it starts with neither 'in' nor a date such as 2031-05-01")
         try:

@@ -6,11 +6,11 @@ manager hosts are facts of the cabling that nothing else here can know.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gpufleet.spec.base import Model
+from gpufleet.spec.base import Model, Narrowed
 from gpufleet.spec.fields import WHOLE, DeviceName, Guid, Name, PartitionKey, Switch
 from gpufleet.spec.quantity import HostRange
 
@@ -100,6 +100,10 @@ class Roce(Model):
 
 class Fabric(Model):
     """The compute fabric of a rack site."""
+
+    narrowed_by: ClassVar[Narrowed] = {
+        "speed": ("kind", {"infiniband": ("hdr", "ndr", "xdr"), "roce": ("200gbe", "400gbe", "800gbe")})
+    }
 
     kind: Annotated[Literal["infiniband", "roce"], Field(description="InfiniBand, or RDMA over Ethernet.")]
     speed: Annotated[

@@ -63,27 +63,41 @@ def is_needed(root: type[BaseModel], path: FieldPath) -> bool:
 
 
 def sample(root: type[BaseModel], path: FieldPath) -> Any:
-    """A value that the field at `path` takes, as the reader hands values over: text, lists, mappings."""
+    """A value that the field at `path` takes, as the reader hands values over: text, lists, mappings.
+
+    The field's own example, where it has one.
+    """
     kind: Any = root
+    given: Any = None
     for part in path:
         plain = bare(kind)
         if is_model(plain):
             info = _fields_by_name(plain).get(str(part))
             kind = _annotated(info) if info is not None else str
+            given = info.examples[0] if info is not None and info.examples else None
         else:
             arguments = get_args(plain)
             kind = arguments[1 if get_origin(plain) is dict else 0] if arguments else str
-    return _sample(kind)
+            given = next(iter(given.values() if isinstance(given, dict) else given or ()), None)
+    return _sample(kind) if given is None else _texts(given)
+
+
+def _texts(value: Any) -> Any:
+    """An example as the reader would hand it over."""
+    if isinstance(value, dict):
+        return {key: _texts(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_texts(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _sample(kind: Any) -> Any:
     plain = bare(kind)
     if is_model(plain):
-        fields = _fields_by_name(plain)
         chosen = getattr(plain, "exactly_one_of", ())[:1]
         return {
-            name: _sample(_annotated(info))
-            for name, info in fields.items()
+            name: sample(plain, (name,))
+            for name, info in _fields_by_name(plain).items()
             if info.is_required() or name in chosen
         }
     if get_origin(plain) is tuple:
@@ -97,7 +111,7 @@ def _sample(kind: Any) -> Any:
     said = list(_constraints(kind))
     least = next((each.ge for each in said if getattr(each, "ge", None) is not None), 1)
     if plain in (int, float):
-        return str(max(least, 1) if plain is int else least)
+        return str(max(least, 1))
     if plain is bool:
         return "true"
     if plain is dt.date:

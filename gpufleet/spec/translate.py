@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from gpufleet.findings import Finding
 from gpufleet.spec.fields import PATTERNS, RESPELLED
 from gpufleet.spec.paths import FieldPath, field_path
-from gpufleet.spec.shape import bare, choices, fields_of, is_model, type_at
+from gpufleet.spec.shape import choices, fields_of, is_model, sample, type_at
 from gpufleet.spec.source import SourceMap
 
 _WRONG_KIND = {
@@ -44,9 +44,10 @@ def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> 
     value = detail["input"]
     name = _named(path)
     if path[-1:] == ("[key]",) and get_origin(type_at(root, path[:-2])) is dict:
-        path, name = path[:-1], f"the name '{str(value)[:40]}'"
+        return _bad_key(path[:-1], kind, value, context, source)
     entry = f"{name}: " if path and isinstance(path[-1], str) else ""
     expected = type_at(root, path)
+    example = _flow(sample(root, path)) if expected is not None else "..."
     if kind == "extra_forbidden":
         return _unknown_field(path, source, root)
     if kind == "missing":
@@ -54,7 +55,7 @@ def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> 
             path,
             rule="missing-field",
             message=f"'{name}' is missing{_place(path)}",
-            remedy=f"add '{name}: {_example(expected)}'",
+            remedy=f"add '{name}: {example}'",
         )
     if kind == "gpufleet":
         return source.finding(
@@ -69,23 +70,28 @@ def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> 
             path,
             rule="empty-value",
             message=f"'{name}' has no value",
-            remedy=f"write '{entry}{_example(expected)}', or remove it",
+            remedy=f"write for example '{entry}{example}', or remove it",
         )
     if kind == "quantity":
         return source.finding(
-            path, rule="bad-quantity", message=str(context["reason"]), remedy=str(context["remedy"])
+            path,
+            rule="bad-quantity",
+            message=str(context["reason"]),
+            remedy=str(context["remedy"]).replace(f"'{expected.examples[0]}'", f"'{example}'"),
         )
     if kind == "literal_error" and isinstance(value, str):
-        return _choice(path, value, choices(expected), source)
+        return _choice(path, value, _open_choices(path, choices(expected), source, root), source)
     if kind in _WRONG_KIND:
         alone = get_origin(expected) is tuple and isinstance(value, str) and len(value) < 60
         return source.finding(
             path,
             rule="wrong-type",
             message=f"'{name}' has to be {_noun(expected)}, and this is {_kind_of(value)}",
-            remedy=f"write '{entry}{f'[{value}]' if alone else _example(expected)}'",
+            remedy=f"write '{entry}[{value}]'" if alone else f"write for example '{entry}{example}'",
         )
     message, remedy = _bound(kind, name, value, context)
+    if path == ("environment",):
+        remedy = "write the name of the file's folder"
     secret = isinstance(value, str) and _WITH_PASSWORD.match(value)
     return source.finding(
         path,
@@ -93,6 +99,22 @@ def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> 
         message=message,
         remedy=remedy,
         value="(an address with a password)" if secret else None,
+    )
+
+
+def _bad_key(path: FieldPath, kind: str, value: Any, context: dict[str, Any], source: SourceMap) -> Finding:
+    """A name of the user's own choice in a mapping; its value is another matter."""
+    name = f"the name '{str(value)[:40]}'"
+    if kind == "gpufleet":
+        message, remedy = str(context["message"]), str(context["remedy"])
+    else:
+        message, remedy = _bound(kind, name, value, context)
+    return source.finding(
+        path,
+        rule=_BOUND_RULES.get(kind, "bad-text"),
+        message=message,
+        remedy=remedy.replace("write '", "name it '"),
+        value=str(value),
     )
 
 
@@ -112,11 +134,11 @@ _BOUND_RULES = {
 
 
 def _respell(value: Any, pattern: str) -> str:
-    """A spelling of `value` that the pattern takes, as a remedy, or nothing."""
+    """A spelling of `value` that the pattern takes, or nothing."""
     lower = str(value).casefold()
     for spelled in (lower, re.sub(r"[^a-z0-9]+", "-", lower).strip("-")):
         if spelled and pattern in RESPELLED and re.fullmatch(pattern, spelled):
-            return f"write '{spelled}'"
+            return spelled
     return ""
 
 
@@ -142,7 +164,8 @@ def _bound(kind: str, name: str, value: Any, context: dict[str, Any]) -> tuple[s
             pattern = str(context["pattern"])
             words = PATTERNS.get(pattern, f"text that matches {pattern}")
             sort, _, example = words.partition(", such as ")
-            remedy = _respell(value, pattern) or f"write for example {example or 'a valid one'}"
+            spelled = _respell(value, pattern)
+            remedy = f"write '{spelled}'" if spelled else f"write for example {example or 'a valid one'}"
             return f"'{name}' has to be {sort}", remedy
         case _:
             return f"'{name}' is not accepted here", "see `gpufleet schema` for what the field takes"
@@ -162,6 +185,18 @@ def _unknown_field(path: FieldPath, source: SourceMap, root: type[BaseModel]) ->
         message=f"'{name}' is no field{where or ' of a fleet file'}",
         remedy=remedy,
     )
+
+
+def _open_choices(
+    path: FieldPath, known: tuple[str, ...], source: SourceMap, root: type[BaseModel]
+) -> tuple[str, ...]:
+    """The choices that another field of the same model leaves."""
+    narrowed = getattr(type_at(root, path[:-1]), "narrowed_by", {}).get(path[-1])
+    if narrowed is None:
+        return known
+    other, left = narrowed
+    written = source.value((*path[:-1], other))
+    return left.get(written, known) if isinstance(written, str) else known
 
 
 def _choice(path: FieldPath, value: str, known: Sequence[str], source: SourceMap) -> Finding:
@@ -212,17 +247,8 @@ def _kind_of(value: Any) -> str:
     return f"'{str(value)[:40]}'"
 
 
-def _example(kind: Any) -> str:
-    if examples := getattr(kind, "examples", None):
-        return str(examples[0])
-    if is_model(kind):
-        required = [name for name, info in kind.model_fields.items() if info.is_required()]
-        inner = ", ".join(f"{name}: {_example(fields_of(kind).get(name))}" for name in required)
-        return f"{{{inner or '...'}}}"
-    if get_origin(kind) is tuple:
-        return f"[{_example(bare(kind.__args__[0]))}]"
-    if get_origin(kind) is dict:
-        return "{name: value}"
-    if known := choices(kind):
-        return known[0]
-    return {int: "1", float: "1.0", bool: "true"}.get(kind, "...")
+def _flow(value: Any) -> str:
+    """A value as one line of YAML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
+    return f"[{', '.join(map(_flow, value))}]" if isinstance(value, list) else str(value)

@@ -12,8 +12,10 @@ import yaml
 
 from gpufleet.catalog import Catalog
 from gpufleet.checks import run_checks
+from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.spec.load import load_fleet
+from tests.unit.spec.remedies import useless
 
 # Two months after the newest prices in the catalog's data were read: no price and no driver branch is
 # old then, except those whose source is older than a year.
@@ -136,7 +138,10 @@ class Said:
 
 
 class Judge:
-    """Writes the fleet with changes to a file, loads it as a user's, and runs all checks."""
+    """Writes the fleet with changes to a file, loads it as a user's, and runs all checks.
+
+    Every remedy that a program can apply is tried: the finding goes, and no other error comes.
+    """
 
     def __init__(self, folder: Path, catalog: Catalog) -> None:
         self.folder = folder
@@ -146,10 +151,26 @@ class Judge:
         fleet = copy.deepcopy(FLEET)
         for path, value in (changes or {}).items():
             change(fleet, path, value)
+        said = Said(self._findings(fleet, now))
+        failed = useless(fleet, said.findings, lambda tree: self._again(tree, now))
+        assert not failed, "\n".join(failed)
+        self._write(fleet)
+        return said
+
+    def _write(self, fleet: Any) -> Path:
         file = self.folder / "fleet.yaml"
         file.write_text(yaml.safe_dump(fleet, sort_keys=False), encoding="utf-8")
-        loaded = load_fleet(str(file), root=self.folder)
-        return Said(run_checks(loaded.spec, self.catalog, loaded.source, now=now))
+        return file
+
+    def _findings(self, fleet: Any, now: dt.datetime) -> list[Finding]:
+        loaded = load_fleet(str(self._write(fleet)), root=self.folder)
+        return run_checks(loaded.spec, self.catalog, loaded.source, now=now)
+
+    def _again(self, fleet: Any, now: dt.datetime) -> list[Finding]:
+        try:
+            return self._findings(fleet, now)
+        except SpecError as error:
+            return list(error.findings)
 
 
 def change(fleet: Any, path: str, value: Any) -> None:

@@ -78,7 +78,8 @@ def test_validate_as_json_has_findings_with_these_keys(gpufleet: Gpufleet, workp
     assert answer.code == 2
     assert answer.json["valid"] is False
     (finding,) = [item for item in answer.json["findings"] if item["severity"] == "error"]
-    assert set(finding) == {"file", "line", "field", "value", "rule", "message", "remedy", "severity"}
+    said = {"file", "line", "field", "value", "rule", "message", "remedy", "severity", "fixes"}
+    assert set(finding) == said
     assert finding["file"] == "stacks/dev/fleet.yaml"
     assert "storage" in finding["remedy"]
     assert answer.err == ""

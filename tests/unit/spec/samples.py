@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.spec.load import LoadedFleet, load_fleet
+from tests.unit.spec.remedies import useless
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -69,7 +72,30 @@ class Checkout:
         self.write(text)
         with pytest.raises(SpecError) as caught:
             load_fleet("demo", root=self.root)
-        return list(caught.value.findings)
+        found = list(caught.value.findings)
+        if isinstance(text, str):
+            self._try_remedies(text, found)
+        return found
+
+    def _try_remedies(self, text: str, found: list[Finding]) -> None:
+        """Every remedy that a program can apply is tried: the finding goes, and no other error comes."""
+
+        def again(tree: Any) -> list[Finding]:
+            self.write(yaml.safe_dump(tree, sort_keys=False))
+            try:
+                load_fleet("demo", root=self.root)
+            except SpecError as error:
+                return list(error.findings)
+            return []
+
+        try:
+            tree = yaml.load(text, yaml.BaseLoader)
+        except yaml.YAMLError:
+            return
+        if isinstance(tree, dict) and "extends" not in tree:
+            failed = useless(tree, found, again)
+            self.write(text)
+            assert not failed, "\n".join(failed)
 
     def only(self, text: str | bytes) -> Finding:
         """The one finding of a file that has one thing wrong."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import TypeAdapter
 
-from gpufleet.spec.hosts import HostRange
+from gpufleet.spec.hosts import HostList, HostRange
 from gpufleet.spec.parsing import QuantityError
+from tests.unit.spec.samples import VALID, Checkout
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,44 @@ def test_a_range_that_makes_no_sense_says_why(text: str, why: str, remedy: str) 
         HostRange.parse(text)
     assert why in caught.value.reason
     assert remedy in caught.value.remedy
+
+
+SITE = "    system: dgx-h100\n"
+
+
+def test_controllers_and_login_hosts_may_be_lists(checkout: Checkout) -> None:
+    lists = "    controllers: [ctl01, adm[1-2]]\n    login: [login01]\n"
+    lists = lists.replace("adm[1-2]", "'adm[1-2]'")
+    (site,) = checkout.load(VALID.replace(SITE, SITE + lists)).spec.onprem
+    assert site.controllers is not None and site.login is not None
+    assert site.controllers.hosts == ("ctl01", "adm1", "adm2")
+    assert site.login.hosts == ("login01",)
+
+
+def test_a_list_of_one_range_is_that_range(checkout: Checkout) -> None:
+    (one,) = checkout.load(VALID.replace(SITE, f"{SITE}    controllers: 'ctl[01-02]'\n")).spec.onprem
+    (many,) = checkout.load(VALID.replace(SITE, f"{SITE}    controllers: ['ctl[01-02]']\n")).spec.onprem
+    assert one.controllers == many.controllers
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("[]", "empty list"),
+        ("[ctl01, ctl01]", "ctl01 is listed twice"),
+        ("['ctl[1-2]', ctl2]", "ctl2 is listed twice"),
+        ("[ctl01, '-oProxyCommand=id']", "not a host name"),
+        ("[[ctl01]]", "has to be hosts"),
+        ("{a: ctl01}", "has to be hosts"),
+    ],
+)
+def test_a_list_of_hosts_that_makes_no_sense_says_why(checkout: Checkout, written: str, says: str) -> None:
+    finding = checkout.changed(SITE, f"{SITE}    controllers: {written}\n")
+    assert finding.field == "onprem[0].controllers"
+    assert says in finding.message
+
+
+def test_editors_take_a_range_and_a_list_of_ranges() -> None:
+    one, many = TypeAdapter(HostList).json_schema()["anyOf"]
+    assert one["type"] == "string"
+    assert (many["type"], many["items"]) == ("array", one)

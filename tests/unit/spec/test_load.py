@@ -126,7 +126,13 @@ def test_every_finding_comes_in_one_run_in_the_order_of_the_file(checkout: Check
         ("zones: [us-east-1a]", "zones: us-east-1a", "wrong-type", "cloud[0].zones", "zones: [us-east-1a]"),
         ("zones: [us-east-1a]", "zones: []", "empty-list", "cloud[0].zones", "at least 1"),
         ("zones: [us-east-1a]", "zones: [~]", "empty-value", "cloud[0].zones[0]", "no value"),
-        ("{cidr: 10.0.0.0/16}", "10.0.0.0/16", "wrong-type", "cloud[0].network", "network: {cidr: ...}"),
+        (
+            "{cidr: 10.0.0.0/16}",
+            "10.0.0.0/16",
+            "wrong-type",
+            "cloud[0].network",
+            "{cidr: 10.40.0.0/16}",
+        ),
         (
             "region: us-east-1",
             "region: us-east-1\n    scheduler: slrum",
@@ -175,7 +181,7 @@ def test_every_finding_comes_in_one_run_in_the_order_of_the_file(checkout: Check
             f"{STORE}.lustre.capacity",
             "unit is missing",
         ),
-        ("capacity: 1200 GiB", "capacity: 24 TB", "bad-quantity", f"{STORE}.lustre.capacity", "24 TiB"),
+        ("capacity: 1200 GiB", "capacity: 24 TB", "bad-quantity", f"{STORE}.lustre.capacity", "21600 GiB"),
         ("capacity: 1200 GiB", "capacity: [1]", "wrong-type", f"{STORE}.lustre.capacity", "a size"),
         (
             "capacity: 1200 GiB}",
@@ -194,7 +200,7 @@ def test_every_finding_comes_in_one_run_in_the_order_of_the_file(checkout: Check
         ("{deployment: scratch-2, capacity: 1200 GiB}", "~", "exactly-one-of", STORE, "lustre and bucket"),
         ("monthly: 1000 USD", "monthly: -1 USD", "bad-quantity", "budget.monthly", "negative"),
         ("monthly: 1000 USD", "monthly: 1000 EUR", "bad-quantity", "budget.monthly", "USD"),
-        ("monthly: 1000 USD", "monthly: 1000 USD, alerts: [80]", "bad-quantity", "budget.alerts[0]", "80%"),
+        ("monthly: 1000 USD", "monthly: 1000 USD, alerts: [80]", "bad-quantity", "budget.alerts[0]", "50%"),
         ("pue: 1.25", "pue: 0.9", "out-of-bounds", "onprem[0].power.pue", "1.0 or more"),
         ("pue: 1.25", "pue: .nan", "wrong-type", "onprem[0].power.pue", "a number"),
         ("pue: 1.25", "pue: 1e1", "wrong-type", "onprem[0].power.pue", "a number"),

@@ -12,6 +12,7 @@ from gpufleet.spec.quantity import (
     Duration,
     EnergyPrice,
     HostRange,
+    HourlyPrice,
     LustreSize,
     Money,
     Percent,
@@ -23,7 +24,7 @@ from gpufleet.spec.quantity import (
     When,
 )
 
-KINDS = [Size, ThroughputPerTiB, Duration, Money, Percent, Power, EnergyPrice, When, HostRange]
+KINDS = [Size, ThroughputPerTiB, Duration, Money, Percent, Power, EnergyPrice, HourlyPrice, When, HostRange]
 
 
 def error_of(kind: type[Quantity], text: str) -> QuantityError:
@@ -204,3 +205,41 @@ def test_other_values_than_text_are_pydantic_errors_and_nothing_else(
 ) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(kind).validate_python(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "shown"),
+    [
+        ("2.5M USD", "2500000", "2500000 USD"),
+        ("500k USD", "500000", "500000 USD"),
+        ("500 k USD", "500000", "500000 USD"),
+        ("0.01k USD", "10", "10 USD"),
+        ("1.23456k USD", "1234.56", "1234.56 USD"),
+    ],
+)
+def test_thousands_and_millions_of_money_are_the_amount_itself(text: str, amount: str, shown: str) -> None:
+    money = Money.parse(text)
+    assert money.amount == Decimal(amount)
+    assert str(money) == shown
+    assert Money.parse(str(money)) == money
+
+
+@pytest.mark.parametrize(
+    "text", ["2.5m USD", "500K USD", "2kk USD", "k USD", "1.234567k USD", "2.5M", "2M EUR"]
+)
+def test_other_marks_of_thousands_are_refused(text: str) -> None:
+    with pytest.raises(QuantityError):
+        Money.parse(text)
+
+
+def test_an_hourly_price_is_exact() -> None:
+    assert HourlyPrice.parse("12.5 USD/h").amount == Decimal("12.5")
+    assert str(HourlyPrice.parse("0.0001 USD / h")) == "0.0001 USD/h"
+
+
+@pytest.mark.parametrize(
+    "text", ["12.5", "12.5 USD", "0 USD/h", "-1 USD/h", "0.00001 USD/h", "1 EUR/h", "1 USD/d"]
+)
+def test_what_is_no_hourly_price_is_refused(text: str) -> None:
+    with pytest.raises(QuantityError):
+        HourlyPrice.parse(text)

@@ -1,0 +1,70 @@
+"""What a finding's remedy says to write, as a program can apply it: which field takes which value.
+
+One way of writing makes a remedy machine-readable: `write 'VALUE'` or `write 'FIELD: VALUE'`, with further
+choices behind `or`. Examples (`such as '...'`) and words without `write` are for people alone. Tests apply
+every one of them and validate again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from gpufleet.findings import Finding
+from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.paths import FieldPath, field_path, parse_path
+from gpufleet.spec.shape import fields_of, is_model, type_at
+
+_CHOICES = re.compile(r"\bwrite ('[^']+'(?:,? or '[^']+')*)")
+_PLACEHOLDER = re.compile(r"<[^>]*>|\.\.\.")
+_FIELD = re.compile(r"([a-z_]+): (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A value that a field may take instead: `value` is text, or a list or mapping of texts."""
+
+    field: str
+    value: Any
+
+
+def fixes(finding: Finding) -> tuple[Fix, ...]:
+    """The ways out that a finding's remedy spells out; none where it is words for people."""
+    return tuple(_fixes(finding))
+
+
+def _fixes(finding: Finding) -> Iterator[Fix]:
+    try:
+        path = parse_path(finding.field)
+    except ValueError:
+        return
+    if not path:
+        return
+    for choices in _CHOICES.findall(finding.remedy):
+        for text in re.findall(r"'([^']+)'", choices):
+            if _PLACEHOLDER.search(text):
+                continue
+            named = _FIELD.fullmatch(text)
+            where = _place(path, named[1]) if named is not None else None
+            written = named[2] if named is not None and where is not None else text
+            yield Fix(field_path(where if where is not None else path), _value(written))
+
+
+def _place(path: FieldPath, name: str) -> FieldPath | None:
+    """Where a remedy's field is: the finding's own, one inside of it, or the nearest beside or above it."""
+    if path and path[-1] == name:
+        return path
+    for end in range(len(path), -1, -1):
+        model = type_at(FleetSpec, path[:end])
+        if is_model(model) and name in fields_of(model):
+            return (*path[:end], name)
+    return None
+
+
+def _value(text: str) -> Any:
+    """Text as the fleet file's reader takes it: brackets and braces hold further texts."""
+    return yaml.load(text, yaml.BaseLoader) if text[:1] in "[{" else text  # noqa: S506 - makes texts alone
