@@ -98,6 +98,7 @@ def make_checkout(folder: Path) -> Checkout:
     shutil.copy(ROOT / "Pulumi.yaml", folder)
     for name in ("stacks", "ansible", "policies"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "docs" / "examples", folder / "docs" / "examples")
     return Checkout(folder, {"HOME": str(folder / "home"), "GPUFLEET_ROOT": ""})
 
 
