@@ -20,13 +20,12 @@ import termios
 from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from tests.browser.pages import FLAGS
-from tests.programs import find_chromium
+from tests.browser.pages import chromium
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -96,23 +95,22 @@ def svg_text(svg: str) -> list[str]:
     return [" ".join("".join(text for _, text in sorted(row)).split()) for _, row in sorted(rows.items())]
 
 
-def photograph(report: Path, folder: Path) -> None:
+def photograph(browser: Browser, report: Path, folder: Path) -> None:
     """Pictures of a report: its top and its fleet on a desk, its cost on a phone at night."""
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        desk = browser.new_page(viewport={"width": 1216, "height": 640})
-        desk.goto(report.as_uri())
-        desk.screenshot(path=folder / "report-top.png")
-        box = desk.locator("section[aria-labelledby=fleet]").bounding_box()
-        if box is None:
-            raise SystemExit(f"{report} shows no fleet")
-        clip = {"x": 0, "y": box["y"], "width": 1216, "height": box["height"] + 16}
-        desk.screenshot(path=folder / "report-fleet.png", full_page=True, clip=clip)  # type: ignore[arg-type]
-        phone = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
-        phone.goto(report.as_uri())
-        phone.evaluate("document.getElementById('cost').scrollIntoView()")
-        phone.screenshot(path=folder / "report-phone.png")
-        browser.close()
+    desk = browser.new_page(viewport={"width": 1216, "height": 640})
+    desk.goto(report.as_uri())
+    desk.screenshot(path=folder / "report-top.png")
+    box = desk.locator("section[aria-labelledby=fleet]").bounding_box()
+    if box is None:
+        raise SystemExit(f"{report} shows no fleet")
+    clip = {"x": 0, "y": box["y"], "width": 1216, "height": box["height"] + 16}
+    desk.screenshot(path=folder / "report-fleet.png", full_page=True, clip=clip)  # type: ignore[arg-type]
+    phone = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
+    phone.goto(report.as_uri())
+    phone.evaluate("document.getElementById('cost').scrollIntoView()")
+    phone.screenshot(path=folder / "report-phone.png")
+    for page in (desk, phone):
+        page.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -129,7 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 page = Path(folder) / "report.html"
                 run_in_terminal("report", PAGE, "--html", str(page))
-                photograph(page, asked.to)
+                with chromium(Path(folder)) as browser:
+                    photograph(browser, page, asked.to)
         else:
             parser.error(f"there is no picture {name!r}")
 

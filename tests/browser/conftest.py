@@ -1,28 +1,22 @@
-"""A real Chromium without a window: one for all tests of a process, a fresh profile for each page."""
+"""A real Chromium without a window: one for the tests of a module, a fresh profile for each page."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.browser.pages import FLAGS
-from tests.programs import find_chromium
+from tests.browser.pages import chromium
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: tests of others start event loops
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Chromium of the distribution, driven by Playwright."""
-    # Nothing of it lies in the home of whoever runs the tests.
-    home = {"HOME": str(tmp_path_factory.mktemp("home"))}
-    with sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=find_chromium(), args=FLAGS, env=os.environ | home)
+    """Chromium of the distribution."""
+    with chromium(tmp_path_factory.mktemp("home")) as made:
         yield made
-        made.close()
 
 
 OpenPage = Callable[..., Page]

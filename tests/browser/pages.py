@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.programs import find_chromium
+
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -12,6 +21,21 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+@contextmanager
+def chromium(home: Path) -> Iterator[Browser]:
+    """Chromium of the distribution, driven by Playwright; it writes nothing outside of `home`.
+
+    Until it ends, the thread has a running event loop: no other one can be started in it.
+    """
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=find_chromium(), args=FLAGS, env=os.environ | {"HOME": str(home)}
+        )
+        yield browser
+        browser.close()
+
 
 TOO_WIDE = """
 () => [...document.querySelectorAll('body *')]

@@ -13,6 +13,8 @@ from tests.browser.pages import CUT, LOW_CONTRAST, OVERLAPPING, TOO_WIDE
 from tests.unit.report.fleets import racks_only, verdict_on
 from tests.unit.verdict.conftest import rule, verdict, violated
 
+pytestmark = pytest.mark.xdist_group("browser")
+
 NAMES = ("sandbox", "dev", "prod", "racks", "large")
 WIDTHS = (390, 1280)
 SCHEMES = ("light", "dark")

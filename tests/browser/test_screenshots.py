@@ -7,10 +7,13 @@ import struct
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from gpufleet.report.fleet_html import fleet_page
 from tests import screenshots
 from tests.unit.report.fleets import verdict_on
+
+pytestmark = pytest.mark.xdist_group("browser")
 
 README = (screenshots.ROOT / "README.md").read_text(encoding="utf-8")
 PICTURES = re.findall(r"!\[([^\]]*)\]\((docs/images/[^)]+)\)", README)
@@ -43,10 +46,10 @@ def test_the_picture_of_the_plan_shows_what_the_command_prints_today(tmp_path: P
     assert made == kept, "run `make screenshots`"
 
 
-def test_a_report_is_photographed_on_a_desk_and_on_a_phone(tmp_path: Path) -> None:
+def test_a_report_is_photographed_on_a_desk_and_on_a_phone(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "sandbox.html"
     page.write_text(fleet_page(verdict_on("sandbox")), encoding="utf-8")
-    screenshots.photograph(page, tmp_path)
+    screenshots.photograph(browser, page, tmp_path)
     sizes = {
         path.name: struct.unpack(">II", path.read_bytes()[16:24]) for path in sorted(tmp_path.glob("*.png"))
     }
