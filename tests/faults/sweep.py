@@ -49,8 +49,9 @@ class Sweep:
         self.world.clear()
         code, said = self.up()
         assert code == 0, said
-        self.expected = self.world.contents_of(self.environment)
+        # Before `contents_of` asks for everything there is.
         self.calls = sorted(set(self.world.watch.calls), key=lambda call: (call.number, str(call)))
+        self.expected = self.world.contents_of(self.environment)
 
     def up(self, *options: str) -> tuple[int, dict[str, object]]:
         """`gpufleet up`, judged by the policies unless told otherwise."""
@@ -137,6 +138,29 @@ class Sweep:
             # What waits for something that is refused is refused alone, and is what it then is.
             waiting.extend(sorted((call for call in missed if misses[call] < 4), key=str))
             yield self.finished(kind, " ".join(map(str, met)) or "nowhere", started)
+
+    def kinds(self) -> Iterator[Found]:
+        """The first call of every action is refused: as many in a run as come to pass, until all were."""
+        started = time.monotonic()
+        met: dict[str, None] = {}
+
+        def refuse(call: Call) -> Refusal | None:
+            action = f"{call.service}:{call.action}"
+            if action in met:
+                return None
+            met[action] = None
+            return Refusal("UnauthorizedOperation", "no")
+
+        self.world.clear()
+        self.world.watch.before_call = refuse
+        for _ in range(MOST_RUNS):
+            code, said = self.up()
+            if code == 0:
+                break
+            if code != 4:
+                yield Found("every action", next(reversed(met)), (f"exit code {code}: {said}"[:2000],), 0.0)
+                return
+        yield self.finished("every action", " ".join(met), started)
 
     def interrupts(self, seed: int, gap: int) -> Iterator[Found]:
         """Ctrl-C after every few calls, again and again until the creation is through."""

@@ -235,13 +235,31 @@ class AwsProvider(api.Provider):
         sides = self._in_region(handler, before, new, old)
         changed = frozenset(planning.diff(handler, *sides, list(request.ignore_changes)).diffs)
         try:
-            handler.update(aws, rid, old, new, changed)
+            if changed:
+                handler.update(aws, rid, old, new, changed)
+            else:
+                self._complete(handler, aws, request, old, new)
             observed = handler.read(aws, rid, new)
         except Exception as error:
             raise explain(error, f"{handler.pulumi_type} {request.name}", "updating") from error
         if observed is None:
             raise explain(TimeoutError(f"{rid} is gone"), f"{handler.pulumi_type} {request.name}", "updating")
         return planning.state_of(handler, self._config, new, rid, observed)
+
+    def _complete(
+        self, handler: Handler, aws: Aws, request: api.UpdateRequest, state: Props, inputs: Props
+    ) -> None:
+        """Do what a creation that broke off left undone: AWS has other inputs than the state."""
+        rid = request.resource_id
+        observed = handler.read(aws, rid, inputs)
+        if observed is None:
+            raise TimeoutError(f"{rid} is gone")
+        found = drifted_inputs(handler, inputs, state, observed)
+        sides = self._in_region(handler, found, inputs, state)
+        missing = frozenset(planning.diff(handler, *sides, list(request.ignore_changes)).diffs)
+        if missing:
+            known = planning.state_of(handler, self._config, inputs, rid, observed)
+            handler.update(aws, rid, known, inputs, missing)
 
     async def delete(self, request: api.DeleteRequest) -> None:
         """Deletes a resource; one that is gone already is deleted."""

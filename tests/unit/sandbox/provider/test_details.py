@@ -288,3 +288,23 @@ def test_a_policy_may_be_given_as_an_object(make: Make, world: World) -> None:
     shown = world.client("iam").get_role(RoleName=role.id)["Role"]["AssumeRolePolicyDocument"]
     assert shown == policy
     assert json.loads(role.state["assumeRolePolicy"]) == policy
+
+
+def test_an_update_without_a_difference_does_what_a_creation_left_undone(
+    engine: Engine, world: World
+) -> None:
+    bucket = engine.create("aws:s3/bucket:Bucket", "undone", {"bucket": "undone-bucket", "tags": {"a": "b"}})
+    world.client("s3").delete_bucket_tagging(Bucket="undone-bucket")
+    # What is known of a creation that broke off: its inputs, and hardly an output.
+    bucket.state = {"bucket": "undone-bucket", "id": "undone-bucket"}
+    engine.update(bucket, dict(bucket.inputs))
+    tags = world.client("s3").get_bucket_tagging(Bucket="undone-bucket")["TagSet"]
+    assert {"Key": "a", "Value": "b"} in tags
+    engine.delete(bucket)
+
+
+def test_an_update_of_what_is_complete_and_cannot_change_is_nothing(engine: Engine, world: World) -> None:
+    inputs = {"role": world.node_role.id, "policyArn": "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"}
+    attached = engine.create("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "attached", inputs)
+    engine.update(attached, dict(attached.inputs))
+    engine.delete(attached)
