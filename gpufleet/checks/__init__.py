@@ -134,14 +134,12 @@ def validate(
 
 def _of_the_rest(reading: Reading, catalog: Catalog, now: dt.datetime) -> list[Finding]:
     """What is wrong with a broken file beside its broken parts; nothing that follows from them alone."""
-    if (both := partials(reading.root)) is None:
-        return []
-    without, filled = both
-    broken = without.broken | filled.broken
+    parts = partials(reading.root)
+    broken = {path for part in parts for path in part.broken}
     fields = {next((str(part) for part in reversed(path) if isinstance(part, str)), "") for path in broken}
     checks = [check for check in ALL_CHECKS if not fields & set(check.refers)]
     seen: list[dict[tuple[str, tuple[str | int, ...]], Finding]] = []
-    for part in both:
+    for part in parts:
         fleet = Fleet(part.spec, catalog, part.source, now)
         found = {
             (check.rule, path := part.original(problem.path)): _finding(reading.source, check, problem, path)
@@ -151,8 +149,8 @@ def _of_the_rest(reading: Reading, catalog: Catalog, now: dt.datetime) -> list[F
         seen.append(found)
     return [
         finding
-        for (rule, path), finding in seen[0].items()
-        if (rule, path) in seen[1] and not any(path[: len(each)] == each for each in broken)
+        for key, finding in (seen[0] if seen else {}).items()
+        if any(key in other for other in seen[1:]) and not any(key[1][: len(each)] == each for each in broken)
     ]
 
 

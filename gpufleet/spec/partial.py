@@ -1,16 +1,16 @@
 """What can be judged of a fleet file with errors: the file without its broken parts, or with them filled in.
 
 A rule over several fields must not fall silent because another part of the file is broken, and must not
-complain about what is missing for that reason alone. So the rest is judged twice: once without the broken
-parts (a wrong number takes its entry of a list along, where the field is needed) and once with a valid
-value in their place. What is wrong in both is wrong with the rest.
+complain about what is missing for that reason alone. So the rest is judged with valid values in place of the
+broken ones, and again with other values, and without them (a wrong name takes its entry of a list along,
+where the field is needed). What is wrong with the first and with one of the others is wrong with the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_origin
+from typing import Any, Literal, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.nodes import Entry, Node
 from gpufleet.spec.paths import FieldPath
-from gpufleet.spec.shape import is_needed, sample, type_at
+from gpufleet.spec.shape import is_needed, other_sample, sample, type_at
 from gpufleet.spec.source import SourceMap
 
 MOST_ROUNDS = 40
@@ -48,13 +48,20 @@ class Partial:
         return _original(self.tree, path)
 
 
-def partials(root: Entry) -> tuple[Partial, Partial] | None:
-    """The file at `root` without its broken parts, and with them filled in; None where nothing is left."""
-    without, filled = _repaired(root, fill=False), _repaired(root, fill=True)
-    return None if without is None or filled is None else (without, filled)
+Way = Literal["fill", "fill otherwise", "drop"]
 
 
-def _repaired(root: Entry, *, fill: bool) -> Partial | None:
+def partials(root: Entry) -> tuple[Partial, ...]:
+    """The file at `root` with its broken parts filled in, filled in otherwise, and without them.
+
+    The first is what the others are compared with; empty where nothing is left to judge.
+    """
+    ways: tuple[Way, ...] = ("fill", "fill otherwise", "drop")
+    found = [_repaired(root, way) for way in ways]
+    return tuple(each for each in found if each is not None) if found[0] is not None else ()
+
+
+def _repaired(root: Entry, way: Way) -> Partial | None:
     tree = _copy(root)
     broken: set[Path] = set()
     for _ in range(MOST_ROUNDS):
@@ -67,7 +74,7 @@ def _repaired(root: Entry, *, fill: bool) -> Partial | None:
                 if not path:
                     return None
                 broken.add(path)
-                _repair(tree, path, kind, fill=fill)
+                _repair(tree, path, kind, way)
         else:
             return Partial(spec, SourceMap(compact), frozenset(broken), tree)
     return None
@@ -81,15 +88,18 @@ def _place(tree: Entry, detail: ErrorDetails) -> Path:
     return _original(tree, path)
 
 
-def _repair(tree: Entry, path: Path, kind: str, *, fill: bool) -> None:
+def _repair(tree: Entry, path: Path, kind: str, way: Way) -> None:
     if kind == "extra_forbidden":
         _drop(tree, path)
         return
     may_go = (path[:end] for end in range(len(path), 0, -1) if not is_needed(FleetSpec, path[:end]))
-    if not fill and (whole := next(may_go, None)) is not None:
+    other = other_sample(FleetSpec, path) if way == "fill otherwise" else None
+    if other is not None:
+        _put(tree, path, other)
+    elif way != "fill" and (whole := next(may_go, None)) is not None:
         _drop(tree, whole)
-        return
-    _put(tree, path, _NO_CHANNEL if path == _CHANNEL and not fill else sample(FleetSpec, path))
+    else:
+        _put(tree, path, _NO_CHANNEL if path == _CHANNEL and way != "fill" else sample(FleetSpec, path))
 
 
 def _copy(entry: Entry) -> Entry:

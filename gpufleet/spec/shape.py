@@ -82,6 +82,15 @@ def sample(root: type[BaseModel], path: FieldPath) -> Any:
     return _sample(kind) if given is None else _texts(given)
 
 
+def other_sample(root: type[BaseModel], path: FieldPath) -> str | None:
+    """Another value of a choice or a number than `sample` gives; None for fields of other kinds."""
+    kind = bare(type_at(root, path))
+    if known := choices(kind):
+        return known[-1] if len(known) > 1 else None
+    first = sample(root, path)
+    return str(float(first) + 0.5) if kind is float else str(int(first) + 1) if kind is int else None
+
+
 def _texts(value: Any) -> Any:
     """An example as the reader would hand it over."""
     if isinstance(value, dict):

@@ -86,6 +86,15 @@ def test_a_broken_field_hides_no_rule_of_another_part(
     assert rule in said
 
 
+@pytest.mark.parametrize("field", ["fabric.speed", "fabric.kind", "power.pue", "storage.0.kind", "scheduler"])
+def test_a_broken_choice_or_number_hides_nothing_of_its_own_site(
+    tmp_path: Path, catalog: Catalog, field: str
+) -> None:
+    wrong = {"onprem.0.power.per_rack": "40 MW", "onprem.0.bmc": "bmc[001-007]"}
+    found = findings(tmp_path, catalog, {**wrong, f"onprem.0.{field}": "400"})
+    assert {"rack-power", "bmc-count"} <= {each.rule for each in found}
+
+
 def leaves(tree: Any, path: str = "") -> Iterator[str]:
     """The dotted paths of all values of a file, mappings and lists included."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
