@@ -72,9 +72,9 @@ def check(
     Needs no account and no network. With --base it compares with what was there; exit code 1 says that
     a mandatory rule is violated.
     """
-    form = "json" if json else form
     if form not in get_args(Format):
         raise InputError(f"--format is {form[:40]!r}", remedy=f"write one of {', '.join(get_args(Format))}")
+    form = "json" if json else form
     verdict = verdict_of(
         environment, base, tuple(opened or ()), engine, cloud, jobs, policy_config, quiet=form != "terminal"
     )

@@ -129,16 +129,17 @@ def print_findings(findings: Iterable[Finding], console: Console = err) -> None:
         color = "red" if finding.severity == "error" else "yellow"
         place = escape(visible_line(f"{finding.file}:{finding.line}"))
         field = f"{escape(visible_line(finding.field))}: " if finding.field else ""
-        console.print(
+        first = (
             f"[bold]{place}[/bold]: [{color}]{finding.severity}[/{color}]: "
-            f"{field}{escape(visible_line(finding.message))} [dim]({escape(finding.rule)})[/dim]",
-            soft_wrap=True,
+            f"{field}{escape(visible_line(finding.message))} [dim]({escape(finding.rule)})[/dim]"
         )
+        lines = [first]
         value = finding.to_json()["value"]
         if value not in (None, ""):
-            console.print(f"    value:  {visible_line(str(value))}", soft_wrap=True, markup=False)
-        remedy = complete_hints(visible_line(finding.remedy))
-        console.print(f"    remedy: {remedy}", soft_wrap=True, markup=False)
+            lines.append(f"    value:  {escape(visible_line(str(value)))}")
+        lines.append(f"    remedy: {escape(complete_hints(visible_line(finding.remedy)))}")
+        # At once: a file can have a thousand findings.
+        console.print("\n".join(lines), soft_wrap=True)
 
 
 def print_error(error: GpufleetError) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,9 @@ CloudOption = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of YAML.")]
 
 
+_MANY = 10_000
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to `app`."""
     app.command()(inventory)
@@ -47,11 +51,15 @@ def inventory(
     workspace = Workspace.open(environment)
     validated = validate(workspace.target, root=workspace.root)
     plan = build_plan(validated.loaded.spec, validated.catalog)
+    step = _steps(sum(len(site.hosts) for site in plan.onprem))
+    step("groups and variables")
     outputs, left_out = _stack_outputs(workspace, plan, cloud)
     document = build_inventory(plan, validated.catalog, outputs)
     groups = group_members(document)
+    entries = sum(map(len, groups.values()))
+    text = render(document, lambda done: step(f"written {done:,} of about {entries:,} entries"))
     if output is not None:
-        write_atomically(output, render(document))
+        write_atomically(output, text)
     if json:
         emit_json(
             {
@@ -65,12 +73,25 @@ def inventory(
         )
         return int(ExitCode.DONE)
     if output is None:
-        emit_text(render(document))
+        emit_text(text)
     else:
         err.print(f"{output}: {len(groups['all'])} hosts in {len(groups) - 1} groups", markup=False)
     if left_out:
         err.print(f"cloud nodes are left out: {left_out}", markup=False, soft_wrap=True)
     return int(ExitCode.DONE)
+
+
+def _steps(hosts: int) -> Callable[[str], None]:
+    """Reports on stderr what is being done, where there are so many hosts that it takes seconds."""
+    started = time.monotonic()
+
+    def step(text: str) -> None:
+        if hosts >= _MANY:
+            err.print(
+                f"[{time.monotonic() - started:4.1f} s] {hosts:,} hosts: {text}", markup=False, style="dim"
+            )
+
+    return step
 
 
 def _stack_outputs(

@@ -109,6 +109,10 @@ def _bring_back(
         source = found.best.path
     elif not source.is_absolute() and not source.exists():
         source = state_file.with_name(source.name)
+    if not source.is_file():
+        raise InputError(
+            f"there is no copy {source}", remedy=f"`gpufleet state repair {name}` lists those that are there"
+        )
     if not json:
         _print(found)
     confirm(f"Make {source.name} the state of {name}?", yes=yes, json=json)

@@ -54,7 +54,7 @@ def read_policy_config(file: Path) -> dict[str, PolicySetting]:
             f"{file}: the policy configuration cannot be read: {error.strerror}",
             remedy="name a JSON file, or leave the configuration out",
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: the policy configuration is not JSON: {error}", remedy=_REMEDY) from error
     if not isinstance(content, dict):
         raise InputError(

@@ -55,8 +55,10 @@ def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iter
         yield "rack_subnet_managers"
     if slurm:
         yield "rack_slurm"
-        first = next((item.name for item in site.hosts if item.role == "controller"), None)
-        if host.name == first:
+        # Asked of controllers only: looking for the first one among all hosts for each host is quadratic.
+        if host.role == "controller" and host is next(
+            item for item in site.hosts if item.role == "controller"
+        ):
             yield "rack_slurm_database"
         yield {
             "gpu": "rack_slurm_nodes",

@@ -141,7 +141,7 @@ def _become(asked: dict[str, Any], path: list[str]) -> None:
     os.chdir(asked["folder"])
     kind, what, arguments = asked["kind"], asked["what"], asked["arguments"]
     # As `ps` shows it: else all of them would be called as the server is.
-    setproctitle.setproctitle(" ".join(asked["command"]))
+    setproctitle.setproctitle(os.fsencode(" ".join(asked["command"])).decode(errors="replace"))
     sys.orig_argv = list(asked["command"])
     first = {"-m": os.getcwd(), "-c": ""}.get(kind) or os.path.dirname(os.path.realpath(what))  # noqa: PTH109, PTH120
     sys.path[:] = ["" if kind == "-c" else first, *asked["path"], *path]
