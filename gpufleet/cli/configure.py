@@ -86,11 +86,15 @@ def configure(
             return _nothing_left(setup.name, json=json)
         if request.changes_hosts and not yes and not setup.has_run:
             _confirm(setup.name, len(request.hosts))
-        with HostProgress(out, len(request.hosts), quiet=json) as progress:
+        key = f"configure/{setup.name}/{len(request.hosts)} hosts"
+        expected = setup.durations.expected(key)
+        with HostProgress(out, len(request.hosts), expected=expected, quiet=json) as progress:
             try:
                 result = run_configure(request, setup.folder, progress.on_task, progress.on_stage)
             except KeyboardInterrupt:
                 raise InterruptionError("hosts keep what was done", ["--resume"]) from None
+        if not result.cut_short:
+            setup.durations.keep(key, progress.pace.done, progress.pace.elapsed_s)
         if result.page is not None:
             write_atomically(result.page, configure_page(result), mode=0o600)
     if json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -15,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gpufleet.cli.console import is_terminal
+from gpufleet.cli.counting import Expectation, Pace, Ticker, duration
 from gpufleet.onprem.events import TaskEvent
 
-_SIGN_OF_LIFE_S = 10.0
 _STYLE = {"failed": "bold red", "unreachable": "bold red", "changed": "yellow", "ok": "green"}
 
 
@@ -35,28 +34,36 @@ class _Host:
 class HostProgress:
     """Shows the tasks of one run by host; a context manager whose `on_task` the run calls.
 
-    Without a terminal there is a line for each role as it begins and for each failure, and a sign of
-    life now and then. `quiet` shows nothing (for --json). `live` is for tests.
+    Without a terminal there is a line for each role as it begins and for each failure, and one now and
+    then. `expected` counts tasks. `quiet` shows nothing (for --json). `live` is for tests.
     """
 
     def __init__(
-        self, console: Console, hosts: int, *, quiet: bool = False, live: bool | None = None
+        self,
+        console: Console,
+        hosts: int,
+        *,
+        expected: Expectation | None = None,
+        quiet: bool = False,
+        live: bool | None = None,
     ) -> None:
         self._console = console
         self._total = hosts
         self._quiet = quiet
         self._hosts: dict[str, _Host] = {}
         self._role = ""
-        self._tasks = 0
-        self._started = self._last_line = time.monotonic()
+        self._pace = Pace("tasks", expected=expected)
         # For the counts only, and never held while printing: see gpufleet.cli.progress.
         self._lock = threading.Lock()
         self._interactive = not quiet and (is_terminal(console.file) if live is None else live)
         self._live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
+        self._ticker = Ticker(self._tick)
 
     def __enter__(self) -> Self:
         if self._interactive:
             self._live.start()
+        elif not self._quiet:
+            self._ticker.start()
         return self
 
     def __exit__(
@@ -64,6 +71,13 @@ class HostProgress:
     ) -> None:
         if self._interactive:
             self._live.stop()
+        else:
+            self._ticker.stop()
+
+    @property
+    def pace(self) -> Pace:
+        """How many tasks have ended, and since when."""
+        return self._pace
 
     def on_stage(self, stage: str) -> None:
         """Say what begins: `preflight` or `site`."""
@@ -79,6 +93,16 @@ class HostProgress:
             line = self._take(event)
         if line is not None:
             self._console.print(line, soft_wrap=True)
+        self._tick()
+
+    def _tick(self) -> None:
+        """Print a line where one is due: elsewhere than on a live screen."""
+        if self._quiet or self._interactive:
+            return
+        with self._lock:
+            line = self._counts() if self._pace.is_due() else ""
+        if line:
+            self._console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
 
     def _take(self, event: TaskEvent) -> Text | None:
         host = self._hosts.setdefault(event.host, _Host())
@@ -87,33 +111,32 @@ class HostProgress:
             if event.role and event.role != self._role:
                 self._role = event.role
                 if not self._interactive:
-                    self._last_line = time.monotonic()
                     return Text(f"  {event.role} ({self._elapsed()})")
             return None
         host.busy = False
         host.done += 1
-        self._tasks += 1
+        self._pace.done += 1
         host.changed += event.kind == "changed"
         if event.kind in ("failed", "unreachable"):
             host.bad = event.message
             where = f"{event.role}: {event.task}" if event.role else event.task
             return Text(f"  {event.host}: {event.kind}: {where}: {event.message}", style=_STYLE[event.kind])
-        now = time.monotonic()
-        if not self._interactive and now - self._last_line >= _SIGN_OF_LIFE_S:
-            self._last_line = now
-            return Text(f"    {self._counts()}", style="dim")
         return None
 
     def _elapsed(self) -> str:
-        return f"{time.monotonic() - self._started:.0f}s"
+        return duration(self._pace.elapsed_s)
 
     def _counts(self) -> str:
         changed = sum(host.changed for host in self._hosts.values())
         bad = sum(1 for host in self._hosts.values() if host.bad)
-        parts = [f"{len(self._hosts)} of {self._total} hosts", f"{self._tasks} tasks", f"{changed} changed"]
+        parts = [
+            f"{len(self._hosts)} of {self._total} hosts",
+            self._pace.count("tasks"),
+            f"{changed} changed",
+        ]
         if bad:
             parts.append(f"{bad} hosts failed")
-        return ", ".join([*parts, self._elapsed()])
+        return ", ".join([*parts, *self._pace.times()])
 
     def render(self) -> RenderableType:
         """What the live screen shows now; called from the screen's own thread."""

@@ -11,6 +11,7 @@ from typing import cast, get_args
 
 from gpufleet.checks import Validated, validate
 from gpufleet.cli.context import Workspace
+from gpufleet.cli.run_log import Durations
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
 from gpufleet.findings import Finding
@@ -65,6 +66,11 @@ class Setup:
     def fleet_folder(self) -> Path:
         """Where the fleet file is, and beside it known_hosts and the vault file."""
         return self.validated.loaded.path.resolve().parent
+
+    @property
+    def durations(self) -> Durations:
+        """How long the last runs took."""
+        return Durations.of(self.workspace.local)
 
     @property
     def name(self) -> str:

@@ -25,9 +25,8 @@ class Expectation:
 class Pace:
     """Counts steps of `verb` against an expectation and says when a line without a terminal is due."""
 
-    def __init__(self, verb: str, unit: str = "", expected: Expectation | None = None) -> None:
+    def __init__(self, verb: str, expected: Expectation | None = None) -> None:
         self._verb = verb
-        self._unit = f" {unit}" if unit else ""
         self._expected = expected or Expectation()
         self._started = self._last_line = time.monotonic()
         self._last_done = 0
@@ -40,13 +39,20 @@ class Pace:
 
     def words(self, *more: str) -> str:
         """`up: 120 of 235 done, 12 s, about 11 s left`; `more` comes after the count."""
+        return f"{self._verb}: {', '.join([self.count('done'), *filter(None, more), *self.times()])}"
+
+    def count(self, unit: str) -> str:
+        """`120 of 235 done`, or `120 done` where nobody knows how many there are."""
         total = self._expected.steps
-        count = f"{self.done} of {max(total, self.done)}" if total else f"{self.done}"
+        return f"{self.done} of {max(total, self.done)} {unit}" if total else f"{self.done} {unit}"
+
+    def times(self) -> list[str]:
+        """`12 s` and, where something tells, `about 11 s left`."""
         left = self.left_s()
-        parts = [f"{count}{self._unit} done", *filter(None, more), duration(self.elapsed_s)]
-        if left is not None and left >= 1:
-            parts.append(f"about {duration(left)} left")
-        return f"{self._verb}: {', '.join(parts)}"
+        return [
+            duration(self.elapsed_s),
+            *([f"about {duration(left)} left"] if left is not None and left >= 1 else []),
+        ]
 
     def left_s(self) -> float | None:
         """The seconds that are left, by the pace so far and by the last run; None where nothing tells."""

@@ -91,11 +91,15 @@ def operate(
             return _nothing_left(setup.name, operation, json=json)
         if request.changes_hosts and chosen.asks and not yes:
             _confirm(f"This is to {chosen.asks} {len(request.targets)} hosts of {setup.name}. Go on?")
-        with HostProgress(out, len(request.hosts), quiet=json) as progress:
+        key = f"{operation}/{setup.name}/{len(request.hosts)} hosts"
+        expected = setup.durations.expected(key)
+        with HostProgress(out, len(request.hosts), expected=expected, quiet=json) as progress:
             try:
                 result = run_operation(request, setup.runs, progress.on_task, progress.on_stage)
             except KeyboardInterrupt:
                 raise InterruptionError("hosts keep what was done", ["--resume"]) from None
+        if not result.run.cut_short:
+            setup.durations.keep(key, progress.pace.done, progress.pace.elapsed_s)
         if result.run.page is not None:
             write_atomically(result.run.page, configure_page(result.run), mode=0o600)
     if json:

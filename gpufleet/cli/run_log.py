@@ -42,6 +42,11 @@ class Durations:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    @classmethod
+    def of(cls, local: Path) -> Durations:
+        """Those of a checkout, by its folder for what is not under version control."""
+        return cls(local / "durations.json")
+
     def expected(self, key: str, steps: int = 0) -> Expectation:
         """What to expect of `key`; `steps` where the caller knows them better."""
         last = self._read().get(key) or {}

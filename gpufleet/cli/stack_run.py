@@ -323,7 +323,7 @@ class StackRun:
 
     @property
     def _durations(self) -> Durations:
-        return Durations(self.workspace.local / "durations.json")
+        return Durations.of(self.workspace.local)
 
     def _steps(self, verb: Verb) -> int:
         """How many resources a run has to do with; 0 where nobody knows yet."""

@@ -85,8 +85,10 @@ def verify(
         forks=forks,
         secrets=setup.secrets(hosts, MEASURING_WITH_SECRETS),
     )
-    with HostProgress(out, len(hosts), quiet=json) as progress:
+    key = f"verify/{setup.name}/{len(hosts)} hosts"
+    with HostProgress(out, len(hosts), expected=setup.durations.expected(key), quiet=json) as progress:
         result = run_verify(request, progress.on_task)
+    setup.durations.keep(key, progress.pace.done, progress.pace.elapsed_s)
     if output is not None:
         write_atomically(output, dumps(result.to_json(), indent=2) + "\n")
     if json:

@@ -7,6 +7,7 @@ import io
 from rich.console import Console
 
 from gpufleet.cli.configure_progress import HostProgress
+from gpufleet.cli.counting import Expectation
 from gpufleet.onprem.events import EventKind, TaskEvent
 
 
@@ -79,3 +80,11 @@ def test_hundreds_of_hosts_fit_a_small_screen() -> None:
     assert len(lines) <= 40
     assert "more hosts" in lines[-2]
     assert "500 changed" in lines[-1]
+
+
+def test_the_last_run_tells_how_many_tasks_there_are_and_how_long_they_take() -> None:
+    progress = HostProgress(console(), 2, expected=Expectation(100, seconds=600), live=False)
+    for _ in range(2):
+        progress.on_task(event("ok"))
+    assert "2 of 100 tasks" in rendered(progress)
+    assert "about 10 min left" in rendered(progress)

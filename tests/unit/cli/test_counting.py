@@ -39,8 +39,8 @@ def test_the_last_run_tells_it_first_and_weighs_less_and_less(now: list[float]) 
 def test_nothing_is_estimated_from_nothing_or_at_the_end(now: list[float]) -> None:
     now[0] = 5.0
     assert Pace("up").left_s() is None
-    pace = Pace("up", "hosts", Expectation(10))
-    assert pace.words() == "up: 0 of 10 hosts done, 0 s"
+    pace = Pace("up", Expectation(10))
+    assert pace.words() == "up: 0 of 10 done, 0 s"
     pace.done = 10
     assert "left" not in pace.words()
 
