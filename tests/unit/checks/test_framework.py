@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.catalog import Catalog
-from gpufleet.checks import ALL_CHECKS, PLANNED_CHECKS, Check, run_checks, validate
+from gpufleet.checks import ALL_CHECKS, PLANNED_CHECKS, Check, validate
 from gpufleet.errors import InputError, SpecError
-from gpufleet.spec.load import load_fleet
 from tests.unit.checks.fleets import NOW, Judge
 
 EVERY = (*ALL_CHECKS, *PLANNED_CHECKS)
-TEMPLATES = Path(__file__).resolve().parents[3] / "gpufleet" / "spec" / "templates"
 
 
 def test_a_good_fleet_has_no_finding(judge: Judge) -> None:
@@ -102,13 +99,3 @@ def test_time_makes_a_capacity_block_doubtful_and_invalid_once_it_is_over(
         now=NOW + dt.timedelta(days=days),
     )
     assert [finding.severity for finding in said.of("capacity-block-start")] == [severity] * bool(severity)
-
-
-@pytest.mark.parametrize("template", sorted(path.stem for path in TEMPLATES.glob("*.yaml")))
-def test_the_templates_of_init_have_no_error(template: str, tmp_path: Path, catalog: Catalog) -> None:
-    text = (TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8")
-    file = tmp_path / "fleet.yaml"
-    file.write_text(text.replace("${fleet}", "atlas").replace("${environment}", "dev"), encoding="utf-8")
-    loaded = load_fleet(str(file), root=tmp_path)
-    findings = run_checks(loaded.spec, catalog, loaded.source, now=NOW)
-    assert {finding.rule for finding in findings} <= {"price-age"}
