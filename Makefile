@@ -11,7 +11,7 @@ SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up rack test test-rack test-fresh lint bench faults mutate docs screenshots lock clean
+.PHONY: help setup up rack test test-rack test-fresh lint bench faults mutate docs readme screenshots lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 12
@@ -61,6 +61,9 @@ docs: setup ## the reference pages that are written from code and data
 
 screenshots: setup ## docs/images, the pictures of README, from the output of real commands (needs Chromium)
 	@$(BIN)/python -m tests.screenshots $(ARGS)
+
+readme: setup ## the output that README.md shows, printed again
+	@$(BIN)/python -m tests.documents.examples
 
 mutate: ## weaken each protective property of the components in turn, and print who notices
 	@scripts/setup system

@@ -21,7 +21,17 @@ pytest_plugins = ("tests.skips",)
 ROOT = Path(__file__).resolve().parents[1]
 # What takes longest is begun first; a process that begins it last would keep the others waiting. With nothing
 # cached yet, all racks wait for one root file system: kube compiles meanwhile.
-LONGEST = ("rack-sites", "rack-hosts", "kube", "rack-gpus", "e2e", "e2e-changes", "mutation", "emitted")
+LONGEST = (
+    "rack-sites",
+    "rack-hosts",
+    "kube",
+    "rack-gpus",
+    "e2e",
+    "e2e-changes",
+    "e2e-documents",
+    "mutation",
+    "emitted",
+)
 
 LEFT = pytest.StashKey[dict[int, str]]()
 
