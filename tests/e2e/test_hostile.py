@@ -1,0 +1,77 @@
+"""Hostile files and command lines end in exit code 2 and one clear message within 2 s."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpufleet.visible import ACTING
+from tests.conftest import Checkout, make_checkout
+from tests.e2e.hostile import Case, cases
+
+SEED = 19
+BOUND_S = 2.0
+TRIES = 3
+MADE = cases(SEED)
+_MESSAGE = re.compile(r"^(?:error: |Usage: |\S.*:\d+: error: )", re.MULTILINE)
+
+pytestmark = pytest.mark.xdist_group("hostile")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    made = make_checkout(tmp_path_factory.mktemp("hostile"))
+    yield made
+    made.run("sandbox", "stop")
+
+
+def test_there_are_two_hundred_and_a_seed_makes_the_same_ones() -> None:
+    assert len(MADE) >= 200
+    assert [(case.name, case.arguments) for case in cases(SEED)] == [
+        (case.name, case.arguments) for case in MADE
+    ]
+    assert [case.arguments for case in cases(SEED + 1)] != [case.arguments for case in MADE]
+
+
+@pytest.mark.parametrize(
+    "case", MADE, ids=[case.name.encode("ascii", "backslashreplace").decode() for case in MADE]
+)
+def test_each_is_bad_input_with_one_clear_message(place: Checkout, case: Case) -> None:
+    folder = place.root / "hostile" / str(MADE.index(case))
+    folder.mkdir(parents=True)
+    case.make(folder)
+    arguments = [argument.replace("{here}", str(folder)) for argument in case.arguments]
+    # Every other one as a program would call it.
+    as_json = MADE.index(case) % 2 == 1 and "--" not in arguments
+    done, seconds = _run(place, [*arguments, *(["--json"] if as_json else [])])
+    said = f"{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in said
+    assert "internal error" not in said
+    assert ACTING.search(said) is None
+    assert done.returncode == 2, f"exit code {done.returncode}\n{said[-2000:]}"
+    assert not (place.root / "owned").exists()
+    if as_json:
+        document = json.loads(done.stdout.splitlines()[-1])
+        assert document.get("error") or document.get("findings")
+    else:
+        assert _MESSAGE.search(done.stderr), said[-2000:]
+        assert len(re.findall(r"^error: ", done.stderr, re.MULTILINE)) <= 1
+    assert len(said) < 2_000_000
+    assert seconds < BOUND_S
+
+
+def _run(place: Checkout, arguments: list[str]) -> tuple[Any, float]:
+    """The command as a process, and its time: the best of some tries, since other tests run beside it."""
+    best = float("inf")
+    for _ in range(TRIES):
+        begun = time.monotonic()
+        done = place.run(*arguments)
+        best = min(best, time.monotonic() - begun)
+        if best < BOUND_S:
+            break
+    return done, best
