@@ -292,6 +292,8 @@ class StackRun:
         from gpufleet.cli.refusals import refusals_of
 
         events: list[ResourceEvent] = []
+        known = self._foreseen.violations if self._foreseen is not None and verb == "up" else ()
+        printed = {(each.policy, each.urn) for each in known}
         key = f"{self.cloud}/{self.name}/{verb}"
         with Progress(
             out,
@@ -305,8 +307,10 @@ class StackRun:
             def take(event: Event) -> None:
                 if isinstance(event, ResourceEvent):
                     events.append(event)
-                # What refuses the run is printed at its end.
-                if not isinstance(event, PolicyEvent) or event.enforcement != "mandatory":
+                # What refuses the run is printed at its end, and what the preview has printed once.
+                if not isinstance(event, PolicyEvent) or (
+                    event.enforcement != "mandatory" and (event.policy, event.urn) not in printed
+                ):
                     progress.on_event(event)
 
             result: RunResult = getattr(self.engine, verb)(request, take)

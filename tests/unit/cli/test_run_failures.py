@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from gpufleet.engine.api import Changes, InterruptEvent, OnEvent, PolicyEvent, RunResult, StackRequest
 from gpufleet.engine.errors import StateLockedError
 from gpufleet.policy.report import REPORT
+from gpufleet.policy.types import LUSTRE
 
 from .conftest import ROOT, STACK, TOPIC, VPC, FakeEngine, Gpufleet, event, result
 
@@ -84,6 +86,17 @@ def test_a_refused_up_ends_with_file_line_and_remedy_of_what_refuses_it(
         f"stacks/dev/fleet.yaml:{line}: error: {why}",
         "    remedy: lower `max` of node groups",
     ]
+
+
+def test_an_advice_of_the_preview_is_not_printed_again_by_up(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    advice = PolicyEvent("gpu", "price-age", "advisory", "19 old prices")
+    seen = replace(engine.runs["preview"][1], violations=(advice,))
+    engine.runs["preview"] = ([advice], seen)
+    engine.runs["up"] = ([replace(advice, message="18 old prices")], engine.runs["up"][1])
+    engine.state = {"deployment": {"resources": [{"type": LUSTRE, "urn": VPC}]}}
+    answer = gpufleet("up", "dev", "--yes")
+    assert answer.code == 0
+    assert answer.out.count("old prices") == 1
 
 
 def test_a_locked_state_exits_4_with_its_remedy(gpufleet: Gpufleet, engine: FakeEngine) -> None:
