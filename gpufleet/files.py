@@ -28,7 +28,7 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> bool:
     InputError when the place cannot be written.
     """
     try:
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
+        if path.is_file() and path.read_bytes() == text.encode():
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

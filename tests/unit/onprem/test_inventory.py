@@ -164,6 +164,8 @@ def test_a_file_is_written_whole_and_only_when_it_changes(tmp_path):
     path = tmp_path / "new" / "inventory.yaml"
     assert write_atomically(path, "a\n") is True
     assert write_atomically(path, "a\n") is False
+    path.write_bytes(b"\xff\x00")  # what is no text is replaced as well
+    assert write_atomically(path, "a\n") is True
     assert path.read_text() == "a\n"
     assert [item.name for item in path.parent.iterdir()] == ["inventory.yaml"]
 
