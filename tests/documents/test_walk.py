@@ -158,6 +158,7 @@ def test_each_reason_not_to_run_a_command_is_needed() -> None:
 _INLINE = re.compile(r"`gpufleet ([a-z][^`\n]*)`")
 
 
+@pytest.mark.fresh
 def test_every_command_that_a_text_names_is_one_with_these_options() -> None:
     unknown = []
     for file in DOCUMENTS:
