@@ -227,7 +227,7 @@ def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:
     page = Path(result["page"]).read_text()
     assert "<script" not in page
     assert "&lt;script&gt;" in page
-    assert "http" not in page and "src=" not in page and "@import" not in page
+    assert "://" not in page and "src=" not in page and "@import" not in page
     assert "prefers-color-scheme: dark" in page
 
 
