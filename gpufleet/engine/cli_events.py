@@ -15,6 +15,7 @@ from gpufleet.engine.api import (
     Changes,
     DiagnosticEvent,
     Event,
+    InterruptEvent,
     OnEvent,
     Op,
     PlannedResource,
@@ -86,6 +87,11 @@ class EventTranslator:
                 self._judge(event.policy_event)
             elif event.summary_event is not None:
                 self._summarize(event.summary_event)
+
+    def interrupt(self, forced: bool) -> None:
+        """Somebody ends the run."""
+        with self._lock:
+            self._send(InterruptEvent(forced))
 
     def _begin(self, step: cli.StepEventMetadata) -> None:
         if is_default_provider(step.urn) or str(step.op.value) in _SILENT:

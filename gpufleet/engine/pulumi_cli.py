@@ -12,8 +12,10 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,11 +28,13 @@ from pulumi.automation.errors import CommandError, ConcurrentUpdateError
 from semver import VersionInfo
 
 from gpufleet.engine.api import OnEvent, RunResult, StackRequest, Verb
+from gpufleet.engine.cli_command import OwnSessionCommand
 from gpufleet.engine.cli_config import write_config
 from gpufleet.engine.cli_events import EventTranslator
-from gpufleet.engine.errors import CliMissingError, StateLockedError
+from gpufleet.engine.errors import INSTALL_PULUMI, CliMissingError, StateLockedError
 from gpufleet.engine.policy_config import check_policy_config
 from gpufleet.engine.previewed import up_after_preview
+from gpufleet.engine.signals import interruptible
 from gpufleet.errors import CloudError, InputError
 
 _REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: see `pulumi login --help`"
@@ -43,7 +47,7 @@ _SHIMS = "gpufleet-plugins"
 @dataclass(frozen=True, slots=True)
 class _Session:
     stack: automation.Stack
-    command: automation.PulumiCommand
+    command: OwnSessionCommand
     env: Mapping[str, str]
     config_file: Path
     root: Path
@@ -105,15 +109,23 @@ class PulumiCliEngine:
         events = EventTranslator(on_event, planning=verb == "preview", hidden=f"/{_SHIMS}/")
         with _session(request, create=True) as session:
             assert session is not None  # noqa: S101 - it was to be created
+            command = session.command
+
+            def interrupt(signum: int) -> None:
+                # In a thread of its own: a signal handler must not wait.
+                forced = command.interrupt(signum)
+                threading.Thread(target=events.interrupt, args=(forced,), daemon=True).start()
+
             try:
-                _operation(verb, session, request)(
-                    on_event=events.take,
-                    parallel=request.parallel,
-                    color="never",
-                    target=list(request.targets) or None,
-                    config_file=str(session.config_file),
-                    **_special(verb, request, session.scratch),
-                )
+                with interruptible(interrupt):
+                    _operation(verb, session, request)(
+                        on_event=events.take,
+                        parallel=request.parallel,
+                        color="never",
+                        target=list(request.targets) or None,
+                        config_file=str(session.config_file),
+                        **_special(verb, request, session.scratch),
+                    )
                 ok = True
             except ConcurrentUpdateError as error:
                 raise StateLockedError(
@@ -121,14 +133,16 @@ class PulumiCliEngine:
                 ) from error
             except CommandError as error:
                 ok = False
-                if not events.explained:
+                if not events.explained and not command.interruptions:
                     # Without a single event the CLI did not even start the operation.
                     raise CloudError(_last_words(error), remedy=_REMEDY) from error
-            outputs = _outputs(session, request) if verb in ("up", "refresh") else {}
+            interrupted = bool(command.interruptions)
+            asked = verb in ("up", "refresh") and not interrupted
+            outputs = _outputs(session, request) if asked else {}
         return RunResult(
             engine="pulumi",
             verb=verb,
-            ok=ok and not events.failures,
+            ok=ok and not events.failures and not interrupted,
             changes=events.changes,
             duration_s=time.monotonic() - started,
             outputs=outputs,
@@ -136,6 +150,7 @@ class PulumiCliEngine:
             failures=tuple(events.failures),
             diagnostics=tuple(events.diagnostics),
             violations=tuple(events.violations),
+            interrupted=interrupted,
         )
 
 
@@ -207,17 +222,31 @@ def _session(request: StackRequest, *, create: bool) -> Iterator[_Session | None
         yield _Session(stack, command, env, config_file, root, scratch)
 
 
-def _command(env: Mapping[str, str]) -> automation.PulumiCommand:
+def _command(env: Mapping[str, str]) -> OwnSessionCommand:
     found = shutil.which("pulumi", path=env.get("PATH"))
     if found is None:
         raise CliMissingError
     path = Path(found)
     root = str(path.parent.parent) if path.parent.name == "bin" else None
-    command = automation.PulumiCommand(root=root, skip_version_check=True)
+    try:
+        command = OwnSessionCommand(root)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InputError(
+            f"{found} is not a Pulumi CLI that works: `pulumi version` fails ({_why(error)})",
+            remedy=f"run `{found} version` to see why, or install the CLI anew: {INSTALL_PULUMI}",
+        ) from error
     if command.version is None:
         # A development build does not say its version; it is taken for as new as the SDK.
         command.version = VersionInfo.parse(version("pulumi"))
     return command
+
+
+def _why(error: OSError | subprocess.CalledProcessError) -> str:
+    return (
+        f"exit code {error.returncode}"
+        if isinstance(error, subprocess.CalledProcessError)
+        else str(error.strerror)
+    )
 
 
 def _shims(scratch: Path, request: StackRequest) -> Path:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpufleet.engine import forks
@@ -23,11 +23,8 @@ from gpufleet.engine.embedded.recovery.search import Finder
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.plugins import ProcessGroup
+from gpufleet.engine.signals import TERMINATION_GRACE_S, interruptible
 from gpufleet.loopback import require_loopback
-
-# How long steps under way may take after a SIGTERM before their providers are killed: their operations then
-# stay pending, since nobody knows how they ended. Who sends it kills in the end.
-_TERMINATION_GRACE_S = 10.0
 
 
 class Run:
@@ -83,7 +80,7 @@ class Run:
             deployment.policies = PolicyPacks(
                 self._packs, self.context, deployment.refuse, deployment.former_urn
             )
-        self._signals.enter_context(_interruptible(self.interrupt))
+        self._signals.enter_context(interruptible(self.interrupt))
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
@@ -109,7 +106,7 @@ class Run:
         # What the program prints about its end says nothing.
         self._silent.set()
         if signum == signal.SIGTERM and not again:
-            self._killer = threading.Timer(_TERMINATION_GRACE_S, self.context.processes.close)
+            self._killer = threading.Timer(TERMINATION_GRACE_S, self.context.processes.close)
             self._killer.daemon = True
             self._killer.start()
         # In a thread of its own: a signal handler must not wait.
@@ -129,19 +126,3 @@ class Run:
         recovery = Recovery(self.context, self.deployment.operations_of, finders)
         recovery.run()
         self.deployment.blocked = recovery.blocked
-
-
-@contextlib.contextmanager
-def _interruptible(interrupt: Callable[[int], None]) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into `interrupt` while a run is under way (main thread only)."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
-    for sign in before:
-        signal.signal(sign, lambda signum, _frame: interrupt(signum))
-    try:
-        yield
-    finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)

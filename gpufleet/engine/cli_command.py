@@ -1,0 +1,94 @@
+"""The `pulumi` executable as a process that gpufleet, and not the terminal, interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from pulumi import automation
+from pulumi.automation import CommandResult, OnOutput
+from pulumi.automation.errors import create_command_error
+
+from gpufleet.engine.signals import TERMINATION_GRACE_S
+
+
+class OwnSessionCommand(automation.PulumiCommand):
+    """Runs the CLI in a session of its own: a Ctrl-C at the terminal reaches it by `interrupt` alone.
+
+    The CLI counts interruptions: it finishes what is under way after the first and ends after the second.
+    """
+
+    def __init__(self, root: str | None) -> None:
+        super().__init__(root=root, skip_version_check=True)
+        self.interruptions = 0
+        self._process: subprocess.Popen[str] | None = None
+        self._ending: threading.Timer | None = None
+
+    def run(
+        self,
+        args: list[str],
+        cwd: str,
+        additional_env: Mapping[str, str],
+        on_output: OnOutput | None = None,
+        on_error: OnOutput | None = None,
+    ) -> CommandResult:
+        """Run a command of the CLI to its end. Returns what it printed; CommandError when it fails."""
+        env = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
+        if Path(self.command).is_absolute():
+            env["PATH"] = os.pathsep.join([str(Path(self.command).parent), env.get("PATH", "")])
+        self._process = process = subprocess.Popen(  # noqa: S603 - no shell is involved
+            [self.command, "--non-interactive", *args],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            if self.interruptions:
+                process.terminate()
+            stdout, stderr = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
+        finally:
+            self._process = None
+            if self._ending is not None:
+                self._ending.cancel()
+        result = CommandResult(stdout=stdout.rstrip(), stderr=stderr.rstrip(), code=process.returncode)
+        for lines, take in ((result.stdout, on_output), (result.stderr, on_error)):
+            if take is not None:
+                for line in lines.splitlines():
+                    take(line)
+        if result.code:
+            raise create_command_error(result)
+        return result
+
+    def interrupt(self, signum: int) -> bool:
+        """Pass on a signal; one too many kills the CLI. Returns whether what is under way is given up."""
+        self.interruptions += 1
+        process = self._process
+        if process is not None:
+            process.send_signal(signal.SIGKILL if self.interruptions > 2 else signum)
+            if signum == signal.SIGTERM and self._ending is None:
+                self._ending = threading.Timer(TERMINATION_GRACE_S, process.send_signal, (signum,))
+                self._ending.daemon = True
+                self._ending.start()
+        return self.interruptions > 1
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a command that only asks something."""
+    process.terminate()
+    try:
+        process.communicate(timeout=TERMINATION_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()

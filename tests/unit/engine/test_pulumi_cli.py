@@ -1,0 +1,140 @@
+"""How the engine starts and interrupts the Pulumi CLI: a stand-in for `pulumi` plays its part."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gpufleet.engine.api import Event, InterruptEvent, RunResult, StackRequest
+from gpufleet.engine.pulumi_cli import PulumiCliEngine
+from gpufleet.errors import InputError
+
+# It finishes its work after the first interruption and ends after the second, as the CLI does.
+STAND_IN = """#!{python}
+import os, pathlib, signal, sys, time
+folder = pathlib.Path({folder!r})
+words = [word for word in sys.argv[1:] if not word.startswith("--")]
+if words[0] == "version":
+    print("v3.260.0")
+elif words[:2] == ["stack", "ls"]:
+    print("[]")
+elif words[0] == "up":
+    seen = []
+    def see(number, frame):
+        seen.append(number)
+        (folder / f"seen{{len(seen)}}").touch()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, see)
+    (folder / "session").write_text(str(os.getsid(0)))
+    (folder / "started").touch()
+    while not seen:
+        time.sleep(0.02)
+    end = time.monotonic() + {work_s}
+    while len(seen) < 2 and time.monotonic() < end:
+        time.sleep(0.02)
+    (folder / "ended").write_text(" ".join(signal.Signals(each).name for each in seen))
+    sys.exit("error: update canceled")
+"""
+
+
+class Trial:
+    """A project and a stand-in for the CLI, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.events: list[Event] = []
+        (folder / "Pulumi.yaml").write_text("name: trial\nruntime: python\n")
+
+    def stand_in(self, text: str) -> Path:
+        """Put a `pulumi` first on PATH."""
+        place = self.folder / "bin" / "pulumi"
+        place.parent.mkdir()
+        place.write_text(text)
+        place.chmod(0o755)
+        return place
+
+    def up(self) -> RunResult:
+        """One `up`; the events are in `events`."""
+        request = StackRequest(
+            project="trial",
+            stack="dev",
+            project_root=self.folder,
+            program_dir=self.folder,
+            state_file=self.folder / "state.json",
+            env={"PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"},
+        )
+        return PulumiCliEngine().up(request, self.events.append)
+
+    def up_interrupted(self, *signals: signal.Signals, work_s: float, deaf: bool = False) -> RunResult:
+        """An `up` during which signals come, one after another."""
+        text = STAND_IN.replace("len(seen) < 2 and ", "") if deaf else STAND_IN
+        self.stand_in(text.format(python=sys.executable, folder=str(self.folder), work_s=work_s))
+
+        over = threading.Event()
+
+        def send() -> None:
+            for count, sign in enumerate(signals):
+                # Two signals at once are one to whom they reach.
+                while not (self.folder / (f"seen{count}" if count else "started")).exists():
+                    if over.wait(0.02):
+                        return
+                os.kill(os.getpid(), sign)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            return self.up()
+        finally:
+            over.set()
+            sender.join()
+
+    def said(self, name: str) -> str:
+        """What the stand-in has written about itself."""
+        return (self.folder / name).read_text()
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    return Trial(tmp_path)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_waits_until_the_cli_has_finished_what_is_under_way(
+    trial: Trial, sign: signal.Signals
+) -> None:
+    result = trial.up_interrupted(sign, work_s=1)
+    assert result.interrupted
+    assert not result.ok
+    assert trial.said("ended") == sign.name
+    assert trial.events == [InterruptEvent()]
+
+
+def test_a_second_interruption_reaches_the_cli_too(trial: Trial) -> None:
+    result = trial.up_interrupted(signal.SIGINT, signal.SIGINT, work_s=600)
+    assert result.interrupted
+    assert trial.said("ended") == "SIGINT SIGINT"
+    assert trial.events == [InterruptEvent(), InterruptEvent(forced=True)]
+
+
+def test_a_third_interruption_kills_a_cli_that_does_not_end(trial: Trial) -> None:
+    result = trial.up_interrupted(*[signal.SIGINT] * 3, work_s=600, deaf=True)
+    assert result.interrupted
+    assert not (trial.folder / "ended").exists()
+
+
+def test_the_terminal_does_not_reach_the_cli_by_itself(trial: Trial) -> None:
+    trial.up_interrupted(signal.SIGINT, work_s=0)
+    assert int(trial.said("session")) != os.getsid(0)
+
+
+def test_a_cli_that_does_not_even_say_its_version_is_named_with_what_to_do(trial: Trial) -> None:
+    place = trial.stand_in("#!/bin/sh\nexit 7\n")
+    with pytest.raises(InputError, match=r"`pulumi version` fails \(exit code 7\)") as refused:
+        trial.up()
+    assert str(place) in str(refused.value)
+    assert f"{place} version" in refused.value.remedy
