@@ -236,7 +236,7 @@ def subnet_addresses(fleet: Fleet) -> Iterator[Problem]:
                 f"{nodes:,} nodes at maximum take {pods:,} addresses with their pods"
                 f" ({POD_ADDRESSES_PER_NODE} a node with the VPC CNI's defaults), and the private subnets"
                 f" have {room:,}",
-                f"use a /{prefix}" if prefix >= LARGEST_VPC else "spread over more sites",
+                f"use a /{prefix}" if prefix >= LARGEST_VPC else "spread over more zones or sites",
             )
 
 

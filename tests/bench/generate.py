@@ -30,7 +30,7 @@ _TEAM = "        - {{name: team-{index:04d}, gpus: 64}}\n"
 _RESERVED = """\
       - name: group-{index:04d}
         instance_types: [g6e.48xlarge]
-        capacity: {{reserved: {{odcr: {{nodes: 4}}}}}}
+        capacity: {{reserved: {{odcr: {{nodes: 2}}}}}}
         zones: [us-east-1a]
         placement: cluster
         workload: training
@@ -39,7 +39,7 @@ _RESERVED = """\
 _SPOT = """\
       - name: group-{index:04d}
         instance_types: [g6e.xlarge, g6e.2xlarge]
-        capacity: {{spot: {{min: 0, max: 4, desired: 1, on_shortage: [other-type, on-demand]}}}}
+        capacity: {{spot: {{min: 0, max: 1, desired: 1, on_shortage: [other-type, on-demand]}}}}
         workload: batch
         team: team-{index:04d}
 """
@@ -56,7 +56,7 @@ def teams_file(groups: int, environment: str = "bench") -> str:
     """A valid fleet file in which each node group has a team of its own: ten resources for each group.
 
     Every other group has a reservation in a placement group; the rest is on spot, with a second group
-    that buys on demand. 200 groups make 2,077 resources.
+    that buys on demand. 200 groups make 2,077 resources, and their pods fit the site's subnets.
     """
     teams = "".join(_TEAM.format(index=index) for index in range(groups))
     body = "".join((_SPOT if index % 2 else _RESERVED).format(index=index) for index in range(groups))

@@ -35,13 +35,14 @@ def test_init_never_writes_over_an_environment(gpufleet: Gpufleet, workplace: Pa
     assert (workplace / "stacks" / "dev" / "fleet.yaml").read_bytes() == before
 
 
-def test_init_as_json_names_the_files(gpufleet: Gpufleet, workplace: Path) -> None:
-    assert gpufleet("init", "mine", "--json").json == {
-        "written": [
-            str(workplace / "stacks" / "mine" / "fleet.yaml"),
-            str(workplace / "stacks" / "Pulumi.mine.yaml"),
-        ]
-    }
+def test_init_as_json_names_the_files_and_what_was_not_asked_for(gpufleet: Gpufleet, workplace: Path) -> None:
+    written = gpufleet("init", "mine", "--region", "us-east-1", "--json").json
+    assert written["written"] == [
+        str(workplace / "stacks" / "mine" / "fleet.yaml"),
+        str(workplace / "stacks" / "Pulumi.mine.yaml"),
+    ]
+    assert "--region" not in written["defaults"]
+    assert written["defaults"][4:6] == ["--system", "dgx-h100"]
 
 
 @pytest.mark.parametrize("name", ["Bad Name!", "", "-x", "../x"])
