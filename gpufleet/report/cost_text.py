@@ -38,10 +38,13 @@ def print_cost(cost: CostPlan, console: Console, today: dt.date) -> None:
             console.print(f"    {text}", soft_wrap=True, markup=False)
 
 
-def print_budget(cost: CostPlan, environment: str, console: Console) -> None:
-    """The sum against the budget, each unknown price, and where to read what is not counted."""
+def print_budget(cost: CostPlan, environment: str, console: Console, *, briefly: bool = False) -> None:
+    """The sum against the budget, each unknown price, and where to read what is not counted.
+
+    `briefly` only names what has an unknown price.
+    """
     console.print(budget_line(cost), soft_wrap=True)
-    for text in unknown_lines(cost):
+    for text in _unknown_names(cost) if briefly else unknown_lines(cost):
         console.print(text, soft_wrap=True)
     if cost.not_counted:
         count = len(cost.not_counted)
@@ -83,6 +86,12 @@ def unknown_lines(cost: CostPlan) -> list[str]:
         f"{escape(item.what)} ({escape(item.reason)})"
         for item in cost.unknown
     ]
+
+
+def _unknown_names(cost: CostPlan) -> list[str]:
+    """What has an unknown price, on one line; none where all is known."""
+    names = dict.fromkeys(f"{item.site}/{item.owner}" for item in cost.unknown)
+    return [f"  [yellow]unknown cost[/yellow]: {escape(', '.join(names))}"] if names else []
 
 
 def origin(line: CostLine, today: dt.date) -> Text:

@@ -29,7 +29,7 @@ def print_summary(plan: FleetPlan, console: Console) -> None:
     """A line for each site, and the cost against the budget: what `up` shows before it begins."""
     for line in (*map(site_line, plan.cloud), *map(site_line, plan.onprem)):
         console.print(f"  {escape(line)}", soft_wrap=True)
-    print_budget(plan.cost, plan.environment, console)
+    print_budget(plan.cost, plan.environment, console, briefly=True)
 
 
 def site_line(site: CloudSitePlan | OnPremSitePlan) -> str:

@@ -135,6 +135,13 @@ def test_the_summary_has_a_line_for_each_site(plan: FleetPlan, text: Printed) ->
     assert lines[2] == "  lab (racks, slurm): 2 gpu hosts, 1 controller host, 1 login host, 16 H100"
 
 
+def test_the_summary_names_what_has_an_unknown_price_on_one_line(plan: FleetPlan, text: Printed) -> None:
+    unknown = [line for line in text(print_summary, plan) if "unknown cost" in line]
+    names = {f"{item.site}/{item.owner}" for item in plan.cost.unknown}
+    assert len(unknown) == 1
+    assert set(unknown[0].partition(": ")[2].split(", ")) == names
+
+
 def test_a_type_is_shortened_as_pulumi_does() -> None:
     assert short_type("aws:ec2/vpc:Vpc") == "aws:ec2:Vpc"
     assert short_type("gpufleet:network:Network") == "gpufleet:network:Network"
