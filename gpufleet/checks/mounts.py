@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,9 +19,6 @@ NODE_STATE = ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker", "/va
 """State of a node's own services: shared between nodes, it destroys all of them."""
 
 HOMES = ("/home",)
-
-_NFS_SOURCE = re.compile(r"[^\s:/@]+:/\S*")
-_LUSTRE_SOURCE = re.compile(r"[^\s/]+@[a-z0-9]+(:[^\s/]+@[a-z0-9]+)*:/\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,26 +134,10 @@ def _contains(tree: str, point: str) -> bool:
     return point == tree or point.startswith(tree.rstrip("/") + "/")
 
 
-@check("mount-source")
-def mount_source(fleet: Fleet) -> Iterator[Problem]:
-    """An NFS source is host:/export, a Lustre one mgs@network:/fs (mount.nfs(8), mount.lustre(8))."""
-    for path, site in fleet.onprem():
-        for index, store in enumerate(site.storage):
-            pattern = _NFS_SOURCE if store.kind == "nfs" else _LUSTRE_SOURCE
-            if not pattern.fullmatch(store.source):
-                example = "nas01:/export/home" if store.kind == "nfs" else "10.0.0.1@tcp:/scratch"
-                yield Problem(
-                    (*path, "storage", index, "source"),
-                    f"'{store.source}' is not a source of {store.kind}",
-                    f"write it as '{example}'",
-                )
-
-
 CHECKS = (
     mount_path,
     mount_missing,
     mount_on_bucket,
     mount_reserved,
     mount_overlap,
-    mount_source,
 )

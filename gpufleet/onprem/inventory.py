@@ -116,7 +116,7 @@ def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog, lo
             "topology": site.fabric_topology,
         },
         "gpufleet_mounts": [
-            {"kind": kind, "source": source, "path": path} for kind, source, path in site.mounts
+            {"kind": item.kind, "source": item.source, "path": item.path} for item in site.mounts
         ],
         "gpufleet_teams": _teams(site.teams),
         "gpufleet_site_tags": dict(sorted(site.tags.items())),

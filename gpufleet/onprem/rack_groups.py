@@ -31,12 +31,15 @@ RACK_GROUPS: Mapping[str, str] = {
     "rack_mig": "GPU nodes of sites that say how GPUs are divided, if only that none is",
     "rack_nfs_clients": "GPU nodes and login hosts of sites with NFS file systems",
     "rack_lustre_clients": "GPU nodes and login hosts of sites with Lustre file systems",
+    "rack_parallel_fs_clients": "GPU nodes and login hosts of sites with BeeGFS, WEKA or IBM Storage Scale",
     "rack_exporters": "all hosts of sites with monitoring",
     "rack_monitoring": "the host of each site that runs Prometheus and Alertmanager",
     "rack_slurm_exporter": "the same on Slurm sites: it measures Slurm",
     "rack_grafana": "the same where Grafana is not switched off",
 }
 """Group name -> who is in it."""
+
+_CLIENTS = {"nfs": "rack_nfs_clients", "lustre": "rack_lustre_clients"}
 
 
 def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iterator[str]:
@@ -79,8 +82,7 @@ def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iter
     if gpu and site.rack.mig is not None:
         yield "rack_mig"
     if host.role != "controller":
-        for kind in sorted({kind for kind, _, _ in site.mounts}):
-            yield f"rack_{kind}_clients"
+        yield from sorted({_CLIENTS.get(item.kind, "rack_parallel_fs_clients") for item in site.mounts})
     monitoring = site.rack.monitoring
     if monitoring is not None:
         yield "rack_exporters"

@@ -157,7 +157,10 @@ def _onprem_site(site: OnPremSitePlan) -> dict[str, Any]:
         },
         "scheduler": site.scheduler,
         "power_kw_per_node": None if site.power_kw_per_node is None else float(site.power_kw_per_node),
-        "mounts": [{"kind": kind, "source": source, "mount": mount} for kind, source, mount in site.mounts],
+        "mounts": [
+            {"kind": item.kind, "source": item.source, "mount": item.path, "options": list(item.options)}
+            for item in site.mounts
+        ],
         "teams": [_team(team) for team in site.teams],
         "tags": dict(site.tags),
         "rack": rack_to_json(site.rack),

@@ -259,6 +259,16 @@ class HostPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class MountPlan:
+    """A shared file system of a rack site, and where nodes see it."""
+
+    kind: Literal["nfs", "lustre", "beegfs", "weka", "gpfs"]
+    source: str
+    path: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class OnPremSitePlan:
     """A rack site: its hosts and what every role needs to know of them."""
 
@@ -273,7 +283,7 @@ class OnPremSitePlan:
     scheduler: Literal["slurm", "kubernetes"]
     ssh_user: str
     ssh_port: int
-    mounts: tuple[tuple[str, str, str], ...]
+    mounts: tuple[MountPlan, ...]
     teams: tuple[TeamPlan, ...]
     power_kw_per_node: Decimal | None
     tags: Mapping[str, str]

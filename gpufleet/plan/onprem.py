@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.marks import site_tags
-from gpufleet.plan.models import HostPlan, OnPremSitePlan, TeamPlan
+from gpufleet.plan.models import HostPlan, MountPlan, OnPremSitePlan, TeamPlan
 from gpufleet.plan.rack import plan_rack
 from gpufleet.spec.models import FleetSpec, OnPremSite
 
@@ -52,7 +52,7 @@ def plan_onprem_site(spec: FleetSpec, site: OnPremSite, catalog: Catalog) -> OnP
         scheduler=site.scheduler,
         ssh_user=site.ssh.user,
         ssh_port=site.ssh.port,
-        mounts=tuple((item.kind, item.source, item.mount) for item in site.storage),
+        mounts=tuple(MountPlan(item.kind, item.source, item.mount, item.options) for item in site.storage),
         teams=tuple(TeamPlan(team.name, team.gpus, team.priority) for team in site.teams),
         power_kw_per_node=system.power_kw_max,
         tags=site_tags(spec, site.site),

@@ -125,6 +125,7 @@ CODE = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 CODE_WITH_BLANKS = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 GROUP_OF_SITE = r"^[a-z0-9]([a-z0-9/-]*[a-z0-9])?$"
 SOURCE = r"^[A-Za-z0-9/\[][A-Za-z0-9._:@/,\[\]+=-]*$"
+MOUNT_OPTION = r"^[A-Za-z_][A-Za-z0-9_.-]*(=[A-Za-z0-9_./:@-]+)?$"
 CHAT_CHANNEL = r"^[#@]?[A-Za-z0-9][A-Za-z0-9._-]*$"
 SERVICE_USER = r"^[A-Za-z0-9_][A-Za-z0-9._@+-]*$"
 MIG_PROFILE = r"^[0-9A-Za-z][0-9A-Za-z.+]*$"
@@ -162,6 +163,7 @@ PATTERNS = {
     CODE_WITH_BLANKS: "letters, digits, blanks, '.', '_' and '-', with a letter or digit first, such as pg-1",
     GROUP_OF_SITE: "a site and a node group, such as use1/pretrain",
     SOURCE: "a host and an export, such as nas01:/export/home",
+    MOUNT_OPTION: "the name of a mount option, and its value if it takes one, such as num_cores=2",
     CHAT_CHANNEL: "a channel's name or identifier, such as '#gpu-alerts'",
     SERVICE_USER: "a user name of letters, digits and . _ @ + -, such as gpufleet",
     MIG_PROFILE: "a MIG profile, such as 1g.10gb",
@@ -210,6 +212,7 @@ Code = Annotated[str, Field(pattern=CODE, min_length=1, max_length=128)]
 PlacementGroupName = Annotated[str, Field(pattern=CODE_WITH_BLANKS, max_length=255)]
 SiteGroupName = Annotated[str, Field(pattern=GROUP_OF_SITE, max_length=127)]
 MountSource = Annotated[str, Field(pattern=SOURCE, max_length=1024), STAYS]
+MountOption = Annotated[str, Field(pattern=MOUNT_OPTION, max_length=255), STAYS]
 ChatChannel = Annotated[str, Field(pattern=CHAT_CHANNEL, max_length=80)]
 ServiceUser = Annotated[str, Field(pattern=SERVICE_USER, max_length=128)]
 MigProfile = Annotated[str, Field(pattern=MIG_PROFILE, max_length=32)]

@@ -13,6 +13,7 @@ from gpufleet.spec.fields import (
     BucketName,
     Code,
     KmsKey,
+    MountOption,
     MountSource,
     Name,
     S3Path,
@@ -103,12 +104,30 @@ class Storage(Model):
 
 
 class OnPremStorage(Model):
-    """A file system that nodes mount: `source` is `host:/export` (nfs) or `mgs@tcp:/fs` (lustre)."""
+    """A file system that nodes mount. The clients of beegfs, weka and gpfs come from their vendors.
+
+    `source` is `host:/export` (nfs), `mgs@tcp:/fs` (lustre), the management host (beegfs),
+    `backend,backend/fs` (weka), or the name of the file system in the node's cluster (gpfs).
+    """
 
     name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["home"])]
-    kind: Annotated[Literal["nfs", "lustre"], Field(description="The protocol.")]
+    kind: Annotated[
+        Literal["nfs", "lustre", "beegfs", "weka", "gpfs"],
+        Field(description="The file system, or its protocol; gpfs is IBM Storage Scale."),
+    ]
     source: Annotated[
         MountSource,
-        Field(description="host:/export (nfs) or mgs@tcp:/fs (lustre).", examples=["nas01:/export/home"]),
+        Field(
+            description="host:/export (nfs), mgs@tcp:/fs (lustre), mgmtd01 (beegfs), weka01,weka02/fs (weka),"
+            " fs (gpfs).",
+            examples=["nas01:/export/home"],
+        ),
     ]
     mount: Annotated[AbsolutePath, Field(description="Where nodes see it.", examples=["/shared/home"])]
+    options: Annotated[
+        tuple[MountOption, ...],
+        Field(
+            description="Mount options of beegfs, weka and gpfs; nosuid and nodev are always set.",
+            examples=[["noatime", "num_cores=2"]],
+        ),
+    ] = ()

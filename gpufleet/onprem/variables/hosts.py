@@ -10,10 +10,18 @@ from gpufleet.onprem.variables.variable import Context, Variable
 def _mounts(kind: str) -> Any:
     def value(context: Context) -> list[dict[str, str]]:
         return [
-            {"source": source, "path": path} for other, source, path in context.site.mounts if other == kind
+            {"source": item.source, "path": item.path} for item in context.site.mounts if item.kind == kind
         ]
 
     return value
+
+
+def _parallel_mounts(context: Context) -> list[dict[str, Any]]:
+    return [
+        {"kind": item.kind, "source": item.source, "path": item.path, "options": list(item.options)}
+        for item in context.site.mounts
+        if item.kind not in ("nfs", "lustre")
+    ]
 
 
 def _addresses(context: Context) -> list[dict[str, str]]:
@@ -142,6 +150,14 @@ HOST_VARIABLES = (
         "site",
         "`{source, path}` of Lustre file systems.",
         _mounts("lustre"),
+    ),
+    Variable(
+        "parallel_fs_client",
+        "mounts",
+        "list",
+        "site",
+        "`{kind, source, path, options}` of BeeGFS, WEKA and IBM Storage Scale file systems.",
+        _parallel_mounts,
     ),
     Variable(
         "local_nvme",

@@ -28,7 +28,7 @@ def _targets(context: Context, monitoring: MonitoringPlan) -> list[dict[str, str
 
 
 def _mounts(context: Context, _monitoring: MonitoringPlan) -> list[str]:
-    return [path for _, _, path in context.site.mounts]
+    return [item.path for item in context.site.mounts]
 
 
 def _accounts(context: Context, _monitoring: MonitoringPlan) -> list[dict[str, Any]]:

@@ -49,6 +49,7 @@ JUDGES: Mapping[str, Callable[[Measured], Iterator[Result]]] = {
     "local_nvme": storage.local_nvme,
     "nfs_client": storage.nfs_client,
     "lustre_client": storage.lustre_client,
+    "parallel_fs_client": storage.parallel_fs_client,
     "node_exporter": monitoring.node_exporter,
     "slurm_exporter": monitoring.slurm_exporter,
     "alertmanager": monitoring.alertmanager,

@@ -1,8 +1,10 @@
-"""File systems: the nodes' own drives, NFS, Lustre."""
+"""File systems: the nodes' own drives, NFS, Lustre, and those whose clients come from their vendors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
 from gpufleet.onprem.verify.measured import Judged, Measured, again
 from gpufleet.onprem.verify.result import Result
@@ -67,6 +69,10 @@ def _remote(found: Measured, kinds: tuple[str, ...]) -> Iterator[Result]:
 def nfs_client(found: Measured) -> Iterator[Result]:
     """Every NFS file system is mounted from its server, and the server answers."""
     yield from _remote(found, ("nfs", "nfs4"))
+    yield from _answers(found)
+
+
+def _answers(found: Measured) -> Iterator[Result]:
     for item in found.value("mounts", []):
         path = str(item["path"])
         yield found.runs(f"{path} answers", f"space_of_{path}", remedy="see the server and the network")
@@ -77,3 +83,63 @@ def lustre_client(found: Measured) -> Iterator[Result]:
     yield found.runs("module", "module", remedy=again(found))
     yield found.runs("client", "version", remedy=again(found))
     yield from _remote(found, ("lustre",))
+
+
+_KERNEL_OPTIONS = ("ro", "nosuid", "nodev", "noexec", "noatime")
+"""Options that the kernel keeps and shows for every type of file system."""
+
+
+def parallel_fs_client(found: Measured) -> Iterator[Result]:
+    """The vendors' clients are ready, and every file system is mounted as declared and answers."""
+    mounts = found.value("mounts", [])
+    kinds = {item["kind"] for item in mounts}
+    if "beegfs" in kinds:
+        yield found.runs("beegfs module", "beegfs", remedy="install BeeGFS's client for the running kernel")
+    if "weka" in kinds:
+        yield found.active("weka agent", "weka", "weka-agent")
+    if "gpfs" in kinds:
+        yield found.expect(
+            "gpfs daemon",
+            "gpfs",
+            lambda text: Judged(
+                "active" if ":active:" in text else "not active",
+                "" if ":active:" in text else "the daemon of IBM Storage Scale is not active",
+            ),
+            expected="active",
+            remedy="mmstartup, and see /var/adm/ras/mmfs.log.latest",
+        )
+    for item in mounts:
+        yield found.expect(
+            str(item["path"]),
+            "mounted",
+            partial(_parallel, found, item),
+            expected=str(item["source"]),
+            remedy=again(found),
+        )
+    yield from _answers(found)
+
+
+def _parallel(found: Measured, item: Mapping[str, Any], text: str) -> Judged:
+    """Judge type, source and options of a mount, as the kernel lists them."""
+    path, kind, source = str(item["path"]), str(item["kind"]), str(item["source"])
+    there = _mounts(text).get(path)
+    if there is not None and found.container:
+        return Judged(there[0])
+    fstype = {"weka": "wekafs"}.get(kind, kind)
+    if there is None:
+        return Judged("not mounted", f"{path} is not mounted")
+    shown, other, options = there
+    if other != fstype:
+        return Judged(other, f"{path} is {other} instead of {fstype}")
+    if kind == "beegfs":
+        # BeeGFS has no device; its module shows the management host among the options.
+        shown = next((word.partition("=")[2] for word in options if word.startswith("sysMgmtdHost=")), shown)
+        same = shown == source
+    else:
+        # WEKA shows one of the backends or none, IBM Storage Scale the name with or without /dev/.
+        same = shown.rpartition("/")[2] == source.rpartition("/")[2]
+    if not same:
+        return Judged(shown, f"{path} is {shown} instead of {source}")
+    declared = [*item["options"], *str(found.value("options", "")).split(",")]
+    lacking = [word for word in _KERNEL_OPTIONS if word in declared and word not in options]
+    return Judged(shown, f"{path} is mounted without {', '.join(lacking)}" if lacking else "")

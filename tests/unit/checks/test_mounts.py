@@ -79,22 +79,3 @@ def test_a_missing_mount_point_is_doubtful_and_says_where_it_will_be(judge: Judg
 def test_a_mount_point_of_a_bucket_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.storage.1.mount": "/data"}).only("mount-on-bucket")
     assert "import_from: s3://atlas-test-data" in finding.remedy
-
-
-@pytest.mark.parametrize(
-    ("kind", "source", "good"),
-    [
-        ("nfs", "nas01", "nas01:/export/home"),
-        ("nfs", "10.0.0.1@tcp:/home", "nas01:/export/home"),
-        ("lustre", "nas01:/export", "10.0.0.1@tcp:/scratch"),
-    ],
-)
-def test_a_source_of_another_kind_is_refused(judge: Judge, kind: str, source: str, good: str) -> None:
-    state = {"onprem.0.slurm.state": "nas02:/export/slurm"}
-    finding = judge(state | {f"{HOME}.kind": kind, f"{HOME}.source": source}).only("mount-source")
-    assert good in finding.remedy
-    assert judge(state | {f"{HOME}.kind": kind, f"{HOME}.source": good}).rules == set()
-
-
-def test_a_wrong_source_is_told_once_where_slurm_would_keep_its_state_there(judge: Judge) -> None:
-    judge({f"{HOME}.kind": "nfs", f"{HOME}.source": "nas01"}).only("mount-source")

@@ -13,6 +13,7 @@ from gpufleet.onprem.rack_groups import RACK_GROUPS
 from gpufleet.onprem.reference import reference
 from gpufleet.onprem.secrets import SECRETS
 from gpufleet.onprem.variables import VARIABLES
+from gpufleet.plan.models import MountPlan
 from gpufleet.plan.rack import plan_rack
 from tests.unit.onprem.conftest import declared_site
 
@@ -122,7 +123,12 @@ def document(make_fleet, make_rack, catalog):
     site = make_rack(
         rack=plan_rack(declared_site(**EVERYTHING)),
         fabric_kind="infiniband",
-        mounts=(("nfs", "nas01:/home", "/shared/home"), ("lustre", "mds@o2ib:/s", "/shared/scratch")),
+        mounts=(
+            MountPlan("nfs", "nas01:/home", "/shared/home"),
+            MountPlan("lustre", "mds@o2ib:/s", "/shared/scratch"),
+            MountPlan("weka", "weka01,weka02/fast", "/fast", ("num_cores=2", "net=ib0")),
+            MountPlan("gpfs", "archive", "/archive"),
+        ),
     )
     return build_inventory(make_fleet(site), catalog)
 
@@ -281,6 +287,21 @@ def test_every_group_exists_and_holds_whom_it_says(document):
     assert groups["rack_slurm_database"] == groups["rack_controllers"] == ["ctl01"]
     assert groups["rack_slurm"] == [*nodes, "ctl01"]
     assert groups["rack_nfs_clients"] == groups["rack_lustre_clients"] == nodes
+    assert groups["rack_parallel_fs_clients"] == nodes
+
+
+def test_parallel_file_systems_reach_their_role_with_their_options_and_no_other_role(document):
+    values = given(document, "dgx001")
+    fast, archive = values["parallel_fs_client_mounts"]
+    assert fast == {
+        "kind": "weka",
+        "source": "weka01,weka02/fast",
+        "path": "/fast",
+        "options": ["num_cores=2", "net=ib0"],
+    }
+    assert archive == {"kind": "gpfs", "source": "archive", "path": "/archive", "options": []}
+    assert [item["path"] for item in values["nfs_client_mounts"]] == ["/shared/home"]
+    assert [item["path"] for item in values["lustre_client_mounts"]] == ["/shared/scratch"]
 
 
 def test_roce_gives_nccl_the_traffic_class_of_its_dscp(make_fleet, make_rack, catalog):

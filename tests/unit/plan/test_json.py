@@ -125,7 +125,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
         "fabric": {"kind": str, "speed": str, "topology": str},
         "scheduler": str,
         "power_kw_per_node": MONEY,
-        "mounts": [{"kind": str, "source": str, "mount": str}],
+        "mounts": [{"kind": str, "source": str, "mount": str, "options": list}],
         "teams": [TEAM],
         "tags": dict,
         "rack": {

@@ -1,6 +1,9 @@
-"""mount.nfs and mount.lustre: a kernel that knows neither mounts a folder that all hosts share instead.
+"""mount.nfs, mount.lustre and others: they mount a folder that all hosts share, since the kernel knows none.
 
     mount.nfs SOURCE DIRECTORY [-o OPTIONS]
+    mount.wekafs BACKEND[,BACKEND]/FS DIRECTORY [-o OPTIONS]
+    mount.beegfs beegfs_nodev DIRECTORY -o sysMgmtdHost=HOST,...
+    mount.gpfs FS DIRECTORY -o dev=FS,...
 
 Servers that are in /srv/hardware/state.json as `unreachable` do not answer.
 """
@@ -17,8 +20,15 @@ SHARED = Path("/srv/shared")
 def main(arguments):
     words = [word for word in arguments if not word.startswith("-")]
     source, target = words[:2]
+    options = dict(item.partition("=")[::2] for word in words[2:] for item in word.split(","))
     server, _, export = source.rpartition(":")
-    if not server:
+    if source == "beegfs_nodev":
+        server = options.get("sysMgmtdHost", "")
+    elif options.get("dev") == source:
+        server, export = "cluster", source
+    elif not server:
+        server, _, export = source.partition("/")
+    if not server or not export:
         print(f"mount: {source}: remote share not in 'host:dir' format", file=sys.stderr)
         return 32
     if server in hardware.load().get("unreachable", []):

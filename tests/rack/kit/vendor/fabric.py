@@ -1,4 +1,4 @@
-"""Networking: DOCA-OFED with its kernel modules and tools, and Lustre's client."""
+"""Networking: DOCA-OFED with its kernel modules and tools, and clients of parallel file systems."""
 
 from __future__ import annotations
 
@@ -29,6 +29,37 @@ def packages() -> Iterator[Package]:
         yield Package(
             "lustre-client-utils", version, "lustre-client-modules-dkms | lustre-client-modules", tools=tools
         )
+    yield from _clients()
+
+
+def _clients() -> Iterator[Package]:
+    """Clients that a site installs itself. WEKA's comes from a backend and is no package."""
+    module = json.dumps({"version": "8.1.0", "open": True, "license": "GPL"}) + "\n"
+    yield Package(
+        "beegfs-client-dkms",
+        "8.1.0",
+        files={
+            "usr/lib/hardware-modules/beegfs.json": module,
+            "etc/beegfs/beegfs-client.conf": "sysMgmtdHost =\nconnAuthFile = /etc/beegfs/conn.auth\n",
+        },
+        tools={"usr/sbin/mount.beegfs": launch("remote_mount")},
+    )
+    agent = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+    yield Package(
+        "weka-agent",
+        "5.1.0",
+        tools={"usr/sbin/mount.wekafs": launch("remote_mount")},
+        services={"weka-agent.service": agent},
+    )
+    state = "echo 'mmgetstate::0:1:::node:1:'$(cat /var/mmfs/state 2>/dev/null || echo unknown)':1:'\n"
+    yield Package(
+        "gpfs.base",
+        "6.0.1-0",
+        tools={
+            "usr/lpp/mmfs/bin/mmgetstate": f"#!/bin/sh\n{state}",
+            "usr/sbin/mount.gpfs": launch("remote_mount"),
+        },
+    )
 
 
 def _doca(release: str, ofed: str) -> Iterator[Package]:

@@ -118,3 +118,45 @@ def test_a_path_that_is_somebody_elses_is_refused_before_anything_changes(
 def test_paths_with_spaces_are_read_as_the_kernel_writes_them(host: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "mounts").write_text("a:/b\\040c /d\\040e nfs rw 0 0\n")
     assert host.fstab.mounted() == {"/d e": ("a:/b c", "nfs")}
+
+
+def test_types_and_options_of_single_mounts_go_before_those_of_all(
+    host: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    fast = {"source": "w1:/fast", "path": "/fast", "fstype": "wekafs", "options": "num_cores=2"}
+    mounts(run, host, tmp_path, HOME, fast)
+    text = (tmp_path / "fstab").read_text()
+    assert f"w1:/fast {tmp_path}/fast wekafs num_cores=2 0 0\n" in text
+    assert f"nas01:/home {tmp_path}/people nfs hard 0 0\n" in text
+
+
+@pytest.mark.parametrize(
+    ("fstype", "source", "shown"),
+    [
+        ("wekafs", "weka01,weka02/fast", "weka02/fast"),
+        ("wekafs", "weka01,weka02/fast", "fast"),
+        ("gpfs", "fast", "/dev/fast"),
+    ],
+)
+def test_one_that_the_client_shows_under_another_source_is_known(
+    host: ModuleType, run: Run, tmp_path: Path, fstype: str, source: str, shown: str
+) -> None:
+    (tmp_path / "mounts").write_text(f"{shown} {tmp_path}/fast {fstype} rw 0 0\n")
+    item = {"source": source, "path": "/fast", "fstype": fstype}
+    done = mounts(run, host, tmp_path, item)
+    assert done["actions"] == [] and f"{source} {tmp_path}/fast" in (tmp_path / "fstab").read_text()
+    (tmp_path / "fstab").write_text(OTHERS)
+    (tmp_path / "mounts").write_text(f"{shown}2 {tmp_path}/fast {fstype} rw 0 0\n")
+    assert "is to be" in mounts(run, host, tmp_path, item)["msg"]
+
+
+def test_a_line_that_storage_scale_has_written_itself_serves_and_stays_the_only_one(
+    host: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    line = f"/dev/fast {tmp_path}/fast gpfs rw,mtime,dev=fast,noauto 0 0\n"
+    (tmp_path / "fstab").write_text(OTHERS + line)
+    (tmp_path / "mounts").write_text(f"fast {tmp_path}/fast gpfs rw 0 0\n")
+    item = {"source": "fast", "path": "/fast", "fstype": "gpfs"}
+    assert not mounts(run, host, tmp_path, item)["changed"]
+    assert (tmp_path / "fstab").read_text() == OTHERS + line
+    assert "already" in mounts(run, host, tmp_path, item | {"source": "slow"})["msg"]

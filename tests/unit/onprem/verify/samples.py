@@ -24,6 +24,11 @@ MOUNTS = (
     "/dev/sda1 / ext4 rw 0 0\n/dev/md0 /raid xfs rw,noatime 0 0\n"
     "nas01:/export/home /home nfs4 rw,vers=4.2 0 0\n"
     "10.0.0.1@o2ib:/scratch /scratch lustre rw,flock 0 0\n"
+    "beegfs_nodev /beegfs beegfs rw,nosuid,nodev,relatime,cfgFile=/etc/beegfs/beegfs-client.conf,"
+    "sysMgmtdHost=mgmtd01 0 0\n"
+    "weka02/fast /fast wekafs rw,nosuid,nodev,relatime,writecache,inode_bits=auto,readahead_kb=32768,"
+    "dentry_max_age_positive=1000,dentry_max_age_negative=0,container_name=client 0 0\n"
+    "archive /archive gpfs ro,nosuid,nodev,relatime 0 0\n"
 )
 NODE_STATE = (
     "NodeName=dgx01 Arch=x86_64 Gres=gpu:h100:8 NodeAddr=dgx01 OS=Linux 6.8.0 State=IDLE ThreadsPerCore=2 "
@@ -147,6 +152,12 @@ VALUES: dict[str, Any] = {
     "slurm_node_gpus": 8,
     "local_nvme_mount": "/raid",
     "nfs_client_mounts": [{"source": "nas01:/export/home", "path": "/home"}],
+    "parallel_fs_client_mounts": [
+        {"kind": "beegfs", "source": "mgmtd01", "path": "/beegfs", "options": []},
+        {"kind": "weka", "source": "weka01,weka02/fast", "path": "/fast", "options": ["num_cores=2"]},
+        {"kind": "gpfs", "source": "archive", "path": "/archive", "options": ["ro"]},
+    ],
+    "parallel_fs_client_options": "nosuid,nodev",
     "lustre_client_mounts": [{"source": "10.0.0.1@o2ib:/scratch", "path": "/scratch"}],
 }
 """The variables of a GPU node, as role defaults and inventory give them."""
@@ -270,6 +281,16 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "queues": "product\tTrue\nresearch\tTrue\nsomebodys\tFalse\n",
     },
     "lustre_client": {"module": "2.17.0\n", "version": "lfs 2.17.0\n", "mounted": MOUNTS},
+    "parallel_fs_client": {
+        "beegfs": "8.1.0\n",
+        "weka": "active\n",
+        "gpfs": "mmgetstate::HEADER:version:reserved:reserved:nodeName:nodeNumber:state:quorum:\n"
+        "mmgetstate::0:1:::dgx01:7:active:2:\n",
+        "mounted": MOUNTS,
+        "space_of_/beegfs": "Filesystem 1-blocks\n",
+        "space_of_/fast": "Filesystem 1-blocks\n",
+        "space_of_/archive": "Filesystem 1-blocks\n",
+    },
     "node_exporter": {"metrics": NODE_METRICS},
     "slurm_exporter": {
         "service": "active\n",

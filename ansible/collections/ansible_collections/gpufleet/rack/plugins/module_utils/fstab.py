@@ -28,6 +28,16 @@ class Mount(NamedTuple):
         """As it is written."""
         return f"{self.source} {self.path} {self.fstype} {self.options} 0 0"
 
+    def is_of(self, source: str) -> bool:
+        """Whether the kernel's or another line's `source` means the same file system.
+
+        WEKA's client shows the file system with the one backend that it asked, or without any; IBM Storage
+        Scale writes it with and without /dev/.
+        """
+        if self.fstype in ("wekafs", "gpfs"):
+            return self.source.rpartition("/")[2] == source.rpartition("/")[2]
+        return self.source == source
+
 
 def parse(text: str) -> list[Mount]:
     """All entries; lines that are none are left out."""
@@ -72,6 +82,20 @@ def refuse_others(text: str, owner: str, mounts: list[Mount]) -> None:
                 "mounted there. One path has one file system: take that line out of /etc/fstab, or choose "
                 "another path in the fleet file. Nothing was changed."
             )
+
+
+def kept_by_others(text: str, owner: str, mounts: list[Mount]) -> list[Mount]:
+    """Those that need no line: IBM Storage Scale writes one itself for each file system of the cluster."""
+    theirs = parse(with_own(text, owner, []))
+    return [
+        mount
+        for mount in mounts
+        if mount.fstype == "gpfs"
+        and any(
+            other.fstype == "gpfs" and other.path == mount.path and mount.is_of(other.source)
+            for other in theirs
+        )
+    ]
 
 
 def read() -> str:

@@ -16,13 +16,11 @@ options:
     type: str
     required: true
   fstype:
-    description: Type of the file systems.
+    description: Type of the file systems that have none of their own.
     type: str
-    required: true
   options:
-    description: Options of the mounts, as in C(/etc/fstab).
+    description: Options of the mounts that have none of their own, as in C(/etc/fstab).
     type: str
-    required: true
   mounts:
     description: What is mounted where.
     type: list
@@ -37,6 +35,12 @@ options:
         description: Where it is mounted.
         type: path
         required: true
+      fstype:
+        description: Its type.
+        type: str
+      options:
+        description: Its options.
+        type: str
   timeout_s:
     description: Seconds that a server may take to answer.
     type: int
@@ -86,7 +90,7 @@ def refuse_taken(
     """Refuses a path on which something else is mounted that this role has not put there."""
     mine = {mount.path for mount in owned}
     for mount in wanted:
-        if mount.path in mounted and mount.path not in mine and mounted[mount.path][0] != mount.source:
+        if mount.path in mounted and mount.path not in mine and not mount.is_of(mounted[mount.path][0]):
             source, fstype = mounted[mount.path]
             raise RefusalError(
                 f"{source} ({fstype}) is mounted on {mount.path}, where {mount.source} is to be. Unmount "
@@ -114,14 +118,21 @@ def apply(todo: dict[str, list[fstab.Mount]], text: str, changed: bool, timeout_
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Compares and changes; the result for Ansible."""
     wanted = [
-        fstab.Mount(item["source"], item["path"].rstrip("/") or "/", params["fstype"], params["options"])
+        fstab.Mount(
+            item["source"],
+            item["path"].rstrip("/") or "/",
+            item["fstype"] or params["fstype"],
+            item["options"] or params["options"],
+        )
         for item in params["mounts"]
     ]
     text, mounted = fstab.read(), fstab.mounted()
     owned = fstab.own_lines(text, params["owner"])
-    fstab.refuse_others(text, params["owner"], wanted)
+    kept = fstab.kept_by_others(text, params["owner"], wanted)
+    lines = [mount for mount in wanted if mount not in kept]
+    fstab.refuse_others(text, params["owner"], lines)
     refuse_taken(wanted, owned, mounted)
-    new = fstab.with_own(text, params["owner"], wanted) if owned != wanted else text
+    new = fstab.with_own(text, params["owner"], lines) if owned != lines else text
     todo = decide(wanted, owned, mounted)
     actions = [f"{word} {mount.path} ({mount.source})" for word, mounts in todo.items() for mount in mounts]
     if not check:
@@ -138,12 +149,17 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
 
 def main() -> None:
     """Entry point."""
-    mount = {"source": {"type": "str", "required": True}, "path": {"type": "path", "required": True}}
+    mount = {
+        "source": {"type": "str", "required": True},
+        "path": {"type": "path", "required": True},
+        "fstype": {"type": "str"},
+        "options": {"type": "str"},
+    }
     module = AnsibleModule(
         argument_spec={
             "owner": {"type": "str", "required": True},
-            "fstype": {"type": "str", "required": True},
-            "options": {"type": "str", "required": True},
+            "fstype": {"type": "str"},
+            "options": {"type": "str"},
             "mounts": {"type": "list", "elements": "dict", "required": True, "options": mount},
             "timeout_s": {"type": "int", "default": 60},
         },
