@@ -75,7 +75,11 @@ def test_nothing_is_completed_before_a_command_runs() -> None:
     assert hints.complete_hints("`gpufleet up`") == "`gpufleet up`"
 
 
-def test_a_value_with_a_space_is_quoted(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_a_value_with_a_space_is_quoted(
+    gpufleet: Gpufleet, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my rules.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
     answer = gpufleet("preview", "dev", "--policy-config", "my rules.json")
     assert answer.out.splitlines()[-1] == "next: `gpufleet up dev --policy-config 'my rules.json'`"
 

@@ -53,8 +53,9 @@ def test_the_policy_configuration_of_the_guide_is_taken(tmp_path: Path) -> None:
         for name, setting in settings.items()
     }
     by_name = {each.rule.name: each for each in configure(RULES, pack_config=given)}
-    assert by_name["log-retention"].enforcement == "advisory"
-    assert by_name["price-catalog-age"].enforcement == "mandatory"
+    assert by_name["cost-allocation-tags"].enforcement == "advisory"
+    assert by_name["price-catalog-age"].enforcement == "disabled"
+    assert by_name["log-retention"].enforcement == "mandatory"
     assert by_name["imdsv2-required"].settings.model_dump() == {"hop_limit": 2}
 
 
