@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from types import FrameType
@@ -25,9 +26,7 @@ def main() -> int:
 
 
 def _end(_signum: int, _frame: FrameType | None) -> None:
-    """Nothing has begun."""
-    import shlex
-
+    """Nothing has begun. Imports nothing: the module may be the one whose import is interrupted."""
     again = shlex.join(["gpufleet", *sys.argv[1:]])
     os.write(2, f"interrupted; run the same command again: `{again}`\n".encode())
     os._exit(_INTERRUPTED)
