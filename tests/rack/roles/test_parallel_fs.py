@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from gpufleet.onprem.verify.measured import Measured
+from gpufleet.onprem.verify.roles import JUDGES
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.roles.proof import Played, play, prove
 
@@ -73,6 +75,26 @@ def test_a_host_is_refused_until_its_clients_are_ready_and_then_mounts_what_is_d
     assert "beegfs_nodev /beegfs beegfs cfgFile=/etc/beegfs/beegfs-client.conf,sysMgmtdHost=mgmtd01," in table
     assert "weka01,weka02/fast /fast wekafs num_cores=2,nosuid,nodev,_netdev,nofail," in table
     assert "archive /archive gpfs ro,nosuid,nodev,dev=archive,noauto 0 0" in table
+
+
+def test_measurements_of_the_host_pass_and_a_client_that_stops_is_found(lab: Lab) -> None:
+    assert faults(lab) == []
+    lab.sh("dgx01", "systemctl stop weka-agent; umount /archive; echo down >/var/mmfs/state")
+    # WEKA's mount requires its agent: systemd unmounts it when that is stopped.
+    assert faults(lab) == ["weka agent", "gpfs daemon", "/fast", "/archive"]
+    lab.sh("dgx01", "systemctl start weka-agent; echo active >/var/mmfs/state")
+    assert play(lab, ["parallel_fs_client"], "dgx01").changed
+    assert faults(lab) == []
+
+
+def faults(lab: Lab) -> list[str]:
+    """The checks of `gpufleet verify` that fail, by what the role measures now."""
+    run = play(lab, ["parallel_fs_client"], "dgx01", tasks_from="verify")
+    (task,) = run.of("Measure parallel file systems")
+    values = {"mounts": [{"kind": kind} | item for kind, item in WANTED.items()]}
+    named = {f"parallel_fs_client_{name}": value for name, value in values.items()}
+    found = Measured("dgx01", "parallel_fs_client", named, task.result["measurements"], container=True)
+    return [item.check for item in JUDGES["parallel_fs_client"](found) if item.status == "fail"]
 
 
 def test_what_is_no_longer_named_is_unmounted_and_its_line_is_gone(lab: Lab) -> None:
