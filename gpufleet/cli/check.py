@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -13,7 +11,9 @@ import typer
 from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, emit_text, err, is_quiet, out
 from gpufleet.cli.context import Cloud, Workspace
+from gpufleet.cli.counting import Pace
 from gpufleet.cli.policy_options import PolicyConfig
+from gpufleet.cli.run_log import Durations
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
 
 if TYPE_CHECKING:
@@ -141,11 +141,15 @@ def verdict_of(
         jobs=_jobs(jobs) if jobs is not None else {},
         policy_config=policy_config.resolve() if policy_config is not None else None,
     )
+    key = " ".join(["check", workspace.environment(), *(["with a base"] if base else []), *opened])
+    steps = _Steps(Durations.of(workspace.local), key, quiet=quiet)
     try:
-        return judge(request, _steps(quiet=quiet))
+        verdict = judge(request, steps)
     except CloudError as error:
         # Nothing of the user's was touched, so this is no failure of a cloud that he could go on from.
         raise GpufleetError(error.message, remedy=error.remedy) from error
+    steps.end()
+    return verdict
 
 
 def _require_real(workspace: Workspace, cloud: str | None) -> None:
@@ -159,17 +163,27 @@ def _require_real(workspace: Workspace, cloud: str | None) -> None:
         require_account(profile=workspace.stack_config(name, plain_only=True).get("aws:profile"))
 
 
-def _steps(*, quiet: bool) -> Callable[[str], None]:
-    """Says on stderr what is being done, which takes seconds."""
-    started = time.monotonic()
+class _Steps:
+    """Reports on stderr what is being done, how far it is and how long the rest takes by the last run."""
 
-    def say(line: str) -> None:
-        if not quiet:
-            err.print(
-                f"[{time.monotonic() - started:4.1f} s] {line}", markup=False, style="dim", soft_wrap=True
-            )
+    def __init__(self, durations: Durations, key: str, *, quiet: bool) -> None:
+        self._durations, self._key, self._quiet = durations, key, quiet
+        self._expected = durations.expected(key)
+        self._pace = Pace("check", self._expected)
+        self._begun = 0
 
-    return say
+    def __call__(self, line: str) -> None:
+        """A step begins."""
+        self._pace.done = self._begun
+        self._begun += 1
+        if not self._quiet:
+            far = [self._pace.count("done")] if self._expected.steps else []
+            words = ", ".join([*far, line, *self._pace.times()])
+            err.print(f"check: {words}", markup=False, style="dim", soft_wrap=True)
+
+    def end(self) -> None:
+        """Keep how long it took, for the next run."""
+        self._durations.keep(self._key, self._begun, self._pace.elapsed_s)
 
 
 def _jobs(path: Path) -> dict[str, int]:

@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from types import FrameType
+from typing import NoReturn
 
 _INTERRUPTED = 130
 
@@ -16,17 +17,21 @@ def main() -> int:
     before = {sign: signal.signal(sign, _end) for sign in (signal.SIGINT, signal.SIGTERM)}
     from gpufleet.cli.main import main as run
 
-    for sign, handler in before.items():
-        signal.signal(sign, handler)
-    code = run()
-    # What is left is the end of helper processes, which need nobody to wait for them.
-    for sign in before:
-        signal.signal(sign, lambda *_: os._exit(code))
+    try:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+        code = run()
+        # What is left is the end of helper processes, which need nobody to wait for them.
+        for sign in before:
+            signal.signal(sign, lambda *_: os._exit(code))
+    except KeyboardInterrupt:
+        # Before `run` answers interruptions, after it has, or while it does.
+        _end()
     return code
 
 
-def _end(_signum: int, _frame: FrameType | None) -> None:
-    """Nothing has begun. Imports nothing: the module may be the one whose import is interrupted."""
+def _end(_signum: int = 0, _frame: FrameType | None = None) -> NoReturn:
+    """Nothing is under way. Imports nothing: the module may be the one whose import is interrupted."""
     again = shlex.join(["gpufleet", *sys.argv[1:]])
     os.write(2, f"interrupted; run the same command again: `{again}`\n".encode())
     os._exit(_INTERRUPTED)
