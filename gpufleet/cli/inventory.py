@@ -100,7 +100,7 @@ def _stack_outputs(
     """The stack's outputs, or none and why: a rack is configured without any cloud at hand."""
     if not any(site.scheduler == "slurm" for site in plan.cloud):
         return {}, None
-    from gpufleet.cli.stack_run import choose_engine
+    from gpufleet.cli.engine_choice import choose_engine
     from gpufleet.onprem.cloud_nodes import OUTPUT
 
     try:

@@ -23,11 +23,12 @@ from gpufleet.cli.console import (
     out,
     print_findings,
 )
-from gpufleet.cli.context import Cloud, Workspace
+from gpufleet.cli.context import Workspace
+from gpufleet.cli.engine_choice import choose_engine_of_run
+from gpufleet.cli.outcome import Outcome
 from gpufleet.cli.progress import Progress, policy_line
 from gpufleet.cli.run_log import Durations, RunLog
 from gpufleet.engine.api import (
-    Engine,
     Event,
     PolicyEvent,
     ResourceEvent,
@@ -35,7 +36,7 @@ from gpufleet.engine.api import (
     StackRequest,
     Verb,
 )
-from gpufleet.errors import ExitCode, InputError
+from gpufleet.errors import InputError
 from gpufleet.findings import FINDINGS_SHOWN
 from gpufleet.sandbox.preload import PROGRAMS, PROVIDERS
 
@@ -44,45 +45,10 @@ if TYPE_CHECKING:
     from gpufleet.cli.change_rules import Deployed
     from gpufleet.plan.models import FleetPlan
     from gpufleet.report.refusals_text import Refusal
-    from gpufleet.report.sites import SiteChanges
 
 
 PACK = "policies"
 """The folder of a checkout with its policy pack."""
-
-
-def choose_engine(name: str, request: StackRequest) -> Engine:
-    """The engine of that name; `auto` stays with the embedded engine where it already keeps the stack."""
-    from gpufleet.engine.select import select_engine
-
-    name = "embedded" if name == "auto" and request.state_file.exists() else name
-    return select_engine(name, preload=request.preload)
-
-
-def choose_engine_of_run(name: str, request: StackRequest, cloud: Cloud) -> Engine:
-    """The engine of a run that asks providers; on a real account it is the Pulumi CLI.
-
-    Raises InputError where the embedded engine keeps a stack of a real account: the CLI would make
-    everything a second time.
-    """
-    from gpufleet.engine.select import select_engine
-
-    if cloud == "sandbox":
-        return choose_engine(name, request)
-    engine = select_engine(name, real_account=True)
-    if name == "auto" and request.state_file.exists():
-        from gpufleet.engine.embedded.folded import load_folded
-
-        if load_folded(request.state_file).folded.resources:
-            stack = request.stack
-            raise InputError(
-                f"the embedded engine keeps the stack {stack} ({request.state_file}), and a real account "
-                "runs on the Pulumi CLI",
-                remedy=f"hand it over: `gpufleet state export {stack} --cloud {cloud} >{stack}.json`, "
-                f"`pulumi stack init {stack}`, `pulumi stack import -s {stack} --file {stack}.json`; then "
-                f"move {request.state_file.name} away",
-            )
-    return engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,32 +374,6 @@ class StackRun:
             document["findings"] = [finding.to_json() for finding in self.validated.findings]
             document["sites"] = sites_to_json(outcome.by_site(self.plan))
         emit_json(document)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a run and the events that led to it."""
-
-    result: RunResult
-    events: tuple[ResourceEvent, ...]
-    refusals: tuple[Refusal, ...] = ()
-
-    def by_site(self, plan: FleetPlan) -> tuple[SiteChanges, ...]:
-        """The changes by site."""
-        from gpufleet.report.sites import changes_by_site
-
-        return changes_by_site(self.result, self.events, plan)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Done, refused by a mandatory policy or drift found, interrupted, or failed with the state kept."""
-        if self.result.interrupted:
-            return ExitCode.INTERRUPTED
-        if self.result.ok:
-            drift = self.result.verb == "refresh" and self.result.changes.total
-            return ExitCode.REFUSED if drift else ExitCode.DONE
-        refused = any(violation.enforcement == "mandatory" for violation in self.result.violations)
-        return ExitCode.REFUSED if refused else ExitCode.CLOUD_FAILURE
 
 
 def state_summary(run: StackRun) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from gpufleet.cli.arguments import CloudOption, Environment, Json
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, emit_text, err, is_terminal, note, out
 from gpufleet.cli.context import Workspace
-from gpufleet.cli.stack_run import choose_engine
+from gpufleet.cli.engine_choice import choose_engine
 from gpufleet.cli.state_repair import Yes, confirm, state_of
 from gpufleet.errors import InputError
 from gpufleet.report.tables import print_table

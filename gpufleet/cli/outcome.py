@@ -1,0 +1,40 @@
+"""How a run ended: its result, the events that led to it, and the exit code that says the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpufleet.engine.api import ResourceEvent, RunResult
+from gpufleet.errors import ExitCode
+
+if TYPE_CHECKING:
+    from gpufleet.plan.models import FleetPlan
+    from gpufleet.report.refusals_text import Refusal
+    from gpufleet.report.sites import SiteChanges
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a run and the events that led to it."""
+
+    result: RunResult
+    events: tuple[ResourceEvent, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+    def by_site(self, plan: FleetPlan) -> tuple[SiteChanges, ...]:
+        """The changes by site."""
+        from gpufleet.report.sites import changes_by_site
+
+        return changes_by_site(self.result, self.events, plan)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Done, refused by a mandatory policy or drift found, interrupted, or failed with the state kept."""
+        if self.result.interrupted:
+            return ExitCode.INTERRUPTED
+        if self.result.ok:
+            drift = self.result.verb == "refresh" and self.result.changes.total
+            return ExitCode.REFUSED if drift else ExitCode.DONE
+        refused = any(violation.enforcement == "mandatory" for violation in self.result.violations)
+        return ExitCode.REFUSED if refused else ExitCode.CLOUD_FAILURE
