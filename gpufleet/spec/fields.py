@@ -162,7 +162,7 @@ PATTERNS = {
     CODE: "letters, digits, '.', '_' and '-', with a letter or digit first, such as p5.48xlarge",
     CODE_WITH_BLANKS: "letters, digits, blanks, '.', '_' and '-', with a letter or digit first, such as pg-1",
     GROUP_OF_SITE: "a site and a node group, such as use1/pretrain",
-    SOURCE: "a host and an export, such as nas01:/export/home",
+    SOURCE: "what a client mounts, such as nas01:/export/home",
     MOUNT_OPTION: "the name of a mount option, and its value if it takes one, such as num_cores=2",
     CHAT_CHANNEL: "a channel's name or identifier, such as '#gpu-alerts'",
     SERVICE_USER: "a user name of letters, digits and . _ @ + -, such as gpufleet",
