@@ -142,7 +142,7 @@ def verdict_of(
         policy_config=policy_config.resolve() if policy_config is not None else None,
     )
     key = " ".join(["check", workspace.environment(), *(["with a base"] if base else []), *opened])
-    steps = _Steps(Durations.of(workspace.local), key, quiet=quiet)
+    steps = _Steps(workspace.local, key, quiet=quiet)
     try:
         verdict = judge(request, steps)
     except CloudError as error:
@@ -166,9 +166,10 @@ def _require_real(workspace: Workspace, cloud: str | None) -> None:
 class _Steps:
     """Reports on stderr what is being done, how far it is and how long the rest takes by the last run."""
 
-    def __init__(self, durations: Durations, key: str, *, quiet: bool) -> None:
-        self._durations, self._key, self._quiet = durations, key, quiet
-        self._expected = durations.expected(key)
+    def __init__(self, local: Path, key: str, *, quiet: bool) -> None:
+        self._kept, self._key, self._quiet = local, key, quiet
+        self._durations = Durations.of(local)
+        self._expected = self._durations.expected(key)
         self._pace = Pace("check", self._expected)
         self._begun = 0
 
@@ -182,8 +183,9 @@ class _Steps:
             err.print(f"check: {words}", markup=False, style="dim", soft_wrap=True)
 
     def end(self) -> None:
-        """Keep how long it took, for the next run."""
-        self._durations.keep(self._key, self._begun, self._pace.elapsed_s)
+        """Keep how long it took, for the next run; a checkout that has nothing of ours yet is left so."""
+        if self._kept.is_dir():
+            self._durations.keep(self._key, self._begun, self._pace.elapsed_s)
 
 
 def _jobs(path: Path) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -27,6 +28,7 @@ def _edit(checkout: Checkout, environment: str, *changes: tuple[str, str]) -> No
 def _commit(checkout: Checkout) -> None:
     from tests.unit.verdict.conftest import Git
 
+    shutil.copy(ROOT / ".gitignore", checkout.root)
     Git(checkout.root).commit()
 
 

@@ -56,7 +56,16 @@ RACKS_AFTER: list[dict[str, Any]] = [
             "domain": "hall.example.com",
             "fingerprints": {"dgx01": "SHA256:" + "A" * 43},
         },
-        "storage": [{"name": "home", "kind": "nfs", "source": "nas01:/export/home", "mount": "/shared/home"}],
+        "storage": [
+            {"name": "home", "kind": "nfs", "source": "nas01:/export/home", "mount": "/shared/home"},
+            {
+                "name": "work",
+                "kind": "beegfs",
+                "source": "mgmtd01",
+                "mount": "/shared/work",
+                "options": ["noatime"],
+            },
+        ],
         "teams": [{"name": "red", "gpus": 16, "priority": "high"}],
         "slurm": {
             "cluster": "big",

@@ -49,7 +49,7 @@ def test_ctrl_c_during_a_check_leaves_nothing_of_its_throwaway_account(
     terminal.wait(lambda: "previewing sandbox" in terminal.text)
     assert list(scratch.iterdir())
     terminal.ctrl_c()
-    assert terminal.ended() == 130
+    assert terminal.ended() == 130, terminal.text
     assert "Traceback" not in terminal.text
     assert terminal.text.rstrip().endswith(
         "interrupted; run the same command again: `gpufleet check sandbox`"

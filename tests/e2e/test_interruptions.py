@@ -48,7 +48,7 @@ def test_ctrl_c_while_modules_load_is_one_line_and_130(place: Place) -> None:
     terminal = Terminal(place.checkout, *UP)
     terminal.wait(lambda: terminal.catches(signal.SIGTERM))
     terminal.ctrl_c()
-    assert terminal.ended() == 130
+    assert terminal.ended() == 130, terminal.text
     lines = [line for line in terminal.text.replace("^C", "").splitlines() if line.strip()]
     assert len(lines) == 1
     assert lines[0].startswith("interrupted; ")
@@ -59,7 +59,7 @@ def test_ctrl_c_during_a_preview_ends_it_at_once(place: Place) -> None:
     terminal = Terminal(place.checkout, *UP)
     terminal.wait(lambda: "preview: " in terminal.text)
     terminal.ctrl_c()
-    assert terminal.ended() == 130
+    assert terminal.ended() == 130, terminal.text
     assert "interrupted; the state is kept; " + LINE.format("to go on") in terminal.text
     assert "Traceback" not in terminal.text
     assert "failed" not in terminal.text
@@ -75,7 +75,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_the_next_up_goes_on(place: Place)
     terminal.wait(
         lambda: bool(re.search(r"interrupted: waiting for \d+ operations?; the state is kept", terminal.text))
     )
-    assert terminal.ended() == 130
+    assert terminal.ended() == 130, terminal.text
     assert re.search(r"interrupted, waiting for \d+ operations?, \d+ s", terminal.text)
     assert terminal.text.rstrip().splitlines()[-1].strip().endswith(LINE.format("to go on"))
     assert "Traceback" not in terminal.text
@@ -98,7 +98,7 @@ def test_a_second_ctrl_c_does_not_wait_and_the_next_up_looks_what_became_of_it(p
     terminal.ctrl_c()
     terminal.wait(lambda: "interrupted: waiting for" in terminal.text)
     terminal.ctrl_c()
-    assert terminal.ended() == 130
+    assert terminal.ended() == 130, terminal.text
     assert "interrupted again" in terminal.text
     terminal.wait(lambda: left_of(place) == [])
     assert "pending_operations" in place.state()

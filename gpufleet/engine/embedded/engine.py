@@ -22,6 +22,7 @@ from gpufleet.engine.embedded.run import Run
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE, matches
 from gpufleet.engine.embedded.values import present
+from gpufleet.engine.errors import PluginError
 from gpufleet.engine.previewed import up_after_preview
 from gpufleet.errors import GpufleetError, InputError
 
@@ -96,9 +97,14 @@ class EmbeddedEngine:
             run = Run(verb, request, reporter, store, packs)
             if verb == "up" and not store.olds:
                 first_run.begin(request.state_file)
-            with run:
-                run.recover(self._finders)
-                action(run)
+            try:
+                with run:
+                    run.recover(self._finders)
+                    action(run)
+            except PluginError:
+                # After an interruption no process starts any more.
+                if not run.context.cancelled.is_set():
+                    raise
         if store.manager.notice:
             reporter.say("warning", store.manager.notice)
         interrupted = run.context.cancelled.is_set()

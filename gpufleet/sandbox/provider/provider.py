@@ -257,9 +257,9 @@ class AwsProvider(api.Provider):
         found = drifted_inputs(handler, inputs, state, observed)
         sides = self._in_region(handler, found, inputs, state)
         missing = frozenset(planning.diff(handler, *sides, list(request.ignore_changes)).diffs)
-        if missing:
-            known = planning.state_of(handler, self._config, inputs, rid, observed)
-            handler.update(aws, rid, known, inputs, missing)
+        # Also where nothing is missing: what failed while it was made is made again by its handler.
+        known = planning.state_of(handler, self._config, inputs, rid, observed)
+        handler.update(aws, rid, known, inputs, missing)
 
     async def delete(self, request: api.DeleteRequest) -> None:
         """Deletes a resource; one that is gone already is deleted."""
