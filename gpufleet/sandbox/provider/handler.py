@@ -121,11 +121,13 @@ class Handler(ABC):
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
         """Changes the resource in place. `changed` are the top-level inputs that differ.
 
-        The default refuses: a type whose every property forces a replacement never gets here.
+        Nothing differs where a creation failed and is complete all the same. The default refuses every
+        change: a type whose every property forces a replacement gets none.
         """
-        raise NotImplementedError(
-            f"{self.pulumi_type} {rid} cannot change {', '.join(sorted(changed))} in place"
-        )
+        if changed:
+            raise NotImplementedError(
+                f"{self.pulumi_type} {rid} cannot change {', '.join(sorted(changed))} in place"
+            )
 
     @abstractmethod
     def delete(self, aws: Aws, rid: str, state: Props) -> None:

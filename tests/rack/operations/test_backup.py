@@ -71,6 +71,8 @@ def test_a_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue_a
     with site.configuring("restore", "-o", f"backup={backup}", verb="operate") as run:
         wait_on(site, "pgrep -f '^sleep 600'", limit_s=180)
         lose_power(site, "restore", run)
+    # Before its sleep: a mover that wakes up would go on.
+    lab.sh("ctl01", "pkill -9 -f '[/]usr/local/bin/mv' || true")
     lab.sh("ctl01", f"rm {mover}; pkill -f '^sleep 600' || true")
     assert (
         lab.sh("ctl01", "systemctl start slurmctld || true; systemctl is-active slurmctld", code=None)
