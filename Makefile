@@ -55,7 +55,7 @@ faults: setup ## every fault at every call of the first up of dev and sandbox; t
 docs: setup ## the reference pages that are written from code and data
 	@$(BIN)/python -m gpufleet.catalog.reference >docs/reference/.new && mv docs/reference/.new docs/reference/catalog.md
 	@$(BIN)/python -m gpufleet.policy.docs >docs/reference/.new && mv docs/reference/.new docs/reference/rules.md
-	@$(BIN)/python -m gpufleet.onprem.reference >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md
+	@$(BIN)/python -m gpufleet.racks.reference >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md
 	@$(BIN)/python -m gpufleet.changes.fleet_file >docs/reference/.new && mv docs/reference/.new docs/reference/fleet_file.md
 	@$(BIN)/python -m gpufleet.changes.reference >docs/reference/.new && mv docs/reference/.new docs/reference/changes.md
 
@@ -70,7 +70,7 @@ mutate: ## weaken each protective property of the components in turn, and print 
 	@$(BIN)/python -m tests.mutation $(ARGS)
 
 lock: setup ## requirements/*.txt anew from pyproject.toml
-	@$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --extra sandbox --extra dev \
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --extra lab --extra dev \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/lock.txt
 	@grep -E '^uv==[^ ]+' -o requirements/lock.txt | $(BIN)/uv pip compile -q --universal --python-version 3.11 - \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/bootstrap.txt

@@ -129,9 +129,9 @@ def _sandbox(root: Path) -> tuple[dict[str, Any], dict[str, str]]:
     The provider gets the sandbox's own key explicitly: should the real plugin be on PATH instead
     of the sandbox's, AWS refuses that key, and nothing is created in anybody's account.
     """
-    from gpufleet.sandbox import daemon
-    from gpufleet.sandbox.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
-    from gpufleet.sandbox.provider.config import sandbox_folder
+    from gpufleet.lab.aws import daemon
+    from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+    from gpufleet.lab.aws.provider.config import sandbox_folder
 
     url = os.environ.get("AWS_ENDPOINT_URL") or daemon.ensure(sandbox_folder(root)).url
     provider = {"access_key": ACCESS_KEY_ID, "secret_key": SECRET_ACCESS_KEY}

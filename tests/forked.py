@@ -14,7 +14,7 @@ from gpufleet.engine.forks import prepare
 
 IMPORTED = (
     *("gpufleet.cli.main", "gpufleet.cli.run", "gpufleet.cli.change_rules", "gpufleet.cli.check"),
-    *("gpufleet.engine.embedded", "gpufleet.sandbox.daemon", "gpufleet.verdict.check", "gpufleet.plan"),
+    *("gpufleet.engine.embedded", "gpufleet.lab.aws.daemon", "gpufleet.verdict.check", "gpufleet.plan"),
 )
 
 

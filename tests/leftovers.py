@@ -12,7 +12,7 @@ import secrets
 import time
 from pathlib import Path
 
-from gpufleet.onprem.stragglers import marked
+from gpufleet.racks.stragglers import marked
 
 MARK = "GPUFLEET_TEST_RUN"
 # Some end by themselves when they notice that nobody is left: a sandbox's provider, an ssh that is shared.

@@ -32,7 +32,7 @@ def rules(incomplete: str) -> list[str]:
 
 def operations(incomplete: str) -> list[str]:
     """The operations of `gpufleet operate`."""
-    from gpufleet.onprem.operations.registry import OPERATIONS
+    from gpufleet.racks.operations.registry import OPERATIONS
 
     return _beginning(incomplete, lambda: OPERATIONS)
 

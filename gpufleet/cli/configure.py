@@ -65,8 +65,8 @@ def configure(
     from gpufleet.cli.configure_progress import HostProgress
     from gpufleet.cli.configure_setup import Setup
     from gpufleet.files import write_atomically
-    from gpufleet.onprem.configure.result import result_to_json
-    from gpufleet.onprem.configure.run import configure as run_configure
+    from gpufleet.racks.configure.result import result_to_json
+    from gpufleet.racks.configure.run import configure as run_configure
     from gpufleet.report.configure_html import configure_page
     from gpufleet.report.configure_text import print_configure
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from gpufleet.cli.console import is_terminal
 from gpufleet.cli.counting import Expectation, Pace, Ticker, duration
-from gpufleet.onprem.events import TaskEvent
+from gpufleet.racks.events import TaskEvent
 
 _STYLE = {"failed": "bold red", "unreachable": "bold red", "changed": "yellow", "ok": "green"}
 

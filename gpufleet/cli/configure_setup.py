@@ -15,21 +15,21 @@ from gpufleet.cli.run_log import Durations
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
 from gpufleet.findings import Finding
-from gpufleet.onprem.configure.record import LastRun, RunFolder
-from gpufleet.onprem.configure.run import ConfigureRequest
-from gpufleet.onprem.configure.targets import (
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+from gpufleet.racks.configure.record import LastRun, RunFolder
+from gpufleet.racks.configure.run import ConfigureRequest
+from gpufleet.racks.configure.targets import (
     known_hosts_files,
     refuse_unknown,
     select_hosts,
     ssh_connections,
 )
-from gpufleet.onprem.configure.transport import Transport
-from gpufleet.onprem.configure.vault import read_vault, vault_password
-from gpufleet.onprem.inventory import Inventory, build_inventory
-from gpufleet.onprem.inventory_text import render
-from gpufleet.onprem.secrets import collect_secrets
-from gpufleet.plan import build_plan
-from gpufleet.plan.models import FleetPlan
+from gpufleet.racks.configure.transport import Transport
+from gpufleet.racks.configure.vault import read_vault, vault_password
+from gpufleet.racks.inventory import Inventory, build_inventory
+from gpufleet.racks.inventory_text import render
+from gpufleet.racks.secrets import collect_secrets
 
 VAULT = "secrets.yml"
 

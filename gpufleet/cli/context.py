@@ -155,14 +155,14 @@ class Workspace:
         )
         if cloud != "sandbox":
             return request
-        from gpufleet.sandbox import daemon
+        from gpufleet.lab.aws import daemon
 
         return replace(
             request,
             env=daemon.sandbox_env(daemon.ensure(self.sandbox_root)),
             providers={
-                "aws": (sys.executable, "-m", "gpufleet.sandbox.provider"),
-                "kubernetes": (sys.executable, "-m", "gpufleet.sandbox.kubernetes"),
+                "aws": (sys.executable, "-m", "gpufleet.lab.aws.provider"),
+                "kubernetes": (sys.executable, "-m", "gpufleet.lab.kubernetes"),
             },
         )
 

@@ -36,14 +36,14 @@ def hostkeys(
     """
     from gpufleet.cli.configure_setup import Setup
     from gpufleet.files import write_atomically
-    from gpufleet.onprem.configure.host_keys import scan
-    from gpufleet.onprem.configure.targets import (
+    from gpufleet.racks.configure.host_keys import scan
+    from gpufleet.racks.configure.targets import (
         known_hosts_files,
         select_hosts,
         ssh_connections,
         unknown_hosts,
     )
-    from gpufleet.onprem.inventory_text import render
+    from gpufleet.racks.inventory_text import render
 
     setup = Setup(environment, site, limit, (), ssh_config)
     inventory = setup.folder.path / "inventory.yaml"

@@ -44,9 +44,9 @@ def inventory(
     """Write the Ansible inventory: rack hosts, and the cloud nodes of Slurm sites that are up."""
     from gpufleet.checks import validate
     from gpufleet.files import write_atomically
-    from gpufleet.onprem.inventory import build_inventory
-    from gpufleet.onprem.inventory_text import group_members, render
     from gpufleet.plan import build_plan
+    from gpufleet.racks.inventory import build_inventory
+    from gpufleet.racks.inventory_text import group_members, render
 
     workspace = Workspace.open(environment)
     validated = validate(workspace.target, root=workspace.root)
@@ -101,7 +101,7 @@ def _stack_outputs(
     if not any(site.scheduler == "slurm" for site in plan.cloud):
         return {}, None
     from gpufleet.cli.engine_choice import choose_engine
-    from gpufleet.onprem.cloud_nodes import OUTPUT
+    from gpufleet.racks.cloud_nodes import OUTPUT
 
     try:
         chosen = workspace.cloud(plan.environment, cloud)

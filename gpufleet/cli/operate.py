@@ -15,7 +15,7 @@ from gpufleet.cli.hints import hint
 from gpufleet.errors import ExitCode, InputError, InterruptionError
 
 if TYPE_CHECKING:
-    from gpufleet.onprem.operations.operation import Operation
+    from gpufleet.racks.operations.operation import Operation
 
 Name = Annotated[
     str,
@@ -57,7 +57,7 @@ def operate(
     Exit codes are those of configure: 4 when hosts failed, were not reached, or were left alone since an
     earlier one failed; --resume goes on with them.
     """
-    from gpufleet.onprem.operations.registry import OPERATIONS, find_operation
+    from gpufleet.racks.operations.registry import OPERATIONS, find_operation
 
     if list_:
         return _list(tuple(OPERATIONS.values()), json=json)
@@ -68,7 +68,7 @@ def operate(
     from gpufleet.cli.configure_progress import HostProgress
     from gpufleet.cli.operate_setup import OperateSetup
     from gpufleet.files import write_atomically
-    from gpufleet.onprem.operations.run import operate as run_operation
+    from gpufleet.racks.operations.run import operate as run_operation
     from gpufleet.report.configure_html import configure_page
     from gpufleet.report.configure_text import print_configure
 
@@ -140,7 +140,7 @@ def _nothing_left(name: str, operation: str, *, json: bool) -> int:
 
 
 def _list(known: Sequence[Operation], *, json: bool) -> int:
-    from gpufleet.onprem.operations.run import operation_to_json
+    from gpufleet.racks.operations.run import operation_to_json
 
     if json:
         emit_json({"operations": [operation_to_json(item) for item in known]})

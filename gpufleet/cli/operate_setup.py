@@ -11,22 +11,22 @@ from typing import cast, get_args
 from gpufleet.cli.configure_setup import VAULT, Setup
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
-from gpufleet.onprem.configure.host_keys import renew_key
-from gpufleet.onprem.configure.record import LastRun, RunFolder
-from gpufleet.onprem.configure.targets import (
+from gpufleet.racks.configure.host_keys import renew_key
+from gpufleet.racks.configure.record import LastRun, RunFolder
+from gpufleet.racks.configure.targets import (
     known_hosts_files,
     refuse_unknown,
     select_hosts,
     ssh_connections,
 )
-from gpufleet.onprem.configure.transport import Transport
-from gpufleet.onprem.configure.vault import read_vault, vault_password
-from gpufleet.onprem.hostlists import fold_hosts
-from gpufleet.onprem.inventory_text import render
-from gpufleet.onprem.operations.operation import Operation, Value
-from gpufleet.onprem.operations.run import OperationRequest
-from gpufleet.onprem.secrets import collect_secrets
-from gpufleet.onprem.verify.expected import members_of
+from gpufleet.racks.configure.transport import Transport
+from gpufleet.racks.configure.vault import read_vault, vault_password
+from gpufleet.racks.hostlists import fold_hosts
+from gpufleet.racks.inventory_text import render
+from gpufleet.racks.operations.operation import Operation, Value
+from gpufleet.racks.operations.run import OperationRequest
+from gpufleet.racks.secrets import collect_secrets
+from gpufleet.racks.verify.expected import members_of
 
 
 class OperateSetup(Setup):

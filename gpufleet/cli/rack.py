@@ -16,7 +16,7 @@ from gpufleet.cli.context import Workspace, find_root
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
-    from gpufleet.onprem.rack import HostStatus, Rack, RackSite
+    from gpufleet.lab.rack import HostStatus, Rack, RackSite
 
 app = new_app(
     help="Start and remove a rack in a box: the hosts of a rack site as containers of this machine.",
@@ -49,7 +49,7 @@ def up(
     environment: Environment = None, site: Site = None, scheduler: Scheduler = "", json: Json = False
 ) -> None:
     """Start the rack and boot all hosts; a rack that is up is left as it is."""
-    from gpufleet.onprem.rack import Kit, raise_rack, require
+    from gpufleet.lab.rack import Kit, raise_rack, require
 
     chosen = _site(environment, site, scheduler)
     require()
@@ -66,7 +66,7 @@ def up(
 @app.command()
 def status(json: Json = False) -> None:
     """List the hosts with their address, state and role."""
-    from gpufleet.onprem.rack import Rack
+    from gpufleet.lab.rack import Rack
 
     rack = Rack.find(_folder())
     _show(rack, rack.status() if rack else [], json)
@@ -75,7 +75,7 @@ def status(json: Json = False) -> None:
 @app.command()
 def down(json: Json = False) -> None:
     """Remove the rack with its network, mounts, processes and files; what was downloaded is kept."""
-    from gpufleet.onprem.rack import take_down
+    from gpufleet.lab.rack import take_down
 
     removed = take_down(_folder())
     if json:
@@ -90,7 +90,7 @@ def ssh(
     command: Annotated[list[str] | None, typer.Argument(help="A command; without one, a shell.")] = None,
 ) -> None:
     """Log in to a host, or run a command there."""
-    from gpufleet.onprem.rack import Rack
+    from gpufleet.lab.rack import Rack
 
     rack = Rack.find(_folder())
     if rack is None:
@@ -103,7 +103,7 @@ def _site(environment: str | None, site: str | None, scheduler: str) -> RackSite
     from importlib.resources import as_file, files
 
     from gpufleet.checks import validate
-    from gpufleet.onprem.rack import rack_site
+    from gpufleet.lab.rack import rack_site
     from gpufleet.plan import build_plan
 
     if scheduler and scheduler not in FLEETS:
@@ -113,7 +113,7 @@ def _site(environment: str | None, site: str | None, scheduler: str) -> RackSite
             f"{environment} says which scheduler its racks have, and so does --scheduler {scheduler}",
             remedy="leave one of the two out",
         )
-    with as_file(files("gpufleet.onprem.rack") / FLEETS[scheduler or "slurm"]) as default:
+    with as_file(files("gpufleet.lab.rack") / FLEETS[scheduler or "slurm"]) as default:
         workspace = Workspace.open(environment or str(default))
         validated = validate(workspace.target, root=workspace.root)
     return rack_site(validated.loaded.spec, build_plan(validated.loaded.spec, validated.catalog), site)

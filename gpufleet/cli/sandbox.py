@@ -21,7 +21,7 @@ def _workspace() -> Workspace:
 @app.command()
 def start(json: Json = False) -> None:
     """Start the emulated AWS, and say where it listens."""
-    from gpufleet.sandbox import daemon
+    from gpufleet.lab.aws import daemon
 
     endpoint = daemon.ensure(_workspace().sandbox_root)
     if json:
@@ -33,7 +33,7 @@ def start(json: Json = False) -> None:
 @app.command()
 def status(json: Json = False) -> None:
     """Say whether the emulated AWS runs, and where."""
-    from gpufleet.sandbox import daemon
+    from gpufleet.lab.aws import daemon
 
     endpoint = daemon.status(_workspace().sandbox_root)
     if json:
@@ -50,7 +50,7 @@ def status(json: Json = False) -> None:
 @app.command()
 def stop(json: Json = False) -> None:
     """Stop the emulated AWS; what it holds is kept for the next command."""
-    from gpufleet.sandbox import daemon
+    from gpufleet.lab.aws import daemon
 
     stopped = daemon.stop(_workspace().sandbox_root)
     if json:
@@ -63,7 +63,7 @@ def stop(json: Json = False) -> None:
 def reset(json: Json = False) -> None:
     """Forget the emulated AWS and the states of its stacks."""
     from gpufleet.engine.embedded.forget import forget_states
-    from gpufleet.sandbox import daemon
+    from gpufleet.lab.aws import daemon
 
     workspace = _workspace()
     forgotten = forget_states(workspace.local / "state" / "sandbox")

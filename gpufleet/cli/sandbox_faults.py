@@ -51,11 +51,11 @@ def faults(
     What is named replaces what held before. Counts start anew with it.
     """
     from gpufleet.catalog import load_catalog
-    from gpufleet.sandbox import daemon
-    from gpufleet.sandbox.faults.known import refuse_unknown
-    from gpufleet.sandbox.faults.plan import Faults, read_faults
-    from gpufleet.sandbox.server.process import Files
-    from gpufleet.sandbox.server.saver import write_private
+    from gpufleet.lab.aws import daemon
+    from gpufleet.lab.aws.faults.known import refuse_unknown
+    from gpufleet.lab.aws.faults.plan import Faults, read_faults
+    from gpufleet.lab.aws.server.process import Files
+    from gpufleet.lab.aws.server.saver import write_private
 
     root = Workspace(find_root(), "sandbox").sandbox_root
     place = Files(root).faults
@@ -125,7 +125,7 @@ def _matches(pattern: re.Pattern[str], texts: list[str], option: str) -> list[re
 def _checked(wanted: dict[str, Any]) -> Any:
     from pydantic import ValidationError
 
-    from gpufleet.sandbox.faults.plan import Faults
+    from gpufleet.lab.aws.faults.plan import Faults
 
     try:
         return Faults.model_validate(wanted)
@@ -136,7 +136,7 @@ def _checked(wanted: dict[str, Any]) -> Any:
 
 
 def _read(file: Path) -> Any:
-    from gpufleet.sandbox.faults.plan import read_faults
+    from gpufleet.lab.aws.faults.plan import read_faults
 
     if not file.is_file():
         raise InputError(f"{file}: there is no such file", remedy="name a JSON file with faults")

@@ -34,8 +34,8 @@ def new(
     names. Values are never shown; `ansible-vault view` shows them.
     """
     from gpufleet.cli.configure_setup import VAULT, Setup
-    from gpufleet.onprem.configure.vault import read_vault, vault_password, write_vault
-    from gpufleet.onprem.secrets import SECRETS, missing_secrets
+    from gpufleet.racks.configure.vault import read_vault, vault_password, write_vault
+    from gpufleet.racks.secrets import SECRETS, missing_secrets
 
     known = [secret.variable for secret in SECRETS if secret.make is not None and secret.rotates]
     if rotate and rotate not in known:

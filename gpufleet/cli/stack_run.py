@@ -38,7 +38,7 @@ from gpufleet.engine.api import (
 )
 from gpufleet.errors import InputError
 from gpufleet.findings import FINDINGS_SHOWN
-from gpufleet.sandbox.preload import PROGRAMS, PROVIDERS
+from gpufleet.lab.preload import PROGRAMS, PROVIDERS
 
 if TYPE_CHECKING:
     from gpufleet.checks import Validated

@@ -44,17 +44,17 @@ def verify(
     from gpufleet.cli.configure_progress import HostProgress
     from gpufleet.cli.configure_setup import Setup
     from gpufleet.files import write_atomically
-    from gpufleet.onprem.configure.targets import (
+    from gpufleet.racks.configure.targets import (
         known_hosts_files,
         refuse_unknown,
         select_hosts,
         ssh_connections,
     )
-    from gpufleet.onprem.configure.transport import Transport
-    from gpufleet.onprem.inventory_text import render
-    from gpufleet.onprem.verify.run import VerifyRequest
-    from gpufleet.onprem.verify.run import verify as run_verify
-    from gpufleet.onprem.verify.table import verify_table
+    from gpufleet.racks.configure.transport import Transport
+    from gpufleet.racks.inventory_text import render
+    from gpufleet.racks.verify.run import VerifyRequest
+    from gpufleet.racks.verify.run import verify as run_verify
+    from gpufleet.racks.verify.table import verify_table
 
     if transport not in get_args(Transport):
         raise InputError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.onprem.configure.result import ConfigureResult
-from gpufleet.onprem.hostlists import fold_hosts
+from gpufleet.racks.configure.result import ConfigureResult
+from gpufleet.racks.hostlists import fold_hosts
 from gpufleet.report.pages import render_page
 
 

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpufleet.onprem.configure.result import Change, ConfigureResult
-from gpufleet.onprem.diffs import Diff
-from gpufleet.onprem.events import HostStats
-from gpufleet.onprem.hostlists import fold_hosts
-from gpufleet.onprem.preflight.table import preflight_table
+from gpufleet.racks.configure.result import Change, ConfigureResult
+from gpufleet.racks.diffs import Diff
+from gpufleet.racks.events import HostStats
+from gpufleet.racks.hostlists import fold_hosts
+from gpufleet.racks.preflight.table import preflight_table
 from gpufleet.report.tables import print_table
 
 _SHOWN_LINES = 12

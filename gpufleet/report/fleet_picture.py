@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpufleet.onprem.hostlists import fold_hosts
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
+from gpufleet.racks.hostlists import fold_hosts
 from gpufleet.report.fleet_drawing import SYSTEM_UNITS, UNITS, Drawing, draw_nodes, draw_rack, round_up
 from gpufleet.spec.models import FleetSpec, OnPremSite
 from gpufleet.verdict.models import RackFigures, Verdict

@@ -18,10 +18,10 @@ from functools import cached_property
 from pathlib import Path
 
 from gpufleet.errors import GpufleetError
+from gpufleet.lab.aws.credentials import isolated_environ, sandbox_env
+from gpufleet.lab.aws.daemon import Endpoint
+from gpufleet.lab.aws.server.process import Files, Runtime
 from gpufleet.loopback import LOOPBACK, require_loopback
-from gpufleet.sandbox.credentials import isolated_environ, sandbox_env
-from gpufleet.sandbox.daemon import Endpoint
-from gpufleet.sandbox.server.process import Files, Runtime
 
 START_TIMEOUT_S = 60.0
 IDLE_S = 300.0
@@ -84,7 +84,7 @@ class ThrowawayAccount:
         environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGES), environ.get("PYTHONPATH")]))
         with (self._root / "start.log").open("wb") as log:
             return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "gpufleet.sandbox.server", str(self._root), "--idle", str(IDLE_S)],
+                [sys.executable, "-m", "gpufleet.lab.aws.server", str(self._root), "--idle", str(IDLE_S)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -12,8 +12,8 @@ from gpufleet.cli.context import CLOUD_KEY, FLEET_FILE_KEY, PROJECT, Workspace
 from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest
 from gpufleet.errors import GpufleetError, InputError
 from gpufleet.findings import FINDINGS_SHOWN
+from gpufleet.lab.preload import LIBRARIES
 from gpufleet.policy.report import REPORT, Report, read_report
-from gpufleet.sandbox.preload import LIBRARIES
 from gpufleet.verdict.account import PACKAGES, ThrowawayAccount, throwaway_account
 
 PACK = "policies"
@@ -71,8 +71,8 @@ def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file:
         state_file=state_file,
         config=stack_settings(workspace, name),
         providers={
-            "aws": _own("gpufleet.sandbox.provider"),
-            "kubernetes": _own("gpufleet.sandbox.kubernetes"),
+            "aws": _own("gpufleet.lab.aws.provider"),
+            "kubernetes": _own("gpufleet.lab.kubernetes"),
         },
         env={**account.env, FINDINGS_SHOWN: "1", "PYTHONPATH": str(workspace.root)},
         preload=LIBRARIES,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpufleet.onprem.configure.transport import Transport, transport_environment
-from gpufleet.onprem.events import TaskEvent, is_done
-from gpufleet.onprem.runner import PlaybookResult, PlaybookRun, run_playbook
-from gpufleet.onprem.verify.management import bmc
-from gpufleet.onprem.verify.measured import Measured
+from gpufleet.racks.configure.transport import Transport, transport_environment
+from gpufleet.racks.events import TaskEvent, is_done
+from gpufleet.racks.runner import PlaybookResult, PlaybookRun, run_playbook
+from gpufleet.racks.verify.management import bmc
+from gpufleet.racks.verify.measured import Measured
 from tests.redfish_server import PASSWORD, SYSTEM, Service
 
 ANSIBLE = Path(__file__).resolve().parents[2] / "ansible"

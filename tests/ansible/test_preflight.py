@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.onprem.preflight import Expectations, judge
-from gpufleet.onprem.preflight.run import measure
-from gpufleet.onprem.runner import PlaybookRun
+from gpufleet.racks.preflight import Expectations, judge
+from gpufleet.racks.preflight.run import measure
+from gpufleet.racks.runner import PlaybookRun
 
 ANSIBLE = Path(__file__).resolve().parents[2] / "ansible"
 GIB = 1024**3

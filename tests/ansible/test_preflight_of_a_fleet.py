@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.onprem import inventory as inventory_module
-from gpufleet.onprem.preflight import failed
-from gpufleet.onprem.preflight.run import preflight
-from tests.unit.onprem.conftest import fleet, hosts, rack
+from gpufleet.racks import inventory as inventory_module
+from gpufleet.racks.preflight import failed
+from gpufleet.racks.preflight.run import preflight
+from tests.unit.racks.conftest import fleet, hosts, rack
 
 ANSIBLE = Path(__file__).resolve().parents[2] / "ansible"
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
-from gpufleet.onprem.runner import PlaybookRun, run_playbook
+from gpufleet.racks.runner import PlaybookRun, run_playbook
 
 SECRET = "planted-4f1c"
 

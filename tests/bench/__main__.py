@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from gpufleet.onprem.rack import missing
+from gpufleet.lab.rack import missing
 from tests.bench import engines, many, policies, racks, scale, specs, validation
 from tests.bench.measure import Row
 

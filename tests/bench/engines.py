@@ -17,8 +17,8 @@ from gpufleet.engine import forks
 from gpufleet.engine.api import Engine, Event, RunResult, StackRequest, Verb
 from gpufleet.engine.select import select_engine
 from gpufleet.findings import FINDINGS_SHOWN
-from gpufleet.sandbox import daemon
-from gpufleet.sandbox.preload import PROGRAMS, PROVIDERS
+from gpufleet.lab.aws import daemon
+from gpufleet.lab.preload import PROGRAMS, PROVIDERS
 from tests.bench.generate import fleet_file, write_environment
 from tests.bench.measure import Row, interleaved, seconds
 

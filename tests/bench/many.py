@@ -23,8 +23,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from gpufleet.onprem.configure.transport import Transport, transport_environment
-from gpufleet.onprem.runner import PlaybookRun, run_playbook
+from gpufleet.racks.configure.transport import Transport, transport_environment
+from gpufleet.racks.runner import PlaybookRun, run_playbook
 from tests.rack.lab import FLEET, ROOT, plan_fleet
 from tests.redfish_server import PASSWORD, USER, Service
 

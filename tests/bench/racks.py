@@ -21,8 +21,8 @@ from typing import Any
 
 from rich.table import Table
 
-from gpufleet.onprem.rack import missing
-from gpufleet.onprem.runner import PlaybookResult
+from gpufleet.lab.rack import missing
+from gpufleet.racks.runner import PlaybookResult
 from tests.rack.lab import ROOT, Lab, fleet_text
 
 SIZES = (2, 4, 8, 16)

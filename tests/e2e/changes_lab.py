@@ -16,8 +16,9 @@ from gpufleet.changes.observe import SeenStep, seen_steps
 from gpufleet.cli.context import Workspace
 from gpufleet.engine.api import ResourceEvent, RunResult
 from gpufleet.engine.embedded.engine import EmbeddedEngine
-from gpufleet.sandbox import daemon, preload
-from gpufleet.sandbox.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from gpufleet.lab import preload
+from gpufleet.lab.aws import daemon
+from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.conftest import make_checkout
 
 
@@ -30,8 +31,8 @@ class Ran:
 
 
 PROVIDERS = {
-    "aws": (sys.executable, "-m", "gpufleet.sandbox.provider"),
-    "kubernetes": (sys.executable, "-m", "gpufleet.sandbox.kubernetes"),
+    "aws": (sys.executable, "-m", "gpufleet.lab.aws.provider"),
+    "kubernetes": (sys.executable, "-m", "gpufleet.lab.kubernetes"),
 }
 
 GROUP = "own-group"

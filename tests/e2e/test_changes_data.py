@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.sandbox import daemon
-from gpufleet.sandbox.inventory import list_resources
+from gpufleet.lab.aws import daemon
+from gpufleet.lab.aws.inventory import list_resources
 from tests.e2e.place import Place
 
 pytestmark = pytest.mark.xdist_group("e2e-faults")

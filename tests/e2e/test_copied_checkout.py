@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.sandbox import daemon
-from gpufleet.sandbox.inventory import list_resources
+from gpufleet.lab.aws import daemon
+from gpufleet.lab.aws.inventory import list_resources
 from tests.conftest import Checkout
 from tests.e2e.place import RUN, Place
 

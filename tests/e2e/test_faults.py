@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.sandbox import daemon
+from gpufleet.lab.aws import daemon
 from tests.e2e.place import NODES, Place
 
 pytestmark = pytest.mark.xdist_group("e2e-faults")
@@ -67,7 +67,7 @@ def test_a_node_group_without_capacity_fails_with_the_reason_and_the_next_run_fi
 def _node_group_states(url: str) -> set[str]:
     import boto3
 
-    from gpufleet.sandbox.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+    from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 
     eks = boto3.client(
         "eks",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.sandbox import daemon
+from gpufleet.lab.aws import daemon
 from tests.e2e.place import Place
 from tests.e2e.terminal import Terminal
 
@@ -35,7 +35,7 @@ def left_of(place: Place) -> list[str]:
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and (entry / "cwd").readlink().is_relative_to(place.checkout.root):
                 found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-    return [line for line in found if "gpufleet.sandbox.server" not in line]
+    return [line for line in found if "gpufleet.lab.aws.server" not in line]
 
 
 def slowed(place: Place, action: str) -> Callable[[], bool]:

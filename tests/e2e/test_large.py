@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.conftest import Checkout
-from tests.unit.onprem.test_inventory_text import fleet
+from tests.unit.racks.test_inventory_text import fleet
 
 BOUND_S = 10.0
 

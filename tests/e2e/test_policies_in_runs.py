@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.lab.aws import daemon
+from gpufleet.lab.aws.inventory import list_resources
 from gpufleet.policy.report import REPORT, read_report
-from gpufleet.sandbox import daemon
-from gpufleet.sandbox.inventory import list_resources
 from gpufleet.verdict.preview import preview_environment
 from tests.conftest import ROOT, Checkout, make_checkout
 
@@ -158,7 +158,7 @@ def test_the_pack_finds_the_same_under_the_pulumi_cli(checkout: Checkout, tmp_pa
     fleet.write_text(text, encoding="utf-8")
     ours = preview_environment(checkout.root, "prod")
     report = tmp_path / "report.json"
-    path = f"{ROOT}/gpufleet/sandbox/plugin:{ROOT}/.venv/bin:{os.environ['PATH']}"
+    path = f"{ROOT}/gpufleet/lab/plugin:{ROOT}/.venv/bin:{os.environ['PATH']}"
     env = os.environ | checkout.env | {"PATH": path, "PULUMI_CONFIG_PASSPHRASE": "x"}
     env |= {
         "PULUMI_BACKEND_URL": f"file://{tmp_path}",

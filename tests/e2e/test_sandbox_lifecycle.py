@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpufleet.sandbox import daemon
-from gpufleet.sandbox.inventory import list_resources
+from gpufleet.lab.aws import daemon
+from gpufleet.lab.aws.inventory import list_resources
 from tests.conftest import Checkout
 from tests.programs import find_program
 

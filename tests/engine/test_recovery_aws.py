@@ -17,7 +17,7 @@ import boto3
 import pytest
 
 from gpufleet.engine.embedded import EmbeddedEngine
-from gpufleet.sandbox import daemon
+from gpufleet.lab.aws import daemon
 
 from .conftest import Lab
 
@@ -67,7 +67,7 @@ def aws(lab: Lab, tmp_path: Path) -> Iterator[dict[str, str]]:
     lab.request = replace(
         lab.request,
         env={**lab.request.env, **env},
-        providers={"aws": (sys.executable, "-m", "gpufleet.sandbox.provider")},
+        providers={"aws": (sys.executable, "-m", "gpufleet.lab.aws.provider")},
         config={"aws:region": "us-east-1"},
     )
     yield env

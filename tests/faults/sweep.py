@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpufleet.sandbox.faults.inject import Refusal
+from gpufleet.lab.aws.faults.inject import Refusal
 from tests.faults.world import Call, Contents, Image, World, deaths
 
 MOST_RUNS = 60

@@ -21,14 +21,14 @@ import pytest
 
 from gpufleet.cli import main
 from gpufleet.engine.embedded import store
-from gpufleet.sandbox import daemon
-from gpufleet.sandbox.faults.inject import Injector, Refusal
-from gpufleet.sandbox.faults.plan import Faults
-from gpufleet.sandbox.faults.requests import Request
-from gpufleet.sandbox.inventory import list_resources
-from gpufleet.sandbox.server import snapshot
-from gpufleet.sandbox.server.app import SandboxApp
-from gpufleet.sandbox.server.handler import QuietHandler
+from gpufleet.lab.aws import daemon
+from gpufleet.lab.aws.faults.inject import Injector, Refusal
+from gpufleet.lab.aws.faults.plan import Faults
+from gpufleet.lab.aws.faults.requests import Request
+from gpufleet.lab.aws.inventory import list_resources
+from gpufleet.lab.aws.server import snapshot
+from gpufleet.lab.aws.server.app import SandboxApp
+from gpufleet.lab.aws.server.handler import QuietHandler
 from tests.conftest import make_checkout
 
 REGIONS = ("us-east-1", "us-west-2")

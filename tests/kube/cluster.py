@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gpufleet.sandbox.kubernetes import kubeconfig
-from gpufleet.sandbox.kubernetes.rest import Rest
+from gpufleet.lab.kubernetes import kubeconfig
+from gpufleet.lab.kubernetes.rest import Rest
 from tests.kube.build import MINOR, kube_apiserver
 from tests.kube.certificates import Authority, signing_key
 

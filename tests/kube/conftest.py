@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.sandbox.kubernetes.rest import Rest
+from gpufleet.lab.kubernetes.rest import Rest
 from tests.kube.build import asked_minors
 from tests.kube.cluster import ApiServerProcess
-from tests.unit.sandbox.kubernetes.conftest import Server
-from tests.unit.sandbox.provider.driver import Engine
+from tests.unit.lab.aws.provider.driver import Engine
+from tests.unit.lab.kubernetes.conftest import Server
 
 
 @pytest.fixture(scope="session", params=asked_minors())

@@ -13,7 +13,7 @@ import pytest
 
 from gpufleet.engine.api import RunResult, StackRequest
 from gpufleet.engine.embedded import EmbeddedEngine
-from gpufleet.sandbox.kubernetes.rest import ApiError, Rest
+from gpufleet.lab.kubernetes.rest import ApiError, Rest
 
 pytestmark = pytest.mark.xdist_group("kube")
 
@@ -64,7 +64,7 @@ class Stack:
             program_dir=self.folder,
             state_file=self.folder / "state.json",
             config={"test:gpus": str(gpus)},
-            providers={"kubernetes": (sys.executable, "-m", "gpufleet.sandbox.kubernetes")},
+            providers={"kubernetes": (sys.executable, "-m", "gpufleet.lab.kubernetes")},
             env={
                 "GPUFLEET_KUBECONFIG": str(self.kubeconfig),
                 "PYTHONPATH": str(ROOT),

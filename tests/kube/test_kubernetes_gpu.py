@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import tests.unit.ansible.conftest  # noqa: F401
-from gpufleet.sandbox.kubernetes.rest import ApiError, Rest
+from gpufleet.lab.kubernetes.rest import ApiError, Rest
 from tests.kube import charts
 from tests.kube.cluster import ApiServerProcess
 from tests.unit.ansible.collection.conftest import load, run  # noqa: F401

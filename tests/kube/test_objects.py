@@ -9,9 +9,9 @@ import grpc
 import pytest
 import yaml
 
-from gpufleet.sandbox.kubernetes import kubeconfig
-from gpufleet.sandbox.kubernetes.rest import ApiError, Rest
-from tests.unit.sandbox.provider.driver import CheckError
+from gpufleet.lab.kubernetes import kubeconfig
+from gpufleet.lab.kubernetes.rest import ApiError, Rest
+from tests.unit.lab.aws.provider.driver import CheckError
 
 pytestmark = pytest.mark.xdist_group("kube")
 
@@ -265,7 +265,7 @@ def test_a_release_is_refused_before_anything_is_made(engine):
 
 def test_a_rendered_manifest_is_one_that_the_server_takes(engine, api_server, rest, tmp_path, monkeypatch):
     """What the folder holds is what `kubectl apply -f` would be given."""
-    from gpufleet.sandbox.kubernetes.folder import Folder
+    from gpufleet.lab.kubernetes.folder import Folder
 
     inputs = {"apiVersion": "apps/v1", "kind": "DaemonSet"} | daemon_set("rendered", image="registry/on:1.30")
     folder = Folder(tmp_path / "out")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.onprem.rack import missing
+from gpufleet.lab.rack import missing
 from tests.rack.handover import Handover
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.management import Controllers

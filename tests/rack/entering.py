@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpufleet.onprem.rack import Rack, cgroups
+from gpufleet.lab.rack import Rack, cgroups
 
 _SPACES = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
 # As sudo leaves it.

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.checks import validate
-from gpufleet.onprem.configure.transport import transport_environment
-from gpufleet.onprem.inventory import build_inventory
-from gpufleet.onprem.inventory_text import render
-from gpufleet.onprem.rack import Kit, Rack, RackSite, rack_site, raise_rack, take_down
-from gpufleet.onprem.rack.layout import Layout
-from gpufleet.onprem.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
+from gpufleet.lab.rack import Kit, Rack, RackSite, rack_site, raise_rack, take_down
+from gpufleet.lab.rack.layout import Layout
 from gpufleet.plan import build_plan
+from gpufleet.racks.configure.transport import transport_environment
+from gpufleet.racks.inventory import build_inventory
+from gpufleet.racks.inventory_text import render
+from gpufleet.racks.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
 from tests.rack.entering import enter_command
 from tests.rack.hardware import Hardware
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".gpufleet" / "cache" / "rack"
-FLEET = ROOT / "gpufleet" / "onprem" / "rack" / "fleet.yaml"
+FLEET = ROOT / "gpufleet" / "lab" / "rack" / "fleet.yaml"
 VENDOR_URL = "http://packages.rack/vendor"
 KEY = "/usr/share/keyrings/rack.gpg"
 

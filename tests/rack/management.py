@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpufleet.onprem.rack import Rack
+from gpufleet.lab.rack import Rack
 from tests.redfish_server import CHASSIS, SYSTEM, USER, Service, node
 
 SECRET = "GPUFLEET_SECRET_BMC_PASSWORD_LAB"

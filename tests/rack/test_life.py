@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import CloudError, GpufleetError, InputError
-from gpufleet.onprem.rack import Rack, raise_rack, take_down
-from gpufleet.onprem.rack.limits import KEPT
+from gpufleet.lab.rack import Rack, raise_rack, take_down
+from gpufleet.lab.rack.limits import KEPT
 from tests.rack.lab import CACHE, ROOT, Lab, fleet_text, plan_fleet
 
 SMALL = fleet_text(gpu_nodes=1, controllers=1, login=False)
@@ -40,7 +40,7 @@ class Traces:
 
     def _left(self) -> dict[str, list[str]]:
         commands = command_lines()
-        alive = [line for line in commands if "onprem.rack.supervisor" in line]
+        alive = [line for line in commands if "lab.rack.supervisor" in line]
         links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
         backing = read_all("/sys/block/loop*/loop/backing_file")
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
@@ -292,7 +292,7 @@ def test_up_again_takes_a_rack_that_is_up_and_refuses_other_hosts(folder: Path, 
     assert again.pid == first.pid
     assert {host.state for host in again.status()} == {"running"}
     with pytest.raises(InputError, match="a rack of other hosts: ctl01, dgx01"):
-        raise_rack(folder, plan_fleet(ROOT / "gpufleet/onprem/rack/fleet.yaml")[0], CACHE)
+        raise_rack(folder, plan_fleet(ROOT / "gpufleet/lab/rack/fleet.yaml")[0], CACHE)
 
 
 @pytest.mark.parametrize("after_s", [0.3, 0.8, 1.5, 3.0])

@@ -11,9 +11,9 @@ import pytest
 from gpufleet.cli.context import Workspace
 from gpufleet.containment import open_contained, repository_of
 from gpufleet.errors import InputError, SpecError
-from gpufleet.onprem.configure.targets import known_hosts_files
-from gpufleet.onprem.configure.vault import read_vault
 from gpufleet.policy.exemption_file import with_exemption_file
+from gpufleet.racks.configure.targets import known_hosts_files
+from gpufleet.racks.configure.vault import read_vault
 from gpufleet.spec.load import load_fleet
 from tests.unit.spec.samples import VALID
 

@@ -28,7 +28,7 @@ FORBIDDEN = {
     "gpufleet/plan": {"pulumi", "boto3", "socket", "gpufleet.checks", "gpufleet.engine", "components"},
     "gpufleet/engine": {"pulumi_aws", "pulumi_kubernetes", "components", "gpufleet.spec", "gpufleet.plan"},
     "gpufleet/report": {"pulumi", "boto3", "components"},
-    "components": {"gpufleet.spec", "gpufleet.checks", "gpufleet.engine", "gpufleet.sandbox", "gpufleet.cli"},
+    "components": {"gpufleet.spec", "gpufleet.checks", "gpufleet.engine", "gpufleet.lab", "gpufleet.cli"},
 }
 CLOUD_PACKAGES = ("pulumi_aws", "pulumi_kubernetes")
 MAY_IMPORT_PULUMI_AWS = ("components/", "stacks/", "tests/")
@@ -71,7 +71,7 @@ def test_only_components_and_stacks_import_the_cloud_packages() -> None:
         if any(_matches(name, cloud) for name in _imports(path) for cloud in CLOUD_PACKAGES)
     ]
     # the sandbox reads the properties of pulumi_aws' classes, lazily, to judge what a program sends
-    assert [name for name in wrong if not name.startswith("gpufleet/sandbox/")] == []
+    assert [name for name in wrong if not name.startswith("gpufleet/lab/")] == []
 
 
 @pytest.mark.parametrize(

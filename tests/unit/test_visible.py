@@ -20,8 +20,8 @@ from gpufleet.comment.body import verdict_body
 from gpufleet.engine.api import DiagnosticEvent, Op, ResourceEvent
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
-from gpufleet.onprem.configure.result import ConfigureResult, Failure
-from gpufleet.onprem.events import HostStats
+from gpufleet.racks.configure.result import ConfigureResult, Failure
+from gpufleet.racks.events import HostStats
 from gpufleet.report.changes_text import describe
 from gpufleet.report.configure_html import configure_page
 from gpufleet.report.configure_text import print_configure

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gpufleet.onprem.stragglers import marked
+from gpufleet.racks.stragglers import marked
 from tests.rack.site import Site
 
 KEPT = "/var/backups/gpufleet/slurm"

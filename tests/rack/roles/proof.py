@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from gpufleet.onprem.events import TaskEvent
-from gpufleet.onprem.runner import PlaybookResult
+from gpufleet.racks.events import TaskEvent
+from gpufleet.racks.runner import PlaybookResult
 from tests.rack.lab import ROOT, Lab
 
 ANSIBLE = ROOT / "ansible"

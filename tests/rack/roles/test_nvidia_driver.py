@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from gpufleet.errors import GpufleetError
-from gpufleet.onprem.events import TaskEvent
-from gpufleet.onprem.stragglers import marked
+from gpufleet.racks.events import TaskEvent
+from gpufleet.racks.stragglers import marked
 from tests.rack.lab import Lab
 from tests.rack.roles.proof import play, prove
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.onprem.verify.measured import Measured
-from gpufleet.onprem.verify.roles import JUDGES
+from gpufleet.racks.verify.measured import Measured
+from gpufleet.racks.verify.roles import JUDGES
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.roles.proof import Played, play, prove
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.sandbox.kubernetes.rest import ApiError
+from gpufleet.lab.kubernetes.rest import ApiError
 from tests.kube.build import asked_minors
 from tests.kube.cluster import ApiServerProcess
 from tests.unit.ansible.collection.conftest import load

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any
 
-from gpufleet.onprem import inventory
+from gpufleet.racks import inventory
 
 
 def make_local(away: frozenset[str]) -> None:

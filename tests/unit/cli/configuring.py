@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpufleet.onprem.stragglers import marked
+from gpufleet.racks.stragglers import marked
 from tests.conftest import ROOT, make_checkout
 
 HOSTS = ("dgx01", "dgx02", "ctl01", "login01")

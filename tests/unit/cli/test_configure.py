@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.onprem.stragglers import marked
+from gpufleet.racks.stragglers import marked
 from tests.unit.cli.configuring import COPY, HOSTS, KEY, PASSWORD, WRITE, Rack, wait_for
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.onprem.configure.vault import read_vault
+from gpufleet.racks.configure.vault import read_vault
 from tests.unit.cli.conftest import Gpufleet
 
 PASSWORD = "a vault password"

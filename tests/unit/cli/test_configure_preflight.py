@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-from gpufleet.onprem.stragglers import marked
+from gpufleet.racks.stragglers import marked
 from tests.unit.cli.configuring import HOSTS, Rack, wait_for
 
 

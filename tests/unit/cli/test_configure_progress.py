@@ -8,7 +8,7 @@ from rich.console import Console
 
 from gpufleet.cli.configure_progress import HostProgress
 from gpufleet.cli.counting import Expectation
-from gpufleet.onprem.events import EventKind, TaskEvent
+from gpufleet.racks.events import EventKind, TaskEvent
 
 
 def event(

@@ -15,10 +15,10 @@ import pytest
 
 from gpufleet.cli.operate_setup import OperateSetup
 from gpufleet.errors import CloudError, RefusedError
-from gpufleet.onprem.configure import host_keys
-from gpufleet.onprem.configure.host_keys import renew_key
-from gpufleet.onprem.configure.record import HostState, LastRun
-from gpufleet.onprem.operations.registry import OPERATIONS
+from gpufleet.racks.configure import host_keys
+from gpufleet.racks.configure.host_keys import renew_key
+from gpufleet.racks.configure.record import HostState, LastRun
+from gpufleet.racks.operations.registry import OPERATIONS
 from tests.conftest import ROOT, make_checkout
 from tests.unit.cli.conftest import Gpufleet
 
@@ -165,7 +165,7 @@ def test_a_run_says_of_each_target_whether_it_is_done_and_resume_visits_the_othe
 def test_controllers_that_are_upgraded_together_are_resumed_together(
     workplace: Path, undone: set[str], visited: tuple[str, ...]
 ) -> None:
-    fleet = ROOT / "gpufleet" / "onprem" / "rack" / "fleet.yaml"
+    fleet = ROOT / "gpufleet" / "lab" / "rack" / "fleet.yaml"
     setup = OperateSetup(str(fleet), OPERATIONS["upgrade_slurm"], "", "", None)
     everybody = ("dgx01", "dgx02", "ctl01", "ctl02", "login01")
     ended: dict[str, HostState] = dict.fromkeys(everybody, "done")

@@ -9,8 +9,8 @@ import pytest
 from gpufleet.catalog import load_catalog
 from gpufleet.cli.sandbox_faults import _checked, _wanted
 from gpufleet.errors import InputError
-from gpufleet.sandbox.faults.known import refuse_unknown
-from gpufleet.sandbox.faults.plan import Failure, Faults, Shortage, Slow
+from gpufleet.lab.aws.faults.known import refuse_unknown
+from gpufleet.lab.aws.faults.plan import Failure, Faults, Shortage, Slow
 
 
 def wanted(**given: Any) -> Faults:

@@ -19,12 +19,12 @@ from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs
 
 from components.capacity_block_offering import OfferingProvider
 from components.capacity_block_schedule import ScheduleProvider
-from gpufleet.sandbox.backends import install
-from gpufleet.sandbox.provider import planning
-from gpufleet.sandbox.provider.config import ProviderConfig
-from gpufleet.sandbox.provider.handler import Aws
-from gpufleet.sandbox.provider.invokes import run_invoke
-from gpufleet.sandbox.provider.registry import handler_for
+from gpufleet.lab.aws.backends import install
+from gpufleet.lab.aws.provider import planning
+from gpufleet.lab.aws.provider.config import ProviderConfig
+from gpufleet.lab.aws.provider.handler import Aws
+from gpufleet.lab.aws.provider.invokes import run_invoke
+from gpufleet.lab.aws.provider.registry import handler_for
 from tests.unit.components.recording import ACCOUNT, EchoMocks, unsecret
 
 

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from gpufleet.errors import GpufleetError
-from gpufleet.sandbox.server.process import process_start
+from gpufleet.lab.aws.server.process import process_start
 from gpufleet.verdict import account as module
 from gpufleet.verdict.account import throwaway_account
 

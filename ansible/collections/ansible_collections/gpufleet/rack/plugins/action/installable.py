@@ -3,7 +3,7 @@
     - gpufleet.rack.installable: {measurements: "{{ preflight__result.preflight_measurements }}",
                                   expectations: /path/of/expectations.json}
 
-The verdict is the one of `gpufleet.onprem.preflight`; it is reached here so that a run can go on at once with
+The verdict is the one of `gpufleet.racks.preflight`; it is reached here so that a run can go on at once with
 the hosts that are left.
 """
 
@@ -18,8 +18,8 @@ from ansible.plugins.action import ActionBase
 
 # Here and not below: a worker is forked for each host, and would load it each time.
 try:
-    from gpufleet.onprem.preflight.expectations import read_expectations
-    from gpufleet.onprem.preflight.judge import refusals
+    from gpufleet.racks.preflight.expectations import read_expectations
+    from gpufleet.racks.preflight.judge import refusals
 except ImportError as error:
     _missing = str(error)
 else:

@@ -26,7 +26,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Answers with the roles, or with the verdict. Never fails a host for what it measured."""
         try:
-            from gpufleet.onprem.operations.judge import roles_of_host, verdict
+            from gpufleet.racks.operations.judge import roles_of_host, verdict
         except ImportError as error:
             raise AnsibleActionFail(
                 f"verdicts need the Python package gpufleet beside Ansible ({error}); use `gpufleet operate`"

@@ -1,0 +1,5 @@
+"""Stand-ins for the real world: an emulated AWS, a Kubernetes API and a rack in a box, with their faults.
+
+An optional extra (`pip install 'gpufleet[lab]'`). Nothing on the way to a real account or a real rack
+imports it.
+"""

@@ -1,0 +1,100 @@
+"""The AWS operations that the sandbox needs and moto lacks, one service or idea a file.
+
+`install()` puts them on moto's response classes, for moto's server and for `mock_aws` alike; a
+plain boto3 client then reaches them. Modules are imported when their service is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from gpufleet.lab.aws.backends.operation import AwsError, attach
+
+__all__ = ["SERVICES", "AwsError", "install", "install_service"]
+
+
+@dataclass(frozen=True)
+class ServiceExtension:
+    """What the sandbox adds to one of moto's services.
+
+    `response_class` is moto's, as module:name; `modules` are files of this package; `paths` are
+    URL patterns (moto's notation) that moto's service does not route yet.
+    """
+
+    response_class: str
+    modules: tuple[str, ...]
+    paths: tuple[str, ...] = ()
+
+
+SERVICES = {
+    "ec2": ServiceExtension(
+        "moto.ec2.responses:EC2Response",
+        (
+            "ec2_placement_groups",
+            "ec2_capacity_reservations",
+            "ec2_capacity_blocks",
+            "ec2_topology",
+            "ec2_launch_templates",
+            "ec2_instances",
+            "ec2_dependencies",
+            "ec2_vpc_endpoints",
+        ),
+    ),
+    "eks": ServiceExtension(
+        "moto.eks.responses:EKSResponse",
+        (
+            "eks_clusters",
+            "eks_nodegroups",
+            "eks_addons",
+            "eks_access",
+            "eks_pod_identity",
+            "eks_tags",
+        ),
+        paths=(
+            "{0}/clusters/(?P<name>[^/]+)/(?P<rest>.+)$",
+            "{0}/addons/(?P<rest>.+)$",
+            "{0}/access-policies$",
+        ),
+    ),
+    "fsx": ServiceExtension("moto.fsx.responses:FSxResponse", ("fsx_file_systems", "fsx_associations")),
+    "autoscaling": ServiceExtension(
+        "moto.autoscaling.responses:AutoScalingResponse", ("autoscaling_groups", "autoscaling_refresh")
+    ),
+    "kms": ServiceExtension("moto.kms.responses:KmsResponse", ("kms_rotation",)),
+    "logs": ServiceExtension("moto.logs.responses:LogsResponse", ("logs_groups",)),
+    "ce": ServiceExtension("moto.ce.responses:CostExplorerResponse", ("ce_anomalies",)),
+    "budgets": ServiceExtension("moto.budgets.responses:BudgetsResponse", ("budgets_notifications",)),
+    "servicequotas": ServiceExtension(
+        "moto.servicequotas.responses:ServiceQuotasResponse", ("service_quotas",)
+    ),
+    "iam": ServiceExtension("moto.iam.responses:IamResponse", ("iam_managed_policies", "iam_oidc_clients")),
+    "resourcegroupstaggingapi": ServiceExtension(
+        "moto.resourcegroupstaggingapi.responses:ResourceGroupsTaggingAPIResponse", ("tagging_resources",)
+    ),
+    "ssm": ServiceExtension("moto.ssm.responses:SimpleSystemManagerResponse", ("ssm_public_parameters",)),
+}
+"""By moto's name of the service."""
+
+
+def install(*services: str) -> None:
+    """Extend moto in this process: the services named, or all of them. Call it any number of times."""
+    for service in services or SERVICES:
+        install_service(service)
+
+
+def install_service(service: str) -> None:
+    """Extend one of moto's services; a service that needs nothing is left as it is."""
+    extension = SERVICES.get(service)
+    if extension is None:
+        return
+    for module in extension.modules:
+        importlib.import_module(f"{__name__}.{module}")
+    module_name, class_name = extension.response_class.split(":")
+    response_class = getattr(importlib.import_module(module_name), class_name)
+    attach(response_class, service)
+    if extension.paths:
+        urls = importlib.import_module(module_name.rpartition(".")[0] + ".urls")
+        dispatch = next(iter(urls.url_paths.values()))
+        for path in extension.paths:
+            urls.url_paths.setdefault(path, dispatch)

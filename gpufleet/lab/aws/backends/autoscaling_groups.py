@@ -1,0 +1,136 @@
+"""Auto Scaling groups: settings that moto drops, launch checks, and deletion while instances run."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from gpufleet.lab.aws.backends.ec2_launch_rules import problems
+from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, Passthrough, operation
+
+_KEPT = {
+    "MaxInstanceLifetime": "max_instance_lifetime",
+    "DefaultInstanceWarmup": "default_instance_warmup",
+    "DesiredCapacityType": "desired_capacity_type",
+    "InstanceMaintenancePolicy": "instance_maintenance_policy",
+    "AvailabilityZoneDistribution": "availability_zone_distribution",
+    "AvailabilityZoneImpairmentPolicy": "availability_zone_impairment_policy",
+    "CapacityReservationSpecification": "capacity_reservation_specification",
+    "Context": "context",
+}
+"""Settings that moto takes and never tells again."""
+
+_UPDATED = {
+    "CapacityRebalance": "capacity_rebalance",
+    "DefaultCooldown": "default_cooldown",
+    "PlacementGroup": "placement_group",
+    "TerminationPolicies": "termination_policies",
+}
+"""Settings that moto's update ignores."""
+
+
+@operation("autoscaling", "CreateAutoScalingGroup")
+def create_auto_scaling_group(call: Call) -> Passthrough:
+    """Create a group; a template that no instance could be launched from is refused."""
+    _check(call)
+    answer = call.original()
+    _keep(call, _KEPT)
+    return answer
+
+
+@operation("autoscaling", "UpdateAutoScalingGroup")
+def update_auto_scaling_group(call: Call) -> Passthrough:
+    """Change a group; what the request leaves out stays."""
+    _check(call)
+    group = find_group(call)
+    sources = ("LaunchTemplate", "LaunchConfigurationName", "MixedInstancesPolicy")
+    if group.mixed_instances_policy and not any(call.params.get(key) for key in sources):
+        # moto would forget the policy; and it takes a template by id or name, but keeps both.
+        policy = copy.deepcopy(group.mixed_instances_policy)
+        policy["LaunchTemplate"]["LaunchTemplateSpecification"].pop("LaunchTemplateName", None)
+        call.response.params["MixedInstancesPolicy"] = policy
+    answer = call.original()
+    _keep(call, {**_KEPT, **_UPDATED})
+    return answer
+
+
+@operation("autoscaling", "DeleteAutoScalingGroup")
+def delete_auto_scaling_group(call: Call) -> Passthrough:
+    """Delete a group without instances, or with them when forced."""
+    group = find_group(call)
+    if group.instance_states and not call.params.get("ForceDelete"):
+        message = (
+            "You cannot delete an AutoScalingGroup while there are instances or pending Spot "
+            "instance request(s) still in the group."
+        )
+        raise AwsError("ResourceInUse", message)
+    return call.original()
+
+
+@operation("autoscaling", "DisableMetricsCollection")
+def disable_metrics_collection(call: Call) -> Params:
+    """Stop collecting the metrics named, or all of them."""
+    group, named = find_group(call), call.params.get("Metrics")
+    group.metrics = [one for one in group.metrics if named and one not in named]
+    return {}
+
+
+@operation("autoscaling", "DescribeNotificationConfigurations")
+def describe_notification_configurations(call: Call) -> Params:
+    """The sandbox's groups notify nobody."""
+    return {"NotificationConfigurations": []}
+
+
+@operation("autoscaling", "DescribeTrafficSources")
+def describe_traffic_sources(call: Call) -> Params:
+    """The sandbox's groups have no traffic sources."""
+    find_group(call)
+    return {"TrafficSources": []}
+
+
+def _groups(call: Call) -> dict[str, Any]:
+    from moto.autoscaling.models import autoscaling_backends
+
+    found: dict[str, Any] = autoscaling_backends[call.account][call.region].autoscaling_groups
+    return found
+
+
+def find_group(call: Call) -> Any:
+    """moto's group that the request names; Auto Scaling's own error when there is none."""
+    name = call.params["AutoScalingGroupName"]
+    group = _groups(call).get(name)
+    if group is None:
+        message = f"AutoScalingGroup name not found - AutoScalingGroup {name!r} not found"
+        raise AwsError("ValidationError", message)
+    return group
+
+
+def _keep(call: Call, settings: dict[str, str]) -> None:
+    group = find_group(call)
+    for key, attribute in settings.items():
+        if call.params.get(key) is not None:
+            setattr(group, attribute, call.params[key])
+
+
+def _check(call: Call) -> None:
+    from moto.ec2.models import ec2_backends
+
+    given = call.params
+    low, high, wanted = given.get("MinSize"), given.get("MaxSize"), given.get("DesiredCapacity")
+    if low is not None and high is not None and int(low) > int(high):
+        raise AwsError("ValidationError", "Max bound must be greater than or equal to min bound.")
+    if wanted is not None and high is not None and int(wanted) > int(high):
+        raise AwsError("ValidationError", "Desired capacity must be between min and max bounds.")
+    policy = (given.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+    base = given.get("LaunchTemplate") or policy.get("LaunchTemplateSpecification")
+    if not base:
+        return
+    backend = ec2_backends[call.account][call.region]
+    for override in policy.get("Overrides") or [{}]:
+        source = override.get("LaunchTemplateSpecification") or base
+        data = dict(backend._get_template_from_args(source).data)
+        if override.get("InstanceType"):
+            data["InstanceType"] = override["InstanceType"]
+        for _, message in problems(call, data):
+            text = f"You must use a valid fully-formed launch template. {message}"
+            raise AwsError("ValidationError", text)

@@ -1,0 +1,123 @@
+"""The instances behind a managed node group.
+
+EKS makes a launch template and an Auto Scaling group of its own for each node group, both named
+after it, and they go with it. So nodes are seen by DescribeInstances, hold their placement group,
+use up their reservation and have a place in the topology.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.core.utils import utcnow
+
+from gpufleet.lab.aws.backends.ec2_capacity_reservations import find as find_reservation
+from gpufleet.lab.aws.backends.ec2_capacity_reservations import used
+from gpufleet.lab.aws.backends.ec2_instances import target_of
+from gpufleet.lab.aws.backends.operation import Call, Params
+from gpufleet.lab.aws.backends.ssm_public_parameters import recommended_eks_image
+
+
+def start_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
+    """Make the group's template and Auto Scaling group; `data` is the user's launch template data."""
+    ec2, scaling, name = _ec2(call), _scaling(call), own_name(group)
+    template = ec2.create_launch_template(name, "", _node_data(call, cluster, group, data), {})
+    scaling.create_auto_scaling_group(
+        name=name,
+        availability_zones=[],
+        desired_capacity=_wanted(call, group, data),
+        max_size=group.scaling_config["maxSize"],
+        min_size=0,
+        launch_config_name=None,
+        launch_template={"LaunchTemplateId": template.id, "Version": "$Default"},
+        vpc_zone_identifier=",".join(group.subnets),
+        default_cooldown=None,
+        health_check_period=None,
+        health_check_type=None,
+        load_balancers=[],
+        target_group_arns=[],
+        placement_group=None,
+        termination_policies=[],
+        tags=[],
+    )
+
+
+def scale_nodes(call: Call, group: Any, data: Params) -> None:
+    """Follow a change of the group's sizes."""
+    scaling = _scaling(call).autoscaling_groups[own_name(group)]
+    scaling.max_size = group.scaling_config["maxSize"]
+    scaling.set_desired_capacity(_wanted(call, group, data))
+
+
+def roll_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
+    """Replace the nodes by those of a new version of the template or of Kubernetes."""
+    ec2, name = _ec2(call), own_name(group)
+    template = ec2.get_launch_template_by_name(name)
+    version = template.create_version(_node_data(call, cluster, group, data), "")
+    template.default_version_number = version.number
+    scaling = _scaling(call).autoscaling_groups[name]
+    scaling.set_desired_capacity(0)
+    scaling.set_desired_capacity(_wanted(call, group, data))
+
+
+def end_nodes(call: Call, group: Any) -> None:
+    """Terminate the nodes and remove what was made for them."""
+    name = own_name(group)
+    _scaling(call).delete_auto_scaling_group(name)
+    _ec2(call).delete_launch_template(name, None)
+
+
+def own_name(group: Any) -> str:
+    """How EKS names the Auto Scaling group of a node group."""
+    return f"eks-{group.nodegroup_name}-{group.uuid}"
+
+
+def _node_data(call: Call, cluster: Any, group: Any, data: Params) -> Params:
+    types = group.instance_types or []
+    owned = {
+        "eks:cluster-name": cluster.name,
+        "eks:nodegroup-name": group.nodegroup_name,
+        f"kubernetes.io/cluster/{cluster.name}": "owned",
+    }
+    kept = [one for one in data.get("TagSpecifications") or [] if one["ResourceType"] != "instance"]
+    given = [
+        tag
+        for one in data.get("TagSpecifications") or []
+        if one["ResourceType"] == "instance"
+        for tag in one["Tags"]
+    ]
+    tags = [*given, *({"Key": key, "Value": value} for key, value in owned.items())]
+    return {
+        **data,
+        "ImageId": data.get("ImageId") or recommended_eks_image(call, group.version, group.ami_type),
+        "InstanceType": data.get("InstanceType") or (types[0] if types else "t3.medium"),
+        "TagSpecifications": [*kept, {"ResourceType": "instance", "Tags": tags}],
+    }
+
+
+def _wanted(call: Call, group: Any, data: Params) -> int:
+    wanted = int(group.scaling_config["desiredSize"])
+    reservation_id = target_of(data)
+    if reservation_id is None:
+        return wanted
+    reservation = find_reservation(call, reservation_id)
+    if reservation.state(utcnow()) != "active":
+        return 0
+    return min(wanted, reservation.count - used(call, reservation) + _own_count(call, group))
+
+
+def _own_count(call: Call, group: Any) -> int:
+    scaling = _scaling(call).autoscaling_groups.get(own_name(group))
+    return len(scaling.instance_states) if scaling else 0
+
+
+def _ec2(call: Call) -> Any:
+    from moto.ec2.models import ec2_backends
+
+    return ec2_backends[call.account][call.region]
+
+
+def _scaling(call: Call) -> Any:
+    from moto.autoscaling.models import autoscaling_backends
+
+    return autoscaling_backends[call.account][call.region]

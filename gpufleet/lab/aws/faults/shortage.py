@@ -1,0 +1,133 @@
+"""No capacity of an instance type in a zone: what EC2, Auto Scaling and EKS make of it.
+
+EC2 refuses to launch. An Auto Scaling group takes another of its zones, and stays without nodes where
+there is none. A managed node group whose first nodes do not come ends as CREATE_FAILED, with the reason
+among its health issues (EKS user guide, "Amazon EKS managed node group errors": AsgInstanceLaunchFailures).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpufleet.lab.aws.faults.plan import Shortage
+
+CODE = "InsufficientInstanceCapacity"
+
+_current: Callable[[], Sequence[Shortage]] = tuple
+
+
+def short_of(shortages: Sequence[Shortage], kind: str, zone: str) -> bool:
+    """Whether there is no capacity of a type in a zone."""
+    return any(each.type == kind and each.zone in ("", zone) for each in shortages)
+
+
+def shortage_message(kind: str, zone: str) -> str:
+    """What EC2 says."""
+    return (
+        f"We currently do not have sufficient {kind} capacity"  # in EC2's words, which people look for
+        f" in the Availability Zone you requested ({zone})."
+    )
+
+
+def install(current: Callable[[], Sequence[Shortage]]) -> None:
+    """Put shortages into moto in this process; `current` says which hold at a moment. Twice is harmless."""
+    global _current
+    _current = current
+    from moto.autoscaling.models import FakeAutoScalingGroup
+    from moto.ec2.models.instances import InstanceBackend
+    from moto.eks.responses import EKSResponse
+
+    from gpufleet.lab.aws.backends import install_service
+
+    # First what the sandbox adds, so that these lie over it.
+    for service in ("ec2", "autoscaling", "eks"):
+        install_service(service)
+    _wrap(InstanceBackend, "run_instances", _launch)
+    _wrap(FakeAutoScalingGroup, "replace_autoscaling_group_instances", _scale)
+    _wrap(EKSResponse, "create_nodegroup", _make_group)
+
+
+def _wrap(owner: type, name: str, around: Callable[..., Any]) -> None:
+    original = getattr(owner, name)
+    if hasattr(original, "gpufleet_shortage"):
+        return
+
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return around(original, self, *args, **kwargs)
+
+    method.gpufleet_shortage = True  # type: ignore[attr-defined]
+    setattr(owner, name, method)
+
+
+def _launch(original: Callable[..., Any], backend: Any, *args: Any, **kwargs: Any) -> Any:
+    """EC2's RunInstances."""
+    from gpufleet.lab.aws.backends.operation import AwsError
+
+    kind, zone = _kind(backend, kwargs), _zone(backend, kwargs)
+    if short_of(_current(), kind, zone):
+        raise AwsError(CODE, shortage_message(kind, zone))
+    return original(backend, *args, **kwargs)
+
+
+def _kind(backend: Any, launch: dict[str, Any]) -> str:
+    template = launch.get("launch_template")
+    data = backend._get_template_from_args(template).data if template else {}
+    if launch.get("is_instance_type_default"):
+        return str(data.get("InstanceType") or launch.get("instance_type") or "")
+    return str(launch.get("instance_type") or data.get("InstanceType") or "")
+
+
+def _zone(backend: Any, launch: dict[str, Any]) -> str:
+    if launch.get("subnet_id"):
+        return str(backend.get_subnet(launch["subnet_id"]).availability_zone)
+    return str(launch.get("placement") or "")
+
+
+def _scale(original: Callable[..., Any], group: Any, count: int, tags: Any) -> None:
+    """An Auto Scaling group launches where there is capacity, or not at all for now."""
+    kind, subnets = str(group.instance_type or ""), (group.vpc_zone_identifier or "").split(",")
+    zones = {
+        subnet: _zone(group.autoscaling_backend.ec2_backend, {"subnet_id": subnet})
+        for subnet in subnets
+        if subnet
+    }
+    group.gpufleet_shortage = ""
+    usable = [subnet for subnet, zone in zones.items() if not short_of(_current(), kind, zone)]
+    if zones and not usable:
+        group.gpufleet_shortage = shortage_message(kind, ", ".join(dict.fromkeys(zones.values())))
+        return
+    whole = group.vpc_zone_identifier
+    if usable:
+        group.vpc_zone_identifier = ",".join(usable)
+    try:
+        original(group, count, tags)
+    finally:
+        group.vpc_zone_identifier = whole
+
+
+def _make_group(original: Callable[..., Any], response: Any) -> Any:
+    """EKS makes a node group, whose nodes may not come."""
+    from moto.autoscaling.models import autoscaling_backends
+    from moto.eks.models import eks_backends
+
+    from gpufleet.lab.aws.backends.eks_node_instances import own_name
+
+    answer = original(response)
+    account, region = response.current_account, response.region
+    scaling = autoscaling_backends[account][region].autoscaling_groups
+    for cluster in eks_backends[account][region].clusters.values():
+        for node_group in cluster.nodegroups.values():
+            group = scaling.get(own_name(node_group))
+            shortage = vars(group).get("gpufleet_shortage") if group is not None else ""
+            if shortage:
+                node_group.status = "CREATE_FAILED"
+                issue = {
+                    "code": "AsgInstanceLaunchFailures",
+                    "message": f"Could not launch instances. {CODE} - {shortage}",
+                    "resourceIds": [group.name],
+                }
+                node_group.health = {"issues": [issue]}
+    return answer

@@ -1,0 +1,77 @@
+"""What is in the emulated account: every resource that somebody made, listed through AWS's own API.
+
+A test asks it after a destroy, and the answer has to be nothing. What AWS itself puts into an
+account (default VPCs, main route tables, AWS's own keys and policies) is not listed, nor is what
+only remains visible for a while (terminated instances, cancelled reservations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import botocore.session
+from botocore.config import Config
+
+from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from gpufleet.lab.aws.daemon import Endpoint
+from gpufleet.lab.aws.inventory import ec2, regional, worldwide
+from gpufleet.lab.aws.inventory.model import Clients, Lister, Resource
+
+__all__ = ["BOUND", "Resource", "list_resources"]
+
+BOUND = frozenset({"ec2:capacity-block"})
+"""Services whose resources nobody can delete: a Capacity Block is paid upfront and ends by itself."""
+
+_HOME = "us-east-1"
+
+
+def list_resources(
+    endpoint: Endpoint | str, regions: Iterable[str], tags: Mapping[str, str] | None = None
+) -> list[Resource]:
+    """Everything in the account's `regions` and in its global services that carries all of `tags`.
+
+    Without tags: everything that is not AWS's own. Each entry is (service, id, tags), sorted; the
+    service is like `ec2:subnet`. Leave out those of `BOUND` where only what can be deleted counts.
+    Raises botocore's ClientError when the endpoint refuses.
+    """
+    url = endpoint if isinstance(endpoint, str) else endpoint.url
+    found = list(_everything(url, sorted(set(regions))))
+    wanted = dict(tags or {})
+    return sorted(one for one in found if wanted.items() <= one.tags.items())
+
+
+def _everything(url: str, regions: list[str]) -> Iterator[Resource]:
+    for region in regions:
+        yield from _run(_clients(url, region), [*ec2.LISTERS, *regional.LISTERS], region)
+    yield from _run(_clients(url, _HOME), worldwide.LISTERS, "")
+
+
+@cache
+def _session() -> Any:
+    """One session for the process: it keeps the service models it has read, which takes seconds."""
+    return botocore.session.Session()
+
+
+def _run(clients: Clients, listers: list[tuple[str, Lister]], region: str) -> Iterator[Resource]:
+    for service, lister in listers:
+        for found_id, tags in lister(clients):
+            yield Resource(service, found_id, tags, region)
+
+
+def _clients(url: str, region: str) -> Clients:
+    config = Config(retries={"total_max_attempts": 1}, proxies={})
+
+    @cache
+    def client(service: str) -> Any:
+        return _session().create_client(
+            service,
+            region_name=region,
+            endpoint_url=url,
+            aws_access_key_id=ACCESS_KEY_ID,
+            aws_secret_access_key=SECRET_ACCESS_KEY,
+            config=config,
+        )
+
+    return client

@@ -1,0 +1,82 @@
+"""boto3 clients of the sandbox: made when first used, one per service and region, credentials fixed."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import botocore.session
+from botocore.config import Config
+
+from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from gpufleet.lab.aws.provider.patience import Patience
+
+_CONFIG = Config(
+    connect_timeout=5,
+    read_timeout=60,
+    max_pool_connections=40,
+    retries={"mode": "standard", "max_attempts": 4},
+    s3={"addressing_style": "path"},
+    # The sandbox's address is on loopback: a proxy of the user's environment must not see it.
+    proxies={},
+)
+
+
+class Clients:
+    """Clients for one endpoint. Thread-safe; the environment's own AWS settings are never read."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._lock = threading.Lock()
+        self._clients: dict[tuple[str, str], Any] = {}
+        # No variable of the environment names a profile: one that is set there exists in no file here.
+        session = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
+        session.set_config_variable("config_file", "/dev/null")
+        session.set_config_variable("credentials_file", "/dev/null")
+        self._session = session
+        self._account = ""
+        self._patience = Patience()
+
+    def get(self, service: str, region: str) -> Any:
+        """The client of a service in a region."""
+        key = (service, region)
+        client = self._clients.get(key)
+        if client is not None:
+            return client
+        with self._lock:
+            if key not in self._clients:
+                made = self._session.create_client(
+                    service,
+                    region_name=region,
+                    endpoint_url=self.endpoint,
+                    aws_access_key_id=ACCESS_KEY_ID,
+                    aws_secret_access_key=SECRET_ACCESS_KEY,
+                    config=_CONFIG,
+                )
+                self._patience.watch(made)
+                self._clients[key] = made
+            return self._clients[key]
+
+    def end_block(self, reservation_id: str) -> None:
+        """Let the time of an emulated Capacity Block run out: the sandbox's own verb, none of AWS's."""
+        address = urlsplit(self.endpoint)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+        try:
+            path = f"/_gpufleet/end-block/{quote(reservation_id)}"
+            connection.request("POST", path, headers={"X-Gpufleet-Sandbox": "1"})
+            connection.getresponse().read()
+        finally:
+            connection.close()
+
+    def endpoint_data(self) -> dict[str, Any]:
+        """botocore's own list of partitions, regions and their descriptions."""
+        data: dict[str, Any] = self._session.get_component("data_loader").load_data("endpoints")
+        return data
+
+    def account(self, region: str) -> str:
+        """The account number, asked once."""
+        if not self._account:
+            self._account = str(self.get("sts", region).get_caller_identity()["Account"])
+        return self._account

@@ -1,0 +1,149 @@
+"""What a resource handler is: the facts about one Pulumi type and its life as AWS calls."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gpufleet.lab.aws.provider import schema
+from gpufleet.lab.aws.provider.clients import Clients
+from gpufleet.lab.aws.provider.mapper import Names, from_response, to_request
+from gpufleet.lab.aws.provider.schema import Problem
+from gpufleet.lab.aws.provider.wire import Props
+
+Defaults = Mapping[str, Any]
+PARTITION = "aws"
+
+
+@dataclass(frozen=True)
+class Aws:
+    """The AWS that one request works on: clients, region and who asks."""
+
+    clients: Clients
+    region: str
+
+    def client(self, service: str) -> Any:
+        """The client of a service in this region."""
+        return self.clients.get(service, self.region)
+
+    @property
+    def account(self) -> str:
+        """The account number."""
+        return self.clients.account(self.region)
+
+    def arn(self, service: str, resource: str, *, region: str | None = None) -> str:
+        """An ARN in this account; `region` overrides this region ('' for global services)."""
+        where = self.region if region is None else region
+        return f"arn:{PARTITION}:{service}:{where}:{self.account}:{resource}"
+
+    def send(
+        self,
+        service: str,
+        operation: str,
+        values: Mapping[str, Any],
+        names: Names | None = None,
+        **fixed: Any,
+    ) -> dict[str, Any]:
+        """Calls an operation with properties mapped to its parameters; `fixed` are parameters as they are."""
+        client = self.client(service)
+        shape = client.meta.service_model.operation_model(operation).input_shape
+        parameters = to_request(shape, values, names or Names()) | fixed
+        result: dict[str, Any] = client._make_api_call(operation, parameters)
+        return result
+
+
+@dataclass(frozen=True)
+class AutoName:
+    """How a name is made when the program gives none: `<prefix><name>-<7 hex digits>`."""
+
+    prop: str = "name"
+    max_length: int = 255
+    prefix: str = ""
+    lower: bool = False
+
+
+class Handler(ABC):
+    """One resource type. Class variables are facts of the type, the methods its AWS calls.
+
+    Inputs are plain values under pulumi_aws' names; `read` returns outputs under the same names.
+    A property that `read` leaves out keeps the value of the state (AWS does not return it); one
+    that it returns as None is gone. Paths are dotted, without list indices.
+    """
+
+    pulumi_type: ClassVar[str]
+    force_new: ClassVar[Collection[str]] = frozenset()
+    """Paths whose change needs a replacement; a path stands for everything below it."""
+    computed: ClassVar[Collection[str]] = frozenset()
+    """Inputs that AWS fills in when the program does not: their absence is no change."""
+    defaults: ClassVar[Defaults] = {}
+    """Inputs that the real provider fills in, as it does: they appear among the inputs."""
+    ordered: ClassVar[Collection[str]] = frozenset()
+    """Paths of string lists whose order matters; every other list of strings is a set."""
+    sets: ClassVar[Collection[str]] = frozenset()
+    """Paths of block lists that are sets; every other list of blocks is ordered."""
+    documents: ClassVar[Collection[str]] = frozenset()
+    """Paths of JSON documents, compared by meaning."""
+    auto_name: ClassVar[AutoName | None] = None
+    delete_before_replace: ClassVar[bool] = False
+    """True where the old and the new one cannot exist side by side."""
+    takes_default_tags: ClassVar[bool] = True
+
+    @property
+    def schema(self) -> schema.ResourceSchema:
+        """The declared properties of the type."""
+        return schema.resource(self.pulumi_type)
+
+    def check(self, inputs: Props) -> list[Problem]:
+        """Rules that the schema cannot tell; inputs may hold unknown values."""
+        del inputs
+        return []
+
+    def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
+        """Further top-level properties whose change needs a replacement, judged by their values."""
+        del old, new, changed
+        return frozenset()
+
+    def unsettled(self, new: Props, changed: frozenset[str]) -> frozenset[str]:
+        """Outputs that this update will change to something that only AWS knows."""
+        del new, changed
+        return frozenset()
+
+    @abstractmethod
+    def create(self, aws: Aws, inputs: Props) -> str:
+        """Makes the resource, waits until it is usable, returns its id."""
+
+    @abstractmethod
+    def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
+        """The outputs as AWS has them now, or None when the resource is gone."""
+
+    def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
+        """Changes the resource in place. `changed` are the top-level inputs that differ.
+
+        Nothing differs where a creation failed and is complete all the same. The default refuses every
+        change: a type whose every property forces a replacement gets none.
+        """
+        if changed:
+            raise NotImplementedError(
+                f"{self.pulumi_type} {rid} cannot change {', '.join(sorted(changed))} in place"
+            )
+
+    @abstractmethod
+    def delete(self, aws: Aws, rid: str, state: Props) -> None:
+        """Removes the resource and waits until it is gone; an error that says it is gone already is fine."""
+
+    def decode(self, data: Mapping[str, Any], names: Names | None = None) -> Props:
+        """Outputs of this type from AWS' description of it."""
+        return from_response(self.schema.outputs, data, names or Names())
+
+
+def only(inputs: Mapping[str, Any], *keys: str) -> Props:
+    """The named properties that are present."""
+    return {key: inputs[key] for key in keys if inputs.get(key) is not None}
+
+
+def without(inputs: Mapping[str, Any], *keys: str) -> Props:
+    """Everything but the named properties, `region`, `tags` and the engine's own."""
+    skip = {*keys, "region", "tags", "tagsAll"}
+    return {key: value for key, value in inputs.items() if key not in skip and not key.startswith("__")}

@@ -1,0 +1,283 @@
+"""The provider itself: Pulumi's requests to handlers and back, on worker threads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from pulumi.provider.experimental import provider as api
+
+from gpufleet.errors import InputError
+from gpufleet.lab.aws.provider import VERSION, planning
+from gpufleet.lab.aws.provider.clients import Clients
+from gpufleet.lab.aws.provider.compare import drifted_inputs
+from gpufleet.lab.aws.provider.config import ProviderConfig, parse, sandbox_folder, unknown_keys
+from gpufleet.lab.aws.provider.errors import PartialCreateError, explain, is_missing, keeping
+from gpufleet.lab.aws.provider.handler import Aws, Handler
+from gpufleet.lab.aws.provider.invokes import run_invoke
+from gpufleet.lab.aws.provider.registry import handler_for, tokens
+from gpufleet.lab.aws.provider.wire import Props, contains_unknown, plain_map, secret_keys, wrap, wrap_map
+from gpufleet.lab.protocol import InitFailedError
+
+T = TypeVar("T")
+_WORKERS = 32
+
+
+class AwsProvider(api.Provider):
+    """pulumi_aws 7.51.1's resources and functions that gpufleet uses, on the emulated AWS."""
+
+    def __init__(self) -> None:
+        self._config = ProviderConfig()
+        self._clients: Clients | None = None
+        self._pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="aws")
+
+    async def get_schema(self, request: api.GetSchemaRequest) -> api.GetSchemaResponse:
+        """A minimal schema: the SDK is pulumi_aws, nothing is generated from this one."""
+        del request
+        document = {"name": "aws", "version": VERSION, "resources": {token: {} for token in tokens()}}
+        return api.GetSchemaResponse(schema=json.dumps(document))
+
+    async def check_config(self, request: api.CheckRequest) -> api.CheckResponse:
+        """Refuses unknown settings and whatever points at a real account."""
+        values = plain_map(request.new_inputs)
+        failures = [
+            api.CheckFailure(key, f"aws:{key} is not a setting of the sandbox's aws provider: remove it")
+            for key in unknown_keys(values)
+        ]
+        if not contains_unknown(values):
+            try:
+                parse(values)
+            except InputError as error:
+                failures.append(api.CheckFailure("", f"{error.message}; {error.remedy}"))
+        return api.CheckResponse(inputs=request.new_inputs, failures=failures)
+
+    async def diff_config(self, request: api.DiffRequest) -> api.DiffResponse:
+        """A changed configuration never replaces resources: their own diffs show what it changes."""
+        old, new = plain_map(request.old_state), plain_map(request.new_inputs)
+        return api.DiffResponse(
+            changes=old != new, diffs=sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+        )
+
+    async def configure(self, request: api.ConfigureRequest) -> api.ConfigureResponse:
+        """Takes region, tags and endpoint; starts the checkout's emulated AWS where no endpoint is named."""
+        values = plain_map(request.args) or {
+            key.rpartition(":")[2]: value for key, value in request.variables.items()
+        }
+        self._config = parse({key: value for key, value in values.items() if not contains_unknown(value)})
+        await self._in_thread(self._connect)
+        return api.ConfigureResponse(
+            accept_secrets=True, supports_preview=True, accept_outputs=False, accept_resources=False
+        )
+
+    def _connect(self) -> None:
+        endpoint = self._config.endpoint
+        if not endpoint:
+            from gpufleet.lab.aws import daemon
+
+            endpoint = daemon.ensure(sandbox_folder()).url
+        self._clients = Clients(endpoint)
+        allowed, forbidden = self._config.allowed_accounts, self._config.forbidden_accounts
+        if not allowed and not forbidden:
+            return
+        account = self._clients.account(self._config.region)
+        if account in forbidden or (allowed and account not in allowed):
+            raise InputError(
+                f"the emulated AWS is account {account}, which aws:allowedAccountIds does not allow",
+                remedy=f"add {account} to aws:allowedAccountIds of this stack",
+            )
+
+    def _aws(self, inputs: Props) -> Aws:
+        if self._clients is None:
+            raise InputError("the aws provider is not configured", remedy="send Configure first")
+        return Aws(self._clients, str(inputs.get("region") or self._config.region))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def check(self, request: api.CheckRequest) -> api.CheckResponse:
+        """Judges the inputs, and fills in names, defaults and default tags."""
+        try:
+            handler = handler_for(request.type)
+        except InputError as error:
+            return api.CheckResponse(
+                request.new_inputs, [api.CheckFailure("", f"{error.message}; {error.remedy}")]
+            )
+        given = plain_map(request.new_inputs)
+        filled, problems = planning.checked_inputs(
+            handler, self._config, given, plain_map(request.old_inputs), request.name, request.random_seed
+        )
+        answer = {key: value for key, value in request.new_inputs.items() if key in given}
+        secrets = secret_keys(request.new_inputs)
+        answer |= {
+            key: wrap(value, secret=key in secrets)
+            for key, value in filled.items()
+            if key not in given or given[key] != value
+        }
+        return api.CheckResponse(
+            answer, [api.CheckFailure(problem.path, problem.reason) for problem in problems]
+        )
+
+    async def diff(self, request: api.DiffRequest) -> api.DiffResponse:
+        """Compares old and new inputs; without old inputs, what the state has of them."""
+        handler = handler_for(request.type)
+        new, state = plain_map(request.new_inputs), plain_map(request.old_state)
+        old = self._old_inputs(handler, request, state, new)
+        return planning.diff(handler, *self._in_region(handler, old, new, state), request.ignore_changes)
+
+    @staticmethod
+    def _old_inputs(handler: Handler, request: object, state: Props, new: Props) -> Props:
+        """The inputs of the state: as the engine sends them, else what the outputs tell of them."""
+        old = plain_map(getattr(request, "old_inputs", {}))
+        if old:
+            return old
+        old = {key: state[key] for key in handler.schema.inputs.properties if key in state}
+        return {key: value for key, value in old.items() if key in new or key not in handler.computed}
+
+    def _in_region(self, handler: Handler, old: Props, new: Props, state: Props) -> tuple[Props, Props]:
+        """Both sides with the region they mean: naming the provider's own region is no change."""
+        if "region" not in handler.schema.inputs.properties:
+            return old, new
+        was = old.get("region") or state.get("region") or self._config.region
+        return {**old, "region": was}, {**new, "region": new.get("region") or self._config.region}
+
+    async def create(self, request: api.CreateRequest) -> api.CreateResponse:
+        """Creates a resource, or says what a creation would give."""
+        handler = handler_for(request.type)
+        inputs, secrets = plain_map(request.properties), secret_keys(request.properties)
+        if request.preview:
+            return api.CreateResponse(
+                "", wrap_map(planning.planned_create(handler, self._config, inputs), secrets)
+            )
+        try:
+            rid, state = await self._in_thread(lambda: self._create(handler, inputs, request.name))
+        except PartialCreateError as error:
+            made = error.resource_id
+            observed = await self._in_thread(lambda: self._seen_of(handler, inputs, made))
+            known = planning.state_of(handler, self._config, inputs, made, observed)
+            raise InitFailedError(
+                f"{error.message}; {error.remedy}",
+                resource_id=made,
+                properties=wrap_map(known, secrets),
+                inputs=request.properties,
+            ) from error
+        return api.CreateResponse(rid, wrap_map(state, secrets))
+
+    def _create(self, handler: Handler, inputs: Props, name: str) -> tuple[str, Props]:
+        aws = self._aws(inputs)
+        try:
+            rid = handler.create(aws, inputs)
+            with keeping(rid):
+                observed = handler.read(aws, rid, inputs)
+                if observed is None:
+                    raise TimeoutError("AWS does not show it")
+        except Exception as error:
+            raise explain(error, f"{handler.pulumi_type} {name}", "creating") from error
+        return rid, planning.state_of(handler, self._config, inputs, rid, observed)
+
+    def _seen_of(self, handler: Handler, inputs: Props, rid: str) -> Props:
+        """What can be read of a resource that is there and incomplete: its deletion and repair need it."""
+        try:
+            return handler.read(self._aws(inputs), rid, inputs) or {}
+        except Exception:  # why it is incomplete has been said already
+            return {}
+
+    async def read(self, request: api.ReadRequest) -> api.ReadResponse:
+        """What is there now: outputs, and the inputs that would describe it. Nothing when it is gone."""
+        handler = handler_for(request.type)
+        state, inputs = plain_map(request.properties), plain_map(request.inputs)
+        observed = await self._in_thread(lambda: self._read(handler, request, inputs or state))
+        if observed is None:
+            return api.ReadResponse("", {}, {})
+        now = planning.state_of(handler, self._config, inputs, request.resource_id, observed)
+        found = drifted_inputs(handler, inputs, state, observed)
+        secrets = secret_keys(request.inputs) | secret_keys(request.properties)
+        kept = {key: value for key, value in request.inputs.items() if found.get(key) == inputs.get(key)}
+        return api.ReadResponse(
+            request.resource_id,
+            wrap_map(now, secrets),
+            wrap_map({key: value for key, value in found.items() if key not in kept}, secrets) | kept,
+        )
+
+    def _read(
+        self, handler: Handler, request: api.ReadRequest | api.DeleteRequest, known: Props
+    ) -> Props | None:
+        try:
+            return handler.read(self._aws(known), request.resource_id, known)
+        except Exception as error:
+            if is_missing(error):
+                return None
+            if isinstance(error, KeyError) and not known:
+                raise InputError(
+                    f"{handler.pulumi_type} {request.name} cannot be imported by its id "
+                    f"{request.resource_id!r} alone: the sandbox needs {error} too",
+                    remedy="let the program create it",
+                ) from error
+            raise explain(error, f"{handler.pulumi_type} {request.name}", "reading") from error
+
+    async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:
+        """Changes a resource in place, or says what a change would give."""
+        handler = handler_for(request.type)
+        old, new, secrets = plain_map(request.olds), plain_map(request.news), secret_keys(request.news)
+        before = self._old_inputs(handler, request, old, new)
+        if request.preview:
+            planned = planning.planned_update(handler, self._config, new, before, old)
+            return api.UpdateResponse(wrap_map(planned, secrets))
+        state = await self._in_thread(lambda: self._update(handler, request, before, old, new))
+        return api.UpdateResponse(wrap_map(state, secrets))
+
+    def _update(
+        self, handler: Handler, request: api.UpdateRequest, before: Props, old: Props, new: Props
+    ) -> Props:
+        aws, rid = self._aws(new), request.resource_id
+        sides = self._in_region(handler, before, new, old)
+        changed = frozenset(planning.diff(handler, *sides, list(request.ignore_changes)).diffs)
+        try:
+            if changed:
+                handler.update(aws, rid, old, new, changed)
+            else:
+                self._complete(handler, aws, request, old, new)
+            observed = handler.read(aws, rid, new)
+        except Exception as error:
+            raise explain(error, f"{handler.pulumi_type} {request.name}", "updating") from error
+        if observed is None:
+            raise explain(TimeoutError(f"{rid} is gone"), f"{handler.pulumi_type} {request.name}", "updating")
+        return planning.state_of(handler, self._config, new, rid, observed)
+
+    def _complete(
+        self, handler: Handler, aws: Aws, request: api.UpdateRequest, state: Props, inputs: Props
+    ) -> None:
+        """Do what a creation that broke off left undone: AWS has other inputs than the state."""
+        rid = request.resource_id
+        observed = handler.read(aws, rid, inputs)
+        if observed is None:
+            raise TimeoutError(f"{rid} is gone")
+        found = drifted_inputs(handler, inputs, state, observed)
+        sides = self._in_region(handler, found, inputs, state)
+        missing = frozenset(planning.diff(handler, *sides, list(request.ignore_changes)).diffs)
+        # Also where nothing is missing: what failed while it was made is made again by its handler.
+        known = planning.state_of(handler, self._config, inputs, rid, observed)
+        handler.update(aws, rid, known, inputs, missing)
+
+    async def delete(self, request: api.DeleteRequest) -> None:
+        """Deletes a resource; one that is gone already is deleted."""
+        handler = handler_for(request.type)
+        state = plain_map(request.properties)
+        await self._in_thread(lambda: self._delete(handler, request, state))
+
+    def _delete(self, handler: Handler, request: api.DeleteRequest, state: Props) -> None:
+        try:
+            handler.delete(self._aws(state), request.resource_id, state)
+        except Exception as error:
+            # What is missing may be something else that the deletion touches.
+            if is_missing(error) and self._read(handler, request, state) is None:
+                return
+            raise explain(error, f"{handler.pulumi_type} {request.name}", "deleting") from error
+
+    async def invoke(self, request: api.InvokeRequest) -> api.InvokeResponse:
+        """Runs a function of pulumi_aws."""
+        arguments = plain_map(request.args)
+        result = await self._in_thread(lambda: run_invoke(self._aws(arguments), request.tok, arguments))
+        return api.InvokeResponse(wrap_map(result))

@@ -1,0 +1,33 @@
+"""Tags of resources that exist, for the services that differ only in the names of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.lab.aws.provider.mapper import tag_list
+
+
+def retag(
+    client: Any,
+    identity: Mapping[str, str],
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    *,
+    tags: str = "Tags",
+    keys: str = "TagKeys",
+    as_map: bool = False,
+    suffix: str = "resource",
+) -> None:
+    """Makes the tags of a resource those of `new`, where `old` says which it had.
+
+    `tags` and `keys` name the service's parameters, `as_map` says that it takes a map instead of
+    a list, `suffix` ends the names of its operations.
+    """
+    before, after = old.get("tags") or {}, new.get("tags") or {}
+    gone = sorted(key for key in before if key not in after)
+    fresh = {key: str(value) for key, value in after.items() if before.get(key) != value}
+    if gone:
+        getattr(client, f"untag_{suffix}")(**identity, **{keys: gone})
+    if fresh:
+        getattr(client, f"tag_{suffix}")(**identity, **{tags: fresh if as_map else tag_list(fresh)})

@@ -1,0 +1,19 @@
+"""Serves the aws provider over gRPC."""
+
+from __future__ import annotations
+
+import grpc.aio
+
+from gpufleet.lab import protocol
+from gpufleet.lab.aws.provider import VERSION
+from gpufleet.lab.aws.provider.provider import AwsProvider
+
+
+async def start(provider: AwsProvider, engine_address: str = "") -> tuple[grpc.aio.Server, int]:
+    """A running server on a free port of the loopback interface, and that port."""
+    return await protocol.start(provider, VERSION, engine_address)
+
+
+def main(arguments: list[str]) -> int:
+    """Serves until it is ended; prints the port as the first line, as plugins do."""
+    return protocol.serve(lambda _engine: AwsProvider(), VERSION, arguments)

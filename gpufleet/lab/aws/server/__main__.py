@@ -1,0 +1,162 @@
+"""`python -m gpufleet.lab.aws.server ROOT`: load the saved state, listen on loopback, serve.
+
+With --daemon the process forks once it listens and its state is loaded, and the parent ends: its
+exit status 0 means that the server answers, anything else comes with the reason on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from gpufleet.errors import ExitCode, GpufleetError
+from gpufleet.lab.aws.server.process import Files, Runtime, code_stamp, process_start
+from gpufleet.lab.aws.server.saver import Saver, write_private
+
+LOOPBACK = "127.0.0.1"
+IDLE_S = 30 * 60.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a server until SIGTERM, SIGINT or the idle timeout; the state is saved on the way out."""
+    parser = argparse.ArgumentParser(prog="gpufleet.lab.aws.server", description=__doc__)
+    parser.add_argument("root", type=Path, help="the folder of the sandbox's files")
+    parser.add_argument("--daemon", action="store_true", help="return once the server answers")
+    parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds without requests until it stops")
+    arguments = parser.parse_args(argv)
+    files = Files(arguments.root)
+    files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        server = _Server(files, arguments.idle)
+    except GpufleetError as error:
+        sys.stderr.write(f"{error.message}\n{error.remedy}\n")
+        return int(error.exit_code)
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"the sandbox needs the package {error.name}\ninstall gpufleet[lab]\n")
+        return int(ExitCode.CLOUD_FAILURE)
+    server.serve(_detach(files.log) if arguments.daemon else None)
+    if arguments.daemon:
+        # All is saved and closed: taking moto's objects apart one by one would only make `stop` slow.
+        os._exit(0)
+    return 0
+
+
+def _detach(log: Path) -> int:
+    """Leave the terminal behind. Returns in the child, with the descriptor to close once it serves.
+
+    The parent waits for that (or for the child's end) and ends without cleaning up: what would be
+    cleaned up is the child's now.
+    """
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(null)
+    os.close(out)
+    os.close(reader)
+    return writer
+
+
+def _share_service_models() -> None:
+    """Let all botocore sessions of this process read the service models once.
+
+    moto makes a session for many a question (which regions a service has), and each would read the
+    same files again: that is a third of the start.
+    """
+    from botocore import loaders
+
+    loaders.create_loader = functools.cache(loaders.create_loader)
+
+
+class _Server:
+    """moto's server on a loopback port, with its saver and its watch.
+
+    The watch stops it when nobody asks for long, or when its folder is gone (a checkout that was
+    deleted): a server that no runtime file names can be found by nobody.
+    """
+
+    def __init__(self, files: Files, idle: float) -> None:
+        from gpufleet.lab.aws.server import snapshot
+
+        self._code = code_stamp()
+        snapshot.check(files.snapshot)
+        _share_service_models()
+        from werkzeug.serving import make_server
+
+        from gpufleet.lab.aws.faults.inject import Injector
+        from gpufleet.lab.aws.server.app import SandboxApp
+        from gpufleet.lab.aws.server.handler import QuietHandler
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        snapshot.load(files.snapshot)
+        self._files = files
+        self._idle = idle
+        self._runtime = Runtime(0, 0, "")
+        self._saver = Saver(files.snapshot, self._owns_folder)
+        self._app = SandboxApp(self._saver.changed, Injector(files.faults))
+        try:
+            port = int(files.port.read_text())
+        except (OSError, ValueError):
+            port = 0
+        options: dict[str, Any] = {"threaded": True, "request_handler": QuietHandler}
+        try:
+            self._server = make_server(LOOPBACK, port, self._app, **options)
+        except (OSError, SystemExit):
+            self._server = make_server(LOOPBACK, 0, self._app, **options)
+
+    def serve(self, ready: int | None) -> None:
+        """Answer requests until told to stop or idle for too long; closes `ready` when it does."""
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, lambda *_: self._shutdown())
+        pid = os.getpid()
+        files = self._files
+        place = (str(files.root.resolve()), files.identity)
+        runtime = Runtime(pid, self._server.server_port, process_start(pid), self._code, *place)
+        self._runtime = runtime
+        write_private(self._files.port, str(runtime.port).encode())
+        runtime.write(self._files.runtime)
+        self._saver.start(self._app.lock)
+        threading.Thread(target=self._watch, name="sandbox-idle", daemon=True).start()
+        if ready is not None:
+            os.close(ready)
+        try:
+            self._server.serve_forever(poll_interval=0.1)
+        finally:
+            try:
+                self._saver.close()
+            finally:
+                self._server.server_close()
+                if self._owns_folder():
+                    self._files.runtime.unlink()
+
+    def _shutdown(self) -> None:
+        # shutdown() waits for serve_forever, which a signal handler interrupts: hence the thread.
+        threading.Thread(target=self._server.shutdown, daemon=True).start()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._app.last_request < self._idle and self._owns_folder():
+            time.sleep(min(1.0, self._idle / 4))
+        self._shutdown()
+
+    def _owns_folder(self) -> bool:
+        found = Runtime.read(self._files.runtime)
+        return found is not None and (found.pid, found.started) == (self._runtime.pid, self._runtime.started)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Writes the snapshot soon after a change, never on the path of a request.
+
+A change is saved once nothing has changed for `QUIET` seconds, and at the latest `LATEST` seconds
+after it: that is what a killed server can lose. Only the pickling (tens of milliseconds) holds
+requests back; the writing does not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpufleet.lab.aws.server import snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+QUIET = 0.2
+LATEST = 1.0
+
+
+class Saver:
+    """Saves `dump()` of the backends to `path` while `lock` keeps requests out.
+
+    `owner` says whether the folder is still this server's: one that was deleted and made anew has
+    another server, whose state must not be overwritten.
+    """
+
+    def __init__(self, path: Path, owner: Callable[[], bool]) -> None:
+        self._path = path
+        self._owner = owner
+        self._changed = threading.Event()
+        self._stop = threading.Event()
+        self._last_change = time.monotonic()
+        self._lock: AbstractContextManager[object] = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="sandbox-saver", daemon=True)
+
+    def start(self, lock: AbstractContextManager[object]) -> None:
+        """Begin to watch for changes."""
+        self._lock = lock
+        self._thread.start()
+
+    def changed(self) -> None:
+        """Note that the state is newer than the file."""
+        self._last_change = time.monotonic()
+        self._changed.set()
+
+    def close(self) -> None:
+        """Stop watching and save what is not saved yet."""
+        self._stop.set()
+        self._changed.set()
+        self._thread.join()
+        self.save()
+
+    def save(self) -> None:
+        """Write the snapshot now, atomically, readable by this user only."""
+        with self._lock:
+            data = snapshot.dump()
+        if not self._owner():
+            return
+        write_private(self._path, data)
+
+    def _run(self) -> None:
+        while True:
+            self._changed.wait()
+            first = time.monotonic()
+            while time.monotonic() - self._last_change < QUIET and time.monotonic() - first < LATEST:
+                if self._stop.wait(QUIET / 4):
+                    break
+            if self._stop.is_set():
+                return
+            self._changed.clear()
+            try:
+                self.save()
+            except Exception:  # the next change tries again; the log says why this one failed
+                traceback.print_exc(file=sys.stderr)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace `path` in one step: readers and a crash see the old or the new content, never a part."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,127 @@
+"""The provider's configuration, and where objects go: to an API server of this machine or to a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.errors import InputError
+from gpufleet.lab.aws.provider.config import sandbox_folder
+from gpufleet.lab.kubernetes import kubeconfig
+from gpufleet.lab.kubernetes.kubeconfig import Cluster
+
+KUBECONFIG_VARIABLE = "GPUFLEET_KUBECONFIG"
+
+_KNOWN = frozenset({
+    "alwaysRender", "cluster", "clusterIdentifier", "context", "deleteUnreachable", "enableConfigMapMutable",
+    "enablePatchForce", "enableReplaceCRD", "enableSecretMutable", "enableServerSideApply",
+    "helmReleaseSettings", "kubeClientSettings", "kubeconfig", "namespace", "pluginDownloadUrl",
+    "renderYamlToDirectory", "skipUpdateUnreachable", "strictMode", "suppressDeprecationWarnings",
+    "suppressHelmHookWarnings", "upsertExistingObjects", "version",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where objects go: `server` (an API server on loopback) or, where that is None, `folder`.
+
+    `why` says in a sentence what was chosen and why, for the run's first line about this cluster.
+    """
+
+    cluster: str
+    server: Cluster | None
+    folder: Path
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderConfig:
+    """What `kubernetes:*` configuration or an explicit provider resource says."""
+
+    namespace: str = ""
+    patch_force: bool = False
+    upsert: bool = False
+    mutable_config_maps: bool = False
+    mutable_secrets: bool = False
+
+
+def unknown_keys(values: Mapping[str, Any]) -> list[str]:
+    """Configuration keys that the provider does not have."""
+    return sorted(key for key in values if key not in _KNOWN and not key.startswith("__"))
+
+
+def parse(values: Mapping[str, Any]) -> ProviderConfig:
+    """The settings; the protocol sends truth values as texts or as truth values."""
+    return ProviderConfig(
+        namespace=str(values.get("namespace") or ""),
+        patch_force=_true(values.get("enablePatchForce")),
+        upsert=_true(values.get("upsertExistingObjects")),
+        mutable_config_maps=_true(values.get("enableConfigMapMutable")),
+        mutable_secrets=_true(values.get("enableSecretMutable")),
+    )
+
+
+def _true(value: object) -> bool:
+    return str(value).lower() == "true"
+
+
+def target(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Target:
+    """Where objects go. The user's own ~/.kube/config and KUBECONFIG are never looked at.
+
+    Raises InputError when GPUFLEET_KUBECONFIG names a server that is not on this machine.
+    """
+    environ = os.environ if environ is None else environ
+    declared = _declared(values)
+    name = str(values.get("clusterIdentifier") or (declared.name if declared else "") or "default")
+    folder = (
+        Path(str(values["renderYamlToDirectory"])) if values.get("renderYamlToDirectory") else _folder(name)
+    )
+    named = environ.get(KUBECONFIG_VARIABLE)
+    if named:
+        cluster = kubeconfig.read(named)
+        if not cluster.on_this_machine:
+            raise InputError(
+                f"{KUBECONFIG_VARIABLE} names {cluster.server}, which is not on this machine: "
+                "the sandbox never touches a cluster elsewhere",
+                remedy=f"unset {KUBECONFIG_VARIABLE}, or use the real kubernetes provider for a real cluster",
+            )
+        return Target(
+            name,
+            cluster,
+            folder,
+            f"objects of {name} are applied to {cluster.server} ({KUBECONFIG_VARIABLE})",
+        )
+    if values.get("renderYamlToDirectory"):
+        return Target(
+            name, None, folder, f"manifests of {name} are rendered to {folder} (renderYamlToDirectory)"
+        )
+    if declared is not None and declared.on_this_machine and not declared.uses_command:
+        return Target(name, declared, folder, f"objects of {name} are applied to {declared.server}")
+    reason = f"{declared.server} is emulated" if declared else "no API server is given"
+    return Target(name, None, folder, f"manifests of {name} are rendered to {folder}: {reason}")
+
+
+def _declared(values: Mapping[str, Any]) -> Cluster | None:
+    text = values.get("kubeconfig")
+    if not text:
+        return None
+    return kubeconfig.read(
+        str(text), context=str(values.get("context") or ""), cluster=str(values.get("cluster") or "")
+    )
+
+
+def _folder(cluster: str) -> Path:
+    return sandbox_folder() / "manifests" / re.sub(r"[^A-Za-z0-9_.-]+", "_", cluster).strip(".")
+
+
+def identity(values: Mapping[str, Any]) -> str:
+    """A text that changes when the configuration means another cluster."""
+    if values.get("clusterIdentifier"):
+        return f"identifier {values['clusterIdentifier']}"
+    declared = _declared(values)
+    where = declared.server if declared else ""
+    return f"{where} {values.get('renderYamlToDirectory') or ''}"

@@ -1,0 +1,29 @@
+"""What the Python processes of a run import: the engine has it imported once, for all of them."""
+
+from __future__ import annotations
+
+_SERVICES = (
+    *("autoscaling", "budgets", "cloudwatch", "ec2", "eks", "fsx"),
+    *("iam", "kms", "s3", "sns", "ssm", "vpc"),
+)
+_GROUPS = ("apps", "core", "meta", "networking", "scheduling")
+
+LIBRARIES: tuple[str, ...] = (
+    *("pydantic.main", "pydantic.root_model", "ruamel.yaml", "pulumi.policy"),
+    *(f"pulumi_aws.{service}" for service in _SERVICES),
+    *(f"pulumi_kubernetes.{group}.v1" for group in _GROUPS),
+    *("boto3", "botocore.client", "pulumi.provider.experimental.server", "pulumi.dynamic.dynamic"),
+)
+"""Nothing of gpufleet: for programs that may be of another checkout."""
+
+PROVIDERS: tuple[str, ...] = (
+    *("gpufleet.lab.aws.provider.server", "gpufleet.lab.kubernetes.provider"),
+    "pulumi.dynamic.dynamic",
+)
+"""For the sandbox's providers."""
+
+PROGRAMS: tuple[str, ...] = (
+    *("gpufleet.checks", "gpufleet.plan", "gpufleet.policy.server"),
+    *LIBRARIES,
+)
+"""For programs of the checkout that gpufleet itself is imported from."""

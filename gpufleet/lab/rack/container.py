@@ -1,0 +1,268 @@
+"""One host: layers of a root file system, and systemd-nspawn booting what they add up to.
+
+Runs inside the rack's namespaces. A host's root is an overlay: the shared root file system at the
+bottom, sealed layers above it, a writable one on top. Going back to an earlier state is dropping
+what is above it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpufleet.errors import CloudError
+from gpufleet.lab.rack import cgroups
+from gpufleet.lab.rack.cache import remove_tree
+from gpufleet.lab.rack.layout import Layout, Record
+from gpufleet.lab.rack.model import RackHost
+from gpufleet.lab.rack.shell import run
+
+BRIDGE = "rack0"
+HARDWARE = "/srv/hardware"
+SHARED = "/srv/shared"
+# systemd-nspawn --keep-unit leaves a reboot to its caller, and says so with this exit code.
+_REBOOT = 133
+_POWEROFF_S = 30.0
+_LOOK_S = 0.2
+# systemd colours what it writes to a console.
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f]")
+
+# Joins its control groups before it becomes systemd-nspawn: from within a thread that is the only
+# way to have no process of the host outside them.
+_JOIN = 'while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
+
+
+class Container:
+    """A host that can be started, stopped and taken back. Its methods may be called from any thread."""
+
+    def __init__(self, layout: Layout, record: Record, host: RackHost, number: int) -> None:
+        self.host = host
+        self._record = record
+        self._folder = layout.host(host.name)
+        self._console = layout.console(host.name)
+        self._hardware = layout.hardware(host.name)
+        self._shared = layout.shared
+        # Short: the bridge's end of its cable is called `vb-` and this, in 15 characters.
+        self._machine = f"h{number}"
+        self._groups = tuple(f"{group}/{self._machine}" for group in record.cgroups)
+        self._notify = Path(record.runtime) / f"notify-{self._machine}"
+        self._lock = threading.RLock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready = threading.Event()
+        self._stopping = False
+        self._layers = ["identity"]
+        self._used = 1
+        self.boots = 0
+
+    @property
+    def state(self) -> str:
+        """`running` once it has booted, `starting` before that, `stopped` without a process."""
+        if self._process is None:
+            return "stopped"
+        return "running" if self._ready.is_set() else "starting"
+
+    def start(self) -> None:
+        """Boots the host if it does not run; `wait` says when it is up."""
+        with self._lock:
+            if self._process is not None:
+                return
+            self._mount()
+            self._stopping = False
+            self._launch()
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def wait(self, deadline: float) -> bool:
+        """Whether the host has booted before `deadline` (of the monotonic clock). Of one that has ended
+        instead it says so at once."""
+        while (left := deadline - time.monotonic()) > 0 and self._process is not None:
+            if self._ready.wait(min(left, _LOOK_S)):
+                return True
+        return self._ready.is_set()
+
+    def last_said(self, lines: int = 4) -> str:
+        """The end of what the host wrote to its console, on one line."""
+        try:
+            text = self._console.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            text = ""
+        said = [line.strip() for line in _ESCAPES.sub("", text).splitlines()]
+        return " / ".join([line for line in said if line][-lines:]) or "nothing"
+
+    def stop(self, *, force: bool = False) -> None:
+        """Powers the host off as its own systemd does it, or with `force` as a power cut does."""
+        with self._lock:
+            process, self._stopping = self._process, True
+        if process is not None and not force:
+            process.terminate()
+            try:
+                process.wait(_POWEROFF_S)
+            except subprocess.TimeoutExpired:
+                force = True
+        cgroups.end(self._groups)
+        if process is not None:
+            process.wait()
+        with self._lock:
+            self._process = None
+            self._ready.clear()
+            self._unmount()
+
+    def seal(self, name: str) -> None:
+        """Makes what the stopped host has written a layer called `name`, to come back to."""
+        # Layers above the one in use lie on what is no longer there once this one is between them.
+        for above in self._layers[self._used :]:
+            remove_tree(self._folder / "layers" / above)
+        (self._folder / "upper").rename(self._folder / "layers" / name)
+        self._layers = [*self._layers[: self._used], name]
+        self._used = len(self._layers)
+
+    def drop_to(self, name: str) -> None:
+        """Takes the stopped host to the layer `name`, and forgets what it has written since.
+
+        Layers that were sealed after that one stay: `drop_to` takes the host there again.
+        """
+        self._used = self._layers.index(name) + 1
+        remove_tree(self._folder / "upper")
+
+    def stands_on(self, name: str) -> bool:
+        """Whether the layer `name` is in use below what the host writes."""
+        return name in self._layers[: self._used]
+
+    def has(self, name: str) -> bool:
+        """Whether a layer of that name is there."""
+        return name in self._layers
+
+    def connect(self, plugged: bool) -> None:
+        """Pulls the network cable out of the running host, or puts it back."""
+        state = "up" if plugged else "down"
+        run(["ip", "link", "set", self._cable, state], what=f"the cable of {self.host.name}")
+
+    def _mount(self) -> None:
+        root, upper, work = (self._folder / name for name in ("root", "upper", "work"))
+        remove_tree(work)
+        for folder in (root, upper, work):
+            folder.mkdir(exist_ok=True)
+        upper.chmod(0o755)
+        above = [str(self._folder / "layers" / name) for name in reversed(self._layers[: self._used])]
+        lower = ":".join([*above, *self._record.lower])
+        # volatile: syncing a disk that is thrown away with the rack would only cost time.
+        options = f"lowerdir={lower},upperdir={upper},workdir={work},volatile"
+        run(["mount", "-t", "overlay", "-o", options, "overlay", root], what=f"the disk of {self.host.name}")
+
+    def _unmount(self) -> None:
+        root = self._folder / "root"
+        if root.is_mount():
+            run(["umount", root], what=f"the disk of {self.host.name}")
+
+    def _launch(self) -> None:
+        self._ready.clear()
+        for group in self._groups:
+            cgroups.make(Path(group))
+        self._pull_old_cable()
+        command = ["sh", "-ec", _JOIN, "sh", *self._groups, "--", *self._nspawn()]
+        listener = self._listen()
+        with self._console.open("ab") as console:
+            self._process = subprocess.Popen(  # noqa: S603 - no shell of a user's words
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                env={"PATH": os.environ.get("PATH", os.defpath), "NOTIFY_SOCKET": str(self._notify)},
+            )
+        threading.Thread(target=self._hear, args=(listener, self._process), daemon=True).start()
+
+    def _nspawn(self) -> Iterable[str]:
+        return (
+            "systemd-nspawn",
+            "--quiet",
+            "--boot",
+            # No machined and no systemd of the machine's is needed, and none is told.
+            "--register=no",
+            "--keep-unit",
+            "--notify-ready=yes",
+            "--console=read-only",
+            "--link-journal=no",
+            "--resolv-conf=off",
+            "--timezone=off",
+            f"--network-bridge={BRIDGE}",
+            f"--machine={self._machine}",
+            f"--hostname={self.host.name}",
+            f"--directory={self._folder / 'root'}",
+            # Read only in effect: setting a clock needs CAP_SYS_TIME, which no host has.
+            "--system-call-filter=adjtimex clock_adjtime",
+            *([f"--bind={self._hardware}:{HARDWARE}"] if self._hardware.is_dir() else []),
+            f"--bind={self._shared}:{SHARED}",
+        )
+
+    @property
+    def _cable(self) -> str:
+        """The bridge's end of the host's cable."""
+        return f"vb-{self._machine}"
+
+    def _pull_old_cable(self) -> None:
+        """Removes the cable of a host that was killed, where the kernel has not come to it yet.
+
+        It does so some time after the host's last process is gone, later on a busy machine, and until then
+        systemd-nspawn cannot have one of that name.
+        """
+        if not self._has_cable():
+            return
+        try:
+            run(["ip", "link", "delete", self._cable], what=f"the old cable of {self.host.name}")
+        except CloudError:
+            if self._has_cable():  # and it did not go in this moment
+                raise
+
+    def _has_cable(self) -> bool:
+        return self._cable in (name for _, name in socket.if_nameindex())
+
+    def _listen(self) -> socket.socket:
+        self._notify.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listener.bind(str(self._notify))
+        listener.settimeout(0.2)
+        return listener
+
+    def _hear(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        """Waits for the host's systemd to say that it has booted."""
+        with listener:
+            while process.poll() is None:
+                try:
+                    said = listener.recv(4096)
+                except TimeoutError:
+                    continue
+                if b"READY=1" in said.splitlines():
+                    self.boots += 1
+                    self._ready.set()
+                    return
+
+    def _watch(self) -> None:
+        """Boots again what has asked for a reboot; notices what has powered itself off."""
+        while True:
+            process = self._process
+            if process is None:
+                return
+            code = process.wait()
+            with self._lock:
+                if self._stopping or self._process is not process:
+                    return
+                cgroups.end(self._groups)
+                if code != _REBOOT:
+                    self._process = None
+                    self._ready.clear()
+                    self._unmount()
+                    return
+                self._launch()
+
+
+def prepare(layout: Layout, host: RackHost) -> Path:
+    """The empty bottom layer of a host, for its identity."""
+    layer = layout.host(host.name) / "layers" / "identity"
+    layer.mkdir(parents=True)
+    layout.shared.mkdir(exist_ok=True, mode=0o755)
+    return layer

@@ -1,0 +1,331 @@
+"""Raising a rack, finding it again, asking things of it, and taking it down without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.errors import CloudError, InputError
+from gpufleet.files import folder_identity
+from gpufleet.lab.rack import cgroups, limits, needs
+from gpufleet.lab.rack.base import base
+from gpufleet.lab.rack.cache import Say, locked, remove_tree
+from gpufleet.lab.rack.container import prepare
+from gpufleet.lab.rack.identity import Keys, write_identity, write_ssh_files
+from gpufleet.lab.rack.kit import Kit
+from gpufleet.lab.rack.layout import BOOT_S, Layout, Record, kill, supervisor_pid
+from gpufleet.lab.rack.loops import remove_loops
+from gpufleet.lab.rack.model import RackSite
+from gpufleet.lab.rack.packages import repository
+
+_PACKAGES = str(Path(__file__).resolve().parents[3])
+# Short, since sockets are in it, and not below /run, over which a rack mounts its own.
+_RUNTIME = "/var/tmp/gpufleet-rack-"  # noqa: S108 - made with a random name, for its owner alone
+
+# The process writes its own id before it becomes `unshare`: there is no moment in which a rack runs
+# and nobody knows as what.
+_START = (
+    'echo $$ >"$1"; shift; while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """A host as `gpufleet rack status` lists it. `address` is its IPv4 address."""
+
+    name: str
+    address: str
+    state: str
+    role: str
+    boots: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rack:
+    """A rack that is up."""
+
+    layout: Layout
+    record: Record
+    pid: int
+
+    @classmethod
+    def find(cls, folder: Path) -> Rack | None:
+        """The rack of a folder if one runs; nothing is started or changed.
+
+        One that runs in a folder which was moved or copied is not found: its files have the former paths.
+        """
+        layout = Layout(folder.absolute())
+        record = Record.read(layout.record)
+        pid = supervisor_pid(layout, record, str(layout.root.resolve())) if record else None
+        return cls(layout, record, pid) if record and pid else None
+
+    @property
+    def site(self) -> RackSite:
+        """The hosts and their network."""
+        return self.record.site
+
+    def status(self) -> list[HostStatus]:
+        """Every host with its state: `running`, `starting` or `stopped`."""
+        states = self.ask("status")["hosts"]
+        return [
+            HostStatus(host.name, host.ip, role=host.role, **states[host.name]) for host in self.site.hosts
+        ]
+
+    def start(self, *hosts: str) -> None:
+        """Boots hosts (default: all) and returns when they are up."""
+        self.ask("start", hosts=self._names(hosts))
+
+    def stop(self, *hosts: str, force: bool = False) -> None:
+        """Powers hosts off (default: all); with `force`, as a power cut does."""
+        self.forget_connections()
+        self.ask("stop", hosts=self._names(hosts), force=force)
+
+    def seal(self, name: str) -> None:
+        """Keeps the state of all hosts under `name`: they are powered off and booted again for it."""
+        self.forget_connections()
+        self.ask("seal", name=name)
+
+    def restore(self, *hosts: str, name: str = "identity") -> None:
+        """Hosts (default: all) as they were at `seal(name)`; without a name, as at their first boot."""
+        self.forget_connections()
+        remove_tree(self.facts)
+        self.ask("restore", name=name, hosts=self._names(hosts))
+
+    def repository(self, *, on: bool) -> None:
+        """Takes the package repository away from all hosts, or brings it back."""
+        self.ask("repository", on=on)
+
+    def cable(self, host: str, *, plugged: bool) -> None:
+        """Pulls the network cable out of a host, or puts it back."""
+        self.ask("cable", host=self.site.host(host).name, plugged=plugged)
+
+    def forget_connections(self) -> None:
+        """Ends the ssh connections that Ansible keeps: one to a host that is gone would hang."""
+        _end_connections(self.record)
+
+    @property
+    def facts(self) -> Path:
+        """Where Ansible keeps what it knows of the hosts."""
+        return self.layout.root / "facts"
+
+    def environment(self) -> dict[str, str]:
+        """What Ansible must find in its environment to reach this rack and no other.
+
+        Names of hosts and their addresses are the inventory's own. Connections and facts that
+        Ansible keeps are the rack's, since another may have hosts of the same names.
+        """
+        return {
+            "ANSIBLE_SSH_COMMON_ARGS": f"-F {self.record.ssh_config}",
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.record.control_paths),
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self.facts),
+        }
+
+    def ssh_command(self, host: str, *words: str) -> list[str]:
+        """The command line that logs in to a host, or runs `words` there."""
+        config = str(self.record.ssh_config)
+        return ["ssh", "-F", config, self.site.host(host).address, *(["--", *words] if words else [])]
+
+    def ssh(self, host: str, command: str, *, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """Runs a shell command on a host as the login user; the exit code is the caller's to judge."""
+        return subprocess.run(  # noqa: S603 - the caller's own command, on a host of the rack
+            self.ssh_command(host, command),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def ask(self, call: str, **arguments: Any) -> Any:
+        """A request to the supervisor. Raises CloudError or InputError as it answers."""
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(self.record.socket))
+                connection.sendall(json.dumps({"call": call, **arguments}).encode() + b"\n")
+                with connection.makefile("rb") as reader:
+                    line = reader.readline()
+        except OSError as error:
+            raise CloudError(
+                f"the rack does not answer: {error.strerror}", remedy="run `gpufleet rack up` again"
+            ) from None
+        answer = json.loads(line) if line else {"error": "the rack ended while it was asked", "remedy": ""}
+        if "error" in answer:
+            kind = InputError if answer.get("input") else CloudError
+            raise kind(answer["error"], remedy=answer["remedy"])
+        return answer["result"]
+
+    def _names(self, hosts: Iterable[str]) -> list[str]:
+        return [self.site.host(name).name for name in hosts] or [host.name for host in self.site.hosts]
+
+
+def raise_rack(
+    folder: Path, site: RackSite, cache: Path, kit: Kit | None = None, say: Say = lambda _: None
+) -> Rack:
+    """The rack of `site` with its files in `folder`, all hosts booted.
+
+    One that is up already is taken as it is; one that a killed run left behind is finished, or
+    removed and raised anew. Raises InputError when this machine cannot hold racks or `folder` has a
+    rack of other hosts, CloudError when a host does not boot.
+    """
+    needs.require()
+    layout = Layout(folder.absolute())
+    with locked(layout.lock):
+        rack = Rack.find(layout.root)
+        if rack is not None and rack.site != site:
+            raise InputError(
+                f"{folder} has a rack of other hosts: {', '.join(host.name for host in rack.site.hosts)}",
+                remedy="run `gpufleet rack down` first",
+            )
+        if rack is None:
+            _remove(layout)
+            record = _prepare(layout, site, cache, kit, say)
+            say(f"booting {len(site.hosts)} hosts")
+            rack = _launch(layout, record)
+        _await_supervisor(rack)
+        rack.start()
+        return rack
+
+
+def take_down(folder: Path) -> bool:
+    """Removes the rack of a folder and all that belongs to it; False when there was none."""
+    layout = Layout(folder.absolute())
+    if not layout.root.exists():
+        return False
+    with locked(layout.lock):
+        _remove(layout)
+    layout.lock.unlink(missing_ok=True)
+    return True
+
+
+def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, say: Say) -> Record:
+    root = base(cache, say)
+    vendor = kit.vendor(cache, say) if kit else None
+    packages = repository(cache, root, vendor, say)
+    identity = secrets.token_hex(6)
+    layout.root.mkdir(parents=True, mode=0o700)
+    record = Record(
+        id=identity,
+        site=site,
+        lower=(*((str(kit.layer(cache)),) if kit else ()), str(root)),
+        repository=str(packages),
+        runtime=_RUNTIME + identity,
+        cgroups=cgroups.own_groups(f"gpufleet-rack-{identity}"),
+        folder=folder_identity(layout.root),
+    )
+    record.write(layout.record)
+    limits.raise_for(identity, len(site.hosts))
+    Path(record.runtime).mkdir(mode=0o700)
+    record.control_paths.mkdir(mode=0o700)
+    keys = Keys(layout.root / "keys")
+    keys.make(site)
+    for host in site.hosts:
+        write_identity(prepare(layout, host), root, site, host, keys, packages)
+    if kit:
+        kit.describe(site, layout.root / "hardware")
+    return record
+
+
+def _launch(layout: Layout, record: Record) -> Rack:
+    for group in record.cgroups:
+        cgroups.make(Path(group))
+    namespaces = ("--mount", "--propagation=private", "--net", "--pid", "--mount-proc")
+    unshare = ["unshare", *namespaces, "--fork", "--kill-child=KILL"]
+    root = str(layout.root.resolve())
+    supervisor = [sys.executable, "-m", "gpufleet.lab.rack.supervisor", root, record.id]
+    command = ["sh", "-ec", _START, "sh", str(layout.pid), *record.cgroups, "--", *unshare, *supervisor]
+    with layout.log.open("ab") as log:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=layout.root,
+            env=os.environ | {"PYTHONPATH": _PACKAGES, "LC_ALL": "C.UTF-8"},
+            start_new_session=True,
+        )
+    # It outlives this process, and is ended by its id: nobody waits for it here.
+    process.returncode = 0
+    # What the search finds is kept: while the shell becomes `unshare`, a second one would find no arguments.
+    found: list[Rack | None] = []
+
+    def started() -> bool:
+        found.append(Rack.find(layout.root))
+        return found[-1] is not None or not _alive(process.pid)
+
+    _until(started, "did not start", layout)
+    rack = found[-1]
+    if rack is None:
+        raise _failed("did not start", layout)
+    write_ssh_files(Path(record.runtime), record.site, Keys(layout.root / "keys"), rack.pid)
+    return rack
+
+
+def _await_supervisor(rack: Rack) -> None:
+    """Until its socket is there; a run that was killed may have left the ssh files unwritten."""
+    write_ssh_files(Path(rack.record.runtime), rack.site, Keys(rack.layout.root / "keys"), rack.pid)
+    _until(lambda: rack.record.socket.exists() or not _alive(rack.pid), "does not answer", rack.layout)
+    if not _alive(rack.pid):
+        raise _failed("ended", rack.layout)
+
+
+def _until(done: Callable[[], bool], what: str, layout: Layout) -> None:
+    deadline = time.monotonic() + BOOT_S
+    while not done():
+        if time.monotonic() > deadline:
+            raise _failed(what, layout)
+        time.sleep(0.01)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[0] != "Z"
+
+
+def _failed(what: str, layout: Layout) -> CloudError:
+    said = layout.log.read_text(errors="replace").split("\n")[-4:] if layout.log.is_file() else []
+    return CloudError(f"the rack's supervisor {what}: {' '.join(said).strip() or 'it said nothing'}")
+
+
+def _remove(layout: Layout) -> None:
+    """Ends and removes whatever there is of a rack: a whole one, or what a killed run left."""
+    record = Record.read(layout.record)
+    if record is not None and record.belongs_to(layout):
+        pid = supervisor_pid(layout, record)
+        _end_connections(record)
+        if pid is not None:
+            kill(pid)
+        # Everything that the rack has started is in its groups, and nothing else is.
+        cgroups.end(record.cgroups)
+        _reap(pid)
+        limits.give_back(record.id)
+        remove_loops(layout.root / "hardware")
+        remove_tree(Path(record.runtime))
+    remove_tree(layout.root)
+
+
+def _end_connections(record: Record) -> None:
+    """Ends the ssh processes that Ansible keeps: they are outside the rack and hold its network."""
+    for path in record.control_paths.glob("*") if record.control_paths.is_dir() else ():
+        command = ["ssh", "-F", "none", "-o", f"ControlPath={path}", "-O", "exit", "rack"]
+        subprocess.run(command, capture_output=True, timeout=10, check=False)  # noqa: S603
+
+
+def _reap(pid: int | None) -> None:
+    """A supervisor that this very process started stays a zombie until it is waited for."""
+    if pid is not None:
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:
+            return

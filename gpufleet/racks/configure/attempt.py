@@ -1,0 +1,106 @@
+"""What every run that is kept has, configure's and operations': a name, a mark, a journal, a result."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpufleet.racks.configure.record import Journal, RunFolder
+from gpufleet.racks.configure.redact import Redactor
+from gpufleet.racks.configure.result import Collector, ConfigureResult, Failure
+from gpufleet.racks.configure.targets import ssh_arguments
+from gpufleet.racks.configure.transport import Transport, transport_environment
+from gpufleet.racks.events import HostStats, TaskEvent
+from gpufleet.racks.preflight.verdict import Verdict
+from gpufleet.racks.runner import OnTask
+from gpufleet.racks.stragglers import clear
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run, from its first task to its result. `token` marks its processes, see `stragglers`."""
+
+    run: str
+    token: str
+    started: float
+    folder: RunFolder
+    collector: Collector
+    journal: Journal
+    on_task: OnTask
+
+    @classmethod
+    def begin(cls, folder: RunFolder, secret_values: Iterable[str], on_task: OnTask) -> Attempt:
+        """A run of its own name, after what the last one left at work was ended.
+
+        The caller holds the folder's lock: the last run's own process is gone; what it started may not be.
+        """
+        last = folder.last()
+        if last is not None and not last.complete and last.token:
+            clear(last.token)
+        run = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S") + f"-{secrets.token_hex(2)}"
+        redactor = Redactor(list(secret_values))
+        return cls(
+            run=run,
+            token=secrets.token_hex(16),
+            started=time.monotonic(),
+            folder=folder,
+            collector=Collector(redactor),
+            journal=folder.open_journal(run, redactor),
+            on_task=on_task,
+        )
+
+    def told(self, event: TaskEvent) -> None:
+        """A task that is written down and shown, and no part of the result: preflight's."""
+        self.journal.write(event)
+        self.on_task(event)
+
+    def worked(self, event: TaskEvent) -> None:
+        """A task of the run itself."""
+        self.collector(event)
+        self.told(event)
+
+    def result(
+        self,
+        environment: str,
+        hosts: Mapping[str, HostStats],
+        *,
+        check: bool,
+        refused: Iterable[Failure],
+        verdicts: tuple[Verdict, ...],
+        cut_short: str,
+    ) -> ConfigureResult:
+        """How it ended; `refused` are hosts that preflight kept out of it."""
+        return ConfigureResult(
+            environment=environment,
+            run=self.run,
+            check=check,
+            hosts=hosts,
+            duration_s=time.monotonic() - self.started,
+            changes=self.collector.changes,
+            failures=(*refused, *self.collector.failures(hosts)),
+            verdicts=verdicts,
+            role_seconds=self.collector.role_seconds,
+            cut_short=cut_short,
+            journal=self.folder.journal_file(self.run),
+            page=self.folder.page_file(self.run),
+        )
+
+
+def connection_environment(
+    known_hosts: tuple[Path, ...], ssh_config: Path | None, transport: Transport, facts: Path
+) -> dict[str, str]:
+    """Ansible's environment for the way to the hosts, and for the folder of facts.
+
+    Facts of two environments must not mix: both may have a dgx001.
+    """
+    extra = os.environ.get("ANSIBLE_SSH_COMMON_ARGS", "")
+    return {
+        "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(facts),
+        "ANSIBLE_SSH_COMMON_ARGS": f"{extra} {ssh_arguments(known_hosts, ssh_config)}".strip(),
+        **transport_environment(transport),
+    }

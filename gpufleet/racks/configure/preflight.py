@@ -1,0 +1,76 @@
+"""Preflight within a run: what hosts measured becomes verdicts, and who is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from gpufleet.catalog import Catalog
+from gpufleet.plan.models import FleetPlan
+from gpufleet.racks.configure.result import Failure
+from gpufleet.racks.events import HostStats
+from gpufleet.racks.preflight.expectations import expectations_for
+from gpufleet.racks.preflight.judge import STOPPING, judge
+from gpufleet.racks.preflight.run import Measured, measure
+from gpufleet.racks.preflight.verdict import Verdict, failed
+from gpufleet.racks.runner import OnTask, PlaybookRun
+
+ROLE = "preflight"
+VARIABLE = "preflight_expectations"
+"""The variable of the role that names a file with expectations: a run judges by it whom it goes on with."""
+
+
+def preflight_hosts(
+    plan: FleetPlan, catalog: Catalog, chosen: tuple[str, ...], playbook: PlaybookRun, on_task: OnTask
+) -> tuple[tuple[Verdict, ...], dict[str, HostStats], list[Failure]]:
+    """Measures the chosen hosts in a run of its own: the verdicts, and the hosts that are not to be visited
+    with why."""
+    found, _ = measure(replace(playbook, tags=(), check=False, diff=False, variables={}), on_task)
+    verdicts = verdicts_of(plan, catalog, chosen, found)
+    return verdicts, *left_out(verdicts, found)
+
+
+def verdicts_of(
+    plan: FleetPlan, catalog: Catalog, hosts: Iterable[str], found: Measured
+) -> tuple[Verdict, ...]:
+    """The verdicts on `hosts`."""
+    expected = expectations_for(plan, catalog)
+    return judge(found.measurements, {name: expected[name] for name in hosts})
+
+
+def left_out(
+    verdicts: Iterable[Verdict], found: Measured, *, strict: bool = False
+) -> tuple[dict[str, HostStats], list[Failure]]:
+    """The hosts that a run does not go on with, and why.
+
+    Those are the ones on which nothing can be installed; with `strict` all that fail a check.
+    """
+    hosts: dict[str, HostStats] = {}
+    why: list[Failure] = []
+
+    def leave_out(host: str, kind: str, check: str, message: str) -> None:
+        hosts[host] = HostStats(unreachable=1) if kind == "unreachable" else HostStats(failed=1)
+        why.append(Failure(host, kind, ROLE, check, message))
+
+    for verdict in failed(verdicts):
+        if verdict.check not in STOPPING and not strict:
+            continue
+        # Of a host that measured nothing, Ansible knows more.
+        event = None if verdict.host in found.measurements else found.ended.get(verdict.host)
+        if event is None:
+            leave_out(verdict.host, "failed", verdict.check, verdict.message)
+        else:
+            leave_out(verdict.host, event.kind, verdict.check, event.message)
+    for host, event in found.ended.items():
+        if host not in hosts:
+            leave_out(host, event.kind, event.task, event.message)
+    return hosts, why
+
+
+def without_preflight(stats: HostStats, host: str, measured: Mapping[tuple[str, str], int]) -> HostStats:
+    """Ansible's counts of a host less those of preflight, which are not of what a run does."""
+    return replace(
+        stats,
+        ok=stats.ok - measured.get((host, "ok"), 0),
+        skipped=stats.skipped - measured.get((host, "skipped"), 0),
+    )

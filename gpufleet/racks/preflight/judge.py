@@ -1,0 +1,143 @@
+"""From measurements to verdicts: every check of every host, and hosts that differ from their peers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from gpufleet.racks.preflight.checks import EVERY_HOST, GPU_NODES, KIB_PER_GIB, Check
+from gpufleet.racks.preflight.expectations import Expectations
+from gpufleet.racks.preflight.verdict import Verdict, failed
+
+SCHEMA = 1
+"""The shape of measurements that this module reads, as the role's module writes it."""
+
+STOPPING = frozenset({"measured", "os", "disk"})
+"""Checks without which nothing can be installed. A clock is set right by the role base, and a node with a
+fault of its hardware is set up, shown, and drained by its health check."""
+
+Measurements = Mapping[str, Mapping[str, Any] | None]
+"""By host: what its `preflight_measurements` said; None or absent for a host that did not answer."""
+
+# Memory varies a little between equal hosts: they are compared in steps of 16 GiB.
+_MEMORY_STEP_GIB = 16
+
+_TRAITS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "system": lambda found: f"{found['os']['id']} {found['os']['version']}",
+    "kernel": lambda found: f"{found['kernel']['release']} {found['kernel']['architecture']}",
+    "processors": lambda found: str(found["cpu"]["logical"]),
+    "memory": lambda found: (
+        f"about {round(found['memory']['total_kib'] / KIB_PER_GIB / _MEMORY_STEP_GIB) * _MEMORY_STEP_GIB} GiB"
+    ),
+    "huge pages": lambda found: str(found["hugepages"]["total"]),
+    "fabric adapters": lambda found: str(len(found["nics"])),
+}
+
+
+def judge(measurements: Measurements, expectations: Mapping[str, Expectations]) -> tuple[Verdict, ...]:
+    """A verdict for every check of every expected host, in the order of `expectations`.
+
+    What was expected and not measured fails: a host that did not answer, a probe that could not
+    run, a path that is missing. Measurements of hosts that nobody expects are left alone.
+    """
+    verdicts = [
+        verdict
+        for host, expected in expectations.items()
+        for verdict in _judge_host(host, measurements.get(host), expected)
+    ]
+    return (*verdicts, *_judge_peers(measurements, expectations))
+
+
+def refusals(host: str, found: Mapping[str, Any] | None, expected: Expectations) -> tuple[Verdict, ...]:
+    """The verdicts for which nothing can be installed on a host; the same as `judge` has them."""
+    return failed(_judge_host(host, found, expected, STOPPING))
+
+
+def _judge_host(
+    host: str, found: Mapping[str, Any] | None, expected: Expectations, only: Collection[str] = ()
+) -> Iterator[Verdict]:
+    if found is None or found.get("schema") != SCHEMA:
+        answer = "none" if found is None else f"schema {found.get('schema')!r}"
+        yield Verdict(
+            host,
+            "measured",
+            "fail",
+            answer,
+            f"schema {SCHEMA}",
+            "the host gave no measurements" if found is None else "the measurements are of another version",
+            "see that ansible reaches it (ansible -m ping), and use the role of this gpufleet",
+        )
+        return
+    checks = {**EVERY_HOST, **GPU_NODES} if expected.gpu_node else EVERY_HOST
+    for name, (measurement, check) in checks.items():
+        if only and name not in only:
+            continue
+        yield _apply(host, name, measurement, check, found, expected)
+
+
+def _apply(
+    host: str, name: str, measurement: str, check: Check, found: Mapping[str, Any], expected: Expectations
+) -> Verdict:
+    if found.get(measurement) is None:
+        reason = (found.get("errors") or {}).get(measurement, "the host did not report it")
+        return Verdict(
+            host,
+            name,
+            "fail",
+            "not measured",
+            "",
+            f"{measurement} was not measured: {reason}",
+            "correct the cause and run again",
+        )
+    try:
+        outcome = check(found[measurement], expected)
+    except (KeyError, TypeError, ValueError) as error:
+        return Verdict(
+            host,
+            name,
+            "fail",
+            "not readable",
+            "",
+            f"{measurement} is not what the role's module reports ({type(error).__name__}: {error})",
+            "use the role of this gpufleet",
+        )
+    return Verdict(
+        host, name, outcome.status, outcome.measured, outcome.expected, outcome.message, outcome.remedy
+    )
+
+
+def _judge_peers(measurements: Measurements, expectations: Mapping[str, Expectations]) -> Iterator[Verdict]:
+    """Hosts bought alike should be alike: most agree, and those that do not are named."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for host, expected in expectations.items():
+        groups[expected.peers].append(host)
+    for peers, hosts in groups.items():
+        for trait, read in _TRAITS.items():
+            values = {host: _trait(read, measurements.get(host)) for host in hosts}
+            known = {host: value for host, value in values.items() if value is not None}
+            counts = Counter(known.values()).most_common()
+            if len(counts) < 2:
+                continue
+            common, times = counts[0]
+            agreed = times * 2 > len(known)
+            for host, value in known.items():
+                if agreed and value == common:
+                    continue
+                others = f"{common} on {times} of {len(known)}" if agreed else "its peers do not agree"
+                yield Verdict(
+                    host,
+                    "uniform",
+                    "warn",
+                    value,
+                    common if agreed else "",
+                    f"{trait}: {value} here, {others} ({peers})",
+                    "bring the hosts of one kind to one state, or say why they differ",
+                )
+
+
+def _trait(read: Callable[[Mapping[str, Any]], str], found: Mapping[str, Any] | None) -> str | None:
+    try:
+        return None if found is None else read(found)
+    except (KeyError, TypeError):
+        return None

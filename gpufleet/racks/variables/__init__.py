@@ -1,0 +1,11 @@
+"""What the inventory tells each role, under the role's own names: one entry for each variable.
+
+The entries are the contract between the plan and `ansible/roles`: the inventory is made of them,
+docs/reference/rack_variables.md is written from them, and a test compares them with the
+argument_specs of every role that exists.
+"""
+
+from gpufleet.racks.variables.registry import VARIABLES, fleet_values, host_values, site_values
+from gpufleet.racks.variables.variable import Variable
+
+__all__ = ["VARIABLES", "Variable", "fleet_values", "host_values", "site_values"]

@@ -1,0 +1,255 @@
+"""Variables of the Kubernetes roles: container runtime, virtual address, control plane, nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan
+from gpufleet.racks.variables.variable import Context, Variable, named
+
+
+def of_kubernetes(read: Callable[[Context, KubernetesPlan], Any]) -> Callable[[Context], Any]:
+    """A value that exists on Kubernetes sites only."""
+
+    def value(context: Context) -> Any:
+        kubernetes = context.site.rack.kubernetes
+        return None if kubernetes is None else read(context, kubernetes)
+
+    return value
+
+
+def _release(context: Context, kubernetes: KubernetesPlan) -> str | None:
+    """The release of the site's minor; None where the channel has none, which a check refuses."""
+    return context.lock.kubernetes_releases.get(kubernetes.version)
+
+
+def members_of(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, str]]:
+    """`{name, address}` of the control plane's members, the first one first."""
+    return named([host for host in context.hosts("controller") if host.name in kubernetes.members])
+
+
+def _endpoint(context: Context, kubernetes: KubernetesPlan) -> str | None:
+    """The virtual address, or that of the only member: what every client is told."""
+    members = members_of(context, kubernetes)
+    address = kubernetes.endpoint or (members[0]["address"] if members else None)
+    return None if address is None else f"{address}:{kubernetes.port}"
+
+
+def charts_of(context: Context, _kubernetes: KubernetesPlan) -> str | None:
+    """Where a mirror has charts, beside its packages."""
+    mirror = context.site.rack.package_mirror
+    return None if mirror is None else f"{mirror.rstrip('/')}/charts"
+
+
+def _node_labels(_context: Context, kubernetes: KubernetesPlan) -> dict[str, dict[str, str]]:
+    return {host: dict(labels) for host, labels in kubernetes.node_labels}
+
+
+def _node_taints(_context: Context, kubernetes: KubernetesPlan) -> dict[str, list[dict[str, str]]]:
+    return {host: taints_of(group) for group in kubernetes.groups for host in group.nodes}
+
+
+def taints_of(group: KubernetesGroupPlan) -> list[dict[str, str]]:
+    """Taints of a group's nodes, as `{key, value, effect}`."""
+    return [{"key": key, "value": value, "effect": effect} for key, value, effect in group.taints]
+
+
+def _version(role: str) -> Variable:
+    return Variable(
+        role, "version", "str", "site", "The release, from the software channel.", of_kubernetes(_release)
+    )
+
+
+KUBERNETES_VARIABLES = (
+    _version("kubernetes_base"),
+    Variable(
+        "kubernetes_base",
+        "containerd_version",
+        "str",
+        "site",
+        "The container runtime's version.",
+        of_kubernetes(lambda c, _: c.lock.containerd),
+    ),
+    Variable(
+        "kubernetes_endpoint",
+        "address",
+        "str",
+        "site",
+        "The virtual address of the API.",
+        of_kubernetes(lambda _, k: k.endpoint),
+    ),
+    Variable(
+        "kubernetes_endpoint", "port", "int", "site", "The API's port.", of_kubernetes(lambda _, k: k.port)
+    ),
+    Variable(
+        "kubernetes_endpoint",
+        "router_id",
+        "int",
+        "site",
+        "The number by which the members find each other (VRRP).",
+        of_kubernetes(lambda _, k: k.router_id),
+    ),
+    Variable(
+        "kubernetes_endpoint",
+        "members",
+        "list",
+        "site",
+        "`{name, address}` of the control plane, in the order in which they take the address.",
+        of_kubernetes(members_of),
+    ),
+    _version("kubernetes_control_plane"),
+    Variable(
+        "kubernetes_control_plane",
+        "cluster",
+        "str",
+        "site",
+        "The cluster's name.",
+        of_kubernetes(lambda c, _: c.site.site),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "members",
+        "list",
+        "site",
+        "`{name, address}` of its members; the first begins the cluster.",
+        of_kubernetes(members_of),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "endpoint",
+        "str",
+        "site",
+        "`address:port` at which all reach the API.",
+        of_kubernetes(_endpoint),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "pod_network",
+        "str",
+        "site",
+        "Addresses of pods.",
+        of_kubernetes(lambda _, k: k.pod_network),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "service_network",
+        "str",
+        "site",
+        "Addresses of services.",
+        of_kubernetes(lambda _, k: k.service_network),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "cni",
+        "str",
+        "site",
+        "What connects pods.",
+        of_kubernetes(lambda _, k: k.cni),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "cni_version",
+        "str",
+        "site",
+        "Its chart's version.",
+        of_kubernetes(lambda c, k: c.lock.cni[k.cni]),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "helm_version",
+        "str",
+        "site",
+        "Version of Helm, which installs it.",
+        of_kubernetes(lambda c, _: c.lock.helm),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "chart_mirror",
+        "str",
+        "site",
+        "Web folder of charts, as `helm pull` names them; left out for their makers' own.",
+        of_kubernetes(charts_of),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "pod_security",
+        "str",
+        "site",
+        "The level that pods are held to: `privileged`, `baseline` or `restricted`.",
+        of_kubernetes(lambda _, k: k.pod_security),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "backup_folder",
+        "str",
+        "site",
+        "Where snapshots of etcd are kept.",
+        of_kubernetes(lambda _, k: k.backup_folder),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "backup_keep",
+        "int",
+        "site",
+        "How many are kept.",
+        of_kubernetes(lambda _, k: k.backup_keep),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "backup_every_s",
+        "int",
+        "site",
+        "Seconds between two.",
+        of_kubernetes(lambda _, k: k.backup_every_s),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "node_labels",
+        "dict",
+        "site",
+        "Labels of each GPU node by its name: system, rack, leaf, rails, group and the user's own.",
+        of_kubernetes(_node_labels),
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "node_taints",
+        "dict",
+        "site",
+        "`{key, value, effect}` of each GPU node by its name.",
+        of_kubernetes(_node_taints),
+    ),
+    _version("kubernetes_node"),
+    Variable(
+        "kubernetes_node",
+        "endpoint",
+        "str",
+        "site",
+        "`address:port` at which all reach the API.",
+        of_kubernetes(_endpoint),
+    ),
+    Variable(
+        "kubernetes_node",
+        "first_member",
+        "str",
+        "site",
+        "The control plane's first member, which lets nodes join.",
+        of_kubernetes(lambda _, k: next(iter(k.members), None)),
+    ),
+    Variable(
+        "kubernetes_node",
+        "reserved_cpus",
+        "int",
+        "site",
+        "Processors kept for the system.",
+        of_kubernetes(lambda _, k: k.reserved_cpus),
+    ),
+    Variable(
+        "kubernetes_node",
+        "reserved_memory_mib",
+        "int",
+        "site",
+        "MiB kept for the system.",
+        of_kubernetes(lambda _, k: k.reserved_memory_mib),
+    ),
+)

@@ -1,0 +1,212 @@
+"""Variables of the role kubernetes_gpu: operators, shared GPUs, teams and their guarantees, topology."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.plan.gpu_quotas import GpuPool, guarantees, resource_name, thousandths
+from gpufleet.plan.marks import LABEL_PREFIX
+from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan
+from gpufleet.racks.variables.kubernetes import charts_of, members_of, of_kubernetes, taints_of
+from gpufleet.racks.variables.variable import Context, Variable
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def _pool(context: Context, group: KubernetesGroupPlan) -> GpuPool:
+    return GpuPool(
+        name=group.name,
+        resource=resource_name(mig_profile=group.mig_profile, shared=group.sharing != "none"),
+        per_gpu=group.mig_devices * group.replicas,
+        gpus=len(group.nodes) * context.site.gpus_per_node,
+    )
+
+
+def _pools(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": group.name,
+            "nodes": list(group.nodes),
+            "taints": taints_of(group),
+            "sharing": group.sharing,
+            "replicas": group.replicas,
+            "mig_profile": group.mig_profile or "",
+            "resource": pool.resource,
+            "per_gpu": pool.per_gpu,
+            "gpus": pool.gpus,
+        }
+        for group, pool in ((group, _pool(context, group)) for group in kubernetes.groups)
+    ]
+
+
+def _teams(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]:
+    teams = context.site.teams
+    found = guarantees(teams, [_pool(context, group) for group in kubernetes.groups])
+    return [
+        {"name": team.name, "gpus": team.gpus, "priority": team.priority, "guaranteed": found[team.name]}
+        for team in teams
+    ]
+
+
+def _thousandths(context: Context, kubernetes: KubernetesPlan) -> dict[str, int]:
+    return dict(thousandths([_pool(context, group) for group in kubernetes.groups]))
+
+
+def topology_levels(labels: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Labels from the widest to the narrowest domain, the host last; empty where only hosts are known.
+
+    A level needs its label on every node, and each of its domains inside one of the level above: Kueue makes
+    a tree of them. Leaves come first where racks are inside them, as in a SuperPOD, and else the racks do.
+    """
+    nodes = list(labels.values())
+    full = [
+        name
+        for name in (f"{LABEL_PREFIX}leaf", f"{LABEL_PREFIX}rack")
+        if nodes and all(name in node for node in nodes)
+    ]
+    full.sort(key=lambda name: len({node[name] for node in nodes}))
+    if len(full) == 2:
+        wide, narrow = full
+        pairs = {(node[wide], node[narrow]) for node in nodes}
+        if len(pairs) != len({node[narrow] for node in nodes}):
+            full = [wide]
+    return [*full, HOSTNAME] if full else []
+
+
+def _levels(_context: Context, kubernetes: KubernetesPlan) -> list[str]:
+    return topology_levels({host: dict(labels) for host, labels in kubernetes.node_labels})
+
+
+def _virtual_functions(context: Context, _kubernetes: KubernetesPlan) -> int:
+    """One for each GPU on RoCE with known interfaces: a rail serves one pod for every GPU of its node."""
+    fabric = context.site.rack.fabric
+    return context.site.gpus_per_node if context.site.fabric_kind == "roce" and fabric.interfaces else 0
+
+
+def _mtu(context: Context, _kubernetes: KubernetesPlan) -> int | None:
+    return context.site.rack.fabric.roce_mtu if context.site.fabric_kind == "roce" else None
+
+
+KUBERNETES_GPU_VARIABLES = (
+    Variable("kubernetes_gpu", "helm_version", "str", "fleet", "Helm's version.", lambda c: c.lock.helm),
+    Variable(
+        "kubernetes_gpu",
+        "gpu_operator_version",
+        "str",
+        "fleet",
+        "The GPU Operator's version.",
+        lambda c: c.lock.gpu_operator,
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "network_operator_version",
+        "str",
+        "fleet",
+        "The Network Operator's version.",
+        lambda c: c.lock.network_operator,
+    ),
+    Variable("kubernetes_gpu", "kueue_version", "str", "fleet", "Kueue's version.", lambda c: c.lock.kueue),
+    Variable(
+        "kubernetes_gpu", "site", "str", "site", "The site's name.", of_kubernetes(lambda c, _: c.site.site)
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "members",
+        "int",
+        "site",
+        "Members of the control plane.",
+        of_kubernetes(lambda c, k: len(members_of(c, k))),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "gpu_operator",
+        "bool",
+        "site",
+        "Whether the GPU Operator is installed.",
+        of_kubernetes(lambda _, k: k.gpu_operator),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "network_operator",
+        "bool",
+        "site",
+        "Whether the Network Operator is installed.",
+        of_kubernetes(lambda _, k: k.network_operator),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "kueue",
+        "bool",
+        "site",
+        "Whether Kueue shares out GPUs among teams.",
+        of_kubernetes(lambda _, k: k.kueue),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "chart_mirror",
+        "str",
+        "site",
+        "Web folder with the charts' archives in place of the vendors' repositories.",
+        of_kubernetes(charts_of),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "pools",
+        "list",
+        "site",
+        "`{name, nodes, taints, sharing, replicas, mig_profile, resource, per_gpu, gpus}` of each group.",
+        of_kubernetes(_pools),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "teams",
+        "list",
+        "site",
+        "`{name, gpus, priority, guaranteed}`: the GPUs that a team may hold, and its own of each group.",
+        of_kubernetes(_teams),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "thousandths",
+        "dict",
+        "site",
+        "Thousandths of a GPU that one of each resource counts.",
+        of_kubernetes(_thousandths),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "topology_levels",
+        "list",
+        "site",
+        "Labels of the topology from the widest domain to the host; empty: no topology.",
+        of_kubernetes(_levels),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "fabric_kind",
+        "str",
+        "site",
+        "`infiniband` or `roce`.",
+        of_kubernetes(lambda c, _: c.site.fabric_kind),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "interfaces",
+        "list",
+        "site",
+        "Network interfaces of the fabric; found by the link's type if empty.",
+        of_kubernetes(lambda c, _: list(c.site.rack.fabric.interfaces)),
+    ),
+    Variable(
+        "kubernetes_gpu",
+        "virtual_functions",
+        "int",
+        "site",
+        "Virtual functions of each interface; 0: pods share the adapters.",
+        of_kubernetes(_virtual_functions),
+    ),
+    Variable(
+        "kubernetes_gpu", "mtu", "int", "site", "MTU of virtual functions on RoCE.", of_kubernetes(_mtu)
+    ),
+)

@@ -1,0 +1,255 @@
+"""Variables of monitoring's roles: prometheus, alertmanager, grafana, and what the firewall opens for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpufleet.plan.rack_models import MonitoringPlan
+from gpufleet.racks.variables.variable import Context, Variable
+
+
+def _of(read: Callable[[Context, MonitoringPlan], Any]) -> Callable[[Context], Any]:
+    """A value that exists on sites with monitoring only."""
+
+    def value(context: Context) -> Any:
+        monitoring = context.site.rack.monitoring
+        return None if monitoring is None else read(context, monitoring)
+
+    return value
+
+
+def _targets(context: Context, monitoring: MonitoringPlan) -> list[dict[str, str]]:
+    racks = {node: name for name, nodes in monitoring.racks for node in nodes}
+    return [
+        {"name": host.name, "address": host.address, "role": host.role, "rack": racks.get(host.name, "")}
+        for host in context.site.hosts
+    ]
+
+
+def _mounts(context: Context, _monitoring: MonitoringPlan) -> list[str]:
+    return [item.path for item in context.site.mounts]
+
+
+def _accounts(context: Context, _monitoring: MonitoringPlan) -> list[dict[str, Any]]:
+    slurm = context.site.rack.slurm
+    return [{"name": item.name, "gpus": item.gpus} for item in slurm.accounts] if slurm is not None else []
+
+
+def _node_base_w(context: Context, _monitoring: MonitoringPlan) -> float | None:
+    """W of a node beside its GPUs: the system's most less the GPUs' most; None where either is unknown."""
+    system = context.system
+    if system.power_kw_max is None or system.gpu_tdp_w is None:
+        return None
+    return max(0.0, float(system.power_kw_max) * 1000 - system.gpus * system.gpu_tdp_w)
+
+
+def _open(context: Context) -> list[dict[str, Any]] | None:
+    monitoring = context.site.rack.monitoring
+    if monitoring is None or not monitoring.open_to or context.host.name != monitoring.host:
+        return None
+    return [{"port": "3000", "protocol": "tcp", "networks": list(monitoring.open_to)}]
+
+
+MONITORING_VARIABLES = (
+    Variable(
+        "prometheus",
+        "targets",
+        "list",
+        "site",
+        "`{name, address, role, rack}` of every host; `rack` is empty where nobody named one.",
+        _of(_targets),
+    ),
+    Variable(
+        "prometheus",
+        "interval_s",
+        "int",
+        "site",
+        "Seconds between two measurements.",
+        _of(lambda _, m: m.interval_s),
+    ),
+    Variable(
+        "prometheus",
+        "retention_s",
+        "int",
+        "site",
+        "Seconds that series are kept.",
+        _of(lambda _, m: m.retention_s),
+    ),
+    Variable(
+        "prometheus",
+        "retention_gib",
+        "int",
+        "site",
+        "GiB that series may take.",
+        _of(lambda _, m: m.retention_gib),
+    ),
+    Variable(
+        "prometheus",
+        "remote_write_url",
+        "str",
+        "site",
+        "Where all series are sent as well.",
+        _of(lambda _, m: m.remote_write_url),
+    ),
+    Variable(
+        "prometheus",
+        "remote_write_user",
+        "str",
+        "site",
+        "Who logs in there.",
+        _of(lambda _, m: m.remote_write_user),
+    ),
+    Variable(
+        "prometheus",
+        "slurm",
+        "bool",
+        "site",
+        "Whether Slurm is there to be measured.",
+        _of(lambda c, _: c.site.rack.slurm is not None),
+    ),
+    Variable(
+        "prometheus",
+        "grafana",
+        "bool",
+        "site",
+        "Whether Grafana is there to be measured.",
+        _of(lambda _, m: m.grafana),
+    ),
+    Variable(
+        "prometheus",
+        "gpus",
+        "int",
+        "site",
+        "GPUs that a node has to show.",
+        _of(lambda c, _: c.site.gpus_per_node),
+    ),
+    Variable(
+        "prometheus",
+        "ports",
+        "int",
+        "site",
+        "Adapters of the compute fabric that a node has, on InfiniBand.",
+        _of(lambda c, _: c.system.compute_nics if c.site.fabric_kind == "infiniband" else None),
+    ),
+    Variable(
+        "prometheus",
+        "link_gbps",
+        "int",
+        "site",
+        "Speed of one port in Gb/s.",
+        _of(lambda c, _: c.site.rack.fabric.link_gbps),
+    ),
+    Variable(
+        "prometheus",
+        "mounts",
+        "list",
+        "site",
+        "Folders that nodes and login hosts have mounted.",
+        _of(_mounts),
+    ),
+    Variable(
+        "prometheus",
+        "accounts",
+        "list",
+        "site",
+        "`{name, gpus}`: the GPUs that an account may hold.",
+        _of(_accounts),
+    ),
+    Variable(
+        "prometheus",
+        "node_base_w",
+        "float",
+        "site",
+        "W of a node beside its GPUs, at most.",
+        _of(_node_base_w),
+    ),
+    Variable(
+        "prometheus",
+        "rack_w",
+        "float",
+        "site",
+        "W that a rack can be fed.",
+        _of(lambda _, m: None if m.rack_kw is None else float(m.rack_kw) * 1000),
+    ),
+    Variable(
+        "prometheus",
+        "pue",
+        "float",
+        "site",
+        "Power usage effectiveness of the hall.",
+        _of(lambda _, m: m.pue),
+    ),
+    Variable(
+        "prometheus",
+        "energy_price",
+        "float",
+        "site",
+        "USD a kWh.",
+        _of(lambda _, m: None if m.energy_price is None else float(m.energy_price)),
+    ),
+    Variable(
+        "prometheus",
+        "node_hour_cost",
+        "float",
+        "site",
+        "USD that a node costs in an hour of its lifetime.",
+        _of(lambda _, m: None if m.node_hour_cost is None else round(float(m.node_hour_cost), 6)),
+    ),
+    Variable(
+        "alertmanager",
+        "webhook_url",
+        "str",
+        "site",
+        "A program that is called.",
+        _of(lambda _, m: m.webhook_url),
+    ),
+    Variable(
+        "alertmanager",
+        "slack_channel",
+        "str",
+        "site",
+        "A channel in Slack.",
+        _of(lambda _, m: m.slack_channel),
+    ),
+    Variable(
+        "alertmanager",
+        "email_to",
+        "list",
+        "site",
+        "Addresses of people.",
+        _of(lambda _, m: list(m.email_to) or None),
+    ),
+    Variable(
+        "alertmanager",
+        "email_sender",
+        "str",
+        "site",
+        "The address that mails come from.",
+        _of(lambda _, m: m.email_sender),
+    ),
+    Variable(
+        "alertmanager",
+        "email_server",
+        "str",
+        "site",
+        "The mail server with its port.",
+        _of(lambda _, m: m.email_server),
+    ),
+    Variable(
+        "alertmanager",
+        "email_user",
+        "str",
+        "site",
+        "Who logs in there.",
+        _of(lambda _, m: m.email_user),
+    ),
+    Variable(
+        "firewall",
+        "open",
+        "list",
+        "host",
+        "`{port, protocol, networks}` beside the cluster's own: Grafana's, on the host that runs it.",
+        _open,
+    ),
+)

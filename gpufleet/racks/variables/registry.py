@@ -1,0 +1,49 @@
+"""All variables together, and their values for a fleet, a site and a host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.catalog import Catalog, SoftwareLock
+from gpufleet.plan.models import HostPlan, OnPremSitePlan
+from gpufleet.racks.variables.fabric import FABRIC_VARIABLES
+from gpufleet.racks.variables.gpu import GPU_VARIABLES
+from gpufleet.racks.variables.hosts import HOST_VARIABLES
+from gpufleet.racks.variables.kubernetes import KUBERNETES_VARIABLES
+from gpufleet.racks.variables.kubernetes_gpu import KUBERNETES_GPU_VARIABLES
+from gpufleet.racks.variables.management import MANAGEMENT_VARIABLES
+from gpufleet.racks.variables.monitoring import MONITORING_VARIABLES
+from gpufleet.racks.variables.slurm import SLURM_VARIABLES
+from gpufleet.racks.variables.variable import Context, Scope, Variable
+
+VARIABLES: tuple[Variable, ...] = (
+    *HOST_VARIABLES,
+    *GPU_VARIABLES,
+    *FABRIC_VARIABLES,
+    *SLURM_VARIABLES,
+    *KUBERNETES_VARIABLES,
+    *KUBERNETES_GPU_VARIABLES,
+    *MONITORING_VARIABLES,
+    *MANAGEMENT_VARIABLES,
+)
+"""Every variable that the inventory gives to a role."""
+
+
+def fleet_values(lock: SoftwareLock) -> dict[str, Any]:
+    """What all hosts get: the versions of the software channel."""
+    return _values("fleet", Context(lock))
+
+
+def site_values(site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> dict[str, Any]:
+    """What every host of a rack site gets."""
+    return _values("site", Context(lock, site, catalog.system(site.system)))
+
+
+def host_values(host: HostPlan, site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> dict[str, Any]:
+    """What one host gets, and others not or otherwise."""
+    return _values("host", Context(lock, site, catalog.system(site.system), host))
+
+
+def _values(scope: Scope, context: Context) -> dict[str, Any]:
+    found = {item.full_name: item.value(context) for item in VARIABLES if item.scope == scope}
+    return {name: value for name, value in found.items() if value is not None}

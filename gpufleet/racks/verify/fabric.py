@@ -1,0 +1,85 @@
+"""The compute fabric: RDMA ports, lossless Ethernet, subnet managers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.result import Result
+
+LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
+
+
+def rdma(found: Measured) -> Iterator[Result]:
+    """Ports of the right kind are up at their rate: the named ones, or as many as a node has adapters."""
+    gbps, layer = int(found.value("link_gbps", 0)), LAYERS[str(found.value("kind"))]
+    # A host that only manages the subnet has adapters of its own, which are no rails of a node.
+    node = found.values.get("gpufleet_role") == "gpu"
+    named = list(found.value("devices", [])) if node else []
+    adapters = int(found.value("adapters", 0) or 0) if node else 1
+
+    def ports(text: str) -> Judged:
+        faults, good = {}, []
+        for line in text.splitlines():
+            device, _port, kind, state, rate = line.split("|")
+            number = float(rate.split()[0])
+            if kind != layer:
+                faults[device] = f"{device} is {kind} instead of {layer}"
+            elif not state.endswith("ACTIVE"):
+                faults[device] = f"{device} is {state.partition(': ')[2]}"
+            elif number < gbps:
+                faults[device] = f"{device} at {number:g} Gb/s instead of {gbps}"
+            else:
+                good.append(device)
+        measured = f"{len(good)} ports at {gbps} Gb/s"
+        if named:
+            wrong = [faults.get(device, f"{device} is not there") for device in named if device not in good]
+            return Judged(measured, "; ".join(wrong))
+        if len(good) >= adapters:
+            return Judged(measured)
+        lacking = f"{len(good)} of {adapters} ports are good" if node else "no port is good"
+        return Judged(measured, "; ".join([lacking, *faults.values()]))
+
+    yield found.expect(
+        "ports",
+        "ports",
+        ports,
+        expected=f"{len(named) or adapters or 1} ports at {gbps} Gb/s",
+        remedy="see cable and switch port (ibstat, ethtool)",
+    )
+    if found.container:
+        # Its limits and its kernel modules are another's to set.
+        return
+    yield found.same("memlock", "memlock", "unlimited", remedy=again(found))
+    installed = str(found.found.get("rdma_driver_installed", {}).get("stdout", "")).strip()
+    yield found.same("driver", "driver_loaded", installed, remedy="reboot the host, drained")
+
+
+def roce(found: Measured) -> Iterator[Result]:
+    """Every setting of every interface is what the site declares."""
+
+    def settings(text: str) -> Judged:
+        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        wrong = [
+            f"{row['interface']}: {row['setting']} is {row['is']} instead of {row['should']}"
+            for row in rows
+            if row["is"] != row["should"]
+        ]
+        if not rows:
+            return Judged("nothing", "no interface was found")
+        return Judged(f"{len(rows)} settings", "; ".join(wrong))
+
+    yield found.expect("settings", "settings", settings, expected="as declared", remedy=again(found))
+    yield found.same("at boot", "unit", "enabled", remedy=again(found), codes=(0, 1))
+
+
+def subnet_manager(found: Measured) -> Iterator[Result]:
+    """opensm runs, and some subnet manager is master of the subnet."""
+    yield found.active("service", "active", "gpufleet-opensm")
+
+    def master(text: str) -> Judged:
+        state = text.rpartition("state")[2].strip()
+        return Judged(state, "" if "MASTER" in state else f"the subnet's manager is {state}")
+
+    yield found.expect("master", "sminfo", master, expected="a master", remedy="see /var/log/opensm.log")

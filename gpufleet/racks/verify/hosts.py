@@ -1,0 +1,144 @@
+"""Every host: base, users, firewall."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.result import Result
+
+_CLOCK = "see chronyc sources and chronyc tracking"
+CLOCK_OFFSET_S = 1.0
+"""Our own choice; munge refuses messages from 300 s on."""
+
+
+def base(found: Measured) -> Iterator[Result]:
+    """The clock, the kernel's arguments and settings, frequency of the processors, a reboot that waits."""
+    yield found.expect(
+        "clock", "time_tracking", _offset, expected=f"within {CLOCK_OFFSET_S:g} s", remedy=_CLOCK
+    )
+    # A clock without its servers still runs: it is told before it is off.
+    yield found.expect(
+        "time servers", "time_tracking", _source, expected="reached", remedy=_CLOCK, wrong="warn"
+    )
+    yield found.expect(
+        "sysctl", "sysctl", lambda text: _sysctl(text, found), expected="as configured", remedy=again(found)
+    )
+    if found.container:
+        return
+    arguments = found.value("kernel_arguments", []) if found.value("gpu_node") else []
+    yield found.expect(
+        "kernel arguments",
+        "kernel_command_line",
+        lambda text: _missing(arguments, text.split(), "kernel argument"),
+        expected=" ".join(arguments) or "any",
+        remedy=f"{again(found)}, which reboots the host",
+    )
+    if found.value("gpu_node"):
+        wanted = str(found.value("cpu_governor", ""))
+        # A processor that the firmware drives has no governor: there is no file then.
+        yield found.expect(
+            "governor",
+            "cpu_governor",
+            lambda text: Judged(text.strip(), _differs(text.strip(), wanted) if text.strip() else ""),
+            expected=wanted,
+            remedy=again(found),
+            codes=(0, 1),
+        )
+    yield found.expect(
+        "reboot",
+        "reboot_required",
+        lambda text: Judged("pending" if text else "none", "a reboot is pending" if text.strip() else ""),
+        expected="none",
+        remedy="reboot the host, drained",
+        codes=(0, 1),
+        wrong="warn",
+    )
+
+
+def _differs(measured: str, wanted: str) -> str:
+    return "" if measured == wanted else f"{measured} instead of {wanted}"
+
+
+def _missing(wanted: list[str], there: list[str], what: str) -> Judged:
+    missing = [item for item in wanted if item not in there]
+    return Judged(", ".join(there) or "none", f"{what} {', '.join(missing)} is missing" if missing else "")
+
+
+def _offset(text: str) -> Judged:
+    offset = abs(float(text.split(",")[4]))
+    return Judged(f"{offset:.6f} s", f"the clock is {offset:.1f} s off" if offset > CLOCK_OFFSET_S else "")
+
+
+def _source(text: str) -> Judged:
+    state = text.strip().split(",")[13]
+    return Judged(state, "chrony reaches none of its servers" if state == "Not synchronised" else "")
+
+
+def _sysctl(text: str, found: Measured) -> Judged:
+    there = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            there[name.strip()] = " ".join(value.split())
+    # A setting that this kernel does not have is left out by `sysctl -e`.
+    wrong = [
+        f"{name} is {there[name]} instead of {value}"
+        for name, value in found.value("sysctl", {}).items()
+        if name in there
+        and there[name] != " ".join(str(value).split())
+        # A network namespace shows these and cannot set them.
+        and not (found.container and name.startswith("net.core."))
+    ]
+    return Judged(f"{len(there)} settings", "; ".join(wrong))
+
+
+def users(found: Measured) -> Iterator[Result]:
+    """People and their groups have the same numbers everywhere."""
+    accounts = {item["name"]: f"{item['uid']}:{item['gid']}" for item in found.value("accounts", [])}
+    groups = {item["name"]: str(item["gid"]) for item in found.value("groups", [])}
+
+    def judged(text: str, wanted: dict[str, str], read: slice) -> Judged:
+        rows = {line.split(":")[0]: ":".join(line.split(":")[read]) for line in text.splitlines()}
+        wrong = [
+            f"{name} is {rows.get(name, 'missing')} instead of {number}"
+            for name, number in wanted.items()
+            if rows.get(name) != number
+        ]
+        return Judged(f"{len(wanted)}", "; ".join(wrong))
+
+    # getent ends with 2 when it does not find one of them, and lists the others.
+    if accounts:
+        yield found.expect(
+            "accounts",
+            "accounts",
+            lambda text: judged(text, accounts, slice(2, 4)),
+            expected=str(len(accounts)),
+            remedy=again(found),
+            codes=(0, 2),
+        )
+    if groups:
+        yield found.expect(
+            "groups",
+            "groups",
+            lambda text: judged(text, groups, slice(2, 3)),
+            expected=str(len(groups)),
+            remedy=again(found),
+            codes=(0, 2),
+        )
+    yield found.runs("sudoers", "sudoers", remedy="visudo -c shows the line")
+    yield found.runs("sshd", "sshd", remedy="sshd -T shows the line")
+
+
+def firewall(found: Measured) -> Iterator[Result]:
+    """What is not allowed is dropped, now and after a boot."""
+    yield found.expect("rules", "rules", _drops, expected="policy drop", remedy=again(found))
+    yield found.same("at boot", "enabled", "enabled", remedy="systemctl enable nftables", codes=(0, 1))
+
+
+def _drops(text: str) -> Judged:
+    chains = [item["chain"] for item in json.loads(text)["nftables"] if "chain" in item]
+    policies = [chain.get("policy", "") for chain in chains if chain.get("hook") == "input"]
+    measured = f"policy {', '.join(policies)}" if policies else "no chain for input"
+    return Judged(measured, "" if policies == ["drop"] else f"{measured}: what is not allowed gets through")

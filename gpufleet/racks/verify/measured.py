@@ -1,0 +1,138 @@
+"""What one host measured for one role, and how a check of it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.racks.verify.result import Result, Status
+
+HUNG, NO_PROGRAM = 124, 127
+_MOST = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a text says, shortened for a table, and what is wrong with it (empty: nothing)."""
+
+    measured: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The measurements of one role on one host, by name: `{rc, stdout, stderr}` each.
+
+    `values` are the role's variables: its defaults, and what the inventory says. `container` is whether
+    the host has no kernel of its own, so that boot arguments and kernel modules are another's. `why`
+    says why a host has no measurements at all.
+    """
+
+    host: str
+    role: str
+    values: Mapping[str, Any]
+    found: Mapping[str, Mapping[str, Any]]
+    container: bool = False
+    why: str = ""
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """A variable of the role, named without the role."""
+        return self.values.get(f"{self.role}_{name}", default)
+
+    def expect(
+        self,
+        check: str,
+        name: str,
+        judge: Callable[[str], Judged],
+        *,
+        expected: str = "",
+        remedy: str = "",
+        codes: tuple[int, ...] = (0,),
+        wrong: Status = "fail",
+    ) -> Result:
+        """Judge the output of measurement `name` (without the role). Exit codes other than `codes` fail."""
+        found = self.found.get(f"{self.role}_{name}")
+        if found is None:
+            why = self.why or "the role's measurements lack it"
+            return self._wrong(check, "fail", "not measured", expected, f"was not measured: {why}", remedy)
+        if found.get("rc") not in codes:
+            said = _said(found)
+            return self._wrong(check, wrong, said, expected, said, remedy)
+        try:
+            judged = judge(str(found.get("stdout", "")))
+        except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
+            said = f"the output is not what was expected ({type(error).__name__}: {error})"
+            return self._wrong(check, "fail", "not readable", expected, said, remedy)
+        if judged.problem:
+            return self._wrong(check, wrong, judged.measured, expected, judged.problem, remedy)
+        return Result(self.host, self.role, check, "pass", short(judged.measured), expected)
+
+    def same(
+        self,
+        check: str,
+        name: str,
+        wanted: str,
+        *,
+        read: Callable[[str], str] = str.strip,
+        remedy: str = "",
+        codes: tuple[int, ...] = (0,),
+    ) -> Result:
+        """The text that `read` finds in the output is `wanted`."""
+
+        def judge(text: str) -> Judged:
+            measured = read(text)
+            return Judged(
+                measured, "" if measured == wanted else f"{measured or 'nothing'} instead of {wanted}"
+            )
+
+        return self.expect(check, name, judge, expected=wanted, remedy=remedy, codes=codes)
+
+    def active(self, check: str, name: str, unit: str) -> Result:
+        """`systemctl is-active` says active, for each unit that was asked for."""
+
+        def judge(text: str) -> Judged:
+            states = text.split()
+            bad = not states or any(state != "active" for state in states)
+            return Judged(", ".join(states) or "nothing", f"{unit} is {', '.join(states)}" if bad else "")
+
+        return self.expect(
+            check,
+            name,
+            judge,
+            expected="active",
+            remedy=f"systemctl status {unit}, journalctl -u {unit}",
+            codes=(0, 1, 2, 3, 4),
+        )
+
+    def runs(self, check: str, name: str, *, remedy: str = "", wrong: Status = "fail") -> Result:
+        """The command ends well; its output does not matter."""
+        return self.expect(check, name, lambda _: Judged("yes"), expected="yes", remedy=remedy, wrong=wrong)
+
+    def _wrong(
+        self, check: str, status: Status, measured: str, expected: str, message: str, remedy: str
+    ) -> Result:
+        return Result(
+            self.host, self.role, check, status, short(measured), expected, short(message, 400), remedy
+        )
+
+
+def _said(found: Mapping[str, Any]) -> str:
+    code = found.get("rc")
+    if code == HUNG:
+        return "it did not end in time"
+    text = short(str(found.get("stderr") or "") or str(found.get("stdout") or ""))
+    if code == NO_PROGRAM:
+        return f"it is not installed ({text})" if text else "it is not installed"
+    return f"exit code {code}: {text}" if text else f"exit code {code}"
+
+
+def short(text: str, most: int = _MOST) -> str:
+    """One line, cut to what a table can show."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def again(found: Measured) -> str:
+    """The command that sets a role right on a host."""
+    return f"gpufleet configure <env> --only {found.role} --limit {found.host}"

@@ -1,0 +1,204 @@
+"""Slurm: munge, accounting, controllers, nodes, login hosts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.result import Result
+
+_OLDEST_BACKUP = dt.timedelta(days=3)
+_UNFIT = ("down", "drain", "drng", "fail", "unk", "not_respond", "boot", "maint", "*")
+
+
+def munge(found: Measured) -> Iterator[Result]:
+    """A credential can be made and read, and the key is munge's alone."""
+    yield found.active("service", "service", "munge")
+    yield found.runs(
+        "round trip", "round_trip", remedy="see that the key is that of the cluster, and the clock"
+    )
+    yield found.same("key", "key_mode", "munge 400", remedy=again(found))
+
+
+def slurm_database(found: Measured) -> Iterator[Result]:
+    """MariaDB listens on this host only, slurmdbd knows the cluster, and its password is nobody else's.
+    Backups are made."""
+    yield found.active("services", "service", "mariadb, slurmdbd, gpufleet-slurm-backup.timer")
+
+    def loopback(text: str) -> Judged:
+        listening = [line.split()[3] for line in text.splitlines() if len(line.split()) > 3]
+        databases = [address for address in listening if address.endswith(":3306")]
+        outside = [each for each in databases if not each.startswith(("127.", "[::1]"))]
+        measured = ", ".join(databases) or "nothing"
+        if outside:
+            return Judged(measured, f"MariaDB listens on {', '.join(outside)}")
+        # A site may let it listen on its socket alone.
+        return Judged(measured)
+
+    yield found.expect("listens", "listens", loopback, expected="loopback only", remedy=again(found))
+    cluster = str(found.value("cluster"))
+
+    def registered(text: str) -> Judged:
+        names = [line.split("|")[0] for line in text.splitlines() if line.strip()]
+        return Judged(
+            ", ".join(names) or "none", "" if cluster in names else f"slurmdbd has no cluster {cluster}"
+        )
+
+    yield found.expect("cluster", "clusters", registered, expected=cluster, remedy="see slurmctld's log")
+    yield found.same("password", "secret_mode", "slurm 600", remedy=again(found))
+
+    def backups(text: str) -> Judged:
+        made = [item["created"] for item in json.loads(text)]
+        if not made:
+            # The timer of a new host has not come yet; an alert tells of one that never does.
+            return Judged("none yet")
+        age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(max(made).replace("Z", "+00:00"))
+        late = age > _OLDEST_BACKUP
+        return Judged(
+            f"{len(made)}, the newest of {max(made)}", "the newest backup is too old" if late else ""
+        )
+
+    yield found.expect(
+        "backups",
+        "backups",
+        backups,
+        expected="none older than three days",
+        remedy="journalctl -u gpufleet-slurm-backup",
+    )
+
+
+def _all_up(text: str) -> Judged:
+    lines = [line for line in text.splitlines() if "Slurmctld(" in line]
+    down = [line for line in lines if "UP" not in line.split()]
+    if not lines:
+        return Judged("nothing", "no controller is configured")
+    return Judged(
+        f"{len(lines) - len(down)} of {len(lines)} up", "; ".join(" ".join(line.split()) for line in down)
+    )
+
+
+def _one_up(text: str) -> Judged:
+    lines = [line for line in text.splitlines() if "Slurmctld(" in line]
+    up = [line for line in lines if "UP" in line.split()]
+    return Judged(f"{len(up)} of {len(lines)} up", "" if up else "no controller answers")
+
+
+def slurm_controller(found: Measured) -> Iterator[Result]:
+    """All controllers answer, every node of the fleet file takes jobs, and teams have their limits."""
+    yield found.active("service", "service", "slurmctld")
+    yield found.expect(
+        "controllers",
+        "ping",
+        _all_up,
+        expected="all up",
+        remedy="systemctl status slurmctld on the host",
+        codes=(0, 1),
+    )
+    nodes = [item["name"] for item in found.value("nodes", [])]
+    gpus = int(found.value("gpus", 0))
+    divided = _divided(found.value("mig") or [])
+
+    def ready(text: str) -> Judged:
+        states: dict[str, tuple[str, str, str]] = {}
+        for line in text.splitlines():
+            name, state, gres, reason = line.split("|", 3)
+            states[name] = (state, gres, reason)
+        wrong = []
+        for name in nodes:
+            if name not in states:
+                wrong.append(f"{name} is unknown to Slurm")
+                continue
+            state, gres, reason = states[name]
+            counts = [int(number) for number in re.findall(r"gpu(?::[^:,()]+)?:(\d+)", gres)]
+            if any(word in state.lower() for word in _UNFIT):
+                wrong.append(f"{name} is {state} ({reason})")
+            elif gpus and sum(counts) != (should := gpus + divided.get(name, 0)):
+                wrong.append(f"{name} has {sum(counts)} GPUs in Slurm instead of {should}")
+        return Judged(f"{len(nodes) - len(wrong)} of {len(nodes)} nodes", "; ".join(wrong))
+
+    yield found.expect(
+        "nodes",
+        "nodes",
+        ready,
+        expected=f"{len(nodes)} nodes",
+        remedy="sinfo -R; a node that was drained for a fault is taken back when that is repaired",
+    )
+    wanted = {item["name"]: int(item["gpus"]) for item in found.value("accounts", [])}
+
+    def limits(text: str) -> Judged:
+        there = {}
+        for line in text.splitlines():
+            account, user, tres, *_ = line.split("|")
+            if not user:
+                hit = re.search(r"gres/gpu=(\d+)", tres)
+                there[account] = int(hit[1]) if hit else None
+        wrong = [
+            f"account {name} may hold {there.get(name, 'nothing, it is missing')} GPUs instead of {number}"
+            for name, number in wanted.items()
+            if there.get(name) != number
+        ]
+        return Judged(f"{len(wanted)} accounts", "; ".join(wrong))
+
+    yield found.expect("accounts", "limits", limits, expected=f"{len(wanted)} accounts", remedy=again(found))
+
+
+def _divided(layouts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many more GPUs a node with divided ones has for Slurm, which counts every instance as one."""
+    more: Counter[str] = Counter()
+    for item in layouts:
+        for node in item["nodes"]:
+            more[node] += len(item["gpus"]) * (sum(item["profiles"].values()) - 1)
+    return dict(more)
+
+
+def slurm_node(found: Measured) -> Iterator[Result]:
+    """slurmd runs, reaches a controller, and the node takes jobs with all its GPUs."""
+    yield found.active("service", "service", "slurmd")
+    yield found.expect(
+        "controllers",
+        "ping",
+        _one_up,
+        expected="one up",
+        remedy="see slurm.conf and the network",
+        codes=(0, 1),
+    )
+    gpus = int(found.value("gpus", 0))
+    gpus += sum(sum(profiles.values()) - 1 for profiles in (found.value("mig") or {}).values())
+
+    def state(text: str) -> Judged:
+        hit = re.search(r"\bState=(\S+)", text)
+        gres = re.search(r"\bGres=(\S+)", text)
+        reason = re.search(r"\bReason=(.*?) \[", text)
+        if hit is None:
+            return Judged("nothing", "Slurm does not know the node")
+        if any(word in hit[1].lower() for word in _UNFIT):
+            return Judged(hit[1], f"it is {hit[1]}{f' ({reason[1]})' if reason else ''}")
+        counts = re.findall(r"gpu(?::[^:,\s(]+)?:(\d+)", gres[1]) if gres else []
+        count = sum(int(number) for number in counts)
+        problem = f"{count} GPUs in Slurm instead of {gpus}" if gpus and count != gpus else ""
+        return Judged(f"{hit[1]}, {count} GPUs", problem)
+
+    yield found.expect("state", "state", state, expected=f"ready, {gpus} GPUs", remedy="sinfo -R")
+
+
+def slurm_login(found: Measured) -> Iterator[Result]:
+    """Slurm's commands reach a controller and show partitions."""
+    yield found.expect(
+        "controllers",
+        "ping",
+        _one_up,
+        expected="one up",
+        remedy="see slurm.conf and the network",
+        codes=(0, 1),
+    )
+
+    def partitions(text: str) -> Judged:
+        names = sorted({line.split("|")[0].rstrip("*") for line in text.splitlines() if line.strip()})
+        return Judged(", ".join(names) or "none", "" if names else "Slurm shows no partition")
+
+    yield found.expect("partitions", "partitions", partitions, expected="at least one", remedy="sinfo")

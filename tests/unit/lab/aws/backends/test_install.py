@@ -1,0 +1,72 @@
+"""The same operations without a server: moto in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from gpufleet.lab.aws import backends
+from gpufleet.lab.aws.backends.operation import REGISTRY, operation
+
+
+@pytest.fixture
+def local() -> Any:
+    def client(service: str) -> Any:
+        return boto3.client(
+            service, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="y"
+        )
+
+    return client
+
+
+def test_operations_that_moto_lacks_work_under_mock_aws(local: Any) -> None:
+    backends.install()
+    with mock_aws():
+        made = local("ec2").create_placement_group(GroupName="train", Strategy="cluster")["PlacementGroup"]
+        assert local("ec2").describe_placement_groups()["PlacementGroups"] == [made]
+        iam, ec2 = local("iam"), local("ec2")
+        role = iam.create_role(RoleName="r", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+        subnets = [one["SubnetId"] for one in ec2.describe_subnets()["Subnets"]][:2]
+        local("eks").create_cluster(name="atlas", roleArn=role, resourcesVpcConfig={"subnetIds": subnets})
+        local("eks").create_addon(clusterName="atlas", addonName="coredns")
+        assert local("eks").list_addons(clusterName="atlas")["addons"] == ["coredns"]
+        quota = {"ServiceCode": "ec2", "QuotaCode": "L-417A185B"}
+        assert local("service-quotas").get_service_quota(**quota)["Quota"]["Value"] > 0
+
+
+def test_each_mock_begins_with_an_empty_account(local: Any) -> None:
+    backends.install("ec2")
+    for _ in range(2):
+        with mock_aws():
+            assert local("ec2").describe_placement_groups()["PlacementGroups"] == []
+            local("ec2").create_placement_group(GroupName="train", Strategy="cluster")
+
+
+def test_installing_twice_changes_nothing() -> None:
+    from moto.ec2.responses import EC2Response
+
+    backends.install()
+    first = EC2Response.create_placement_group
+    backends.install("ec2")
+    backends.install()
+    assert EC2Response.create_placement_group is first
+
+
+def test_every_operation_is_one_of_aws() -> None:
+    from moto.core.utils import get_service_model
+
+    backends.install()
+    names = {"servicequotas": "service-quotas"}
+    assert set(REGISTRY) == set(backends.SERVICES)
+    for service, handlers in REGISTRY.items():
+        known = set(get_service_model(names.get(service, service)).operation_names)
+        assert set(handlers) <= known, service
+
+
+def test_an_operation_cannot_be_registered_twice() -> None:
+    backends.install("ec2")
+    with pytest.raises(ValueError, match="registered twice"):
+        operation("ec2", "CreatePlacementGroup")(lambda _: {})

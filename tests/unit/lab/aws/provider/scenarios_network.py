@@ -1,0 +1,185 @@
+"""Lives of the network types."""
+
+from __future__ import annotations
+
+from tests.unit.lab.aws.provider.driver import Resource
+from tests.unit.lab.aws.provider.scenarios import Inputs, Scenario, drift_tag, retagged
+from tests.unit.lab.aws.provider.world import ZONES, World
+
+S3 = "com.amazonaws.us-east-1.s3"
+ALL = {"protocol": "-1", "fromPort": 0, "toPort": 0}
+
+
+def vpc_drift(world: World, resource: Resource) -> str:
+    world.client("ec2").modify_vpc_attribute(VpcId=resource.id, EnableDnsSupport={"Value": False})
+    return "enableDnsSupport"
+
+
+def subnet_drift(world: World, resource: Resource) -> str:
+    world.client("ec2").modify_subnet_attribute(SubnetId=resource.id, MapPublicIpOnLaunch={"Value": False})
+    return "mapPublicIpOnLaunch"
+
+
+def route_table_drift(world: World, resource: Resource) -> str:
+    ec2 = world.client("ec2")
+    ec2.create_route(
+        RouteTableId=resource.id, DestinationCidrBlock="172.16.0.0/12", GatewayId=world.gateway.id
+    )
+    return "routes"
+
+
+def route_drift(world: World, resource: Resource) -> str:
+    ec2 = world.client("ec2")
+    target = {"RouteTableId": world.table.id, "DestinationCidrBlock": "192.168.0.0/16"}
+    ec2.delete_route(**target)
+    ec2.create_route(**target, GatewayId=world.gateway.id)
+    return "gatewayId"
+
+
+def group_drift(world: World, resource: Resource) -> str:
+    rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
+    world.client("ec2").authorize_security_group_ingress(GroupId=resource.id, IpPermissions=[rule])
+    return "ingress"
+
+
+def single_rule_drift(world: World, resource: Resource) -> str:
+    rule = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIpv4": "0.0.0.0/0"}
+    world.client("ec2").modify_security_group_rules(
+        GroupId=world.bare_group.id,
+        SecurityGroupRules=[{"SecurityGroupRuleId": resource.id, "SecurityGroupRule": rule}],
+    )
+    return "cidrIpv4"
+
+
+def endpoint_drift(world: World, resource: Resource) -> str:
+    world.client("ec2").modify_vpc_endpoint(
+        VpcEndpointId=resource.id, RemoveRouteTableIds=[world.other_table.id]
+    )
+    return "routeTableIds"
+
+
+def single_rule(world: World) -> Inputs:
+    return {
+        "securityGroupId": world.bare_group.id, "ipProtocol": "tcp", "fromPort": 443, "toPort": 443,
+        "cidrIpv4": "10.0.0.0/16",
+    }  # fmt: skip
+
+
+NETWORK = (
+    Scenario(
+        "aws:ec2/vpc:Vpc",
+        lambda w: {"cidrBlock": "10.9.0.0/16", "enableDnsHostnames": True, "tags": {"Name": "v"}},
+        lambda w: {"enableDnsHostnames": False, "tags": {"Name": "w"}},
+        lambda w: {"cidrBlock": "10.8.0.0/16"},
+        vpc_drift,
+    ),
+    Scenario(
+        "aws:ec2/subnet:Subnet",
+        lambda w: {"vpcId": w.vpc.id, "cidrBlock": "10.0.100.0/24", "availabilityZone": ZONES[0]},
+        lambda w: {"mapPublicIpOnLaunch": True, "tags": {"Name": "public"}},
+        lambda w: {"availabilityZone": ZONES[1]},
+        subnet_drift,
+    ),
+    Scenario(
+        "aws:ec2/internetGateway:InternetGateway",
+        lambda w: {"tags": {"Name": "igw"}},
+        lambda w: {"vpcId": w.other_vpc.id},
+        drift=drift_tag,
+    ),
+    Scenario(
+        "aws:ec2/eip:Eip", lambda w: {"domain": "vpc"}, retagged,
+        lambda w: {"networkBorderGroup": "us-east-1"}, drift_tag,
+    ),
+    Scenario(
+        "aws:ec2/natGateway:NatGateway",
+        lambda w: {"allocationId": w.addresses[0].id, "subnetId": w.subnets[0].id},
+        retagged,
+        lambda w: {"subnetId": w.subnets[1].id, "allocationId": w.addresses[1].id},
+        drift_tag,
+    ),
+    Scenario(
+        "aws:ec2/routeTable:RouteTable",
+        lambda w: {"vpcId": w.vpc.id, "routes": [{"cidrBlock": "192.168.0.0/16", "gatewayId": w.gateway.id}]},
+        lambda w: {"routes": [
+            {"cidrBlock": "0.0.0.0/0", "gatewayId": w.gateway.id},
+            {"cidrBlock": "192.168.0.0/16", "natGatewayId": w.nat.id},
+        ]},
+        lambda w: {"vpcId": w.other_vpc.id},
+        route_table_drift,
+    ),
+    Scenario(
+        "aws:ec2/route:Route",
+        lambda w: {"routeTableId": w.table.id, "destinationCidrBlock": "192.168.0.0/16",
+        "gatewayId": w.gateway.id},
+        lambda w: {"gatewayId": None, "natGatewayId": w.nat.id},
+        lambda w: {"destinationCidrBlock": "172.16.0.0/12"},
+        route_drift,
+    ),
+    Scenario(
+        "aws:ec2/routeTableAssociation:RouteTableAssociation",
+        lambda w: {"routeTableId": w.table.id, "subnetId": w.subnets[0].id},
+        replace=lambda w: {"routeTableId": w.other_table.id},
+    ),
+    Scenario(
+        "aws:ec2/vpcEndpoint:VpcEndpoint",
+        lambda w: {"vpcId": w.vpc.id, "serviceName": S3, "routeTableIds": [w.table.id]},
+        lambda w: {"routeTableIds": [w.table.id, w.other_table.id]},
+        lambda w: {"serviceName": "com.amazonaws.us-east-1.dynamodb"},
+        endpoint_drift,
+    ),
+    Scenario(
+        "aws:ec2/securityGroup:SecurityGroup",
+        lambda w: {
+            "vpcId": w.vpc.id, "description": "efa", "ingress": [{**ALL, "self": True}],
+            "egress": [{**ALL, "self": True}, {**ALL, "cidrBlocks": ["0.0.0.0/0"]}],
+        },
+        lambda w: {"ingress": [
+            {**ALL, "self": True},
+            {"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["10.0.0.0/16"],
+            "description": "https"},
+        ]},
+        lambda w: {"description": "another"},
+        group_drift,
+    ),
+    Scenario(
+        "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
+        lambda w: {"vpcId": w.other_vpc.id},
+        lambda w: {"ingress": [{**ALL, "self": True}]},
+        lambda w: {"vpcId": w.vpc.id},
+        drift=group_drift,
+        stays=True,
+    ),
+    Scenario(
+        "aws:ec2/securityGroupRule:SecurityGroupRule",
+        lambda w: {
+            "securityGroupId": w.bare_group.id, "type": "ingress", "protocol": "tcp", "fromPort": 22,
+            "toPort": 22,
+            "cidrBlocks": ["10.0.0.0/16", "10.1.0.0/16"],
+        },
+        lambda w: {"description": "ssh"},
+        lambda w: {"toPort": 23},
+    ),
+    Scenario(
+        "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+        single_rule,
+        lambda w: {"cidrIpv4": "10.0.0.0/8", "description": "from everywhere here"},
+        lambda w: {"securityGroupId": w.other_group.id},
+        single_rule_drift,
+    ),
+    Scenario(
+        "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
+        lambda w: {"securityGroupId": w.bare_group.id, "ipProtocol": "-1", "cidrIpv4": "10.0.0.0/16"},
+        lambda w: {"cidrIpv4": "10.0.0.0/8", "tags": {"Name": "out"}},
+        lambda w: {"securityGroupId": w.other_group.id},
+    ),
+    Scenario(
+        "aws:ec2/flowLog:FlowLog",
+        lambda w: {
+            "vpcId": w.vpc.id, "trafficType": "ALL", "logDestination": w.log_groups[0].state["arn"],
+            "iamRoleArn": w.logs_role.state["arn"],
+        },
+        retagged,
+        lambda w: {"trafficType": "REJECT"},
+        drift_tag,
+    ),
+)  # fmt: skip

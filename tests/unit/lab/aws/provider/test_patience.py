@@ -1,0 +1,121 @@
+"""What passes by itself is waited for, and what does not is told at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from gpufleet.lab.aws.provider import patience
+from gpufleet.lab.aws.provider.clients import Clients
+
+SUBNET = "subnet-0123456789abcdef1"
+
+
+class Answers:
+    """Stands where the network is: gives prepared answers and counts the requests."""
+
+    def __init__(self) -> None:
+        self.prepared: list[tuple[int, bytes]] = []
+        self.asked = 0
+
+    def __call__(self, **_: Any) -> Any:
+        from botocore.awsrequest import AWSResponse
+
+        status, body = self.prepared[min(self.asked, len(self.prepared) - 1)]
+        self.asked += 1
+        answer = AWSResponse("http://127.0.0.1:1/", status, {}, None)
+        answer._content = body
+        return answer
+
+
+def error(code: str, message: str = "no", status: int = 400) -> tuple[int, bytes]:
+    said = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    return status, f"<Response><Errors>{said}</Errors></Response>".encode()
+
+
+MADE = (
+    200,
+    f"<CreateSubnetResponse><subnet><subnetId>{SUBNET}</subnetId></subnet></CreateSubnetResponse>".encode(),
+)
+FOUND = (
+    200,
+    f"<R><subnetSet><item><subnetId>{SUBNET}</subnetId></item></subnetSet></R>".encode(),
+)
+NOT_FOUND = error("InvalidSubnetID.NotFound", f"The subnet ID '{SUBNET}' does not exist")
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers()
+
+
+@pytest.fixture
+def ec2(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    client = Clients("http://127.0.0.1:1").get("ec2", "us-east-1")
+    client.meta.events.register("before-send.ec2", answers)
+    yield client
+    client.close()
+
+
+def test_throttling_is_repeated_beyond_what_botocore_does(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [error("RequestLimitExceeded", status=503)] * 12 + [FOUND]
+    assert ec2.describe_subnets()["Subnets"]
+    assert answers.asked == 13
+
+
+def test_throttling_without_end_is_told(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [error("RequestLimitExceeded", status=503)]
+    with pytest.raises(ClientError, match="RequestLimitExceeded"):
+        ec2.describe_subnets()
+    assert answers.asked == patience.MOST_ATTEMPTS
+
+
+def test_the_pauses_of_a_throttled_request_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience.random, "random", lambda: 1.0)
+    refused = (None, {"Error": {"Code": "RequestLimitExceeded", "Message": ""}})
+    pauses = [patience.Patience()._pause(refused, attempts) for attempts in range(1, 8)]
+    assert pauses == [1, 2, 4, 8, 16, 20, 20]
+
+
+def test_what_was_just_made_is_looked_for_again(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [MADE, NOT_FOUND, NOT_FOUND, FOUND]
+    ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
+    assert ec2.describe_subnets(SubnetIds=[SUBNET])["Subnets"]
+    assert answers.asked == 4
+
+
+def test_what_somebody_else_made_is_missing_at_once(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [NOT_FOUND]
+    with pytest.raises(ClientError, match="NotFound"):
+        ec2.describe_subnets(SubnetIds=[SUBNET])
+    assert answers.asked == 1
+
+
+def test_what_was_found_once_and_is_missing_then_is_gone(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [MADE, FOUND, NOT_FOUND]
+    ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
+    ec2.describe_subnets(SubnetIds=[SUBNET])
+    with pytest.raises(ClientError, match="NotFound"):
+        ec2.describe_subnets(SubnetIds=[SUBNET])
+    assert answers.asked == 3
+
+
+def test_what_was_deleted_is_not_looked_for(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [MADE, (200, b"<R><return>true</return></R>"), NOT_FOUND]
+    ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
+    ec2.delete_subnet(SubnetId=SUBNET)
+    with pytest.raises(ClientError, match="NotFound"):
+        ec2.describe_subnets(SubnetIds=[SUBNET])
+    assert answers.asked == 3
+
+
+def test_a_refusal_is_told_at_once(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [error("UnauthorizedOperation", status=403)]
+    with pytest.raises(ClientError, match="UnauthorizedOperation"):
+        ec2.describe_subnets()
+    assert answers.asked == 1

@@ -1,0 +1,231 @@
+"""What resources need to exist around them: made on first use, shared by the tests of a session."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import Any
+
+from gpufleet.lab.aws.provider.clients import Clients
+from tests.unit.lab.aws.provider.driver import Engine, Resource
+
+REGION = "us-east-1"
+ZONES = ("us-east-1a", "us-east-1b")
+
+
+def trust(service: str) -> str:
+    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def allow(action: str, resource: str, **extra: Any) -> str:
+    statement = {"Effect": "Allow", "Action": action, "Resource": resource, **extra}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+class World:
+    """Prerequisites, by name. Everything is made through the provider, as a program would."""
+
+    def __init__(self, engine: Engine, clients: Clients) -> None:
+        self.engine = engine
+        self.clients = clients
+
+    def client(self, service: str) -> Any:
+        return self.clients.get(service, REGION)
+
+    def make(self, token: str, name: str, **inputs: Any) -> Resource:
+        return self.engine.create(token, f"world-{name}", inputs)
+
+    @cached_property
+    def vpc(self) -> Resource:
+        return self.make("aws:ec2/vpc:Vpc", "vpc", cidrBlock="10.0.0.0/16", enableDnsHostnames=True)
+
+    @cached_property
+    def other_vpc(self) -> Resource:
+        return self.make("aws:ec2/vpc:Vpc", "other-vpc", cidrBlock="10.1.0.0/16")
+
+    @cached_property
+    def subnets(self) -> list[Resource]:
+        return [
+            self.make(
+                "aws:ec2/subnet:Subnet", f"subnet-{index}", vpcId=self.vpc.id, cidrBlock=f"10.0.{index}.0/24",
+                availabilityZone=zone,
+            )
+            for index, zone in enumerate(ZONES)
+        ]  # fmt: skip
+
+    @cached_property
+    def gateway(self) -> Resource:
+        return self.make("aws:ec2/internetGateway:InternetGateway", "igw", vpcId=self.vpc.id)
+
+    @cached_property
+    def table(self) -> Resource:
+        return self.make("aws:ec2/routeTable:RouteTable", "rtb", vpcId=self.vpc.id)
+
+    @cached_property
+    def other_table(self) -> Resource:
+        return self.make("aws:ec2/routeTable:RouteTable", "rtb2", vpcId=self.vpc.id)
+
+    @cached_property
+    def addresses(self) -> list[Resource]:
+        return [self.make("aws:ec2/eip:Eip", f"eip-{index}", domain="vpc") for index in range(2)]
+
+    @cached_property
+    def nat(self) -> Resource:
+        address = self.make("aws:ec2/eip:Eip", "eip-nat", domain="vpc")
+        return self.make(
+            "aws:ec2/natGateway:NatGateway", "nat", allocationId=address.id, subnetId=self.subnets[0].id
+        )
+
+    @cached_property
+    def group(self) -> Resource:
+        everything = {"protocol": "-1", "fromPort": 0, "toPort": 0, "self": True}
+        return self.make(
+            "aws:ec2/securityGroup:SecurityGroup",
+            "efa",
+            vpcId=self.vpc.id,
+            ingress=[everything],
+            egress=[everything],
+        )
+
+    @cached_property
+    def bare_group(self) -> Resource:
+        return self.make("aws:ec2/securityGroup:SecurityGroup", "bare", vpcId=self.vpc.id)
+
+    @cached_property
+    def other_group(self) -> Resource:
+        return self.make("aws:ec2/securityGroup:SecurityGroup", "other", vpcId=self.vpc.id)
+
+    @cached_property
+    def cluster_role(self) -> Resource:
+        return self.make("aws:iam/role:Role", "cluster", assumeRolePolicy=trust("eks.amazonaws.com"))
+
+    @cached_property
+    def node_role(self) -> Resource:
+        return self.make("aws:iam/role:Role", "node", assumeRolePolicy=trust("ec2.amazonaws.com"))
+
+    @cached_property
+    def pod_role(self) -> Resource:
+        return self.make("aws:iam/role:Role", "pod", assumeRolePolicy=trust("pods.eks.amazonaws.com"))
+
+    @cached_property
+    def admin_role(self) -> Resource:
+        return self.make("aws:iam/role:Role", "admin", assumeRolePolicy=trust("ec2.amazonaws.com"))
+
+    @cached_property
+    def logs_role(self) -> Resource:
+        return self.make("aws:iam/role:Role", "logs", assumeRolePolicy=trust("vpc-flow-logs.amazonaws.com"))
+
+    @cached_property
+    def key(self) -> Resource:
+        return self.make("aws:kms/key:Key", "key", deletionWindowInDays=7)
+
+    @cached_property
+    def other_key(self) -> Resource:
+        return self.make("aws:kms/key:Key", "other-key", deletionWindowInDays=7)
+
+    @cached_property
+    def cluster(self) -> Resource:
+        return self.make(
+            "aws:eks/cluster:Cluster", "cluster", roleArn=self.cluster_role.state["arn"],
+            vpcConfig={"subnetIds": [subnet.id for subnet in self.subnets], "endpointPrivateAccess": True},
+            accessConfig={"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False},
+        )  # fmt: skip
+
+    @cached_property
+    def template(self) -> Resource:
+        return self.make("aws:ec2/launchTemplate:LaunchTemplate", "lt", instanceType="p4d.24xlarge")
+
+    @cached_property
+    def asg_template(self) -> Resource:
+        return self.make(
+            "aws:ec2/launchTemplate:LaunchTemplate",
+            "asg-lt",
+            instanceType="g6e.xlarge",
+            imageId="ami-12c6146b",
+        )
+
+    @cached_property
+    def log_groups(self) -> list[Resource]:
+        return [self.make("aws:cloudwatch/logGroup:LogGroup", f"logs-{index}") for index in range(2)]
+
+    @cached_property
+    def bucket(self) -> Resource:
+        return self.make("aws:s3/bucket:Bucket", "bucket", forceDestroy=True)
+
+    @cached_property
+    def other_bucket(self) -> Resource:
+        return self.make("aws:s3/bucket:Bucket", "other-bucket", forceDestroy=True)
+
+    @cached_property
+    def file_system(self) -> Resource:
+        return self.make(
+            "aws:fsx/lustreFileSystem:LustreFileSystem", "lustre", subnetIds=self.subnets[0].id,
+            storageCapacity=1200,
+            deploymentType="PERSISTENT_2", perUnitStorageThroughput=125,
+            securityGroupIds=[self.lustre_group.id],
+        )  # fmt: skip
+
+    @cached_property
+    def lustre_group(self) -> Resource:
+        return self.make(
+            "aws:ec2/securityGroup:SecurityGroup", "lustre-sg", vpcId=self.vpc.id,
+            ingress=[
+                {"protocol": "tcp", "fromPort": 988, "toPort": 988, "self": True},
+                {"protocol": "tcp", "fromPort": 1018, "toPort": 1023, "self": True},
+            ],
+            egress=[{"protocol": "-1", "fromPort": 0, "toPort": 0, "cidrBlocks": ["0.0.0.0/0"]}],
+        )  # fmt: skip
+
+    @cached_property
+    def topic(self) -> Resource:
+        return self.make("aws:sns/topic:Topic", "topic")
+
+    @cached_property
+    def other_topic(self) -> Resource:
+        return self.make("aws:sns/topic:Topic", "other-topic")
+
+    @cached_property
+    def queue(self) -> Resource:
+        return self.make("aws:sqs/queue:Queue", "queue")
+
+    @cached_property
+    def other_queue(self) -> Resource:
+        return self.make("aws:sqs/queue:Queue", "other-queue")
+
+    @cached_property
+    def policy(self) -> Resource:
+        return self.make("aws:iam/policy:Policy", "policy", policy=allow("s3:GetObject", "*"))
+
+    @cached_property
+    def other_policy(self) -> Resource:
+        return self.make("aws:iam/policy:Policy", "other-policy", policy=allow("s3:PutObject", "*"))
+
+    @cached_property
+    def monitor(self) -> Resource:
+        specification = json.dumps({"Tags": {"Key": "project", "Values": ["atlas"]}})
+        return self.make(
+            "aws:costexplorer/anomalyMonitor:AnomalyMonitor", "monitor", monitorType="CUSTOM",
+            monitorSpecification=specification,
+        )  # fmt: skip
+
+    @cached_property
+    def rule(self) -> Resource:
+        return self.make(
+            "aws:cloudwatch/eventRule:EventRule", "rule", eventPattern=json.dumps({"source": ["aws.ec2"]})
+        )
+
+    @cached_property
+    def other_rule(self) -> Resource:
+        return self.make(
+            "aws:cloudwatch/eventRule:EventRule",
+            "other-rule",
+            eventPattern=json.dumps({"source": ["aws.fsx"]}),
+        )
+
+    def block_offering(self, instance_type: str = "p5.48xlarge", hours: int = 24) -> dict[str, Any]:
+        return self.engine.invoke(
+            "aws:ec2/getCapacityBlockOffering:getCapacityBlockOffering", instanceType=instance_type,
+            instanceCount=1,
+            capacityDurationHours=hours,
+        )  # fmt: skip

@@ -1,0 +1,39 @@
+"""What a machine lacks for a rack is said in one line, with all of it and what to install."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet.errors import ExitCode, InputError
+from gpufleet.lab.rack import needs
+
+
+def test_everything_that_is_missing_is_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(needs.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(
+        needs.shutil, "which", lambda tool: None if tool == "systemd-nspawn" else f"/bin/{tool}"
+    )
+    monkeypatch.setattr(needs, "KEYRING", tmp_path / "none")
+
+    lacks = needs.missing()
+
+    assert "\n" not in lacks
+    assert lacks.startswith("root, the packages debian-archive-keyring systemd-container")
+    with pytest.raises(InputError, match="a rack in a box needs root") as raised:
+        needs.require()
+    assert raised.value.exit_code == ExitCode.BAD_INPUT
+    assert raised.value.remedy
+
+
+def test_another_system_than_linux_needs_linux_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs.sys, "platform", "darwin")
+    assert needs.missing() == "Linux (this is darwin)"
+
+
+def test_every_package_that_is_named_is_one_that_set_up_installs() -> None:
+    setup = (Path(__file__).resolve().parents[4] / "scripts" / "setup").read_text()
+    always_there = {"apt", "dpkg", "mount", "util-linux"}
+    for package in {*needs.TOOLS.values(), "debian-archive-keyring"} - always_there:
+        assert package in setup.split()

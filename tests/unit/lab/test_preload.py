@@ -1,0 +1,40 @@
+"""What is imported once for a run is what its programs import: no less, and nothing that is not there."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+from gpufleet.lab.preload import LIBRARIES, PROGRAMS, PROVIDERS
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def used(pattern: str) -> set[str]:
+    """What the stack's program names of a generated package."""
+    sources = [
+        path.read_text() for folder in ("components", "stacks") for path in (ROOT / folder).rglob("*.py")
+    ]
+    return {found for source in sources for found in re.findall(pattern, source)}
+
+
+def test_the_programs_services_are_imported_once() -> None:
+    services = used(r"\baws\.([a-z0-9]+)\.(?:[A-Z]|get_)")
+    assert {f"pulumi_aws.{service}" for service in services} == {
+        name for name in LIBRARIES if name.startswith("pulumi_aws.")
+    }
+
+
+def test_the_programs_kubernetes_groups_are_imported_once() -> None:
+    # Helm's releases are for sites with operators alone.
+    groups = used(r"\bk8s\.([a-z0-9]+\.v[0-9]+)\.[A-Z]") - {"helm.v3"}
+    assert {f"pulumi_kubernetes.{group}" for group in groups} == {
+        name for name in LIBRARIES if name.startswith("pulumi_kubernetes.")
+    }
+
+
+def test_all_of_it_is_there_and_none_of_it_is_gpufleet_s_where_that_may_be_another() -> None:
+    for name in (*PROGRAMS, *PROVIDERS):
+        assert importlib.util.find_spec(name) is not None, name
+    assert not [name for name in LIBRARIES if name.startswith("gpufleet")]

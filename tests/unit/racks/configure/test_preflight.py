@@ -1,0 +1,63 @@
+"""Preflight within a run: who is left out of it, with which reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.racks.configure.preflight import left_out, without_preflight
+from gpufleet.racks.events import EventKind, HostStats, TaskEvent
+from gpufleet.racks.preflight import Verdict
+from gpufleet.racks.preflight.run import RESULT_KEY, Measured
+
+
+def event(host: str, kind: EventKind, message: str = "", **result: Any) -> TaskEvent:
+    return TaskEvent(kind=kind, host=host, task="t", role="preflight", message=message, result=result)
+
+
+def verdict(host: str, check: str) -> Verdict:
+    return Verdict(host, check, "fail", "", "", f"{check} is wrong")
+
+
+def test_a_host_that_measured_nothing_is_out_with_what_ansible_said_of_it() -> None:
+    found = Measured()
+    found(event("away", "unreachable", "no route"))
+    found(event("nosudo", "failed", "sudo: a password is required"))
+    hosts, why = left_out([verdict("away", "measured"), verdict("nosudo", "measured")], found)
+    assert hosts == {"away": HostStats(unreachable=1), "nosudo": HostStats(failed=1)}
+    assert [(item.host, item.kind, item.task, item.message) for item in why] == [
+        ("away", "unreachable", "measured", "no route"),
+        ("nosudo", "failed", "measured", "sudo: a password is required"),
+    ]
+
+
+def test_of_a_host_that_measured_the_verdict_is_the_reason() -> None:
+    found = Measured()
+    found(event("full", "ok", **{RESULT_KEY: {"schema": 1}}))
+    found(event("full", "failed", "what the playbook said"))
+    hosts, why = left_out([verdict("full", "disk"), verdict("full", "gpus")], found)
+    assert hosts == {"full": HostStats(failed=1)}
+    assert [(item.task, item.message) for item in why] == [("disk", "disk is wrong")]
+
+
+def test_faults_of_hardware_leave_nobody_out_unless_they_are_all_that_was_asked_for() -> None:
+    assert left_out([verdict("node", "gpus")], Measured()) == ({}, [])
+    assert left_out([verdict("node", "gpus")], Measured(), strict=True)[0] == {"node": HostStats(failed=1)}
+
+
+def test_no_host_fails_without_a_reason() -> None:
+    found = Measured()
+    found(event("odd", "ok", **{RESULT_KEY: {"schema": 1}}))
+    found(event("odd", "failed", "what is expected of hosts cannot be read"))
+    hosts, why = left_out([], found)
+    assert hosts == {"odd": HostStats(failed=1)}
+    assert [(item.task, item.message) for item in why] == [("t", "what is expected of hosts cannot be read")]
+
+
+def test_tasks_of_preflight_are_not_counted() -> None:
+    found = Measured()
+    for kind in ("started", "ok", "started", "ok", "started", "skipped"):
+        found(event("node", kind))
+    found(event("other", "ok"))
+    assert without_preflight(HostStats(ok=7, changed=2, skipped=4), "node", found.tasks) == HostStats(
+        ok=5, changed=2, skipped=3
+    )

@@ -1,0 +1,97 @@
+"""What runs leave behind, and what the next one makes of it."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from gpufleet.errors import InputError, RefusedError
+from gpufleet.racks.configure.record import LastRun, RunFolder
+from gpufleet.racks.configure.redact import Redactor
+from gpufleet.racks.diffs import Diff
+from gpufleet.racks.events import TaskEvent
+
+SECRET = "planted-secret-value"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path / ".gpufleet", "prod")
+
+
+def event(kind, host="a", **more):
+    return TaskEvent(kind=kind, host=host, task="Task", role="base", **more)
+
+
+def test_there_is_no_last_run_at_first(folder):
+    assert folder.last() is None
+
+
+def test_a_whole_run_is_read_as_it_was_written(folder):
+    last = LastRun("r1", True, {"a": "done", "b": "failed", "c": "unreachable"}, ("base",), "t")
+    folder.save(last)
+    assert folder.last() == last
+    assert last.left == ("b", "c")
+    assert stat.S_IMODE(folder.last_file.stat().st_mode) == 0o600
+
+
+def test_a_run_that_was_cut_short_is_known_as_far_as_its_journal(folder):
+    with folder.locked():
+        folder.save(LastRun("r1", False, dict.fromkeys("abc", "pending"), (), "t"))
+        journal = folder.open_journal("r1", Redactor([]))
+        journal.write(event("changed"))
+        journal.write(event("failed", "b", message="no"))
+        journal.write(event("unreachable", "c"))
+        journal.close()
+    with folder.journal_file("r1").open("a") as file:
+        file.write('{"kind": "failed", "ho')
+    last = folder.last()
+    assert last.hosts == {"a": "pending", "b": "failed", "c": "unreachable"}
+    assert last.left == ("a", "b", "c")
+
+
+def test_a_run_that_was_killed_before_its_journal_leaves_all_hosts(folder):
+    folder.save(LastRun("r1", False, dict.fromkeys("ab", "pending")))
+    assert folder.last().left == ("a", "b")
+
+
+def test_a_broken_file_is_the_users_to_remove(folder):
+    folder.last_file.parent.mkdir(parents=True)
+    folder.last_file.write_text("{")
+    with pytest.raises(InputError, match="cannot be read"):
+        folder.last()
+
+
+def test_a_journal_holds_no_secret_and_is_its_owners(folder):
+    with folder.locked():
+        journal = folder.open_journal("r1", Redactor([SECRET]))
+    diff = Diff(f"/etc/{SECRET}", f"+{SECRET}")
+    journal.write(event("started"))
+    journal.write(event("changed", diffs=(diff,), duration_s=1.23456))
+    journal.write(event("failed", message=f"it was {SECRET}"))
+    journal.close()
+    text = folder.journal_file("r1").read_text()
+    assert SECRET not in text
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [line["kind"] for line in lines] == ["changed", "failed"]
+    assert lines[0]["duration_s"] == 1.235
+    assert stat.S_IMODE(folder.journal_file("r1").stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+
+
+def test_old_runs_are_removed(folder):
+    with folder.locked():
+        for number in range(25):
+            folder.open_journal(f"r{number:02}", Redactor([])).close()
+            folder.page_file(f"r{number:02}").write_text("page")
+    left = {path.stem for path in (folder.path / "runs").iterdir()}
+    assert left == {f"r{number:02}" for number in range(5, 25)}
+
+
+def test_one_run_at_a_time(folder):
+    with folder.locked(), pytest.raises(RefusedError, match="is at work"), folder.locked():
+        pass
+    with folder.locked():
+        pass

@@ -1,0 +1,41 @@
+"""Secrets are taken out of what is shown and kept, in every form in which they appear."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from gpufleet.racks.configure.redact import MARK, Redactor
+
+SECRET = 'k3y-with-"quotes"-and-\\-backslash-0123456789'
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc", "user:"])
+@pytest.mark.parametrize("after", ["", "\n", "xy"])
+def test_base64_of_a_secret_is_found_wherever_it_starts(before, after):
+    encoded = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
+    said = Redactor([SECRET]).text(f"payload {encoded}")
+    assert MARK in said
+    # What is left at the ends are at most two letters of the secret.
+    assert len(said) < len("payload ") + len(MARK) + len(before) * 2 + 16
+
+
+def test_a_secret_is_found_in_json_and_in_keys_of_mappings():
+    redactor = Redactor([SECRET])
+    value = {"a": [SECRET, {"b": f"x{SECRET}y"}], SECRET: 1, "n": None, "t": (SECRET,)}
+    said = json.dumps(redactor.value(value))
+    assert SECRET not in said
+    assert json.dumps(SECRET)[1:-1] not in said
+    assert redactor.text(json.dumps({"k": SECRET})) == json.dumps({"k": MARK})
+
+
+def test_what_is_no_secret_stays_as_it_is():
+    value = {"a": ["plain", 1, True, None, 2.5]}
+    assert Redactor([SECRET]).value(value) == value
+    assert Redactor([]).text("anything") == "anything"
+
+
+def test_a_short_value_does_not_tear_up_every_text():
+    assert Redactor(["on", ""]).text("on and on") == "on and on"

@@ -1,0 +1,200 @@
+"""What our strategy plugin puts in the place of mitogen's own, beside mitogen's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.racks.configure.transport import transport_environment
+
+ROOT = Path(__file__).resolve().parents[4]
+# In a process of its own: both Ansible's loaders and the plugin change what is imported.
+COMPARED = """
+import importlib.util, sys
+from pathlib import Path
+from ansible.plugins.loader import init_plugin_loader
+init_plugin_loader()
+import ansible.modules
+from ansible_mitogen import loaders, module_finder
+theirs = module_finder.scan
+spec = importlib.util.spec_from_file_location("plugin", sys.argv[1])
+spec.loader.exec_module(importlib.util.module_from_spec(spec))
+ours = module_finder.scan
+assert ours is not theirs
+utilities = (str(Path(ansible.modules.__file__).parents[1] / "module_utils"),)
+modules = [*Path(sys.argv[2]).glob("*.py"), *Path(ansible.modules.__file__).parent.glob("[a-d]*.py")]
+for module in modules:
+    path = str(module)
+    assert theirs("ansible.module", path, utilities) == ours("ansible.module", path, utilities), path
+print(len(modules))
+"""
+
+PLUGIN = ROOT / "gpufleet" / "racks" / "configure" / "strategy" / "mitogen_unpinned.py"
+LOADED = """
+import importlib.util, json, sys
+from ansible.plugins.loader import init_plugin_loader
+init_plugin_loader()
+spec = importlib.util.spec_from_file_location("plugin", sys.argv[1])
+plugin = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(plugin)
+"""
+HOPS = """
+def hops(method="ssh", then="sudo", password=None, flags=("-H", "-S", "-n")):
+    login = {"hostname": "a", "username": "ubuntu", "python_path": ["/usr/bin/python3"]}
+    root = {"username": "root", "password": password, "sudo_path": None, "sudo_args": list(flags),
+            "python_path": ["/usr/bin/python3"]}
+    return plugin._one_hop(({"method": method, "kwargs": login}, {"method": then, "kwargs": root}))
+one, = hops()
+print(json.dumps([one["method"], one["kwargs"]["username"], one["kwargs"]["python_path"]]))
+others = [hops(password="x"), hops(flags=("-H", "-E")), hops(then="su"), hops(method="local")]
+print(json.dumps([len(other) for other in others]))
+"""
+GONE = """
+import mitogen.service
+class Router:
+    def __init__(self, stream): self.stream = stream
+    def stream_by_id(self, number): return self.stream
+class Service:
+    def __init__(self, stream): self.router = Router(stream)
+class Context:
+    context_id = 7
+assert mitogen.service.PushFileService._forward(Service(None), Context, "/a") is None
+try:
+    mitogen.service.PushFileService._forward(Service(object()), Context, "/a")
+except AttributeError as error:
+    print("raised")
+"""
+
+UNHEARD = """
+import logging, os
+import ansible_mitogen.logging
+ansible_mitogen.logging.setup()
+try:
+    os.write(2, b"is anybody there?")
+except OSError:
+    print("nobody listens")
+logging.getLogger("mitogen").warning("a line")
+print("goes on")
+"""
+
+
+def printed(program: str, errors: int = subprocess.PIPE) -> list[str]:
+    """The lines of a program that has the plugin as `plugin`."""
+    command = [sys.executable, "-c", LOADED + program, str(PLUGIN)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
+    assert done.returncode == 0, (done.stderr or "")[-2000:]
+    return done.stdout.splitlines()
+
+
+def test_ssh_starts_roots_interpreter_itself_where_sudo_asks_for_nothing() -> None:
+    one, others = map(json.loads, printed(HOPS))
+    assert one == ["ssh", "ubuntu", ["sudo", "-n", "-H", "-u", "root", "/usr/bin/python3"]]
+    assert others == [2, 2, 2, 2]  # mitogen's own way: with a password, with other flags, by another program
+
+
+def test_a_host_that_is_gone_gets_no_file_and_other_mistakes_are_told() -> None:
+    assert printed(GONE) == ["raised"]
+
+
+def test_a_line_that_nobody_can_be_told_ends_nothing_of_mitogen_s() -> None:
+    controlling, terminal = os.openpty()
+    os.close(controlling)
+    try:
+        assert printed(UNHEARD, errors=terminal) == ["nobody listens", "goes on"]
+    finally:
+        os.close(terminal)
+
+
+def test_a_module_takes_along_what_mitogen_itself_finds_that_it_needs() -> None:
+    collections = ROOT / "ansible" / "collections"
+    modules = collections / "ansible_collections" / "gpufleet" / "rack" / "plugins" / "modules"
+    done = subprocess.run(
+        [sys.executable, "-c", COMPARED, str(PLUGIN), str(modules)],
+        env=os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(collections)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > 40
+
+
+BESIDE = Path(__file__).parent / "strategy"
+
+
+def played(folder: Path, environment: dict[str, str]) -> tuple[int, list[dict[str, Any]]]:
+    """Exit code, and what Ansible told of the playbook on two hosts (this machine), by host and time."""
+    shutil.copytree(BESIDE, folder)
+    local = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
+    (folder / "hosts").write_text(f"one {local}\ntwo {local}\n")
+    settings = {
+        "ANSIBLE_STDOUT_CALLBACK": "record",
+        "ANSIBLE_CALLBACK_PLUGINS": str(folder),
+        "ANSIBLE_HOME": str(folder / "home"),
+    }
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts", "book.yml"],
+        cwd=folder,
+        env=os.environ | settings | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert told, done.stdout + done.stderr
+    return done.returncode, sorted(told, key=lambda each: each["host"])
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
+    """The playbook with Ansible's own strategy, and with ours."""
+    theirs = played(tmp_path_factory.mktemp("linear") / "run", {"ANSIBLE_STRATEGY": "linear"})
+    ours = played(tmp_path_factory.mktemp("ours") / "run", transport_environment("mitogen"))
+    yield theirs, ours
+
+
+def without_processes(told: Any) -> Any:
+    """What was told, without the numbers of processes and without where the playbook lies."""
+    if isinstance(told, dict):
+        numbers = ("first", "second", "stdout", "stdout_lines")
+        return {key: "" if key in numbers else without_processes(value) for key, value in told.items()}
+    if isinstance(told, list):
+        return [without_processes(each) for each in told]
+    return re.sub(r"/[^ ]*/run/", "/", told) if isinstance(told, str) else told
+
+
+def test_tasks_that_need_no_host_end_as_with_ansible_s_own_strategy(both: tuple[Any, Any]) -> None:
+    theirs, ours = both
+    assert theirs[0] == ours[0] == 2
+    assert len(theirs[1]) > 60
+    for one, other in zip(without_processes(theirs[1]), without_processes(ours[1]), strict=True):
+        assert one == other
+
+
+def test_tasks_that_need_no_host_get_no_worker_and_others_do(both: tuple[Any, Any]) -> None:
+    def of(told: list[dict[str, Any]], task: str) -> set[int]:
+        facts = [
+            each["result"]["ansible_facts"] for each in told if each["event"] == "ok" and each["task"] == task
+        ]
+        return {int(value) for fact in facts for name, value in fact.items() if name in ("first", "second")}
+
+    (_, theirs), (_, ours) = both
+    assert len(of(theirs, "Remember who works") | of(theirs, "Work again")) == 4
+    here = of(ours, "Remember who works") | of(ours, "Work again")
+    assert len(here) == 1
+    workers = {
+        int(each["result"]["stdout"])
+        for each in ours
+        if each["event"] == "ok" and each["task"] == "Have a worker"
+    }
+    assert workers and not workers & here

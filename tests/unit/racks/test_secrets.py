@@ -1,0 +1,72 @@
+"""Which secrets a site needs, and which of them can be made here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.plan.rack import plan_rack
+from gpufleet.racks.secrets import SECRETS, collect_secrets, missing_secrets
+from tests.unit.racks.conftest import declared_site
+
+RECEIVERS = {
+    "remote_write": {"url": "https://metrics.example.com/push", "username": "dc1"},
+    "alerts": {
+        "webhook": {"url": "https://hooks.example.com/", "token": True},
+        "slack": {"channel": "#gpu"},
+        "email": {"to": ["a@b.c"], "sender": "d@b.c", "server": "mail.b.c:587", "username": "d"},
+    },
+}
+SLURM = {"munge_key", "slurm_database_password"}
+KUBERNETES = {"kubernetes_control_plane_encryption_key"}
+ALL = SLURM | {
+    *("prometheus_remote_write_password", "alertmanager_slack_url", "alertmanager_webhook_token"),
+    *("alertmanager_smtp_password", "grafana_admin_password"),
+}
+
+
+def variables(names: Iterable[str]) -> set[str]:
+    """The roles' variables behind the secrets of the site dc1."""
+    return {secret.variable for secret in SECRETS if f"{secret.prefix}_DC1" in names}
+
+
+@pytest.mark.parametrize(
+    ("declared", "needed"),
+    [
+        ({}, SLURM),
+        ({"monitoring": {}}, SLURM | {"grafana_admin_password"}),
+        ({"monitoring": {"grafana": False}}, SLURM),
+        ({"monitoring": RECEIVERS}, ALL),
+        ({"monitoring": {"grafana": False}, "scheduler": "kubernetes"}, KUBERNETES),
+        ({"monitoring": RECEIVERS, "scheduler": "kubernetes"}, ALL - SLURM | KUBERNETES),
+    ],
+)
+def test_a_site_needs_the_secrets_of_what_it_declares_and_no_others(
+    make_fleet, make_rack, declared, needed
+) -> None:
+    fleet = make_fleet(make_rack(rack=plan_rack(declared_site(**declared))))
+    made, lacking = missing_secrets(fleet, {})
+    assert variables({*made, *lacking}) == needed
+
+
+def test_what_is_somebody_elses_cannot_be_made_here(make_fleet, make_rack) -> None:
+    fleet = make_fleet(make_rack(rack=plan_rack(declared_site(monitoring=RECEIVERS))))
+    made, lacking = missing_secrets(fleet, {})
+    assert variables(made) == SLURM | {"grafana_admin_password"}
+    assert variables(lacking) == ALL - SLURM - {"grafana_admin_password"}
+
+
+def test_all_that_are_missing_are_named_at_once_and_no_value(make_fleet, make_rack) -> None:
+    fleet = make_fleet(make_rack(rack=plan_rack(declared_site(monitoring=RECEIVERS))))
+    roles = {"prometheus", "alertmanager", "grafana"}
+    given = {"GPUFLEET_SECRET_SLACK_URL_DC1": "https://hooks.slack.example.com/x"}
+    given |= {"GPUFLEET_SECRET_GRAFANA_PASSWORD": "too-short"}
+    with pytest.raises(InputError) as error:
+        collect_secrets(fleet, ["ctl01"], roles, given, dict)
+    said = str(error.value)
+    assert "4 secrets" in said
+    for name in ("REMOTE_WRITE_PASSWORD", "WEBHOOK_TOKEN", "SMTP_PASSWORD", "GRAFANA_PASSWORD"):
+        assert f"GPUFLEET_SECRET_{name}_DC1" in said
+    assert "SLACK_URL" not in said and "too-short" not in said

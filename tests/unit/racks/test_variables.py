@@ -1,0 +1,413 @@
+"""What the inventory tells roles: complete, in the roles' own names, and known to each role."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpufleet.plan.models import MountPlan
+from gpufleet.plan.rack import plan_rack
+from gpufleet.racks.inventory import build_inventory
+from gpufleet.racks.rack_groups import RACK_GROUPS
+from gpufleet.racks.reference import reference
+from gpufleet.racks.secrets import SECRETS
+from gpufleet.racks.variables import VARIABLES
+from tests.unit.racks.conftest import declared_site
+
+ROOT = Path(__file__).resolve().parents[3]
+ROLES = ROOT / "ansible" / "roles"
+WRITTEN = sorted(
+    {item.role for item in (*VARIABLES, *SECRETS)}
+    & {path.parent.parent.name for path in ROLES.glob("*/meta/argument_specs.yml")}
+)
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "list": list,
+    "dict": dict,
+}
+EVERYTHING: dict[str, Any] = {
+    "login": "login01",
+    "network": "10.60.0.0/22",
+    "fabric": {
+        "kind": "infiniband",
+        "speed": "ndr",
+        "rails": [f"mlx5_{n}" for n in range(8)],
+        "subnet_managers": [
+            {"host": "login01", "priority": 1},
+            {"host": "ctl01", "priority": 15, "port_guid": "0x0002c903000e0b72"},
+        ],
+        "switches": [
+            {"name": "leaf0", "nodes": "dgx[001-002]", "uplinks": ["spine0"]},
+            {"name": "leaf1", "nodes": "dgx003", "uplinks": ["spine0"]},
+            {"name": "spine0", "tier": "spine", "guid": "0x0002c903000e0b73"},
+        ],
+        "partitions": [{"name": "storage", "pkey": "0x0001", "ipoib": True}],
+    },
+    "slurm": {"state": "nas01:/export/slurm"},
+    "power": {"per_rack": "40 kW", "pue": 1.25, "price": "0.11 USD/kWh"},
+    "ownership": {"acquisition": "262800 USD", "lifetime": "5 y"},
+    "monitoring": {
+        "retention_size": "200 GiB",
+        "remote_write": {"url": "https://metrics.example.com/push", "username": "dc1"},
+        "alerts": {
+            "webhook": {"url": "https://hooks.example.com/gpu", "token": True},
+            "slack": {"channel": "#gpu"},
+            "email": {
+                "to": ["ops@example.com"],
+                "sender": "gpufleet@example.com",
+                "server": "mail.example.com:587",
+                "username": "gpufleet",
+            },
+        },
+        "open_to": ["10.20.0.0/16"],
+    },
+    "racks": [{"name": "r1", "nodes": "dgx[001-002]"}],
+    "local_nvme": {"mount": "/raid", "cache": "/raid/cache", "drives": 8},
+    "management": {
+        "user": "admin",
+        "ca": "/etc/ssl/bmc.pem",
+        "certificates": {"dgx001": "ab" * 32},
+        "serials": {"dgx001": "1660224000001"},
+        "firmware": {"HostBMC_0": "24.09.17"},
+        "power_cap": "9.5 kW",
+        "boot_order": ["disk", "pxe"],
+        "bios": {"SriovEnable": "Enabled"},
+    },
+    "mig": [
+        {"nodes": "dgx[001-002]", "gpus": [0, 7], "profiles": {"3g.40gb": 2}},
+        {"nodes": "dgx003", "profiles": {"1g.10gb": 7}},
+    ],
+    "package_mirror": "http://mirror.example.com/rack",
+    "time_servers": ["ntp1.example.com"],
+    "addresses": {"ctl01": "10.60.0.11"},
+    "groups": [{"name": "vision", "gid": 3001}],
+    "users": [{"name": "ada", "uid": 2001, "groups": ["vision"], "teams": ["research"]}],
+}
+
+
+KUBERNETES: dict[str, Any] = {
+    "scheduler": "kubernetes",
+    "kubernetes": {
+        "version": "1.36",
+        "endpoint": "10.60.0.10",
+        "node_groups": [
+            {"name": "shared", "nodes": "dgx001", "taints": [{"key": "example.com/a"}], "labels": {"b": "c"}}
+        ],
+    },
+    "racks": [{"name": "r1", "nodes": "dgx[001-002]"}],
+    "mig": [{"nodes": "dgx001", "profiles": {"1g.10gb": 7}}],
+}
+
+
+@pytest.fixture
+def kubernetes(make_fleet, make_rack, catalog):
+    declared = declared_site(
+        fabric={
+            "kind": "infiniband",
+            "speed": "ndr",
+            "switches": [{"name": f"leaf{rail}", "rail": rail, "nodes": "dgx[001-003]"} for rail in range(8)],
+        },
+        **KUBERNETES,
+    )
+    return build_inventory(make_fleet(make_rack(rack=plan_rack(declared), scheduler="kubernetes")), catalog)
+
+
+@pytest.fixture
+def document(make_fleet, make_rack, catalog):
+    site = make_rack(
+        rack=plan_rack(declared_site(**EVERYTHING)),
+        fabric_kind="infiniband",
+        mounts=(
+            MountPlan("nfs", "nas01:/home", "/shared/home"),
+            MountPlan("lustre", "mds@o2ib:/s", "/shared/scratch"),
+            MountPlan("weka", "weka01,weka02/fast", "/fast", ("num_cores=2", "net=ib0")),
+            MountPlan("gpfs", "archive", "/archive"),
+        ),
+    )
+    return build_inventory(make_fleet(site), catalog)
+
+
+def given(document: dict[str, Any], host: str = "ctl01") -> dict[str, Any]:
+    """The variables of a host, as Ansible merges them."""
+    site = document["all"]["children"]["site_dc1"]
+    return document["all"]["vars"] | site["vars"] | site["hosts"][host]
+
+
+def test_every_variable_is_given_with_its_type_where_the_fleet_file_says_everything(document):
+    # Some are of GPU nodes alone, others of a subnet manager.
+    values = given(document, "dgx001") | given(document)
+    for variable in VARIABLES:
+        of_kubernetes = variable.role.startswith("kubernetes_") or variable.name == "kubernetes_minor"
+        if variable.full_name == "nccl_traffic_class" or (of_kubernetes and variable.scope != "fleet"):
+            assert variable.full_name not in values
+            continue
+        assert isinstance(values[variable.full_name], TYPES[variable.type]), variable.full_name
+
+
+def test_a_kubernetes_site_gets_every_variable_of_its_roles_with_its_type(kubernetes, catalog):
+    values = given(kubernetes)
+    # Those of kubernetes_gpu have tests of their own.
+    roles = {f"kubernetes_{part}" for part in ("base", "endpoint", "control_plane", "node")}
+    for variable in (item for item in VARIABLES if item.role in roles):
+        if variable.name == "chart_mirror":
+            assert variable.full_name not in values  # the site has no mirror
+            continue
+        assert isinstance(values[variable.full_name], TYPES[variable.type]), variable.full_name
+    release = catalog.lock("2026.11").kubernetes_releases["1.36"]
+    assert values["kubernetes_control_plane_version"] == values["kubernetes_node_version"] == release
+    assert values["kubernetes_node_endpoint"] == "10.60.0.10:6443"
+    assert values["kubernetes_endpoint_members"] == [{"name": "ctl01", "address": "ctl01.dc1.example.com"}]
+
+
+def test_nodes_are_labelled_with_where_they_stand_and_what_they_are_for(kubernetes):
+    values = given(kubernetes)
+    labels = values["kubernetes_control_plane_node_labels"]
+    assert labels["dgx001"] == {
+        "b": "c",
+        "gpufleet.io/leaf": "unit-leaf0",
+        "gpufleet.io/node-group": "shared",
+        "gpufleet.io/rack": "r1",
+        "gpufleet.io/site": "dc1",
+        "gpufleet.io/system": "dgx-h100",
+        **{f"gpufleet.io/rail-{rail}": f"leaf{rail}" for rail in range(8)},
+    }
+    assert labels["dgx003"]["gpufleet.io/node-group"] == "gpu"
+    assert "gpufleet.io/rack" not in labels["dgx003"]
+    assert values["kubernetes_control_plane_node_taints"] == {
+        "dgx001": [{"key": "example.com/a", "value": "", "effect": "NoSchedule"}],
+        "dgx002": [],
+        "dgx003": [],
+    }
+
+
+def test_a_kubernetes_site_has_groups_of_its_own_and_none_of_slurms(kubernetes):
+    groups = {name: list(body.get("hosts", {})) for name, body in kubernetes["all"]["children"].items()}
+    nodes = ["dgx001", "dgx002", "dgx003"]
+    assert groups["rack_kubernetes"] == [*nodes, "ctl01"]
+    assert groups["rack_kubernetes_nodes"] == nodes
+    for name in ("first", "control_plane", "endpoint"):
+        assert groups[f"rack_kubernetes_{name}"] == ["ctl01"]
+    assert not [name for name, hosts in groups.items() if name.startswith("rack_slurm") and hosts]
+
+
+def test_a_single_member_without_a_virtual_address_is_reached_at_its_own(make_fleet, make_rack, catalog):
+    site = make_rack(rack=plan_rack(declared_site(scheduler="kubernetes")), scheduler="kubernetes")
+    document = build_inventory(make_fleet(site), catalog)
+    assert given(document)["kubernetes_node_endpoint"] == "ctl01.dc1.example.com:6443"
+    assert "kubernetes_endpoint_address" not in given(document)
+    assert not document["all"]["children"]["rack_kubernetes_endpoint"]
+
+
+def test_a_site_that_says_nothing_gets_no_null_and_no_empty_promise(make_fleet, make_rack, catalog):
+    values = given(build_inventory(make_fleet(make_rack()), catalog))
+    mine = {item.full_name for item in VARIABLES} & set(values)
+    assert all(values[name] is not None for name in mine)
+    for absent in (
+        "local_nvme_mount",
+        "base_package_mirror",
+        "pyxis_enroot_scratch",
+        "subnet_manager_priority",
+    ):
+        assert absent not in values
+
+
+def test_the_driver_and_fabric_manager_are_the_locks_and_equal(document, catalog):
+    values = given(document)
+    assert values["nvidia_driver_version"] == catalog.lock("2026.11").driver
+    assert values["fabric_manager_version"] == values["fabric_manager_driver_version"]
+    assert values["fabric_manager_version"] == values["nvidia_driver_version"]
+    assert values["nvidia_driver_open_modules"] is True
+
+
+def test_a_node_is_told_how_its_own_gpus_are_divided_and_slurm_of_all(document):
+    two = {"3g.40gb": 2}
+    assert given(document, "dgx001")["mig_layout"] == {"0": two, "7": two}
+    assert given(document, "dgx002")["slurm_node_mig"] == {"0": two, "7": two}
+    assert given(document, "dgx003")["mig_layout"] == {str(gpu): {"1g.10gb": 7} for gpu in range(8)}
+    assert "mig_layout" not in given(document)
+    assert given(document)["slurm_controller_mig"] == [
+        {"nodes": ["dgx001", "dgx002"], "gpus": [0, 7], "profiles": two},
+        {"nodes": ["dgx003"], "gpus": list(range(8)), "profiles": {"1g.10gb": 7}},
+    ]
+
+
+def test_a_controller_is_looked_after_where_the_site_says_how(document):
+    values = given(document, "dgx002")
+    assert values["bmc_address"] == "bmc002.dc1.example.com"
+    assert (values["bmc_protocol"], values["bmc_port"], values["bmc_model"]) == ("redfish", 443, "DGXH100")
+    assert values["bmc_power_cap_w"] == 9500
+    assert "bmc_address" not in given(document)
+    assert not [name for name in values if "password" in name]
+
+
+def test_without_a_word_of_them_controllers_and_gpus_are_left_alone(make_fleet, make_rack, catalog):
+    document = build_inventory(make_fleet(make_rack()), catalog)
+    values = given(document, "dgx001")
+    assert not [name for name in values if name.startswith(("bmc_", "mig_l"))]
+    assert not document["all"]["children"]["rack_bmc"] and not document["all"]["children"]["rack_mig"]
+
+
+def test_an_empty_list_of_layouts_makes_all_gpus_whole(make_fleet, make_rack, catalog):
+    site = make_rack(rack=plan_rack(declared_site(mig=[])))
+    document = build_inventory(make_fleet(site), catalog)
+    assert given(document, "dgx001")["mig_layout"] == {}
+    assert list(document["all"]["children"]["rack_mig"]["hosts"]) == ["dgx001", "dgx002", "dgx003"]
+    assert "slurm_controller_mig" not in given(document)
+
+
+def test_only_subnet_managers_get_a_priority_and_the_master_comes_first(document):
+    assert given(document)["subnet_manager_priority"] == 15
+    assert given(document)["subnet_manager_port_guid"] == "0x0002c903000e0b72"
+    assert given(document)["subnet_manager_hosts"] == [
+        {"name": "ctl01", "priority": 15},
+        {"name": "login01", "priority": 1},
+    ]
+    assert "subnet_manager_priority" not in given(document, "dgx001")
+    groups = document["all"]["children"]
+    assert list(groups["rack_subnet_managers"]["hosts"]) == ["ctl01"]
+    assert given(document)["base_gpu_node"] is False
+    assert given(document, "dgx001")["base_gpu_node"] is True
+
+
+def test_every_group_exists_and_holds_whom_it_says(document):
+    groups = {name: list(body.get("hosts", {})) for name, body in document["all"]["children"].items()}
+    nodes = ["dgx001", "dgx002", "dgx003"]
+    assert set(RACK_GROUPS) <= set(groups)
+    assert groups["rack_gpu_nodes"] == groups["rack_slurm_nodes"] == groups["rack_nvswitch"] == nodes
+    assert groups["rack_infiniband"] == groups["rack_local_nvme"] == nodes
+    assert groups["rack_roce"] == []
+    assert groups["rack_bmc"] == groups["rack_mig"] == nodes
+    assert groups["rack_rdma"] == [*nodes, "ctl01"]
+    assert groups["rack_slurm_database"] == groups["rack_controllers"] == ["ctl01"]
+    assert groups["rack_slurm"] == [*nodes, "ctl01"]
+    assert groups["rack_nfs_clients"] == groups["rack_lustre_clients"] == nodes
+    assert groups["rack_parallel_fs_clients"] == nodes
+
+
+def test_parallel_file_systems_reach_their_role_with_their_options_and_no_other_role(document):
+    values = given(document, "dgx001")
+    fast, archive = values["parallel_fs_client_mounts"]
+    assert fast == {
+        "kind": "weka",
+        "source": "weka01,weka02/fast",
+        "path": "/fast",
+        "options": ["num_cores=2", "net=ib0"],
+    }
+    assert archive == {"kind": "gpfs", "source": "archive", "path": "/archive", "options": []}
+    assert [item["path"] for item in values["nfs_client_mounts"]] == ["/shared/home"]
+    assert [item["path"] for item in values["lustre_client_mounts"]] == ["/shared/scratch"]
+
+
+def test_roce_gives_nccl_the_traffic_class_of_its_dscp(make_fleet, make_rack, catalog):
+    fabric = {"kind": "roce", "speed": "400gbe", "roce": {"dscp": 26}}
+    site = make_rack(rack=plan_rack(declared_site(fabric=fabric)), fabric_kind="roce")
+    document = build_inventory(make_fleet(site), catalog)
+    assert given(document)["nccl_traffic_class"] == 104
+    assert list(document["all"]["children"]["rack_roce"]["hosts"]) == ["dgx001", "dgx002", "dgx003"]
+
+
+def test_a_kubernetes_site_gets_nothing_of_slurm(make_fleet, make_rack, catalog):
+    site = make_rack(rack=plan_rack(declared_site(scheduler="kubernetes")), scheduler="kubernetes")
+    document = build_inventory(make_fleet(site), catalog)
+    values = given(document)
+    assert not [name for name in values if name.startswith("slurm_")]
+    assert values["health_check_slurm"] is False
+    assert not document["all"]["children"]["rack_slurm"]
+
+
+def test_a_slurm_site_gets_nothing_of_kubernetes(document):
+    everywhere = {item.full_name for item in VARIABLES if item.scope == "fleet"}
+    assert not [name for name in set(given(document)) - everywhere if name.startswith("kubernetes_")]
+    assert not document["all"]["children"]["rack_kubernetes"]
+
+
+def test_names_begin_with_their_role_and_are_unique():
+    names = [item.full_name for item in VARIABLES]
+    assert len(names) == len(set(names))
+    for item in VARIABLES:
+        assert item.meaning.endswith((".", ")")), item.full_name
+        assert item.meaning[0].isupper() or item.meaning[0] == "`"
+
+
+@pytest.mark.parametrize("role", WRITTEN)
+def test_what_a_role_is_given_is_in_its_argument_specs_with_its_type(role):
+    """For every role that is written; the names of those that are not yet stand in the same table."""
+    specs = yaml.safe_load((ROLES / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+    options = specs["argument_specs"]["main"]["options"]
+    for item in (each for each in VARIABLES if each.role == role):
+        assert item.full_name in options, f"{role} does not know {item.full_name}"
+        assert options[item.full_name].get("type", "str") in _accepted(item.type), item.full_name
+    for secret in (each for each in SECRETS if each.role == role):
+        assert options[secret.variable].get("no_log", True), f"{secret.variable} is shown"
+        assert "default" not in options[secret.variable], f"{secret.variable} has a default"
+
+
+def _accepted(kind: str) -> tuple[str, ...]:
+    return (kind, "path") if kind == "str" else (kind,)
+
+
+def test_the_reference_page_is_current():
+    page = (ROOT / "docs" / "reference" / "rack_variables.md").read_text(encoding="utf-8")
+    assert page == reference(), "run `make docs`"
+
+
+def test_divided_gpus_are_as_many_devices_as_the_site_says(kubernetes):
+    pools = {item["name"]: item for item in given(kubernetes)["kubernetes_gpu_pools"]}
+    assert (pools["shared"]["mig_profile"], pools["shared"]["per_gpu"]) == ("1g.10gb", 7)
+    assert pools["shared"]["resource"] == "nvidia.com/mig-1g.10gb"
+    assert (pools["gpu"]["mig_profile"], pools["gpu"]["per_gpu"]) == ("", 1)
+
+
+def test_prometheus_is_told_of_every_host_and_of_what_the_site_costs(document):
+    values = given(document)
+    assert values["prometheus_targets"][0] == {
+        "name": "dgx001",
+        "address": "dgx001.dc1.example.com",
+        "role": "gpu",
+        "rack": "r1",
+    }
+    assert [item["rack"] for item in values["prometheus_targets"]] == ["r1", "r1", "", ""]
+    # 10.2 kW of a node at most (catalog), less eight GPUs of 700 W.
+    assert values["prometheus_node_base_w"] == 4600
+    assert (values["prometheus_rack_w"], values["prometheus_energy_price"]) == (40000, 0.11)
+    # 262,800 USD over 43,800 hours.
+    assert values["prometheus_node_hour_cost"] == 6
+    assert values["prometheus_link_gbps"] == 400
+    assert values["prometheus_ports"] == 8
+
+
+def test_only_the_host_of_monitoring_opens_grafana_and_every_host_has_an_exporter(document):
+    assert given(document)["firewall_open"] == [
+        {"port": "3000", "protocol": "tcp", "networks": ["10.20.0.0/16"]}
+    ]
+    assert "firewall_open" not in given(document, "dgx001")
+    groups = document["all"]["children"]
+    for name in ("rack_monitoring", "rack_slurm_exporter", "rack_grafana"):
+        assert list(groups[name]["hosts"]) == ["ctl01"]
+    assert list(groups["rack_exporters"]["hosts"]) == ["dgx001", "dgx002", "dgx003", "ctl01"]
+
+
+def test_a_site_without_monitoring_hears_nothing_of_it(make_fleet, make_rack, catalog):
+    document = build_inventory(make_fleet(make_rack()), catalog)
+    values = given(document)
+    assert not [name for name in values if name.startswith(("prometheus_", "alertmanager_", "grafana_"))]
+    for name in ("rack_exporters", "rack_monitoring", "rack_slurm_exporter", "rack_grafana"):
+        assert not document["all"]["children"][name].get("hosts")
+
+
+@pytest.mark.parametrize(
+    ("declared", "host"),
+    [
+        ({"controllers": "ctl[01-03]", "monitoring": {}}, "ctl03"),
+        ({"controllers": "ctl01", "monitoring": {"host": "login01"}, "login": "login01"}, "login01"),
+        ({"controllers": None, "monitoring": {}, "login": "login[01-02]"}, "login01"),
+    ],
+)
+def test_monitoring_runs_where_the_fleet_file_says_else_on_the_last_controller(declared, host):
+    assert plan_rack(declared_site(**declared)).monitoring.host == host

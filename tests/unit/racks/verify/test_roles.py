@@ -1,0 +1,192 @@
+"""Each role's judge: silent on a working host, and right about each thing that can be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpufleet.racks.verify.roles import JUDGES
+from tests.conftest import ROOT
+
+from .host_faults import HALF, HOST_FAULTS
+from .monitoring_faults import MONITORING_FAULTS
+from .samples import (
+    GOOD,
+    NODE_STATE,
+    TRACKING,
+    measured,
+)
+from .scheduler_faults import SCHEDULER_FAULTS
+
+FAULTS = (*HOST_FAULTS, *MONITORING_FAULTS, *SCHEDULER_FAULTS)
+
+
+@pytest.mark.parametrize("role", JUDGES)
+def test_a_working_host_passes_with_something_to_show(role: str) -> None:
+    results = list(JUDGES[role](measured(role)))
+    assert results
+    assert [(item.check, item.message) for item in results if item.status != "pass"] == []
+
+
+@pytest.mark.parametrize(("role", "changes", "check", "message"), FAULTS)
+def test_a_fault_is_named(role: str, changes: dict[str, Any], check: str, message: str) -> None:
+    results = list(JUDGES[role](measured(role, changes)))
+    assert [item.message for item in results if item.check == check and item.status == "fail"] == [message]
+    assert all(item.remedy for item in results if item.status == "fail")
+
+
+@pytest.mark.parametrize("role", JUDGES)
+def test_each_missing_measurement_is_a_failure_by_itself(role: str) -> None:
+    judged = JUDGES[role](measured(role))
+    needed = {item.check for item in judged}
+    for name in GOOD[role]:
+        left = list(JUDGES[role](measured(role, {name: None})))
+        lacking = [item for item in left if item.status == "fail" and "was not measured" in item.message]
+        # Where Slurm runs the health check, nobody asks for its timer; of two versions one is the measure.
+        if (role, name) in (("health_check", "timer"), ("rdma", "driver_installed")):
+            continue
+        assert lacking, f"nobody misses {role}_{name}"
+        assert {item.check for item in left} == needed
+
+
+@pytest.mark.parametrize("role", JUDGES)
+def test_output_that_nobody_can_read_is_a_failure_and_no_error(role: str) -> None:
+    found = measured(role, dict.fromkeys(GOOD[role], "\x00 ; || {"))
+    for item in JUDGES[role](found):
+        assert item.status in ("pass", "fail", "warn")
+
+
+def test_a_clock_without_servers_and_a_pending_reboot_are_warnings() -> None:
+    changes: dict[str, Any] = {
+        "time_tracking": TRACKING.replace("Normal", "Not synchronised"),
+        "reboot_required": "*** System restart required ***\n",
+    }
+    results = {item.check: item for item in JUDGES["base"](measured("base", changes))}
+    assert results["time servers"].status == results["reboot"].status == "warn"
+    assert results["clock"].status == "pass"
+
+
+def test_a_container_is_not_asked_for_what_its_machine_decides() -> None:
+    changes: dict[str, Any] = {
+        "kernel_command_line": "",
+        "cpu_governor": (1, ""),
+        "sysctl": "net.core.rmem_max = 1\n",
+    }
+    assert [item.status for item in JUDGES["base"](measured("base", changes, container=True))] == ["pass"] * 3
+
+
+def test_in_a_container_a_file_system_counts_by_its_place() -> None:
+    bound = "/dev/vda /home ext4 rw 0 0\n"
+    first, *_ = JUDGES["nfs_client"](measured("nfs_client", {"mounted": bound}, container=True))
+    assert first.status == "pass"
+    first, *_ = JUDGES["nfs_client"](
+        measured("nfs_client", {"mounted": "/dev/vda / ext4 rw 0 0"}, container=True)
+    )
+    assert first.message == "/home is not mounted"
+    first, *_ = JUDGES["nfs_client"](measured("nfs_client", {"mounted": bound}))
+    assert first.message == "/home is not mounted"
+
+
+def test_ports_that_are_named_have_to_be_good_each() -> None:
+    named = [f"mlx5_{number}" for number in range(1, 8)]
+    first, *_ = JUDGES["rdma"](measured("rdma", {"ports": HALF}, rdma_devices=named))
+    assert first.status == "pass"
+    first, *_ = JUDGES["rdma"](measured("rdma", {"ports": HALF}, rdma_devices=["mlx5_0", "mlx5_12"]))
+    assert first.message == "mlx5_0 at 200 Gb/s instead of 400; mlx5_12 is not there"
+
+
+def test_without_slurm_the_timer_has_to_run() -> None:
+    found = measured("health_check", {"timer": (3, "inactive\n")}, health_check_slurm=False)
+    results = {item.check: item for item in JUDGES["health_check"](found)}
+    assert results["timer"].message == "gpufleet-health.timer is inactive"
+
+
+def plays(name: str) -> Iterator[dict[str, Any]]:
+    """The plays of a playbook, with those that it imports."""
+    folder = ROOT / "ansible" / "playbooks"
+    for play in yaml.safe_load((folder / name).read_text()):
+        imported = play.get("ansible.builtin.import_playbook")
+        if imported:
+            yield from plays(imported)
+        else:
+            yield play
+
+
+def site_roles() -> dict[str, set[str]]:
+    """Role -> the groups on whose hosts the playbooks install it."""
+    found: dict[str, set[str]] = {}
+    for play in plays("site.yml"):
+        for role in play.get("roles") or ():
+            found.setdefault(role["role"], set()).add(play["hosts"])
+    return found
+
+
+def test_every_role_is_measured_where_it_is_installed_and_has_a_judge() -> None:
+    from gpufleet.racks.verify.expected import measuring_roles
+
+    measuring: dict[str, set[str]] = {}
+    for group, role in measuring_roles(ROOT / "ansible"):
+        measuring.setdefault(role, set()).add(group)
+    installed = site_roles()
+    # Health checks are on all GPU nodes, by one of two playbooks.
+    installed["health_check"] = {"rack_gpu_nodes"}
+    assert measuring == installed
+    assert set(installed) <= set(JUDGES)
+
+
+def test_instances_of_divided_gpus_are_counted_where_gpus_were() -> None:
+    values = {"mig_layout": {"0": {"1g.10gb": 7}}, "slurm_node_mig": {"0": {"1g.10gb": 7}}}
+    listed = "".join(f"nvidia.com/gpu={name}\n" for name in [*(f"0:{i}" for i in range(7)), *range(1, 8)])
+    (cdi,) = [
+        item
+        for item in JUDGES["container_toolkit"](measured("container_toolkit", {"devices": listed}, **values))
+        if item.check == "cdi"
+    ]
+    assert (cdi.status, cdi.measured) == ("pass", "14 GPUs and instances")
+    whole = measured("container_toolkit", {"devices": listed.replace("gpu=0:6\n", "gpu=0\n")}, **values)
+    assert [i.message for i in JUDGES["container_toolkit"](whole) if i.check == "cdi"] == [
+        "1 GPUs and instances are missing"
+    ]
+    good = NODE_STATE.replace("gpu:h100:8", "gpu:h100:7(S:0-1),gpu:1g.10gb:7(S:0)")
+    (state,) = [
+        item
+        for item in JUDGES["slurm_node"](measured("slurm_node", {"state": good}, **values))
+        if item.check == "state"
+    ]
+    assert (state.status, state.measured) == ("pass", "IDLE, 14 GPUs")
+    layouts = [{"nodes": ["dgx02"], "gpus": [0, 1], "profiles": {"1g.10gb": 7}}]
+    lines = "dgx01|idle|gpu:h100:8|none\ndgx02|idle|gpu:h100:6,gpu:1g.10gb:14|none\n"
+    for text, message in (
+        (lines, ""),
+        (lines.replace(":14", ":13"), "dgx02 has 19 GPUs in Slurm instead of 20"),
+    ):
+        found = measured("slurm_controller", {"nodes": text}, slurm_controller_mig=layouts)
+        assert [i.message for i in JUDGES["slurm_controller"](found) if i.check == "nodes"] == [message]
+
+
+@pytest.mark.parametrize("role", JUDGES)
+def test_judges_ask_for_measurements_that_the_role_makes(role: str) -> None:
+    file = ROOT / "ansible" / "roles" / role / "tasks" / "verify.yml"
+    text = file.read_text()
+    made = names_of(file)
+    for name in GOOD[role]:
+        if "_of_/" in name:
+            continue
+        assert f"{role}_{name}" in made or f"{role}_{name}:" in text
+
+
+def names_of(file: Path) -> set[str]:
+    """The names of a role's measurements."""
+    found: set[str] = set()
+    for task in yaml.safe_load(file.read_text()):
+        module = task.get("gpufleet.rack.measure", {})
+        for kind in ("commands", "read"):
+            values = module.get(kind, {})
+            found |= set(values) if isinstance(values, dict) else set()
+        # A controller is measured by its own module, from where Ansible runs.
+        found |= {"bmc_state"} if "gpufleet.rack.bmc" in task else set()
+    return found
