@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Raise it when a class of gpufleet.lab.aws.backends changes its attributes."""
 
+FORMER = "gpufleet.sandbox."
+"""Where the modules of `gpufleet.lab.aws` were when the first snapshots of this format were written."""
+
 _RESET = "forget the emulated account with `gpufleet sandbox reset`, then bring the environment up again"
 
 
@@ -89,7 +92,7 @@ def load(path: Path) -> None:
     with path.open("rb") as file:
         file.readline(4096)
         try:
-            state = pickle.load(file)  # noqa: S301 - written by this program, in a folder of the user's
+            state = _Unpickler(file).load()
         except Exception as error:  # a damaged pickle raises nearly anything
             raise SnapshotError(f"the sandbox's saved state {path} is damaged ({error!r})") from error
     for backends, account, region, backend in state:
@@ -101,6 +104,13 @@ def backend_count() -> int:
     from moto.core.base_backend import BackendDict
 
     return sum(len(regions) for backends in BackendDict._instances for regions in backends.values())
+
+
+class _Unpickler(pickle.Unpickler):
+    """Pickle for a file that this program wrote, in a folder of the user's."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return super().find_class(_moved(module), name)
 
 
 class _Pickler(pickle.Pickler):
@@ -141,8 +151,12 @@ def _name_of(backends: Any) -> tuple[str, str]:
     raise pickle.PicklingError(f"the backends of {backends.service_name} are no global of {module}")
 
 
+def _moved(module: str) -> str:
+    return module.replace(FORMER, "gpufleet.lab.aws.") if module.startswith(FORMER) else module
+
+
 def _backends_named(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(module), name)
+    return getattr(importlib.import_module(_moved(module)), name)
 
 
 def _account_backends(module: str, name: str, account: str) -> Any:
@@ -171,7 +185,7 @@ def _private_key(pem: bytes) -> Any:
 def _local_function(
     module: str, name: str, code: bytes, defaults: tuple[Any, ...] | None, cells: tuple[Any, ...]
 ) -> types.FunctionType:
-    scope = vars(importlib.import_module(module))
+    scope = vars(importlib.import_module(_moved(module)))
     closure = tuple(types.CellType(content) for content in cells)
     function = marshal.loads(code)  # noqa: S302 - from this program's own snapshot, see load()
     return types.FunctionType(function, scope, name, defaults, closure)

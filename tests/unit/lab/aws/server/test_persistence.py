@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickletools
 import signal
 import time
 from pathlib import Path
@@ -119,6 +120,35 @@ def test_everything_is_the_same_after_a_restart_and_after_a_kill(root: Path, cli
     queue = client(revived, "sqs").get_queue_url(QueueName="interruptions")["QueueUrl"]
     client(revived, "sqs").send_message(QueueUrl=queue, MessageBody="hello")
     assert client(revived, "sqs").receive_message(QueueUrl=queue)["Messages"][0]["Body"] == "hello"
+
+
+def _of_the_former_modules(written: bytes) -> bytes:
+    """A snapshot as it was written when the modules of `gpufleet.lab.aws` were `gpufleet.sandbox`."""
+    header, _, state = written.partition(b"\n")
+    operations = list(pickletools.genops(state))
+    ends = [position for _, _, position in operations[1:]] + [len(state)]
+    former = bytearray()
+    for (code, argument, start), end in zip(operations, ends, strict=True):
+        if code.name == "SHORT_BINUNICODE" and str(argument).startswith("gpufleet.lab.aws."):
+            name = str(argument).replace("gpufleet.lab.aws.", snapshot.FORMER).encode()
+            former += code.code.encode("latin-1") + bytes([len(name)]) + name
+        elif code.name != "FRAME":  # A frame has a length, and may be left out.
+            former += state[start:end]
+    return header + b"\n" + former
+
+
+def test_a_state_that_was_written_before_the_modules_moved_is_still_loaded(root: Path, client: Any) -> None:
+    endpoint = daemon.ensure(root)
+    _fill(lambda service: client(endpoint, service))
+    before = _observe(endpoint, lambda service: client(endpoint, service))
+    daemon.stop(root)
+    file = Files(root).snapshot
+    former = _of_the_former_modules(file.read_bytes())
+    assert b"gpufleet.sandbox.backends" in former
+    assert b"gpufleet.lab" not in former
+    file.write_bytes(former)
+    again = daemon.ensure(root)
+    assert _observe(again, lambda service: client(again, service)) == before
 
 
 def test_reset_empties_the_account_of_a_running_server(root: Path, client: Any) -> None:
