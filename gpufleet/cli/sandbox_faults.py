@@ -13,8 +13,8 @@ from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.context import Workspace, find_root
 from gpufleet.errors import ExitCode, InputError
 
-_SLOW = re.compile(r"([a-z0-9-]+:[A-Za-z*]+)=([0-9]+(?:\.[0-9]+)?)")
-_FAIL = re.compile(r"([a-z0-9-]+:[A-Za-z*]+)(?:#([0-9]+))?(?:=([A-Za-z0-9.]+))?")
+_SLOW = re.compile(r"([a-z0-9-]+:[A-Za-z0-9*]+)=([0-9]+(?:\.[0-9]+)?)")
+_FAIL = re.compile(r"([a-z0-9-]+:[A-Za-z0-9*]+)(?:#([0-9]+))?(?:=([A-Za-z0-9.]+))?")
 
 Throttle = Annotated[bool, typer.Option("--throttle", help="Throttle EC2 by its published token buckets.")]
 Late = Annotated[float, typer.Option("--late", metavar="SECONDS", help="Find new things only after a while.")]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from typing import Any
 
+import botocore.session
 import pytest
+from moto.core.responses import BaseResponse
+from moto.core.utils import camelcase_to_underscores
 
 from gpufleet.catalog import load_catalog
 from gpufleet.cli.sandbox_faults import _checked, _wanted
 from gpufleet.errors import InputError
+from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.faults.known import refuse_unknown
 from gpufleet.lab.aws.faults.plan import Failure, Faults, Shortage, Slow
 
@@ -68,6 +74,9 @@ def test_what_names_no_action_is_refused(given: dict[str, Any]) -> None:
         ({"fail": ["ecc2:CreateVpc"]}, "AWS has no service 'ecc2'", "ec2?"),
         ({"slow": ["cloudwatch:PutMetricData=1"]}, "signed as 'monitoring'", "write monitoring:"),
         ({"fail": ["chatbot:*"]}, "does not serve 'chatbot'", "ec2"),
+        ({"fail": ["ec2:AcceptAddressTransfer"]}, "does not serve ec2:AcceptAddressTransfer", "write ec2:"),
+        ({"slow": ["s3:ListDirectoryBuckets=1"]}, "serve s3:ListDirectoryBuckets", "write s3:ListBuckets or"),
+        ({"fail": ["logs:AssociateSourceToS3TableIntegration"]}, "does not serve logs:Assoc", " or logs:*"),
         ({"no_capacity": ["p5.48xlage"]}, "no instance type 'p5.48xlage'", "p5.48xlarge?"),
     ],
 )
@@ -84,3 +93,32 @@ def test_every_service_of_a_fleet_can_have_faults() -> None:
     asked = ["ec2:*", "eks:CreateCluster", "fsx:*", "iam:*", "s3:*", "kms:*", "logs:*", "ce:*", "budgets:*"]
     more = ["monitoring:*", "tagging:*", "servicequotas:*", "sqs:*", "sns:*", "events:*", "ssm:*", "sts:*"]
     refuse_unknown(wanted(fail=[*asked, *more, "autoscaling:*"]), load_catalog())
+
+
+@pytest.mark.parametrize(
+    "service",
+    ["ec2", "eks", "fsx", "iam", "kms", "logs", "ce", "budgets", "autoscaling", "ssm", "sns", "sqs", "sts"],
+)
+def test_the_calls_that_faults_take_are_those_that_the_emulated_aws_answers(service: str) -> None:
+    install(service)
+    responses = importlib.import_module(f"moto.{service}.responses")
+    answering = [
+        each
+        for each in vars(responses).values()
+        if inspect.isclass(each) and issubclass(each, BaseResponse) and each.__module__ == responses.__name__
+    ]
+    calls = botocore.session.Session().get_service_model(service).operation_names
+    assert len(calls) > 5
+    answered = [
+        call for call in calls if any(hasattr(each, camelcase_to_underscores(call)) for each in answering)
+    ]
+    refuse_unknown(wanted(fail=[f"{service}:{call}" for call in answered]), load_catalog())
+    others = sorted(set(calls) - set(answered))
+    for call in others[:: len(others) // 8 + 1]:
+        with pytest.raises(InputError, match=f"does not serve {service}:{call}"):
+            refuse_unknown(wanted(fail=[f"{service}:{call}"]), load_catalog())
+
+
+def test_calls_of_s3_that_are_answered_by_path_and_verb_can_have_faults() -> None:
+    calls = ["CreateBucket", "PutBucketPolicy", "PutObject", "GetBucketTagging", "DeleteObjects"]
+    refuse_unknown(wanted(fail=[f"s3:{call}" for call in calls]), load_catalog())

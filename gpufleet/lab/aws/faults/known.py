@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,19 +14,30 @@ from gpufleet.errors import InputError
 from gpufleet.lab.aws.faults.plan import Faults
 from gpufleet.lab.aws.faults.requests import BOTOCORE_NAMES
 
+_EXTENSIONS = Path(__file__).parent.parent / "backends"
+_DEFINED = re.compile(r"^    def (\w+)\(", re.MULTILINE)
+
 
 def refuse_unknown(faults: Faults, catalog: Catalog) -> None:
     """Raises InputError for the first part of `faults` that no request can meet, with the nearest name.
 
-    Services are named as their requests are signed; calls are those of botocore's service models, and
-    services are those that the emulated AWS serves.
+    Services are named as their requests are signed; services and calls are those of botocore's service
+    models that the emulated AWS serves.
     """
     for action in [*(each.action for each in faults.slow), *(each.action for each in faults.failures)]:
         service, _, call = action.partition(":")
         calls = _calls(service)
+        served = {each for each in calls if _method(each) in _methods(_module(service))}
         if call != "*" and call not in calls:
             raise InputError(
-                f"{service} has no call {call!r}", remedy=_nearest(call, calls, f"{service}:", f"{service}:*")
+                f"{service} has no call {call!r}",
+                remedy=_nearest(call, served, f"{service}:", f"{service}:*"),
+            )
+        if call != "*" and call not in served:
+            near = get_close_matches(call, served, n=3, cutoff=0.4)
+            raise InputError(
+                f"the emulated AWS does not serve {service}:{call}",
+                remedy=f"write {' or '.join(f'{service}:{each}' for each in [*near, '*'])}",
             )
     zones = {zone.name for region in catalog.regions.values() for zone in region.zones}
     for shortage in faults.shortages:
@@ -40,6 +53,7 @@ def refuse_unknown(faults: Faults, catalog: Catalog) -> None:
             )
 
 
+@lru_cache(maxsize=8)
 def _calls(service: str) -> Collection[str]:
     """The calls of a service, by the name that its requests are signed with."""
     import botocore.session
@@ -68,10 +82,39 @@ def _calls(service: str) -> Collection[str]:
 
 def _is_served(service: str) -> bool:
     """Whether moto has the service, without importing moto: that takes a second."""
+    return any((folder / _module(service)).is_dir() for folder in _moto())
+
+
+def _module(service: str) -> str:
+    """moto's module of a service."""
+    name = BOTOCORE_NAMES.get(service, service)
+    return {"lambda": "awslambda"}.get(name, name.replace("-", ""))
+
+
+def _moto() -> list[Path]:
     moto = find_spec("moto")
-    folders = list(moto.submodule_search_locations or ()) if moto is not None else []
-    module = {"lambda": "awslambda"}.get(service, service.replace("-", ""))
-    return any((Path(folder) / module).is_dir() for folder in folders)
+    return [Path(folder) for folder in (moto.submodule_search_locations or ())] if moto is not None else []
+
+
+@lru_cache(maxsize=8)
+def _methods(module: str) -> frozenset[str]:
+    """The methods that answer calls of a service, in moto and in our extensions of it, read as text.
+
+    moto names a method after its call. S3 answers some calls in methods that are named after the HTTP
+    verb, and then its model has the method of the call.
+    """
+    places = ["responses.py", "responses/*.py", *(["models.py"] if module == "s3" else [])]
+    files = [file for folder in _moto() for place in places for file in (folder / module).glob(place)]
+    theirs = {name for file in files for name in _DEFINED.findall(file.read_text(encoding="utf-8"))}
+    own = re.compile(rf'^@operation\("{module}", "(\w+)"\)', re.MULTILINE)
+    texts = [file.read_text(encoding="utf-8") for file in _EXTENSIONS.glob("*.py")]
+    ours = {_method(name) for text in texts for name in own.findall(text)}
+    return frozenset(theirs | ours)
+
+
+def _method(call: str) -> str:
+    """How moto names the method of a call: `CreateVpc` is `create_vpc`."""
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", call)).lower()
 
 
 def _nearest(name: str, known: Iterable[str], prefix: str, otherwise: str) -> str:
