@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 Severity = Literal["error", "warning"]
 
+SAME_AS_FINDING = {"price-age": "price-catalog-age"}
+"""Rules of findings that a rule of the policy pack reports as well: a run prints one of the two."""
+
 FINDINGS_SHOWN = "GPUFLEET_FINDINGS_SHOWN"
 """Environment variable of a stack program whose caller has shown the fleet file's warnings already."""
 

@@ -37,7 +37,7 @@ from gpufleet.engine.api import (
     Verb,
 )
 from gpufleet.errors import InputError
-from gpufleet.findings import FINDINGS_SHOWN
+from gpufleet.findings import FINDINGS_SHOWN, SAME_AS_FINDING
 from gpufleet.lab.preload import PROGRAMS, PROVIDERS
 
 if TYPE_CHECKING:
@@ -260,6 +260,8 @@ class StackRun:
         events: list[ResourceEvent] = []
         known = self._foreseen.violations if self._foreseen is not None and verb == "up" else ()
         printed = {(each.policy, each.urn) for each in known}
+        findings = {each.rule for each in self.validated.findings} if verb in ("preview", "up") else set()
+        repeated = {rule for finding, rule in SAME_AS_FINDING.items() if finding in findings}
         key = f"{self.cloud}/{self.name}/{verb}"
         with Progress(
             out,
@@ -273,9 +275,11 @@ class StackRun:
             def take(event: Event) -> None:
                 if isinstance(event, ResourceEvent):
                     events.append(event)
-                # What refuses the run is printed at its end, and what the preview has printed once.
+                # What refuses the run is printed at its end, and what the preview or a finding printed, once.
                 if not isinstance(event, PolicyEvent) or (
-                    event.enforcement != "mandatory" and (event.policy, event.urn) not in printed
+                    event.enforcement != "mandatory"
+                    and (event.policy, event.urn) not in printed
+                    and event.policy not in repeated
                 ):
                     progress.on_event(event)
 

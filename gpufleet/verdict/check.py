@@ -40,7 +40,7 @@ from gpufleet.verdict.preview import (
     why,
 )
 from gpufleet.verdict.racks import rack_differences
-from gpufleet.verdict.results import exemption_uses, rule_results
+from gpufleet.verdict.results import exemption_uses, rule_results, warnings_of
 from gpufleet.verdict.sides import NOTHING, Checkout, Side, check_out, side_of
 from gpufleet.verdict.steps import steps_of
 
@@ -99,7 +99,7 @@ class _Check:
         self._base_at = self._revision(request.base)
         self._opens_at = [found for ref in request.opens if (found := self._revision(ref)) is not None]
         validated = validate(self._workspace.target, root=self._workspace.root)
-        self._warnings = tuple(f"{f.file}:{f.line}: {f.field}: {f.message}" for f in validated.findings)
+        self._findings = validated.findings
         config = stack_settings(self._workspace, self._name)
         if request.engine == "pulumi":
             config[CLOUD_KEY] = self._workspace.cloud(self._name, request.cloud)
@@ -241,7 +241,7 @@ class _Check:
             open_changes=tuple(opens),
             prefix=self._repository.prefix if self._repository else _prefix(self._workspace.root),
             seconds=time.monotonic() - started,
-            warnings=self._warnings,
+            warnings=warnings_of(self._findings, rules),
             after=after,
         )
 

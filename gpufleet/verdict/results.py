@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
+from gpufleet.findings import SAME_AS_FINDING, Finding
 from gpufleet.policy import exemptions
 from gpufleet.policy.report import Found
 from gpufleet.policy.rule import Rule
@@ -46,6 +47,16 @@ def _result(each: Configured, found: Sequence[Found], locator: Locator, no_chang
         violations=violations,
         framework=rule.framework,
         note=no_change if skipped else "",
+    )
+
+
+def warnings_of(findings: Iterable[Finding], rules: Iterable[RuleResult]) -> tuple[str, ...]:
+    """The fleet file's warnings as text, without those that a violated rule reports as well."""
+    violated = {rule.name for rule in rules if rule.violations}
+    return tuple(
+        f"{each.file}:{each.line}: {each.field}: {each.message}"
+        for each in findings
+        if SAME_AS_FINDING.get(each.rule) not in violated
     )
 
 

@@ -99,6 +99,28 @@ def test_an_advice_of_the_preview_is_not_printed_again_by_up(gpufleet: Gpufleet,
     assert answer.out.count("old prices") == 1
 
 
+def test_old_prices_are_reported_once_by_a_finding_or_by_the_policy(
+    gpufleet: Gpufleet, engine: FakeEngine
+) -> None:
+    advice = PolicyEvent("gpufleet", "price-catalog-age", "advisory", "10 costs have old prices")
+    seen = replace(engine.runs["preview"][1], violations=(advice,))
+    engine.runs["preview"] = ([advice], seen)
+    engine.runs["up"] = ([advice], engine.runs["up"][1])
+    for verb in ("preview", "up"):
+        answer = gpufleet(verb, "dev", *(["--yes"] if verb == "up" else []))
+        assert answer.code == 0
+        assert answer.err.count("(price-age)") == 1
+        assert "price-catalog-age" not in answer.out + answer.err
+
+
+def test_old_prices_are_refused_where_the_policy_is_mandatory(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+    refusal = PolicyEvent("gpufleet", "price-catalog-age", "mandatory", "10 costs have old prices")
+    engine.runs["preview"] = ([refusal], replace(engine.runs["preview"][1], ok=False, violations=(refusal,)))
+    answer = gpufleet("preview", "dev")
+    assert answer.code == 1
+    assert answer.out.count("price-catalog-age") == 1
+
+
 def test_a_locked_state_exits_4_with_its_remedy(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     locked = StateLockedError("the state is locked by process 7", remedy="wait until that run ends")
     engine.runs["up"] = ([], locked)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from gpufleet.findings import Finding
 from gpufleet.policy.change import Step
 from gpufleet.policy.report import Found
 from gpufleet.policy.rule import Example, Rule, Settings
@@ -17,7 +19,7 @@ from gpufleet.spec.load import LoadedFleet
 from gpufleet.verdict import guard
 from gpufleet.verdict.locate import Locator
 from gpufleet.verdict.models import Guard, Open
-from gpufleet.verdict.results import exemption_uses, rule_results
+from gpufleet.verdict.results import exemption_uses, rule_results, warnings_of
 from tests.unit.verdict.conftest import exemption, line_of, resource
 
 BUCKET = resource("aws:s3/bucket:Bucket", "b", tags={"gpufleet:site": "use1", "gpufleet:storage": "data"})
@@ -199,3 +201,17 @@ def test_many_files_of_one_folder_are_told_of_once(locator: Locator) -> None:
 def test_a_later_end_of_an_environment_is_seen(loaded: LoadedFleet) -> None:
     later = loaded.spec.model_copy(update={"expires": dt.date(2040, 1, 1)})
     assert guard.loosened(loaded.spec, later) == ("expires",)
+
+
+def test_old_prices_are_a_warning_where_no_rule_of_the_pack_reports_them(locator: Locator) -> None:
+    finding = Finding(FILE, 6, "budget.monthly", "2024-09-25", "price-age", "6 prices are old", "", "warning")
+    other = replace(finding, rule="budget-exceeded", message="too much")
+    configured = [_configured("advisory")]
+    silent = rule_results(configured, [], locator)
+    assert warnings_of([finding, other], silent) == (
+        f"{FILE}:6: budget.monthly: 6 prices are old",
+        f"{FILE}:6: budget.monthly: too much",
+    )
+    renamed = replace(configured[0], rule=replace(configured[0].rule, name="price-catalog-age"))
+    violated = rule_results([renamed], [_found("advisory", rule="price-catalog-age")], locator)
+    assert warnings_of([finding, other], violated) == (f"{FILE}:6: budget.monthly: too much",)
