@@ -17,6 +17,10 @@ from gpufleet.errors import InputError
 MARKS = (".git", "Pulumi.yaml")
 """What the top folder of a repository or checkout holds."""
 
+GIVEN_FLEET_FILE = "GPUFLEET_FLEET_FILE"
+"""Environment variable of a stack's program and rules: the fleet file that gpufleet was given on its
+command line. Such a file may lie in another repository than the program."""
+
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
@@ -82,6 +86,17 @@ def contained(path: Path, shown: str, *, within: Path) -> Path:
             remedy="put the file itself in the place of the link",
         )
     return real
+
+
+def fleet_file_of_settings(named: str, root: Path) -> str:
+    """The fleet file or environment that the settings of a stack name; a file lies in the checkout `root`.
+
+    Raises as `contained` does. What gpufleet was given on its command line is contained in its own
+    repository where it is read.
+    """
+    if os.sep in named and named != os.environ.get(GIVEN_FLEET_FILE):
+        contained(Path(named).absolute(), "gpufleet:fleetFile of the stack's settings", within=root)
+    return named
 
 
 def open_contained(path: Path, shown: str, *, within: Path) -> int:

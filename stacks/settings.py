@@ -13,6 +13,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+from gpufleet.containment import fleet_file_of_settings
 from gpufleet.errors import InputError
 
 
@@ -39,7 +40,7 @@ def load_settings(root: Path) -> Settings:
     """The settings of the running stack. Raises InputError for values that mean nothing."""
     config = pulumi.Config("gpufleet")
     cloud = config.get("cloud") or "aws"
-    fleet_file = config.get("fleetFile") or pulumi.get_stack()
+    fleet_file = fleet_file_of_settings(config.get("fleetFile") or pulumi.get_stack(), root)
     if cloud == "sandbox":
         provider, client = _sandbox(root)
         return Settings(cloud, fleet_file, config.get_bool("protect") or False, None, provider, client)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from gpufleet.containment import contained, repository_of, shown_in
+from gpufleet.containment import GIVEN_FLEET_FILE, contained, repository_of, shown_in
 from gpufleet.engine.api import StackRequest
 from gpufleet.errors import InputError, SpecError
 
@@ -102,8 +102,8 @@ class Workspace:
     def stack_config(self, environment: str, *, plain_only: bool = False) -> dict[str, str]:
         """The configuration in `stacks/Pulumi.<env>.yaml` with full keys; empty without the file.
 
-        Raises InputError for a file that is not a Pulumi stack file, and for encrypted values,
-        which only the Pulumi CLI can open; `plain_only` leaves those and structured ones out.
+        Raises InputError for a file that is not a Pulumi stack file, and for encrypted or structured
+        values, which only the Pulumi CLI can read; `plain_only` leaves those out.
         """
         path = self.root / "stacks" / f"Pulumi.{environment}.yaml"
         if not os.path.lexists(path):
@@ -118,8 +118,8 @@ class Workspace:
                 if plain_only:
                     continue
                 raise InputError(
-                    f"{shown}: {key} is encrypted or structured, which the sandbox does not read",
-                    remedy="write a plain value",
+                    f"{shown}: {key} is encrypted or structured, which the embedded engine does not read",
+                    remedy="write a plain value, or use the Pulumi CLI: --engine pulumi",
                 )
             if value is None:
                 continue
@@ -159,7 +159,7 @@ class Workspace:
 
         return replace(
             request,
-            env=daemon.sandbox_env(daemon.ensure(self.sandbox_root)),
+            env={**request.env, **daemon.sandbox_env(daemon.ensure(self.sandbox_root))},
             providers={
                 "aws": (sys.executable, "-m", "gpufleet.lab.aws.provider"),
                 "kubernetes": (sys.executable, "-m", "gpufleet.lab.kubernetes"),
@@ -176,8 +176,8 @@ class Workspace:
         show_secrets: bool = False,
     ) -> StackRequest:
         """The request for what only reads the state: no provider and no cloud behind it."""
-        # A real account runs on the Pulumi CLI, which reads encrypted and structured settings itself.
-        config = self.stack_config(environment, plain_only=cloud == "aws") | {CLOUD_KEY: cloud}
+        # The Pulumi CLI reads encrypted and structured settings itself; the embedded engine cannot.
+        config = self.stack_config(environment, plain_only=True) | {CLOUD_KEY: cloud}
         if self.target != environment:
             config[FLEET_FILE_KEY] = self.target
         return StackRequest(
@@ -187,6 +187,7 @@ class Workspace:
             program_dir=self.root / "stacks",
             state_file=self.state_file(environment, cloud),
             config=config,
+            env={GIVEN_FLEET_FILE: self.target} if self.target != environment else {},
             parallel=parallel,
             targets=targets,
             show_secrets=show_secrets,

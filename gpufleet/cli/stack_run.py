@@ -80,6 +80,9 @@ class StackRun:
         self.engine = choose_engine_of_run(
             options.engine, replace(offline, preload=self._preload), self.cloud
         )
+        if self.cloud == "sandbox" and self.engine.name == "embedded":
+            # A value that is left out would be missing in the program.
+            self.workspace.stack_config(self.name)
         self._foreseen: RunResult | None = None
         if verb != "preview":
             self._require_somebody_to_ask()

@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from gpufleet.engine.api import StackRequest
 from gpufleet.engine.embedded.crypter import Crypter, new_crypter
+from gpufleet.engine.project_file import read_project_file
 from gpufleet.errors import InputError
 
 
@@ -26,12 +27,12 @@ def write_config(
 ) -> Path:
     """The run's configuration: the stack's own settings with the request's values over them."""
     yaml = YAML(typ="safe")
-    project = yaml.load((request.project_root / "Pulumi.yaml").read_text(encoding="utf-8")) or {}
-    folder = request.project_root / str(project.get("stackConfigDir") or "")
-    own = folder / f"Pulumi.{request.stack}.yaml"
+    root = request.project_root
+    project = read_project_file(root / "Pulumi.yaml", remedy="write `runtime: python`", within=root)
+    own = root / str(project.get("stackConfigDir") or "") / f"Pulumi.{request.stack}.yaml"
     settings: dict[str, Any] = {}
-    if own.is_file():
-        settings = yaml.load(own.read_text(encoding="utf-8")) or {}
+    if os.path.lexists(own):
+        settings = read_project_file(own, remedy="see `pulumi config`", within=root)
     config: dict[str, Any] = dict(settings.get("config") or {})
     secret = {key: request.config[key] for key in request.secret_config if key in request.config}
     config.update({key: text for key, text in request.config.items() if key not in secret})

@@ -22,9 +22,10 @@ from google.protobuf import empty_pb2
 from pulumi.runtime import get_config_env
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 
+from gpufleet.containment import fleet_file_of_settings
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.policy import wire
-from gpufleet.policy.fleet import StackOfFleet, open_stack
+from gpufleet.policy.fleet import FLEET_FILE_KEY, StackOfFleet, open_stack
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import REPORT, write_report
@@ -93,6 +94,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
     @cached_property
     def _fleet(self) -> StackOfFleet:
         about = self._stack
+        fleet_file_of_settings(about["config"].get(FLEET_FILE_KEY, ""), self._root)
         return open_stack(
             self._root, about["project"], about["stack"], about["config"], preview=about["preview"]
         )

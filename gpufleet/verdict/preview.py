@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpufleet.cli.context import CLOUD_KEY, FLEET_FILE_KEY, PROJECT, Workspace
+from gpufleet.containment import GIVEN_FLEET_FILE
 from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest
 from gpufleet.errors import GpufleetError, InputError
 from gpufleet.findings import FINDINGS_SHOWN
@@ -74,7 +75,12 @@ def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file:
             "aws": _own("gpufleet.lab.aws.provider"),
             "kubernetes": _own("gpufleet.lab.kubernetes"),
         },
-        env={**account.env, FINDINGS_SHOWN: "1", "PYTHONPATH": str(workspace.root)},
+        env={
+            **account.env,
+            FINDINGS_SHOWN: "1",
+            GIVEN_FLEET_FILE: workspace.target,
+            "PYTHONPATH": str(workspace.root),
+        },
         preload=LIBRARIES,
     )
 

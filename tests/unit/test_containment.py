@@ -10,6 +10,8 @@ import pytest
 
 from gpufleet.cli.context import Workspace
 from gpufleet.containment import open_contained, repository_of
+from gpufleet.engine.api import StackRequest
+from gpufleet.engine.embedded.policy_project import load_packs
 from gpufleet.errors import InputError, SpecError
 from gpufleet.policy.exemption_file import with_exemption_file
 from gpufleet.racks.configure.targets import known_hosts_files
@@ -126,6 +128,22 @@ def test_no_file_beside_a_fleet_file_is_read_through_a_link_out_of_the_checkout(
         lambda: Workspace(root, "demo").stack_config("demo"),
     ):
         assert "leads out" in refused(action)
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_a_policy_pack_is_not_read_through_a_link_out_of_the_checkout(
+    root: Path, tmp_path: Path, linked: str
+) -> None:
+    other = tmp_path / "other"
+    (other / "PulumiPolicy.yaml").write_text(FOREIGN)
+    pack = root / "policies"
+    if linked == "folder":
+        pack.symlink_to(other)
+    else:
+        pack.mkdir()
+        (pack / "PulumiPolicy.yaml").symlink_to(other / "PulumiPolicy.yaml")
+    request = StackRequest("gpufleet", "demo", root, root, root / "state.json", policy_packs=(pack,))
+    assert "leads out" in refused(lambda: load_packs(request))
 
 
 def test_stack_settings_do_not_name_a_fleet_file_outside_of_the_checkout(root: Path, tmp_path: Path) -> None:

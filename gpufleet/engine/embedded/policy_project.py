@@ -18,6 +18,7 @@ from gpufleet.engine.api import StackRequest
 from gpufleet.engine.embedded.engine_service import PROTOCOL_VERSION, in_range
 from gpufleet.engine.errors import UnsupportedError
 from gpufleet.engine.policy_config import PolicySetting, check_policy_config, read_policy_config
+from gpufleet.engine.project_file import read_project_file
 from gpufleet.errors import InputError
 
 PROJECT_FILE = "PulumiPolicy.yaml"
@@ -40,12 +41,14 @@ class PackProject:
 def load_packs(request: StackRequest) -> tuple[PackProject, ...]:
     """The packs of a request, in its order. What is wrong with one of them is an `InputError`."""
     files = check_policy_config(request)
-    return tuple(_load(folder.resolve(), files.get(folder.resolve())) for folder in request.policy_packs)
+    return tuple(_load(folder, files.get(folder.resolve())) for folder in request.policy_packs)
 
 
 def _load(folder: Path, config_file: Path | None) -> PackProject:
+    # Read where the request names it: the folder may be a link out of the repository.
+    project = _read_pack(folder / PROJECT_FILE)
+    folder = folder.resolve()
     file = folder / PROJECT_FILE
-    project = _read(file)
     python, env = _interpreter(folder, file, project)
     wanted = str(project.get("requiredPulumiVersion") or "")
     if wanted and not in_range(PROTOCOL_VERSION, wanted):
@@ -66,23 +69,16 @@ def _load(folder: Path, config_file: Path | None) -> PackProject:
     )
 
 
-def _read(file: Path) -> dict[str, Any]:
-    # Imported here, since most runs have no pack and it takes a while to load.
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
-    except OSError as error:
+def _read_pack(file: Path) -> dict[str, Any]:
+    if not os.path.lexists(file):
         raise InputError(
-            f"{file}: the policy pack cannot be read: {error.strerror}",
+            f"{file}: the policy pack cannot be read: there is no such file",
             remedy=f"a policy pack is a folder with a {PROJECT_FILE} and a __main__.py",
-        ) from error
-    except YAMLError as error:
-        raise InputError(f"{file}: this is not YAML: {error}", remedy="write `runtime: python`") from error
-    if not isinstance(content, dict) or not content.get("runtime"):
+        )
+    project = read_project_file(file, remedy="write `runtime: python`")
+    if not project.get("runtime"):
         raise InputError(f"{file}: the key 'runtime' is missing", remedy="write `runtime: python`")
-    return content
+    return project
 
 
 def _interpreter(folder: Path, file: Path, project: Mapping[str, Any]) -> tuple[Path, dict[str, str]]:

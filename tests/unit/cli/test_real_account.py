@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from gpufleet.cli.account import require_account
+from gpufleet.containment import GIVEN_FLEET_FILE
 from gpufleet.errors import CloudError, InputError
 
 from .conftest import FakeEngine, Gpufleet
@@ -227,3 +229,37 @@ def test_settings_that_only_the_cli_reads_do_not_stop_a_real_account(
         "config:\n  gpufleet:cloud: aws\n  gpufleet:token: {secure: v1:abc}\n  aws:defaultTags: {tags: {}}\n"
     )
     assert gpufleet("preview", "dev").code == 0
+
+
+@pytest.mark.parametrize("name", ["pulumi", "embedded"])
+def test_encrypted_settings_stop_the_sandbox_only_on_the_engine_that_cannot_read_them(
+    gpufleet: Gpufleet,
+    engine: FakeEngine,
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: Literal["pulumi", "embedded"],
+) -> None:
+    engine.name = name
+    monkeypatch.setattr("gpufleet.lab.aws.daemon.ensure", lambda _: None)
+    monkeypatch.setattr("gpufleet.lab.aws.daemon.sandbox_env", lambda _: {})
+    settings = workplace / "stacks" / "Pulumi.dev.yaml"
+    settings.write_text("config:\n  gpufleet:token: {secure: v1:abc}\n  aws:defaultTags: {tags: {}}\n")
+    answer = gpufleet("preview", "dev", "--cloud", "sandbox", "--engine", name)
+    if name == "pulumi":
+        assert answer.code == 0
+        (request,) = [request for verb, request in engine.asked if verb == "preview"]
+        assert "gpufleet:token" not in request.config
+    else:
+        assert answer.code == 2
+        assert "gpufleet:token is encrypted or structured" in answer.err
+        assert "--engine pulumi" in answer.err
+
+
+def test_a_fleet_file_given_by_path_is_passed_on_as_given(
+    gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
+) -> None:
+    path = workplace / "stacks" / "dev" / "fleet.yaml"
+    assert gpufleet("preview", str(path)).code == 0
+    assert engine.asked[-1][1].env[GIVEN_FLEET_FILE] == str(path)
+    assert gpufleet("preview", "dev").code == 0
+    assert GIVEN_FLEET_FILE not in engine.asked[-1][1].env

@@ -138,3 +138,44 @@ def test_a_cli_that_does_not_even_say_its_version_is_named_with_what_to_do(trial
         trial.up()
     assert str(place) in str(refused.value)
     assert f"{place} version" in refused.value.remedy
+
+
+NOTHING_THERE = """#!/bin/sh
+case "$1" in version) echo v3.260.0;; *) echo "[]";; esac
+"""
+FOREIGN = "token: [hidden-in-a-file\n"
+
+
+@pytest.mark.parametrize("file", ["Pulumi.yaml", "Pulumi.dev.yaml", "config/Pulumi.dev.yaml"])
+def test_no_project_file_is_read_through_a_link_out_of_the_project(
+    trial: Trial, tmp_path_factory: pytest.TempPathFactory, file: str
+) -> None:
+    trial.stand_in(NOTHING_THERE)
+    foreign = tmp_path_factory.mktemp("foreign") / "Pulumi.dev.yaml"
+    foreign.write_text(FOREIGN)
+    if "/" in file:
+        (trial.folder / "Pulumi.yaml").write_text("name: trial\nruntime: python\nstackConfigDir: config\n")
+        (trial.folder / "config").symlink_to(foreign.parent)
+    else:
+        (trial.folder / file).unlink(missing_ok=True)
+        (trial.folder / file).symlink_to(foreign)
+    with pytest.raises(InputError, match="leads out") as refused:
+        trial.up()
+    assert "hidden" not in f"{refused.value.message} {refused.value.remedy}"
+
+
+def test_stack_settings_are_not_looked_for_above_the_project(trial: Trial) -> None:
+    trial.stand_in(NOTHING_THERE)
+    (trial.folder.parent / "Pulumi.dev.yaml").write_text(FOREIGN)
+    (trial.folder / "Pulumi.yaml").write_text("name: trial\nruntime: python\nstackConfigDir: ..\n")
+    with pytest.raises(InputError, match="leads out"):
+        trial.up()
+
+
+@pytest.mark.parametrize("text", ["config: [\n", "- a\n", "config: \x01\n", "a: " + "[" * 5000])
+def test_project_files_that_are_no_yaml_mapping_are_bad_input(trial: Trial, text: str) -> None:
+    trial.stand_in(NOTHING_THERE)
+    (trial.folder / "Pulumi.dev.yaml").write_text(text)
+    with pytest.raises(InputError, match=r"Pulumi\.dev\.yaml: this is not") as refused:
+        trial.up()
+    assert "pulumi config" in refused.value.remedy

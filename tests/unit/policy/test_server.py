@@ -186,6 +186,24 @@ def test_a_fleet_file_that_does_not_hold_stops_the_run_with_file_and_line(broken
             assert "did you mean 'imdsv2-required'" in caught.value.details()
 
 
+def test_the_settings_of_a_stack_name_no_fleet_file_outside_of_the_checkout(
+    broken_checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    foreign = tmp_path_factory.mktemp("foreign") / "fleet.yaml"
+    foreign.write_text("token: [hidden-in-a-file\n", encoding="utf-8")
+    (broken_checkout / "stacks" / "linked.yaml").symlink_to(foreign)
+    with pack(broken_checkout) as stub:
+        for named in (str(foreign), str(broken_checkout / "stacks" / "linked.yaml"), "../../etc/fleet.yaml"):
+            stub.ConfigureStack(
+                analyzer_pb2.AnalyzerStackConfigureRequest(
+                    project="gpufleet", stack="dev", dry_run=True, config={"gpufleet:fleetFile": named}
+                )
+            )
+            with pytest.raises(grpc.RpcError, match="leads out") as caught:
+                stub.Analyze(template())
+            assert "hidden" not in caught.value.details()
+
+
 def judged_over_the_wire(stub: Any, environment: str) -> set[tuple[str, str, str, int]]:
     stack = collect(environment)
     configure_stack(stub, environment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from gpufleet.containment import GIVEN_FLEET_FILE
 from gpufleet.errors import InputError
 from stacks.program import run
 from stacks.settings import load_settings
@@ -158,6 +160,39 @@ def test_a_bad_fleet_file_ends_the_run_with_every_finding_and_no_traceback(
     assert "metadata_iopss" in str(ended.value)
     assert "budget.monthly" in str(ended.value)
     assert ended.value.__cause__ is None
+
+
+@pytest.fixture
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fleet file of another repository, with a secret."""
+    file = tmp_path_factory.mktemp("foreign") / "fleet.yaml"
+    file.write_text("token: [hidden-in-a-file\n", encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("way", ["path", "parent", "link"])
+def test_settings_of_a_stack_name_no_fleet_file_outside_of_the_checkout(
+    checkout: Path, foreign: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.chdir(checkout / "stacks")
+    (checkout / "stacks" / "linked.yaml").symlink_to(foreign)
+    named = {
+        "path": str(foreign),
+        "parent": os.path.relpath(foreign, checkout / "stacks"),
+        "link": "../stacks/linked.yaml",
+    }[way]
+    with pytest.raises(pulumi.RunError, match="leads out") as ended:
+        program(checkout, monkeypatch, cloud="sandbox", fleetFile=named)
+    assert "hidden" not in str(ended.value)
+
+
+def test_a_fleet_file_of_another_repository_is_built_where_gpufleet_was_given_it(
+    checkout: Path, foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(checkout / "stacks" / "sandbox" / "fleet.yaml", foreign)
+    monkeypatch.setenv(GIVEN_FLEET_FILE, str(foreign))
+    built = program(checkout, monkeypatch, cloud="sandbox", fleetFile=str(foreign))
+    assert len(built.of("aws:ec2/vpc:Vpc")) == 2
 
 
 def test_a_stack_without_a_fleet_file_says_which_is_missing(
