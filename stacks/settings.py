@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pulumi_aws as aws
 
 from gpufleet.containment import fleet_file_of_settings
 from gpufleet.errors import InputError
+from gpufleet.lab_extra import sandbox_access
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def load_settings(root: Path) -> Settings:
     cloud = config.get("cloud") or "aws"
     fleet_file = fleet_file_of_settings(config.get("fleetFile") or pulumi.get_stack(), root)
     if cloud == "sandbox":
-        provider, client = _sandbox(root)
+        provider, client = sandbox_access(root)
         return Settings(cloud, fleet_file, config.get_bool("protect") or False, None, provider, client)
     if cloud != "aws":
         raise InputError(
@@ -122,23 +122,3 @@ def _named_profile() -> dict[str, str]:
     """The profile of `aws:profile`, so that the offering look-up asks the account that the provider uses."""
     profile = pulumi.Config("aws").get("profile")
     return {"profile": profile} if profile else {}
-
-
-def _sandbox(root: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The emulated AWS, started if it does not run.
-
-    The provider gets the sandbox's own key explicitly: should the real plugin be on PATH instead
-    of the sandbox's, AWS refuses that key, and nothing is created in anybody's account.
-    """
-    from gpufleet.lab.aws import daemon
-    from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
-    from gpufleet.lab.aws.provider.config import sandbox_folder
-
-    url = os.environ.get("AWS_ENDPOINT_URL") or daemon.ensure(sandbox_folder(root)).url
-    provider = {"access_key": ACCESS_KEY_ID, "secret_key": SECRET_ACCESS_KEY}
-    client = {
-        "endpoint_url": url,
-        "aws_access_key_id": ACCESS_KEY_ID,
-        "aws_secret_access_key": SECRET_ACCESS_KEY,
-    }
-    return provider, client

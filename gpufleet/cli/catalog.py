@@ -35,9 +35,9 @@ from gpufleet.cli.arguments import Json
 from gpufleet.cli.catalog_refresh import refresh
 from gpufleet.cli.commands import Group
 from gpufleet.cli.console import emit_json, is_quiet, out
-from gpufleet.cli.context import find_root
 from gpufleet.errors import InputError
 from gpufleet.report.tables import print_table
+from gpufleet.workspace import find_root
 
 DEFAULT_REGION = "us-east-1"
 REFRESHABLE = get_args(UsageClass)

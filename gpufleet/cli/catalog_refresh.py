@@ -26,8 +26,8 @@ from gpufleet.catalog.store import (
     write_atomically,
 )
 from gpufleet.cli.console import emit_json, err, out
-from gpufleet.cli.context import find_root
 from gpufleet.errors import InputError
+from gpufleet.workspace import find_root
 
 FALLBACK_REGION = "us-east-1"
 SHOWN_CHANGES = 30

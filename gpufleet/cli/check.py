@@ -10,11 +10,11 @@ import typer
 
 from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, emit_text, err, is_quiet, out
-from gpufleet.cli.context import Cloud, Workspace
 from gpufleet.cli.counting import Pace
 from gpufleet.cli.policy_options import PolicyConfig
 from gpufleet.cli.run_log import Durations
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
+from gpufleet.workspace import Cloud, Workspace
 
 if TYPE_CHECKING:
     from gpufleet.verdict.models import Verdict

@@ -15,7 +15,7 @@ def _beginning(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]
 
 def environments(incomplete: str) -> list[str]:
     """The environments of the checkout: folders of `stacks/` with a fleet file."""
-    from gpufleet.cli.context import find_root
+    from gpufleet.workspace import find_root
 
     return _beginning(
         incomplete, lambda: (path.parent.name for path in (find_root() / "stacks").glob("*/fleet.yaml"))
@@ -24,8 +24,8 @@ def environments(incomplete: str) -> list[str]:
 
 def rules(incomplete: str) -> list[str]:
     """The rules of the policy pack."""
-    from gpufleet.cli.context import find_root
     from gpufleet.policy.pack import load_rules
+    from gpufleet.workspace import find_root
 
     return _beginning(incomplete, lambda: (rule.name for rule in load_rules(find_root())))
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import cast, get_args
 
 from gpufleet.checks import Validated, validate
-from gpufleet.cli.context import Workspace
 from gpufleet.cli.run_log import Durations
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
@@ -30,6 +29,7 @@ from gpufleet.racks.configure.vault import read_vault, vault_password
 from gpufleet.racks.inventory import Inventory, build_inventory
 from gpufleet.racks.inventory_text import render
 from gpufleet.racks.secrets import collect_secrets
+from gpufleet.workspace import Workspace
 
 VAULT = "secrets.yml"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpufleet.cli.context import Cloud
 from gpufleet.engine.api import Engine, StackRequest
 from gpufleet.errors import InputError
+from gpufleet.workspace import Cloud
 
 
 def choose_engine(name: str, request: StackRequest) -> Engine:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from gpufleet.cli.console import emit_json, is_terminal, out, print_error
-from gpufleet.cli.context import find_root
 from gpufleet.errors import InputError
+from gpufleet.workspace import find_root
 
 if TYPE_CHECKING:
     from gpufleet.environments import Draft

@@ -10,9 +10,9 @@ import typer
 
 from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, emit_text, err, out, print_findings
-from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, SpecError
 from gpufleet.findings import Finding
+from gpufleet.workspace import Workspace
 
 
 def register(app: typer.Typer) -> None:

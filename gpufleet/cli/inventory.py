@@ -12,9 +12,9 @@ import typer
 from gpufleet.cli import completion
 from gpufleet.cli.arguments import Environment
 from gpufleet.cli.console import emit_json, emit_text, err
-from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, GpufleetError
 from gpufleet.plan.models import FleetPlan
+from gpufleet.workspace import Workspace
 
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="The file to write; without it, standard output.")

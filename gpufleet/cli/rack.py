@@ -12,8 +12,8 @@ from gpufleet.cli import completion
 from gpufleet.cli.arguments import Json
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, err, out
-from gpufleet.cli.context import Workspace, find_root
 from gpufleet.errors import InputError
+from gpufleet.workspace import Workspace, find_root
 
 if TYPE_CHECKING:
     from gpufleet.lab.rack import HostStatus, Rack, RackSite

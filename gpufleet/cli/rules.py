@@ -12,10 +12,10 @@ from gpufleet.catalog.catalog import nearest
 from gpufleet.cli import completion
 from gpufleet.cli.arguments import Json
 from gpufleet.cli.console import emit_json, note, out
-from gpufleet.cli.context import find_root
 from gpufleet.errors import InputError
 from gpufleet.policy.rule import Rule
 from gpufleet.report.tables import print_table
+from gpufleet.workspace import find_root
 
 Name = Annotated[
     str | None,

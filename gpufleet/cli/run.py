@@ -8,12 +8,12 @@ import typer
 
 from gpufleet.cli.arguments import CloudOption, EngineOption, Environment, Json
 from gpufleet.cli.console import emit_json, err, out
-from gpufleet.cli.context import Workspace
 from gpufleet.cli.engine_choice import choose_engine
 from gpufleet.cli.hints import complete_hints
 from gpufleet.cli.policy_options import PolicyConfig, SkipPolicies
 from gpufleet.cli.stack_run import Options, StackRun, state_summary
 from gpufleet.errors import ExitCode
+from gpufleet.workspace import Workspace
 
 Parallel = Annotated[int, typer.Option("--parallel", min=1, max=256, help="Resources worked on at once.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

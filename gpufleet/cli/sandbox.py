@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpufleet.cli.arguments import Json
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, out
-from gpufleet.cli.context import Workspace, find_root
 from gpufleet.cli.sandbox_faults import faults
+from gpufleet.workspace import Workspace, find_root
 
 app = new_app(
     help="Start, stop and reset the emulated AWS of this checkout: no account, no network, no cost.",
@@ -21,6 +21,9 @@ def _workspace() -> Workspace:
 @app.command()
 def start(json: Json = False) -> None:
     """Start the emulated AWS, and say where it listens."""
+    from gpufleet.lab_extra import require_lab
+
+    require_lab()
     from gpufleet.lab.aws import daemon
 
     endpoint = daemon.ensure(_workspace().sandbox_root)

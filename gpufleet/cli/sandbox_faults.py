@@ -10,8 +10,8 @@ import typer
 
 from gpufleet.cli.arguments import Json
 from gpufleet.cli.console import emit_json, out
-from gpufleet.cli.context import Workspace, find_root
 from gpufleet.errors import ExitCode, InputError
+from gpufleet.workspace import Workspace, find_root
 
 _SLOW = re.compile(r"([a-z0-9-]+:[A-Za-z0-9*]+)=([0-9]+(?:\.[0-9]+)?)")
 _FAIL = re.compile(r"([a-z0-9-]+:[A-Za-z0-9*]+)(?:#([0-9]+))?(?:=([A-Za-z0-9.]+))?")

@@ -23,7 +23,6 @@ from gpufleet.cli.console import (
     out,
     print_findings,
 )
-from gpufleet.cli.context import Workspace
 from gpufleet.cli.engine_choice import choose_engine_of_run
 from gpufleet.cli.outcome import Outcome
 from gpufleet.cli.progress import Progress, policy_line
@@ -38,7 +37,8 @@ from gpufleet.engine.api import (
 )
 from gpufleet.errors import InputError
 from gpufleet.findings import FINDINGS_SHOWN, SAME_AS_FINDING
-from gpufleet.lab.preload import PROGRAMS, PROVIDERS
+from gpufleet.preload import PROGRAMS, PROVIDERS
+from gpufleet.workspace import Workspace
 
 if TYPE_CHECKING:
     from gpufleet.checks import Validated

@@ -16,12 +16,12 @@ from gpufleet.cli import completion, state_repair
 from gpufleet.cli.arguments import CloudOption, Environment, Json
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, emit_text, err, is_terminal, note, out
-from gpufleet.cli.context import Workspace
 from gpufleet.cli.engine_choice import choose_engine
 from gpufleet.cli.state_repair import Yes, confirm, state_of
 from gpufleet.errors import InputError
 from gpufleet.report.tables import print_table
 from gpufleet.visible import visible_line
+from gpufleet.workspace import Workspace
 
 app = new_app(help="Inspect, move and repair the state of an environment's stack.", no_args_is_help=True)
 EngineOption = Annotated[
@@ -162,10 +162,10 @@ def import_(
 
     What was there is kept as its first backup. Secrets have to open with the passphrase at hand.
     """
-    from gpufleet.cli.context import PROJECT
     from gpufleet.engine.embedded.admin import check_import, import_state
     from gpufleet.engine.embedded.folded import load_folded
     from gpufleet.engine.embedded.repair import examine
+    from gpufleet.workspace import PROJECT
 
     name, state_file = state_of(environment, cloud)
     content = sys.stdin.buffer.read() if file == "-" else _content(Path(file))

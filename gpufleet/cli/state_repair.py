@@ -10,8 +10,8 @@ import typer
 
 from gpufleet.cli.arguments import CloudOption, Environment, Json
 from gpufleet.cli.console import emit_json, err, is_terminal, note, out
-from gpufleet.cli.context import Workspace
 from gpufleet.errors import ExitCode, InputError
+from gpufleet.workspace import Workspace
 
 if TYPE_CHECKING:
     from gpufleet.engine.embedded.repair import Copy, Examination

@@ -243,6 +243,6 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    from gpufleet.cli.context import find_root
+    from gpufleet.workspace import find_root
 
     sys.stdout.write(rules_text(load_rules(find_root())))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal
 
 from gpufleet.checks import validate
-from gpufleet.cli.context import CLOUD_KEY, PROJECT, Cloud, Workspace
 from gpufleet.engine.api import Engine, StackRequest
 from gpufleet.errors import InputError
 from gpufleet.policy.change import Change, OpenChange, Step
@@ -22,7 +21,6 @@ from gpufleet.policy.report import Found, found_of
 from gpufleet.policy.settings import Configured, configure, guarded, read_pack_config
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
-from gpufleet.verdict.account import ThrowawayAccount, throwaway_account
 from gpufleet.verdict.before import stack_of_state, unprotected
 from gpufleet.verdict.changes import changed_resources
 from gpufleet.verdict.costs import compare_costs
@@ -41,8 +39,10 @@ from gpufleet.verdict.preview import (
 )
 from gpufleet.verdict.racks import rack_differences
 from gpufleet.verdict.results import exemption_uses, rule_results, warnings_of
+from gpufleet.verdict.scratch import Scratch, scratch
 from gpufleet.verdict.sides import NOTHING, Checkout, Side, check_out, side_of
 from gpufleet.verdict.steps import steps_of
+from gpufleet.workspace import CLOUD_KEY, PROJECT, Cloud, Workspace
 
 OnStep = Callable[[str], None]
 NO_BASE = "judged against a --base alone"
@@ -80,16 +80,18 @@ def check(request: CheckRequest, on_step: OnStep = lambda _line: None) -> Verdic
             "--open says what other changes add to the base, and there is no --base",
             remedy="name the branch that all of them are meant for with --base",
         )
-    with throwaway_account(start=request.engine == "embedded" or bool(request.opens)) as account:
-        return _Check(request, account, on_step).verdict(started)
+    with scratch() as own:
+        return _Check(request, own, on_step).verdict(started)
 
 
 class _Check:
-    """One verdict in the making. Everything temporary lies in the account's folder."""
+    """One verdict in the making. Everything temporary lies in the folder of `scratch`."""
 
-    def __init__(self, request: CheckRequest, account: ThrowawayAccount, on_step: OnStep) -> None:
+    def __init__(self, request: CheckRequest, scratch: Scratch, on_step: OnStep) -> None:
         self._request = request
-        self._account = account
+        self._scratch = scratch
+        if request.engine == "embedded" or request.opens:
+            scratch.account  # noqa: B018 - it starts meanwhile
         self._on_step = on_step
         self._workspace = request.workspace
         self._now = request.now or moment()
@@ -121,14 +123,14 @@ class _Check:
     def verdict(self, started: float) -> Verdict:
         """Preview both sides, judge and compare."""
         base = self._check_out_base()
-        before, state = NOTHING, self._account.folder / "state.json"
+        before, state = NOTHING, self._scratch.folder / "state.json"
         if self._request.engine == "pulumi":
             before, previewed = self._real_preview(base)
         else:
             if base is not None and base.fleet is not None:
                 before = self._bring_up(base, state)
             self._on_step(f"previewing {self._name}")
-            request = self._timed(sandbox_request(self._workspace, self._account, state))
+            request = self._timed(sandbox_request(self._workspace, self._scratch.account, state))
             previewed = self._preview(_embedded(), request)
         opens = self._price_opens(before, state)
         return self._assemble(base, before, previewed, opens, started)
@@ -136,7 +138,7 @@ class _Check:
     def _check_out_base(self) -> Checkout | None:
         if self._base_at is None or self._repository is None:
             return None
-        return check_out(self._repository, self._base_at, self._workspace, self._account.folder / "base")
+        return check_out(self._repository, self._base_at, self._workspace, self._scratch.folder / "base")
 
     def _timed(self, request: StackRequest) -> StackRequest:
         """The request with the verdict's own moment for the pack."""
@@ -146,13 +148,13 @@ class _Check:
         pack, config = self._workspace.root / PACK, self._request.policy_config
         if config is not None:
             request = replace(request, policy_config={pack: config})
-        return judged_preview(engine, request, pack, self._account.folder / "report.json")
+        return judged_preview(engine, request, pack, self._scratch.folder / "report.json")
 
     def _bring_up(self, base: Checkout, state: Path) -> Side:
         """Make the base in the throwaway account, so that what the change does is the engine's own word."""
         self._on_step(f"bringing up the base {base.name}")
         engine = _embedded()
-        request = sandbox_request(base.workspace, self._account, state)
+        request = sandbox_request(base.workspace, self._scratch.account, state)
         result = engine.up(request, lambda _event: None)
         stop_if_interrupted(result)
         if not result.ok:
@@ -184,7 +186,7 @@ class _Check:
         if not self._opens_at or self._repository is None:
             return ()
         opens = OpenChanges(
-            self._repository, self._workspace, self._account, state, before, self._fleet.around
+            self._repository, self._workspace, self._scratch.account, state, before, self._fleet.around
         )
         return opens.price(self._opens_at, self._on_step)
 

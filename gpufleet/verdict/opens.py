@@ -6,16 +6,19 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpufleet.cli.context import Workspace
 from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.policy.context import Surroundings
-from gpufleet.verdict.account import ThrowawayAccount
 from gpufleet.verdict.git import Repository, Revision
 from gpufleet.verdict.models import Open
 from gpufleet.verdict.preview import judged_preview, recording_pack, sandbox_request
 from gpufleet.verdict.sides import Side, check_out, side_of
+from gpufleet.workspace import Workspace
+
+if TYPE_CHECKING:
+    from gpufleet.lab_extra import ThrowawayAccount
 
 AT_ONCE = 2
 """Previews at a time: each is a program, two providers and a policy pack."""

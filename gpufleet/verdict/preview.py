@@ -7,16 +7,22 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpufleet.cli.context import CLOUD_KEY, FLEET_FILE_KEY, PROJECT, Workspace
 from gpufleet.containment import GIVEN_FLEET_FILE
 from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest
 from gpufleet.errors import GpufleetError, InputError
 from gpufleet.findings import FINDINGS_SHOWN
-from gpufleet.lab.preload import LIBRARIES
+from gpufleet.lab_extra import PROVIDERS
 from gpufleet.policy.report import REPORT, Report, read_report
-from gpufleet.verdict.account import PACKAGES, ThrowawayAccount, throwaway_account
+from gpufleet.preload import LIBRARIES
+from gpufleet.workspace import CLOUD_KEY, FLEET_FILE_KEY, PROJECT, Workspace
 
+if TYPE_CHECKING:
+    from gpufleet.lab_extra import ThrowawayAccount
+
+PACKAGES = Path(__file__).absolute().parents[2]
+"""Where the gpufleet that runs lies, whichever checkout it judges."""
 PACK = "policies"
 PROTECT_KEY = "gpufleet:protect"
 _SHOWN_ERRORS = 5
@@ -29,20 +35,6 @@ class Previewed:
     result: RunResult
     events: tuple[ResourceEvent, ...]
     report: Report
-
-
-def preview_environment(root: Path, environment: str) -> Report:
-    """What the environment of the checkout `root` comes to from nothing, judged by the checkout's rules.
-
-    `environment` is a name or the path of a fleet file. Raises InputError for one that does not exist
-    or whose preview fails.
-    """
-    from gpufleet.engine.embedded.engine import EmbeddedEngine
-
-    workspace = Workspace(root, environment)
-    with throwaway_account() as account:
-        request = sandbox_request(workspace, account, account.folder / "state.json")
-        return judged_preview(EmbeddedEngine(), request, root / PACK, account.folder / "report.json").report
 
 
 def stack_settings(workspace: Workspace, environment: str) -> dict[str, str]:
@@ -71,10 +63,7 @@ def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file:
         program_dir=workspace.root / "stacks",
         state_file=state_file,
         config=stack_settings(workspace, name),
-        providers={
-            "aws": _own("gpufleet.lab.aws.provider"),
-            "kubernetes": _own("gpufleet.lab.kubernetes"),
-        },
+        providers={name: _own(module) for name, module in PROVIDERS.items()},
         env={
             **account.env,
             FINDINGS_SHOWN: "1",

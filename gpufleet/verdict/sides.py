@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpufleet.catalog import Catalog
-from gpufleet.cli.context import Workspace
 from gpufleet.errors import InputError, SpecError
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
@@ -15,6 +14,7 @@ from gpufleet.policy.stack import Stack
 from gpufleet.pricing.models import StackCost
 from gpufleet.spec.load import FLEET_FILE, STACKS, LoadedFleet, load_fleet
 from gpufleet.verdict.git import Repository, Revision
+from gpufleet.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)

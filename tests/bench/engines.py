@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from gpufleet.cli.context import Workspace
 from gpufleet.engine import forks
 from gpufleet.engine.api import Engine, Event, RunResult, StackRequest, Verb
 from gpufleet.engine.select import select_engine
 from gpufleet.findings import FINDINGS_SHOWN
 from gpufleet.lab.aws import daemon
-from gpufleet.lab.preload import PROGRAMS, PROVIDERS
+from gpufleet.preload import PROGRAMS, PROVIDERS
+from gpufleet.workspace import Workspace
 from tests.bench.generate import fleet_file, write_environment
 from tests.bench.measure import Row, interleaved, seconds
 

@@ -12,13 +12,13 @@ from typing import Any
 import boto3
 import yaml
 
+from gpufleet import preload
 from gpufleet.changes.observe import SeenStep, seen_steps
-from gpufleet.cli.context import Workspace
 from gpufleet.engine.api import ResourceEvent, RunResult
 from gpufleet.engine.embedded.engine import EmbeddedEngine
-from gpufleet.lab import preload
 from gpufleet.lab.aws import daemon
 from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from gpufleet.workspace import Workspace
 from tests.conftest import make_checkout
 
 

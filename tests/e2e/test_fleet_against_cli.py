@@ -17,13 +17,13 @@ import boto3
 import pytest
 import yaml
 
-from gpufleet.cli.context import Workspace
 from gpufleet.engine.api import Engine, RunResult
 from gpufleet.engine.embedded import EmbeddedEngine
 from gpufleet.engine.pulumi_cli import PulumiCliEngine
 from gpufleet.lab.aws import daemon
 from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from gpufleet.lab.aws.inventory import list_resources
+from gpufleet.workspace import Workspace
 from tests.conftest import ROOT, make_checkout
 from tests.e2e.changes_fleet import GONE, changed
 

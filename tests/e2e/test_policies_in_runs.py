@@ -14,8 +14,8 @@ import pytest
 from gpufleet.lab.aws import daemon
 from gpufleet.lab.aws.inventory import list_resources
 from gpufleet.policy.report import REPORT, read_report
-from gpufleet.verdict.preview import preview_environment
 from tests.conftest import ROOT, Checkout, make_checkout
+from tests.previewed import preview_environment
 
 pytestmark = pytest.mark.xdist_group("e2e")
 

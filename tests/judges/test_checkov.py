@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from gpufleet.policy.stack import Stack
-from gpufleet.verdict.preview import preview_environment
 from tests.collected import ROOT, Violations, collect, violations
 from tests.judges.broken import BROKEN, OURS_ALONE, Broken
 from tests.judges.checkov import Verdict, judge
 from tests.judges.disagreements import ACCEPTED, accepted
+from tests.previewed import preview_environment
 
 pytestmark = pytest.mark.xdist_group("checkov")
 

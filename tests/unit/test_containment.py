@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.cli.context import Workspace
 from gpufleet.containment import open_contained, repository_of
 from gpufleet.engine.api import StackRequest
 from gpufleet.engine.embedded.policy_project import load_packs
@@ -17,6 +16,7 @@ from gpufleet.policy.exemption_file import with_exemption_file
 from gpufleet.racks.configure.targets import known_hosts_files
 from gpufleet.racks.configure.vault import read_vault
 from gpufleet.spec.load import load_fleet
+from gpufleet.workspace import Workspace
 from tests.unit.spec.samples import VALID
 
 SECRET = "AKIA_SECRET_OF_THE_MACHINE"

@@ -33,7 +33,8 @@ __all__ = ["Endpoint", "ensure", "faults", "reset", "sandbox_env", "status", "st
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
-_PACKAGES = str(Path(__file__).absolute().parents[3])
+PACKAGES = str(Path(__file__).absolute().parents[3])
+"""Where the gpufleet that runs lies: a server runs the same, wherever its caller stands."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def _start(files: Files, idle_s: float | None) -> None:
     environ["MOTO_DISABLE_GLOBAL_CORS"] = "true"
     environ.pop("AWS_ENDPOINT_URL")
     # The server runs the caller's own gpufleet, wherever the caller stands, and nothing of that place.
-    environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_PACKAGES, environ.get("PYTHONPATH")]))
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, environ.get("PYTHONPATH")]))
     try:
         # To a file and not to a pipe: a pipe would stay open as long as the daemon lives.
         with files.log.open("wb") as log:

@@ -25,6 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def emitted() -> Callable[[str], Stack]:
     """The stack of an environment of this checkout, from a preview against the emulated AWS."""
-    from gpufleet.verdict.preview import preview_environment
+    from tests.previewed import preview_environment
 
     return cache(lambda environment: preview_environment(ROOT, environment).stack)

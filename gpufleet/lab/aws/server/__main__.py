@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write(f"{error.message}\n{error.remedy}\n")
         return int(error.exit_code)
     except ModuleNotFoundError as error:
-        sys.stderr.write(f"the sandbox needs the package {error.name}\ninstall gpufleet[lab]\n")
+        sys.stderr.write(f"the sandbox needs the package {error.name}\nrun `pip install 'gpufleet[lab]'`\n")
         return int(ExitCode.CLOUD_FAILURE)
     server.serve(_detach(files.log) if arguments.daemon else None)
     if arguments.daemon:

@@ -7,8 +7,7 @@ its `.gpufleet/`, apart for each cloud, so that a trial never mixes with an acco
 from __future__ import annotations
 
 import os
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -28,7 +27,7 @@ def find_root(start: Path | None = None) -> Path:
     Raises InputError when there is none: gpufleet's programs are run from a checkout.
     """
     here = (start or Path.cwd()).resolve()
-    candidates = [here, *here.parents, Path(__file__).resolve().parents[2]]
+    candidates = [here, *here.parents, Path(__file__).resolve().parents[1]]
     for folder in candidates:
         if (folder / "Pulumi.yaml").is_file() and (folder / "stacks").is_dir():
             return folder
@@ -155,16 +154,9 @@ class Workspace:
         )
         if cloud != "sandbox":
             return request
-        from gpufleet.lab.aws import daemon
+        from gpufleet.lab_extra import with_sandbox
 
-        return replace(
-            request,
-            env={**request.env, **daemon.sandbox_env(daemon.ensure(self.sandbox_root))},
-            providers={
-                "aws": (sys.executable, "-m", "gpufleet.lab.aws.provider"),
-                "kubernetes": (sys.executable, "-m", "gpufleet.lab.kubernetes"),
-            },
-        )
+        return with_sandbox(request, self.sandbox_root)
 
     def offline_request(
         self,

@@ -11,41 +11,38 @@ import secrets
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
 from gpufleet.errors import GpufleetError
 from gpufleet.lab.aws.credentials import isolated_environ, sandbox_env
-from gpufleet.lab.aws.daemon import Endpoint
+from gpufleet.lab.aws.daemon import PACKAGES, Endpoint
 from gpufleet.lab.aws.server.process import Files, Runtime
 from gpufleet.loopback import LOOPBACK, require_loopback
 
 START_TIMEOUT_S = 60.0
 IDLE_S = 300.0
 """The server ends by itself after so long, should this process die without ending it."""
-PACKAGES = Path(__file__).absolute().parents[2]
-"""Where the gpufleet that runs lies, whichever checkout it judges."""
 _TAIL = 2000
 
 
 class ThrowawayAccount:
-    """An emulated AWS that lives as long as one verdict. `folder` is the verdict's own, for its states."""
+    """An emulated AWS that lives as long as one verdict. `folder` is the verdict's own, for its states.
 
-    def __init__(self, folder: Path, *, start: bool = True) -> None:
+    It starts while the caller does something else; `endpoint` waits for it.
+    """
+
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._root = folder / "aws"
         self._root.mkdir(mode=0o700)
         self._passphrase = secrets.token_hex(16)
-        self._process = self._start() if start else None
+        self._process = self._start()
 
     @cached_property
     def endpoint(self) -> Endpoint:
         """Where it answers; waits until it does. Raises GpufleetError with its own words if it ends."""
-        if self._process is None:
-            self._process = self._start()
         files = Files(self._root)
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline and self._process.poll() is None:
@@ -81,7 +78,7 @@ class ThrowawayAccount:
         environ = {name: value for name, value in nowhere.items() if not name.startswith("MOTO_")}
         environ["MOTO_DISABLE_GLOBAL_CORS"] = "true"
         environ.pop("AWS_ENDPOINT_URL")
-        environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGES), environ.get("PYTHONPATH")]))
+        environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, environ.get("PYTHONPATH")]))
         with (self._root / "start.log").open("wb") as log:
             return subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, "-m", "gpufleet.lab.aws.server", str(self._root), "--idle", str(IDLE_S)],
@@ -96,22 +93,6 @@ class ThrowawayAccount:
 
     def end(self) -> None:
         """Stop the server. Nothing that it holds is worth saving."""
-        if self._process is None:
-            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-
-
-@contextlib.contextmanager
-def throwaway_account(*, start: bool = True) -> Iterator[ThrowawayAccount]:
-    """An empty emulated account, which starts while the caller does something else.
-
-    With `start` false it starts once it is asked for.
-    """
-    with tempfile.TemporaryDirectory(prefix="gpufleet-verdict-", ignore_cleanup_errors=True) as name:
-        account = ThrowawayAccount(Path(name).resolve(), start=start)
-        try:
-            yield account
-        finally:
-            account.end()

@@ -1,4 +1,4 @@
-"""The emulated AWS that lives as long as one verdict."""
+"""The folder and the emulated AWS that live as long as one verdict."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import urllib.request
 import pytest
 
 from gpufleet.errors import GpufleetError
+from gpufleet.lab.aws import throwaway as module
 from gpufleet.lab.aws.server.process import process_start
-from gpufleet.verdict import account as module
-from gpufleet.verdict.account import throwaway_account
+from gpufleet.verdict.scratch import scratch
 
 
 def _answers(url: str) -> bool:
@@ -25,8 +25,9 @@ def _answers(url: str) -> bool:
 
 
 def test_it_answers_and_leaves_nothing_behind() -> None:
-    with throwaway_account() as account:
-        endpoint, folder = account.endpoint, account.folder
+    with scratch() as own:
+        account, folder = own.account, own.folder
+        endpoint = account.endpoint
         assert _answers(endpoint.url)
         assert account.env["AWS_ENDPOINT_URL"] == endpoint.url
     assert not _answers(endpoint.url)
@@ -35,15 +36,16 @@ def test_it_answers_and_leaves_nothing_behind() -> None:
 
 
 def test_it_is_gone_after_a_failure_too() -> None:
-    with pytest.raises(ZeroDivisionError), throwaway_account() as account:
-        pid, folder = account.endpoint.pid, account.folder
+    with pytest.raises(ZeroDivisionError), scratch() as own:
+        pid, folder = own.account.endpoint.pid, own.folder
         _ = 1 / 0
     assert process_start(pid) == ""
     assert not folder.exists()
 
 
 def test_two_know_nothing_of_each_other() -> None:
-    with throwaway_account() as one, throwaway_account() as other:
+    with scratch() as this, scratch() as that:
+        one, other = this.account, that.account
         assert one.endpoint != other.endpoint
         assert one.folder != other.folder
         assert one.env["PULUMI_CONFIG_PASSPHRASE"] != other.env["PULUMI_CONFIG_PASSPHRASE"]
@@ -53,21 +55,21 @@ def test_nothing_of_the_user_s_account_is_in_its_environment(monkeypatch: pytest
     monkeypatch.setenv("AWS_PROFILE", "company")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "secret")
     monkeypatch.setenv("GPUFLEET_KUBECONFIG", "/home/me/.kube/config")
-    with throwaway_account() as account:
-        env = {**os.environ, **account.env}
+    with scratch() as own:
+        env = {**os.environ, **own.account.env}
         assert env["AWS_PROFILE"] == "default"
         assert env["AWS_SESSION_TOKEN"] == ""
         assert env["GPUFLEET_KUBECONFIG"] == ""
-        assert env["GPUFLEET_SANDBOX_DIR"].startswith(str(account.folder))
+        assert env["GPUFLEET_SANDBOX_DIR"].startswith(str(own.folder))
 
 
 def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_S", "no number")
-    with throwaway_account() as account, pytest.raises(GpufleetError, match="invalid float value") as error:
-        _ = account.endpoint
+    with scratch() as own, pytest.raises(GpufleetError, match="invalid float value") as error:
+        _ = own.account.endpoint
     assert error.value.exit_code == 3
 
 
 def test_one_that_nobody_asks_for_never_starts() -> None:
-    with throwaway_account(start=False) as account:
-        assert not any((account.folder / "aws").iterdir())
+    with scratch() as own:
+        assert not any(own.folder.iterdir())

@@ -6,9 +6,9 @@ import importlib.util
 import re
 from pathlib import Path
 
-from gpufleet.lab.preload import LIBRARIES, PROGRAMS, PROVIDERS
+from gpufleet.preload import LIBRARIES, PROGRAMS, PROVIDERS
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def used(pattern: str) -> set[str]:

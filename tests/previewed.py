@@ -1,0 +1,22 @@
+"""Our environments as the rules see them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpufleet.engine.embedded.engine import EmbeddedEngine
+from gpufleet.policy.report import Report
+from gpufleet.verdict.preview import PACK, judged_preview, sandbox_request
+from gpufleet.verdict.scratch import scratch
+from gpufleet.workspace import Workspace
+
+
+def preview_environment(root: Path, environment: str) -> Report:
+    """What the environment of the checkout `root` comes to from nothing, judged by the checkout's rules.
+
+    `environment` is a name or the path of a fleet file. Raises InputError for one that does not exist
+    or whose preview fails.
+    """
+    with scratch() as own:
+        request = sandbox_request(Workspace(root, environment), own.account, own.folder / "state.json")
+        return judged_preview(EmbeddedEngine(), request, root / PACK, own.folder / "report.json").report

@@ -1,0 +1,66 @@
+"""The optional extra: what is said where it is missing, and that nothing else loads it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpufleet import lab_extra
+from gpufleet.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+# What an installation without the extra lacks; the stand-ins themselves may not be missed either.
+WITHOUT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name == "gpufleet.lab" or name.split(".")[0] in ("moto", "flask"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+from gpufleet.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_the_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, *arguments], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+def test_a_missing_extra_is_bad_input_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lab_extra, "find_spec", lambda name: None)
+    with pytest.raises(InputError) as refused:
+        lab_extra.require_lab()
+    assert "moto" in refused.value.message
+    assert "pip install 'gpufleet[lab]'" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("preview", "sandbox", "--engine", "embedded"), ("check", "sandbox"), ("sandbox", "start")],
+    ids=" ".join,
+)
+def test_without_the_extra_what_needs_the_sandbox_ends_with_2(command: tuple[str, ...]) -> None:
+    done = without_the_extra(*command)
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'gpufleet[lab]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("plan", "prod"), ("validate", "prod"), ("inventory", "prod"), ("rules",), ("state", "list", "dev")],
+    ids=" ".join,
+)
+def test_without_the_extra_what_needs_no_sandbox_works_as_ever(command: tuple[str, ...]) -> None:
+    done = without_the_extra(*command)
+    assert "gpufleet[lab]" not in done.stderr
+    assert "ModuleNotFound" not in done.stderr
+    assert done.returncode in (0, 2), done.stderr
