@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Surroundings, Tags, encryption_key, policy_document
+from gpufleet.components.base import Component, Surroundings, Tags, encryption_key, policy_document
 
 NONCURRENT_DAYS = 30
 """How long an overwritten or deleted version can be had back, where objects expire at all."""

@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Surroundings, Tags, encryption_key, policy_document
+from gpufleet.components.base import Component, Surroundings, Tags, encryption_key, policy_document
 from gpufleet.errors import InputError
 
 MAX_NOTIFICATIONS = 10

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Tags
-from components.capacity_block_offering import CapacityBlockOffering
+from gpufleet.components.base import Component, Tags
+from gpufleet.components.capacity_block_offering import CapacityBlockOffering
 
 PLATFORM = "Linux/UNIX"
 

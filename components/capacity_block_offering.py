@@ -18,7 +18,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
 
-from components.dynamic import changed, client, iso
+from gpufleet.components.dynamic import changed, client, iso
 
 ASKED = ("instance_type", "count", "duration_hours", "start", "zones", "region")
 """What decides which block is bought. A change of any of these is another block, except for `zones`

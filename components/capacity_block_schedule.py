@@ -15,7 +15,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
 
-from components.dynamic import changed, client, iso
+from gpufleet.components.dynamic import changed, client, iso
 
 ASKED = ("group_name", "reservation_id", "nodes", "region")
 """What decides the actions. A change of any of these makes them anew."""

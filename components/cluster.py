@@ -10,9 +10,9 @@ from typing import Any, Literal
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
-from components.identity import PodRole, PodRoleArgs
-from components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs
+from gpufleet.components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
+from gpufleet.components.identity import PodRole, PodRoleArgs
+from gpufleet.components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs
 
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 CLUSTER_ADMIN = "arn:{0}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"

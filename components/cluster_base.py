@@ -9,8 +9,13 @@ from typing import Any, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.device_plugins import EFA_NODE_LABEL, GPU_NODE_LABEL, efa_device_plugin, nvidia_device_plugin
-from components.gpu_operator import gpu_operator
+from gpufleet.components.device_plugins import (
+    EFA_NODE_LABEL,
+    GPU_NODE_LABEL,
+    efa_device_plugin,
+    nvidia_device_plugin,
+)
+from gpufleet.components.gpu_operator import gpu_operator
 
 PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
 """Values of the priority classes; all far below those of Kubernetes's own (2,000,000,000)."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.eks_registries import eks_registry
+from gpufleet.components.eks_registries import eks_registry
 
 GPU_NODE_LABEL = "gpufleet.io/gpu"
 """The label that GPU nodes carry; its value is the GPU's name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_aws as aws
 
-from components.base import (
+from gpufleet.components.base import (
     Component,
     Surroundings,
     assume_role_policy,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Tags, assume_role_policy, available_after, policy_document
+from gpufleet.components.base import Component, Tags, assume_role_policy, available_after, policy_document
 
 NODE_POLICIES: Mapping[str, tuple[str, ...]] = {
     "kubernetes": (

@@ -9,7 +9,7 @@ from typing import Literal
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component
+from gpufleet.components.base import Component
 
 TAGGED_AT_LAUNCH = ("instance", "volume", "network-interface")
 """What a launch creates and a bill or an inventory lists. A node group's own tags do not reach them."""

@@ -9,9 +9,9 @@ from typing import Literal
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Tags
-from components.flow_logs import flow_logs
-from components.security_groups import closed_default_group, efa_group, node_group_rules
+from gpufleet.components.base import Component, Tags
+from gpufleet.components.flow_logs import flow_logs
+from gpufleet.components.security_groups import closed_default_group, efa_group, node_group_rules
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,13 @@ from typing import Any, Literal
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Tags, field_of
-from components.launch_template import LaunchTemplateArgs, NodeInterfaceArgs, VolumeArgs, launch_template
+from gpufleet.components.base import Component, Tags, field_of
+from gpufleet.components.launch_template import (
+    LaunchTemplateArgs,
+    NodeInterfaceArgs,
+    VolumeArgs,
+    launch_template,
+)
 from gpufleet.errors import InputError
 
 Capacity = Literal["on-demand", "spot", "odcr", "capacity-block"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, available_after
+from gpufleet.components.base import Component, available_after
 
 
 def closed_default_group(component: Component, name: str, vpc_id: pulumi.Output[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 import pulumi
 import pulumi_aws as aws
 
-from components.base import Component, Tags, encryption_key
+from gpufleet.components.base import Component, Tags, encryption_key
 from gpufleet.errors import InputError
 
 LUSTRE_PORTS = ((988, 988), (1018, 1023))

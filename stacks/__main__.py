@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stacks.program import run
+from gpufleet.stacks.program import run
 
 run(Path(__file__).resolve().parent.parent)

@@ -7,9 +7,9 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.budget import BudgetGuard, BudgetGuardArgs
+from gpufleet.components.budget import BudgetGuard, BudgetGuardArgs
 from gpufleet.plan.models import FleetPlan
-from stacks.settings import Settings
+from gpufleet.stacks.settings import Settings
 
 BUDGET_REGION = "us-east-1"
 """Where AWS Budgets lives; its topic is put beside it."""

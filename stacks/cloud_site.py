@@ -9,16 +9,16 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.bucket import Bucket, BucketArgs
-from components.cluster import EksCluster, EksClusterArgs, SystemNodesArgs
-from components.identity import IamRoles, IamRolesArgs
-from components.network import Network, NetworkArgs, SubnetArgs
-from components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
+from gpufleet.components.bucket import Bucket, BucketArgs
+from gpufleet.components.cluster import EksCluster, EksClusterArgs, SystemNodesArgs
+from gpufleet.components.identity import IamRoles, IamRolesArgs
+from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
+from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
-from stacks.cluster_inside import build_cluster_base
-from stacks.node_groups import SiteParts, build_node_group
-from stacks.nodes import running_nodes
-from stacks.settings import Settings
+from gpufleet.stacks.cluster_inside import build_cluster_base
+from gpufleet.stacks.node_groups import SiteParts, build_node_group
+from gpufleet.stacks.nodes import running_nodes
+from gpufleet.stacks.settings import Settings
 
 PRIVATE_SERVICES = (
     "autoscaling",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.cluster import EksCluster
-from components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
+from gpufleet.components.cluster import EksCluster
+from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
 from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pulumi
 
-from components.capacity import (
+from gpufleet.components.capacity import (
     CapacityBlock,
     CapacityBlockArgs,
     OnDemandReservation,
     OnDemandReservationArgs,
 )
-from components.capacity_block_schedule import CapacityBlockSchedule
-from components.cluster import EksCluster
-from components.device_plugins import EFA_NODE_LABEL
-from components.identity import IamRoles
-from components.network import Network
-from components.node_group import (
+from gpufleet.components.capacity_block_schedule import CapacityBlockSchedule
+from gpufleet.components.cluster import EksCluster
+from gpufleet.components.device_plugins import EFA_NODE_LABEL
+from gpufleet.components.identity import IamRoles
+from gpufleet.components.network import Network
+from gpufleet.components.node_group import (
     AutoScalingNodesArgs,
     EksNodesArgs,
     NodeGroup,
@@ -30,7 +30,7 @@ from components.node_group import (
 )
 from gpufleet.errors import InputError
 from gpufleet.plan.models import NodeGroupPlan
-from stacks.settings import Settings
+from gpufleet.stacks.settings import Settings
 
 
 @dataclass(frozen=True)

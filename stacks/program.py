@@ -10,8 +10,8 @@ import pulumi
 
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.findings import FINDINGS_SHOWN
+from gpufleet.stacks.settings import Settings, load_settings
 from gpufleet.visible import visible_line
-from stacks.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from gpufleet.findings import Finding
@@ -48,8 +48,8 @@ def _plan(root: Path, settings: Settings) -> FleetPlan:
 
 def build_fleet(plan: FleetPlan, settings: Settings) -> None:
     """Register the resources of the plan's cloud sites and export what others need of them."""
-    from stacks.account import build_account
-    from stacks.cloud_site import build_site
+    from gpufleet.stacks.account import build_account
+    from gpufleet.stacks.cloud_site import build_site
 
     nodes: list[pulumi.Output[list[dict[str, Any]]]] = []
     for site in plan.cloud:

@@ -121,8 +121,8 @@ def violations(environment: str, stack: Stack) -> Violations:
 
 
 def _program(environment: str) -> Callable[[], None]:
-    from stacks.program import build_fleet
-    from stacks.settings import Settings
+    from gpufleet.stacks.program import build_fleet
+    from gpufleet.stacks.settings import Settings
 
     settings = Settings("sandbox", environment, True, None, {}, {})
     return lambda: build_fleet(plan_of(environment), settings)

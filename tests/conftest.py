@@ -112,6 +112,21 @@ def make_checkout(folder: Path) -> Checkout:
     return Checkout(folder, {"HOME": str(folder / "home"), "GPUFLEET_ROOT": ""})
 
 
+def fork_packages(root: Path) -> None:
+    """Makes `gpufleet` in `root` a package that has components, stacks and policies of `root`.
+
+    Everything else in it is that of this checkout, so that its bytecode is used.
+    """
+    package = root / "gpufleet"
+    package.mkdir()
+    text = (ROOT / "gpufleet" / "__init__.py").read_text(encoding="utf-8")
+    (package / "__init__.py").write_text(
+        f"{text}__path__.append({str(ROOT / 'gpufleet')!r})\n", encoding="utf-8"
+    )
+    for name in ("components", "stacks", "policies"):
+        (package / name).symlink_to(Path("..", name))
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Iterator[Checkout]:
     """A checkout of one test; its emulated AWS is stopped at the end."""

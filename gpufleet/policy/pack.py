@@ -1,4 +1,4 @@
-"""Finding the rules of a checkout: one `Rule` in each module of `policies/rules`."""
+"""Finding the rules: one `Rule` in each module of `gpufleet.policies.rules`, or of a repository's pack."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 from gpufleet.errors import InputError
 from gpufleet.policy.rule import Rule
 
-PACKAGE = "policies.rules"
+PACKAGE = "gpufleet.policies.rules"
+OWN_PACKAGE = "policies.rules"
+_INSTALLED = Path(__file__).parents[1] / "policies"
 
 
 def load_rules(root: Path) -> tuple[Rule[Any], ...]:
-    """The rules of the checkout `root`, by group and name. Raises InputError where there are none,
-    where a module does not load or holds none or several, and where two have one name.
+    """The rules for the repository `root`, by group and name: its own `policies/rules` where it has them,
+    else those of gpufleet. Raises InputError where a module does not load or holds none or several, and
+    where two have one name.
     """
-    if not (root / "policies" / "rules" / "__init__.py").is_file():
-        raise InputError(f"{root} has no policies/rules", remedy="run from a checkout of gpufleet")
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
-    package = importlib.import_module(PACKAGE)
+    name = _package(root)
+    package = importlib.import_module(name)
     found: dict[str, Rule[Any]] = {}
-    for module in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
+    for module in pkgutil.walk_packages(package.__path__, f"{name}."):
         if module.ispkg or module.name.rpartition(".")[2].startswith("_"):
             continue
         for rule in _rules_of(module.name):
@@ -36,6 +36,15 @@ def load_rules(root: Path) -> tuple[Rule[Any], ...]:
     return tuple(sorted(found.values(), key=lambda rule: (rule.group, rule.name)))
 
 
+def _package(root: Path) -> str:
+    own = root / "policies"
+    if not (own / "rules" / "__init__.py").is_file() or own.resolve() == _INSTALLED.resolve():
+        return PACKAGE
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return OWN_PACKAGE
+
+
 def _rules_of(module: str) -> list[Rule[Any]]:
     try:
         loaded = importlib.import_module(module)
@@ -43,7 +52,7 @@ def _rules_of(module: str) -> list[Rule[Any]]:
         # Rules are the checkout's own code: what is wrong with one is its author's to mend.
         raise InputError(
             f"the rule module {module} does not load: {type(error).__name__}: {error}",
-            remedy=f"mend policies/{'/'.join(module.split('.')[1:])}.py",
+            remedy=f"mend {module.removeprefix('gpufleet.').replace('.', '/')}.py",
         ) from error
     rules = [value for value in vars(loaded).values() if isinstance(value, Rule)]
     if len(rules) != 1:

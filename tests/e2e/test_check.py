@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.conftest import ROOT, Checkout
+from tests.conftest import ROOT, Checkout, fork_packages
 from tests.unit.verdict.conftest import Git
 
 pytestmark = pytest.mark.xdist_group("e2e")
@@ -81,13 +81,14 @@ def small_steps(change, context):
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Checkout:
-    """A checkout with two rules and one small environment, committed as main."""
+    """A fork with two rules and one small environment, committed as main."""
     root = tmp_path / "repository"
     root.mkdir()
     shutil.copy(ROOT / "Pulumi.yaml", root)
     for name in ("stacks", "components", "policies"):
         ignored = shutil.ignore_patterns("__pycache__", "dev", "prod", "sandbox", "Pulumi.*.yaml")
         shutil.copytree(ROOT / name, root / name, ignore=ignored)
+    fork_packages(root)
     rules = root / "policies" / "rules"
     for path in rules.glob("*/*.py"):
         if not path.name.startswith("_") and path.name != "imdsv2_required.py":

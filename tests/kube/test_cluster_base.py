@@ -24,7 +24,7 @@ PROGRAM = """
     import pulumi
     import pulumi_kubernetes as k8s
 
-    from components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
+    from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
 
     config = pulumi.Config()
     provider = k8s.Provider(

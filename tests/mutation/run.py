@@ -162,9 +162,8 @@ def _text(stack: Stack) -> str:
 def _baseline() -> tuple[dict[str, Seen], list[str]]:
     before = set(sys.modules)
     seen = {environment: see(environment) for environment in ENVIRONMENTS}
-    ours = tuple(f"{name}." for name in OWN)
-    added = [name for name in sys.modules if name not in before and not name.startswith(ours)]
-    return seen, [name for name in added if name not in OWN and not name.startswith("_")]
+    added = [name for name in sys.modules if name not in before and not _mutable(name)]
+    return seen, [name for name in added if not name.startswith("_")]
 
 
 def failed_tests(files: Sequence[str], *, broken: Iterable[str] = (), all_of_them: bool = False) -> list[str]:
@@ -202,7 +201,7 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports one module from a mutated tree in place of its file."""
 
     def __init__(self, mutant: Mutant) -> None:
-        self._module = mutant.module
+        self._module = f"gpufleet.{mutant.module}"
         self._path = path_of(mutant.module)
         self._code = compile(mutated(mutant, self._path), str(self._path), "exec")
 
@@ -224,9 +223,14 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def _install(mutant: Mutant) -> None:
     for name in list(sys.modules):
-        if name in OWN or name.startswith(tuple(f"{own}." for own in OWN)):
+        if _mutable(name):
             del sys.modules[name]
     sys.meta_path.insert(0, _Mutated(mutant))
+
+
+def _mutable(module: str) -> bool:
+    """Whether it is one of the packages that mutants are made of, or in one."""
+    return module.startswith("gpufleet.") and module.split(".")[1] in OWN
 
 
 def _in_child(call: Callable[[], Any]) -> Any:

@@ -7,11 +7,7 @@ from decimal import Decimal
 
 from pydantic import Field
 
-from gpufleet.policy.context import Context
-from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE
-from policies.rules.budget._caps import (
+from gpufleet.policies.rules.budget._caps import (
     FORECASTING,
     TYPES,
     about,
@@ -20,6 +16,10 @@ from policies.rules.budget._caps import (
     fleet_of,
     no_fleet,
 )
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.policy.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE
 
 
 class AtMaximum(Settings):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.policy.context import Context
-from gpufleet.policy.rule import Example, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from policies.rules.budget._caps import (
+from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
     Size,
@@ -21,6 +18,9 @@ from policies.rules.budget._caps import (
     stray,
     strays,
 )
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Violation, stack_rule
+from gpufleet.policy.stack import Stack
 
 FIELD = "budget.node_groups"
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.policy.context import Context
-from gpufleet.policy.rule import Example, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.spec.models import FleetSpec
-from policies.rules.budget._caps import (
+from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
     Size,
@@ -22,6 +18,10 @@ from policies.rules.budget._caps import (
     stray,
     strays,
 )
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Violation, stack_rule
+from gpufleet.policy.stack import Stack
+from gpufleet.spec.models import FleetSpec
 
 FIELD = "budget.teams"
 

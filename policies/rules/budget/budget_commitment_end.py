@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from gpufleet.plan.names import group_resource_name
+from gpufleet.policies.rules.budget._caps import example_fleet, fleet_of, no_fleet
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
@@ -17,7 +18,6 @@ from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.pricing.inputs import UnpricedError, declared
 from gpufleet.pricing.reservations import offering_of, read_block
 from gpufleet.spec.quantity import QuantityError, When
-from policies.rules.budget._caps import example_fleet, fleet_of, no_fleet
 
 FIELD = "budget.ends"
 

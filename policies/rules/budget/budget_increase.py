@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
-from gpufleet.policy.rule import Example, Violation, change_rule
-from policies.rules.budget._caps import (
+from gpufleet.policies.rules.budget._caps import (
     FORECASTING,
     Size,
     about,
@@ -17,6 +14,9 @@ from policies.rules.budget._caps import (
     no_fleet,
     usd,
 )
+from gpufleet.policy.change import Change
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Violation, change_rule
 
 FIELD = "budget.max_increase"
 

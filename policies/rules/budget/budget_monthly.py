@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.policy.context import Context
-from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from policies.rules.budget._caps import (
+from gpufleet.policies.rules.budget._caps import (
     BUDGETING,
     TYPES,
     about,
@@ -17,6 +14,9 @@ from policies.rules.budget._caps import (
     fleet_of,
     no_fleet,
 )
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.policy.stack import Stack
 
 
 @stack_rule(

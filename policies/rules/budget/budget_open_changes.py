@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
-from gpufleet.policy.rule import Example, Settings, Violation, change_rule
-from policies.rules.budget._caps import (
+from gpufleet.policies.rules.budget._caps import (
     FORECASTING,
     example_fleet,
     example_nodes,
@@ -16,6 +13,9 @@ from policies.rules.budget._caps import (
     no_fleet,
     usd,
 )
+from gpufleet.policy.change import Change
+from gpufleet.policy.context import Context
+from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 
 
 @change_rule(

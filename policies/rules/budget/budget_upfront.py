@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpufleet.policies.rules.budget._caps import example_fleet, fleet_of, no_fleet, usd
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import CAPACITY_BLOCK
-from policies.rules.budget._caps import example_fleet, fleet_of, no_fleet, usd
 
 FIELD = "budget.upfront"
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.catalog import STALE_AFTER_DAYS
+from gpufleet.policies.rules.budget._caps import TYPES, example_fleet, example_nodes
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
-from policies.rules.budget._caps import TYPES, example_fleet, example_nodes
 
 
 class Age(Settings):

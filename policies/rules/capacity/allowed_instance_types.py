@@ -8,6 +8,7 @@ from fnmatch import translate
 
 from pydantic import Field
 
+from gpufleet.policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, types_written
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared, launches
 from gpufleet.policy.resource import Resource
@@ -27,7 +28,6 @@ from gpufleet.policy.types import (
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
 )
-from policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, types_written
 
 WRITTEN = {
     LAUNCH_TEMPLATE: "instanceType",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.capacity._places import site_zones
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared
 from gpufleet.policy.resource import Resource, is_unknown
@@ -27,7 +28,6 @@ from gpufleet.policy.types import (
     SUBNET,
     VOLUME,
 )
-from policies.rules.capacity._places import site_zones
 
 ZONES = {
     SUBNET: ("availabilityZone", "availabilityZoneId"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpufleet.policies.rules.capacity._placement import placements, placements_of
+from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import LAUNCHERS, TEMPLATES, launches
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import CAPACITY_BLOCK, LAUNCH_TEMPLATE, NODE_GROUP
-from policies.rules.capacity._placement import placements, placements_of
-from policies.rules.capacity._reservations import reservations, uses_block
 
 
 def _example(**template: Any) -> Example:

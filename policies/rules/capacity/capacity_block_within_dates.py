@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from gpufleet.policies.rules.capacity._reservations import Held, reservations, uses_block
 from gpufleet.policy.context import Context
 from gpufleet.policy.launch_inputs import number
 from gpufleet.policy.launches import LAUNCHERS, Launch, declared, launches
@@ -22,7 +23,6 @@ from gpufleet.policy.types import (
     NODE_GROUP,
     SCHEDULE,
 )
-from policies.rules.capacity._reservations import Held, reservations, uses_block
 
 
 class BlockDates(Settings):

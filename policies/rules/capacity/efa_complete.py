@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import Field
 
 from gpufleet.catalog import efa_layout
+from gpufleet.policies.rules.capacity._efa import EFA_TYPES, has_efa, self_referring
+from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import LAUNCHERS, Launch, launches, workload_of
 from gpufleet.policy.resource import UNKNOWN, Resource
@@ -23,8 +25,6 @@ from gpufleet.policy.types import (
     SPOT_INSTANCE_REQUEST,
     SUBNET,
 )
-from policies.rules.capacity._efa import EFA_TYPES, has_efa, self_referring
-from policies.rules.capacity._reservations import reservations, uses_block
 
 Slot = tuple[Any, Any, Any]
 

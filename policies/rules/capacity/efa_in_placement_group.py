@@ -7,6 +7,9 @@ from typing import Any
 
 from pydantic import Field
 
+from gpufleet.policies.rules.capacity._efa import has_efa
+from gpufleet.policies.rules.capacity._placement import placements, strategy
+from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import LAUNCHERS, launches
 from gpufleet.policy.resource import UNKNOWN
@@ -19,9 +22,6 @@ from gpufleet.policy.types import (
     PLACEMENT_GROUP,
     SPOT_INSTANCE_REQUEST,
 )
-from policies.rules.capacity._efa import has_efa
-from policies.rules.capacity._placement import placements, strategy
-from policies.rules.capacity._reservations import reservations, uses_block
 
 
 class ClusterPlacement(Settings):

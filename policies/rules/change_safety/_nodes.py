@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpufleet.policies.rules.change_safety._gone import forced
 from gpufleet.policy.change import Change, Step
 from gpufleet.policy.launches import Launch, declared, launches, tags_of
 from gpufleet.policy.resource import UNKNOWN, Unknown
@@ -12,7 +13,6 @@ from gpufleet.policy.types import (
     AUTO_SCALING_GROUP,
     NODE_GROUP,
 )
-from policies.rules.change_safety._gone import forced
 
 # A change of these makes EKS replace every node of the group (UpdateNodegroupVersion).
 _ROLLS = {

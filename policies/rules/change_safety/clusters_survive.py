@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpufleet.policies.rules.change_safety._gone import forced, gone
 from gpufleet.policy.change import Change
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.policy.types import CLUSTER
-from policies.rules.change_safety._gone import forced, gone
 
 
 def _cluster(name: str, **more: Any) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.change_safety._gone import forced, gone
 from gpufleet.policy.change import Change, Step
 from gpufleet.policy.context import Context
 from gpufleet.policy.launch_inputs import number
 from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
-from policies.rules.change_safety._gone import forced, gone
 
 _HELD = {"instanceType": "p5.48xlarge", "instanceCount": 4, "availabilityZone": "us-east-1a"}
 

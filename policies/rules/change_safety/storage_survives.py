@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.change_safety._expiry import sooner
+from gpufleet.policies.rules.change_safety._gone import forced, gone
+from gpufleet.policies.rules.security._buckets import LIFECYCLE
 from gpufleet.policy.change import Change
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.policy.types import BUCKETS, LUSTRE, VOLUME
-from policies.rules.change_safety._expiry import sooner
-from policies.rules.change_safety._gone import forced, gone
-from policies.rules.security._buckets import LIFECYCLE
 
 KEYS = ("aws:kms/key:Key", "aws:kms/externalKey:ExternalKey", "aws:kms/replicaKey:ReplicaKey")
 DATA = (

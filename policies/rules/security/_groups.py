@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
+from gpufleet.policies.rules.security._networks import Network, network
 from gpufleet.policy.launches import declared
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.stack import Stack
@@ -17,7 +18,6 @@ from gpufleet.policy.types import (
     SECURITY_GROUP_RULE,
     VPC,
 )
-from policies.rules.security._networks import Network, network
 
 DEFAULT_GROUP = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
 PREFIX_LIST = "aws:ec2/managedPrefixList:ManagedPrefixList"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.security._buckets import ACL
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.policy.types import BUCKETS
-from policies.rules.security._buckets import ACL
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import require
 
 OBJECTS = (
     "aws:s3/bucketObject:BucketObject",

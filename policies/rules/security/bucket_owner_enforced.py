@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.security._buckets import ACL, OWNERSHIP, configured
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import BUCKETS
-from policies.rules.security._buckets import ACL, OWNERSHIP, configured
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import require
 
 _BUCKET = {"type": BUCKETS[0], "name": "corpus", "props": {"bucket": "atlas-corpus"}}
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.security._buckets import BLOCK, configured
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import is_on, require
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import BUCKETS
-from policies.rules.security._buckets import BLOCK, configured
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import is_on, require
 
 ACCOUNT_BLOCK = "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock"
 ACCESS_POINT = "aws:s3/accessPoint:AccessPoint"

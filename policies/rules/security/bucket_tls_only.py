@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpufleet.policies.rules.security._buckets import POLICY, configured
+from gpufleet.policies.rules.security._documents import Document, Statement, parse
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import UNKNOWN, Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import BUCKETS
-from policies.rules.security._buckets import POLICY, configured
-from policies.rules.security._documents import Document, Statement, parse
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import ignored
 
 REMEDY = (
     "add a Deny statement for Principal '*', Action s3:*, the bucket and its objects, with the Condition "

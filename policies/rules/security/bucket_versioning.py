@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._buckets import LIFECYCLE, VERSIONING, configured
+from gpufleet.policies.rules.security._frameworks import security_hub
+from gpufleet.policies.rules.security._properties import ignored, is_on, require
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import BUCKETS
-from policies.rules.security._buckets import LIFECYCLE, VERSIONING, configured
-from policies.rules.security._frameworks import security_hub
-from policies.rules.security._properties import ignored, is_on, require
 
 
 class Temporary(Settings):

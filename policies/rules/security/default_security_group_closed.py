@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._groups import ALONE, DEFAULT_GROUP, GROUPS, TYPES, rules
+from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared
 from gpufleet.policy.resource import is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import VPC
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._groups import ALONE, DEFAULT_GROUP, GROUPS, TYPES, rules
-from policies.rules.security._properties import ignored
 
 DEFAULT_VPC = "aws:ec2/defaultVpc:DefaultVpc"
 _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import is_off, is_on, region_of, require, require_key
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared
 from gpufleet.policy.resource import Resource, is_unknown
@@ -20,8 +22,6 @@ from gpufleet.policy.types import (
     SPOT_INSTANCE_REQUEST,
     VOLUME,
 )
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import is_off, is_on, region_of, require, require_key
 
 DEFAULT = "aws:ebs/encryptionByDefault:EncryptionByDefault"
 SNAPSHOT_COPY = "aws:ebs/snapshotCopy:SnapshotCopy"

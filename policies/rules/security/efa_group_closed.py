@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared
 from gpufleet.policy.resource import Resource, holds_unknown, is_unknown
@@ -16,7 +17,6 @@ from gpufleet.policy.types import (
     SECURITY_GROUP_EGRESS,
     SECURITY_GROUP_INGRESS,
 )
-from policies.rules.security._groups import TYPES, Rule, rules
 
 INTERFACE = "aws:ec2/networkInterface:NetworkInterface"
 _EFA = ("efa", "efa-only")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._networks import Network, network, world
+from gpufleet.policies.rules.security._properties import ignored, is_off, is_on, require
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.policy.types import CLUSTER
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._networks import Network, network, world
-from policies.rules.security._properties import ignored, is_off, is_on, require
 
 ACCESS = "vpcConfig.endpointPublicAccess"
 CIDRS = "vpcConfig.publicAccessCidrs"

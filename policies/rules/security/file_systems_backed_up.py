@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._frameworks import security_hub
+from gpufleet.policies.rules.security._properties import is_off, require
+from gpufleet.policies.rules.security._temporary import Environments, is_temporary
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import LUSTRE
-from policies.rules.security._frameworks import security_hub
-from policies.rules.security._properties import is_off, require
-from policies.rules.security._temporary import Environments, is_temporary
 
 ASSOCIATION = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"
 OTHERS = (

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import ignored
 
 ATTACHMENTS = {
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": "policyArn",

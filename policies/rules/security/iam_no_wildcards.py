@@ -7,13 +7,13 @@ from fnmatch import fnmatchcase
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._attached import IDENTITY, documents
+from gpufleet.policies.rules.security._documents import Statement, parse
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from policies.rules.security._attached import IDENTITY, documents
-from policies.rules.security._documents import Statement, parse
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import ignored
 
 ESCALATES = ("iam:passrole", "sts:assumerole")
 """Actions that lend the rights of another role: on all of them they are the rights of the strongest."""

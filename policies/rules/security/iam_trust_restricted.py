@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._documents import Statement, parse
+from gpufleet.policies.rules.security._frameworks import well_architected
+from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from policies.rules.security._documents import Statement, parse
-from policies.rules.security._frameworks import well_architected
-from policies.rules.security._properties import ignored
 
 ROLE = "aws:iam/role:Role"
 PATH = "assumeRolePolicy"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, resource_rule
@@ -16,7 +17,6 @@ from gpufleet.policy.types import (
     NODE_GROUP,
     SPOT_INSTANCE_REQUEST,
 )
-from policies.rules.security._properties import ignored
 
 METADATA_DEFAULTS = "aws:ec2/instanceMetadataDefaults:InstanceMetadataDefaults"
 

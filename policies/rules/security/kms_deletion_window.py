@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._properties import is_off, require
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from policies.rules.security._properties import is_off, require
 
 KEY = "aws:kms/key:Key"
 TYPES = (

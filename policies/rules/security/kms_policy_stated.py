@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
-from policies.rules.security._frameworks import well_architected
 
 POLICY = "aws:kms/keyPolicy:KeyPolicy"
 KEYS = (

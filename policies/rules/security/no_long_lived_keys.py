@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from policies.rules.security._frameworks import well_architected
 
 KINDS = {
     "aws:iam/accessKey:AccessKey": "an access key",

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._groups import TYPES, rules
+from gpufleet.policies.rules.security._networks import world
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import SECURITY_GROUP_EGRESS
-from policies.rules.security._groups import TYPES, rules
-from policies.rules.security._networks import world
 
 
 class Ports(Settings):

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
+from gpufleet.policies.rules.security._networks import world
+from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import SECURITY_GROUP_INGRESS
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._groups import TYPES, Rule, rules
-from policies.rules.security._networks import world
-from policies.rules.security._properties import ignored
 
 
 class Ports(Settings):

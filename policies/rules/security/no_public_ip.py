@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import ignored, is_off
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared, tags_of
 from gpufleet.policy.resource import Resource, is_unknown
@@ -17,8 +19,6 @@ from gpufleet.policy.types import (
     SPOT_INSTANCE_REQUEST,
     SUBNET,
 )
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import ignored, is_off
 
 DEFAULT_SUBNET = "aws:ec2/defaultSubnet:DefaultSubnet"
 ADDRESS = "aws:ec2/eip:Eip"

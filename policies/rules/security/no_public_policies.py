@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._attached import RESOURCE, documents
+from gpufleet.policies.rules.security._documents import parse
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from policies.rules.security._attached import RESOURCE, documents
-from policies.rules.security._documents import parse
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import ignored
 
 
 class Unknown(Settings):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.policy.types import NODE_GROUP
-from policies.rules.security._frameworks import fsbp
 
 
 @resource_rule(

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.policy.stack import Stack
-from policies.rules.security._frameworks import fsbp
-from policies.rules.security._properties import require
 
 SECRET = "aws:secretsmanager/secret:Secret"  # noqa: S105 - a type token
 ROTATION = "aws:secretsmanager/secretRotation:SecretRotation"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.policies.rules.security._properties import KEYS, is_off, is_on, require
+from gpufleet.policies.rules.security._temporary import Environments, is_temporary
+from gpufleet.policies.rules.security.data_stores_encrypted import DATABASES, TABLE, VAULT
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import declared
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import BUCKETS, CLUSTER, LUSTRE
-from policies.rules.security._properties import KEYS, is_off, is_on, require
-from policies.rules.security._temporary import Environments, is_temporary
-from policies.rules.security.data_stores_encrypted import DATABASES, TABLE, VAULT
 
 FILE_SYSTEMS = (
     LUSTRE,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from gpufleet.policies.rules.tags._tags import Tags, default_tags, propagated, read, specified
 from gpufleet.policy.launches import Launch
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.types import (
@@ -24,7 +25,6 @@ from gpufleet.policy.types import (
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
 )
-from policies.rules.tags._tags import Tags, default_tags, propagated, read, specified
 
 Kind = Literal["instance", "volume", "network-interface", "spot-instances-request"]
 REQUIRED: tuple[Kind, ...] = ("instance", "volume", "network-interface")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pydantic import Field, field_validator
 
 from gpufleet.checks.tags import LONGEST_VALUE, TAG_TEXT
+from gpufleet.policies.rules.tags._tags import Tags, misspelt
 from gpufleet.policy.resource import is_unknown
 from gpufleet.policy.rule import Framework, Settings, Violation
 from gpufleet.spec.models import FleetSpec
-from policies.rules.tags._tags import Tags, misspelt
 
 ALLOCATION = Framework(
     "FinOps Framework", "Allocation", "https://www.finops.org/framework/capabilities/allocation/"

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpufleet.policies.rules.tags._fleet import (
+    NODE_GROUP,
+    OF_A_SITE,
+    SITE,
+    STORAGE,
+    TEAM,
+    FleetTags,
+    fleet_of,
+)
+from gpufleet.policies.rules.tags._mend import mended
+from gpufleet.policies.rules.tags._required import ALLOCATION
+from gpufleet.policies.rules.tags._tags import Tags, effective, read
+from gpufleet.policies.rules.tags.required_tags import SINGLE
 from gpufleet.policy.aws_types import taggable_types
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.policy.types import AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
-from policies.rules.tags._fleet import NODE_GROUP, OF_A_SITE, SITE, STORAGE, TEAM, FleetTags, fleet_of
-from policies.rules.tags._mend import mended
-from policies.rules.tags._required import ALLOCATION
-from policies.rules.tags._tags import Tags, effective, read
-from policies.rules.tags.required_tags import SINGLE
 
 _FLEET = {
     "apiVersion": "gpufleet/v1",

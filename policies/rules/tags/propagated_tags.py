@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.policies.rules.tags._launched import REQUIRED, Kind, has_no_template, of_launch, of_template
+from gpufleet.policies.rules.tags._required import RequiredKeys, lacking
+from gpufleet.policies.rules.tags._tags import Tags
 from gpufleet.policy.context import Context
 from gpufleet.policy.launches import LAUNCHERS, declared, launches
 from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Framework, Violation, stack_rule
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, NODE_GROUP
-from policies.rules.tags._launched import REQUIRED, Kind, has_no_template, of_launch, of_template
-from policies.rules.tags._required import RequiredKeys, lacking
-from policies.rules.tags._tags import Tags
 
 _TAGS = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
 

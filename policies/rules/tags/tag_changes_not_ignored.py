@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpufleet.plan.marks import TAG_PREFIX
+from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeys
+from gpufleet.policies.rules.tags._tags import decoded
+from gpufleet.policies.rules.tags.copied_tags import COPIES, MADE_WITH
+from gpufleet.policies.rules.tags.required_tags import SINGLE
 from gpufleet.policy.aws_types import taggable_types
 from gpufleet.policy.context import Context
 from gpufleet.policy.resource import Resource, is_unknown, shown
 from gpufleet.policy.rule import Example, Violation, resource_rule
 from gpufleet.policy.types import AUTO_SCALING_TAG, PROVIDER, VOLUME
-from policies.rules.tags._required import ALLOCATION, RequiredKeys
-from policies.rules.tags._tags import decoded
-from policies.rules.tags.copied_tags import COPIES, MADE_WITH
-from policies.rules.tags.required_tags import SINGLE
 
 _PART = re.compile(r'"((?:[^"\\]|\\.)*)"|([^.\[\]"]+)')
 

@@ -259,7 +259,7 @@ def test_a_namespace_has_the_teams_gpus_and_no_priority_above_the_teams() -> Non
 def test_classes_and_values_of_priority_are_those_of_the_cloud() -> None:
     from ansible_collections.gpufleet.rack.plugins.filter import kubernetes_teams
 
-    from components import cluster_base
+    from gpufleet.components import cluster_base
 
     assert kubernetes_teams.PRIORITIES == cluster_base.PRIORITIES
     assert kubernetes_teams.SYSTEM_PRIORITIES == cluster_base.SYSTEM_PRIORITIES

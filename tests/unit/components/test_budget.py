@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.budget import BudgetGuard, BudgetGuardArgs
+from gpufleet.components.budget import BudgetGuard, BudgetGuardArgs
 from gpufleet.errors import InputError
 from tests.unit.components.recording import ACCOUNT, Recording, record
 

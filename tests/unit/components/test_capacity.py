@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from components.capacity import (
+from gpufleet.components.capacity import (
     CapacityBlock,
     CapacityBlockArgs,
     OnDemandReservation,

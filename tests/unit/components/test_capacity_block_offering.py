@@ -12,7 +12,7 @@ import boto3
 import pytest
 from pulumi.dynamic.dynamic import serialize_provider
 
-from components.capacity_block_offering import (
+from gpufleet.components.capacity_block_offering import (
     ASKED,
     OfferingProvider,
     Window,
@@ -229,13 +229,13 @@ def test_the_provider_is_stored_by_its_name_so_an_edit_of_the_code_is_no_change(
     assert len(stored) < 200
     import base64
 
-    assert b"components.capacity_block_offering" in base64.b64decode(stored)
+    assert b"gpufleet.components.capacity_block_offering" in base64.b64decode(stored)
 
 
 def test_the_module_loads_without_pulumi_aws_and_without_boto3() -> None:
     """The plugin that runs it imports it on each start."""
     code = (
-        "import json, sys; import components.capacity_block_offering;"
+        "import json, sys; import gpufleet.components.capacity_block_offering;"
         "print(json.dumps([m for m in ('pulumi_aws', 'boto3', 'moto') if m in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from components.capacity_block_schedule import ASKED, SOONEST, ScheduleProvider, plan_actions
+from gpufleet.components.capacity_block_schedule import ASKED, SOONEST, ScheduleProvider, plan_actions
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 PROPS: dict[str, Any] = {
@@ -37,7 +37,7 @@ def block(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block that runs from tomorrow for a day, whatever the calendar says."""
     start = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
     monkeypatch.setattr(
-        "components.capacity_block_schedule._window", lambda _: (start, start + timedelta(days=1))
+        "gpufleet.components.capacity_block_schedule._window", lambda _: (start, start + timedelta(days=1))
     )
 
 

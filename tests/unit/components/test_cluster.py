@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.cluster import EksCluster, EksClusterArgs, kubeconfig
+from gpufleet.components.cluster import EksCluster, EksClusterArgs, kubeconfig
 from tests.unit.components.recording import Recording, record
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.cluster_base import PRIORITIES, ClusterBase, ClusterBaseArgs, TeamArgs
-from components.device_plugins import EFA_IMAGE
-from components.eks_registries import REGISTRY_ACCOUNTS
 from gpufleet.catalog import load_catalog
+from gpufleet.components.cluster_base import PRIORITIES, ClusterBase, ClusterBaseArgs, TeamArgs
+from gpufleet.components.device_plugins import EFA_IMAGE
+from gpufleet.components.eks_registries import REGISTRY_ACCOUNTS
 from gpufleet.errors import InputError
 from tests.unit.components.recording import Recording, record
 

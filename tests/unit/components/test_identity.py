@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from components.identity import IamRoles, IamRolesArgs, PodRole, PodRoleArgs
+from gpufleet.components.identity import IamRoles, IamRolesArgs, PodRole, PodRoleArgs
 from tests.unit.components.recording import Recording, record
 
 BUCKET = "arn:aws:s3:::atlas-data"

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from components.network import Network, NetworkArgs, SubnetArgs
+from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
 from tests.unit.components.recording import Recording, record
 
 TAGS = {"team": "ml", "gpufleet:fleet": "atlas"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.node_group import (
+from gpufleet.components.node_group import (
     AutoScalingNodesArgs,
     EksNodesArgs,
     NodeGroup,

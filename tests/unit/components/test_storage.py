@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from components.bucket import Bucket, BucketArgs
-from components.network import Network, NetworkArgs, SubnetArgs
-from components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
+from gpufleet.components.bucket import Bucket, BucketArgs
+from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
+from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.errors import InputError
 from tests.unit.components.recording import ACCOUNT, Recording, record
 

@@ -145,4 +145,5 @@ def test_an_environment_with_the_name_of_a_temporary_one_expires_within_the_rule
         f"expires: {day}" in draft_environment(Choices("cloud"), "test-7", "zeus", CATALOG, expires=day).text
     )
     assert last_day(ROOT, "contest", today) is None
-    assert last_day(tmp_path, "test-7", today) is None
+    # A repository without rules of its own is judged by those of gpufleet.
+    assert last_day(tmp_path, "test-7", today) == day

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gpufleet.plan import build_plan
+from gpufleet.policies.rules.budget._caps import example_fleet
 from gpufleet.policy.resource import UNKNOWN
 from gpufleet.pricing import ResourceCost
 from gpufleet.pricing.assume import amount_of, assumptions_of
 from gpufleet.spec.models import FleetSpec
-from policies.rules.budget._caps import example_fleet
 from tests.unit.pricing.stacks import CATALOG, cost, scaling_group, template
 
 PLAN = build_plan(FleetSpec.model_validate(example_fleet()), CATALOG)

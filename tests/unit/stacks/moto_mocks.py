@@ -17,8 +17,8 @@ import boto3
 from moto import mock_aws
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs
 
-from components.capacity_block_offering import OfferingProvider
-from components.capacity_block_schedule import ScheduleProvider
+from gpufleet.components.capacity_block_offering import OfferingProvider
+from gpufleet.components.capacity_block_schedule import ScheduleProvider
 from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.provider import planning
 from gpufleet.lab.aws.provider.config import ProviderConfig

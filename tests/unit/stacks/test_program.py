@@ -13,8 +13,8 @@ import pytest
 
 from gpufleet.containment import GIVEN_FLEET_FILE
 from gpufleet.errors import InputError
-from stacks.program import run
-from stacks.settings import load_settings
+from gpufleet.stacks.program import run
+from gpufleet.stacks.settings import load_settings
 from tests.unit.components.recording import Recording, record
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -16,9 +16,9 @@ from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.load import load_fleet
-from stacks.nodes import running_nodes
-from stacks.program import build_fleet
-from stacks.settings import Settings
+from gpufleet.stacks.nodes import running_nodes
+from gpufleet.stacks.program import build_fleet
+from gpufleet.stacks.settings import Settings
 from tests.unit.components.recording import Recording, record
 from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws
 

@@ -12,8 +12,8 @@ from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.load import load_fleet
-from stacks.program import build_fleet
-from stacks.settings import Settings
+from gpufleet.stacks.program import build_fleet
+from gpufleet.stacks.settings import Settings
 from tests.unit.components.recording import Recording, record
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gpufleet.policies.rules.budget._caps import example_fleet
+from gpufleet.policies.rules.budget.budget_assumption_renewed import budget_assumption_renewed
 from gpufleet.policy import examples
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.rule import Example
 from gpufleet.policy.settings import configure
 from gpufleet.policy.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, LUSTRE
-from policies.rules.budget._caps import example_fleet
-from policies.rules.budget.budget_assumption_renewed import budget_assumption_renewed
 
 NAT = "aws:ec2/natGateway:NatGateway"
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.budget._caps import example_fleet, example_nodes
+from gpufleet.policies.rules.budget.budget_at_maximum import budget_at_maximum
+from gpufleet.policies.rules.budget.budget_by_node_group import budget_by_node_group
+from gpufleet.policies.rules.budget.budget_by_site import budget_by_site
+from gpufleet.policies.rules.budget.budget_by_team import budget_by_team
+from gpufleet.policies.rules.budget.budget_monthly import budget_monthly
+from gpufleet.policies.rules.budget.budget_unknown_cost import budget_unknown_cost
+from gpufleet.policies.rules.budget.budget_upfront import budget_upfront
 from gpufleet.policy import examples
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Rule
-from policies.rules.budget._caps import example_fleet, example_nodes
-from policies.rules.budget.budget_at_maximum import budget_at_maximum
-from policies.rules.budget.budget_by_node_group import budget_by_node_group
-from policies.rules.budget.budget_by_site import budget_by_site
-from policies.rules.budget.budget_by_team import budget_by_team
-from policies.rules.budget.budget_monthly import budget_monthly
-from policies.rules.budget.budget_unknown_cost import budget_unknown_cost
-from policies.rules.budget.budget_upfront import budget_upfront
 
 NODE = 603.504
 STACK_RULES = (

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.budget._caps import example_fleet, example_nodes
+from gpufleet.policies.rules.budget.budget_commitment_end import budget_commitment_end
+from gpufleet.policies.rules.budget.budget_increase import budget_increase
+from gpufleet.policies.rules.budget.budget_open_changes import budget_open_changes
+from gpufleet.policies.rules.budget.budget_upfront import budget_upfront
+from gpufleet.policies.rules.budget.price_catalog_age import price_catalog_age
 from gpufleet.policy import examples
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.pricing.reservations import OFFERING
-from policies.rules.budget._caps import example_fleet, example_nodes
-from policies.rules.budget.budget_commitment_end import budget_commitment_end
-from policies.rules.budget.budget_increase import budget_increase
-from policies.rules.budget.budget_open_changes import budget_open_changes
-from policies.rules.budget.budget_upfront import budget_upfront
-from policies.rules.budget.price_catalog_age import price_catalog_age
 
 
 def judged(

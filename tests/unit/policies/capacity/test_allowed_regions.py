@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.capacity.allowed_regions import WITHOUT_REGION, allowed_regions
 from gpufleet.policy import examples
 from gpufleet.policy.context import Context
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import BLOCK_OFFERING, BUCKETS, INSTANCE
-from policies.rules.capacity.allowed_regions import WITHOUT_REGION, allowed_regions
 
 Ask = Callable[..., list[Judgement]]
 RULE = "allowed-regions"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.change_safety.guardrails_loosened import guardrails_loosened
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.settings import configure, guarded
 from gpufleet.spec.models import FleetSpec
-from policies.rules.change_safety.guardrails_loosened import guardrails_loosened
 
 Ask = Callable[..., list[Judgement]]
 RULE = "guardrails-loosened"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.change_safety.storage_survives import DATA
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.types import BUCKETS, INSTANCE, LUSTRE, VOLUME
-from policies.rules.change_safety.storage_survives import DATA
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.security._documents import parse
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.resource import UNKNOWN
-from policies.rules.security._documents import parse
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

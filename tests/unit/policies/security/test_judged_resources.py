@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from gpufleet.policies.rules.security.judged_resources import judged_resources
 from gpufleet.policy.examples import resource, surroundings
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.resource import UNKNOWN, Provider, Resource
 from gpufleet.policy.settings import configure
 from gpufleet.policy.stack import Stack
-from policies.rules.security.judged_resources import judged_resources
 
 Ask = Callable[..., list[Judgement]]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.security._eks_calendar import CALENDAR, offered
+from gpufleet.policies.rules.security.templates_known import templates_known
 from gpufleet.policy.examples import stack, surroundings
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.settings import configure
 from gpufleet.policy.stack import Stack
-from policies.rules.security._eks_calendar import CALENDAR, offered
-from policies.rules.security.templates_known import templates_known
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

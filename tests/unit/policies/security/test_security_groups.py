@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.security._networks import network, world
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.resource import UNKNOWN
-from policies.rules.security._networks import network, world
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.tags.cost_allocation_tags import ACTIVATION, cost_allocation_tags
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.resource import UNKNOWN
-from policies.rules.tags.cost_allocation_tags import ACTIVATION, cost_allocation_tags
 
 Ask = Callable[..., list[Judgement]]
 RULE = "cost-allocation-tags"

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import struct_pb2
 
 from gpufleet.plan.marks import fleet_tags
+from gpufleet.policies.rules.tags.fleet_tags import fleet_tags as rule
 from gpufleet.policy import examples, wire
 from gpufleet.policy.context import Context
 from gpufleet.policy.judge import Judgement
@@ -17,7 +18,6 @@ from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Settings
 from gpufleet.policy.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
 from gpufleet.spec.models import FleetSpec
-from policies.rules.tags.fleet_tags import fleet_tags as rule
 
 Ask = Callable[..., list[Judgement]]
 RULE = "fleet-tags"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.tags.copied_tags import ADDON
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge, Judgement
@@ -15,7 +16,6 @@ from gpufleet.policy.resource import Resource
 from gpufleet.policy.settings import configure
 from gpufleet.policy.stack import Stack
 from gpufleet.policy.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, LUSTRE, NODE_GROUP, PROVIDER, VPC
-from policies.rules.tags.copied_tags import ADDON
 from tests.unit.policies.tags.conftest import ROOT, RULES
 
 Emitted = Callable[[str], Stack]

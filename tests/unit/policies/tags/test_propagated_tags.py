@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from components.launch_template import TAGGED_AT_LAUNCH
+from gpufleet.components.launch_template import TAGGED_AT_LAUNCH
+from gpufleet.policies.rules.tags._launched import REQUIRED
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.types import (
@@ -23,7 +24,6 @@ from gpufleet.policy.types import (
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
 )
-from policies.rules.tags._launched import REQUIRED
 
 Ask = Callable[..., list[Judgement]]
 RULE = "propagated-tags"

@@ -10,13 +10,13 @@ import pytest
 from pulumi.runtime.proto import analyzer_pb2
 from pydantic import ValidationError
 
+from gpufleet.policies.rules.tags.required_tags import RequiredTags, required_tags
 from gpufleet.policy import examples, wire
 from gpufleet.policy.aws_types import taggable_types
 from gpufleet.policy.context import Context
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, VOLUME
-from policies.rules.tags.required_tags import RequiredTags, required_tags
 
 Ask = Callable[..., list[Judgement]]
 RULE = "required-tags"
