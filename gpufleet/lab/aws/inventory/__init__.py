@@ -8,7 +8,7 @@ only remains visible for a while (terminated instances, cancelled reservations).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import botocore.session
@@ -60,6 +60,7 @@ def _run(clients: Clients, listers: list[tuple[str, Lister]], region: str) -> It
             yield Resource(service, found_id, tags, region)
 
 
+@lru_cache(maxsize=4)
 def _clients(url: str, region: str) -> Clients:
     config = Config(retries={"total_max_attempts": 1}, proxies={})
 

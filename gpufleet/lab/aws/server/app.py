@@ -125,10 +125,8 @@ class SandboxApp:
 
     def reset(self) -> None:
         """Forget every resource, as moto does between two tests."""
-        from moto.core.base_backend import BackendDict
-
         with self.lock:
-            BackendDict.reset()
+            snapshot.clear()
             self._backends = snapshot.backend_count()
         self._on_change()
 

@@ -99,6 +99,26 @@ def load(path: Path) -> None:
         dict.__setitem__(backends[account], region, backend)
 
 
+def clear() -> None:
+    """Forget every backend in this process and free what it held. No request may run meanwhile."""
+    from moto.core.base_backend import BackendDict, BaseBackend
+    from moto.core.model_instances import reset_model_data
+    from moto.ec2.models.subnets import Subnet
+
+    accounts = [account for backends in BackendDict._instances for account in backends.values()]
+    for account in accounts:
+        for region, backend in list(account.items()):
+            # Without a reset of its own: moto's would make the default VPCs and images again.
+            if type(backend).reset is BaseBackend.reset:
+                del account[region]
+    BackendDict.reset()
+    for account in accounts:
+        account.clear()
+    # What else of moto's keeps objects: a list of all that were ever made, and a cache on subnets.
+    reset_model_data()
+    Subnet._base_avail_ip_iterator.cache_clear()
+
+
 def backend_count() -> int:
     """How many backends exist: a read that made a new one (with its default VPC) must be saved."""
     from moto.core.base_backend import BackendDict
@@ -179,7 +199,8 @@ def _private_bytes(key: Any) -> bytes:
 def _private_key(pem: bytes) -> Any:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    return load_pem_private_key(pem, password=None)
+    # Written by `_private_bytes`; checking an RSA key again takes most of the time of a load.
+    return load_pem_private_key(pem, password=None, unsafe_skip_rsa_key_validation=True)
 
 
 def _local_function(

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickletools
 import signal
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.backends import get_backend
 
 from gpufleet.errors import CloudError
 from gpufleet.lab.aws import daemon
+from gpufleet.lab.aws.faults.inject import Injector
 from gpufleet.lab.aws.inventory import list_resources
 from gpufleet.lab.aws.server import snapshot
+from gpufleet.lab.aws.server.app import SandboxApp
 from gpufleet.lab.aws.server.process import Files, process_start
 from gpufleet.lab.aws.server.saver import LATEST
 
@@ -202,3 +207,17 @@ def test_a_damaged_snapshot_is_refused_with_the_remedy(tmp_path: Path) -> None:
 def test_no_snapshot_is_an_empty_account(tmp_path: Path) -> None:
     snapshot.check(tmp_path / "absent")
     snapshot.load(tmp_path / "absent")
+
+
+def test_a_reset_frees_what_the_account_held(tmp_path: Path) -> None:
+    app = SandboxApp(lambda: None, Injector(tmp_path / "faults.json"))
+    ec2 = get_backend("ec2")["123456789012"]["us-east-1"]
+    vpc = ec2.create_vpc("10.0.0.0/16")
+    subnet = ec2.create_subnet(vpc.id, "10.0.0.0/24", availability_zone="us-east-1a")
+    subnet.get_available_subnet_ip(instance=None)
+    kept = [weakref.ref(each) for each in (ec2, vpc, subnet)]
+    del ec2, vpc, subnet
+    app.reset()
+    gc.collect()
+    assert [each() for each in kept] == [None, None, None]
+    assert snapshot.backend_count() == 0
