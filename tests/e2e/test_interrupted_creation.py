@@ -39,10 +39,10 @@ def test_a_death_after_a_call_is_finished_by_the_next_up(sweep: Sweep) -> None:
 def test_every_action_that_is_refused_once_is_made_up_for(sweep: Sweep) -> None:
     (found,) = sweep.kinds()
     assert found.wrong == ()
-    assert {f"{call.service}:{call.action}" for call in sweep.calls} <= set(found.at.split(" "))
+    assert {f"{call.service}:{call.action}" for call in sweep.calls} <= set(found.at)
 
 
 def test_a_creation_that_is_interrupted_again_and_again_ends_as_one_that_is_not(sweep: Sweep) -> None:
     (found,) = sweep.interrupts(SEED, gap=60)
     assert found.wrong == ()
-    assert "#" in found.at
+    assert found.at

@@ -1,4 +1,8 @@
-"""The sweep: each fault at each call of a first `up`; the next `up` finishes it as if nothing had been."""
+"""The sweep: each fault at each call of a first `up`; the next `up` finishes it as if nothing had been.
+
+Resources are made in parallel, so the third `CreateSubnet` is another subnet in another run: a call is the
+number of an action, and what counts is that each number of each action had the fault.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import os
 import random
 import signal
 import time
+import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpufleet.lab.aws.faults.inject import Refusal
@@ -23,13 +28,16 @@ WHOLE = {
 }
 """Faults that hold during a whole run."""
 
+TOGETHER = 3
+"""How often a call is tried along with others; then it has a run of its own."""
+
 
 @dataclass(frozen=True)
 class Found:
     """What became of one case: the fault, where it was put, and what is wrong afterwards (nothing: empty)."""
 
     kind: str
-    at: str
+    at: tuple[str, ...]
     wrong: tuple[str, ...]
     seconds: float
 
@@ -44,13 +52,15 @@ class Sweep:
     parts: int = 1
     expected: Contents = field(init=False)
     calls: list[Call] = field(init=False)
+    unreached: list[str] = field(init=False, default_factory=list)
+    """The calls that did not come again, not even in a run of their own, with the kind of fault."""
 
     def __post_init__(self) -> None:
         self.world.clear()
         code, said = self.up()
         assert code == 0, said
-        # Before `contents_of` asks for everything there is.
-        self.calls = sorted(set(self.world.watch.calls), key=lambda call: (call.number, str(call)))
+        # As they came, and before `contents_of` asks for everything there is.
+        self.calls = list(dict.fromkeys(self.world.watch.calls))
         self.expected = self.world.contents_of(self.environment)
 
     def up(self, *options: str) -> tuple[int, dict[str, object]]:
@@ -59,7 +69,7 @@ class Sweep:
             "up", self.environment, "--cloud", "sandbox", "--engine", "embedded", "--yes", *options
         )
 
-    def finished(self, kind: str, at: str, started: float) -> Found:
+    def finished(self, kind: str, at: Sequence[str], started: float) -> Found:
         """Run `up` without a fault and without an option, and compare."""
         watch = self.world.watch
         watch.before_call = watch.after_call = lambda call: None
@@ -72,25 +82,40 @@ class Sweep:
             wrong.append(f"exit code {code}: {said.get('error') or violations or failures}"[:2000])
         else:
             wrong = self.world.contents_of(self.environment).differences(self.expected)
-        return Found(kind, at, tuple(wrong), time.monotonic() - started)
+        return Found(kind, tuple(at), tuple(wrong), time.monotonic() - started)
+
+    def is_mine(self, name: str) -> bool:
+        """Whether a call or a URN is in this process's share: a name always is in the same one."""
+        return zlib.crc32(name.encode()) % self.parts == self.part
 
     def share(self, calls: Sequence[Call]) -> list[Call]:
         """This process's part."""
-        return [call for number, call in enumerate(calls) if number % self.parts == self.part]
+        return [call for call in calls if self.is_mine(str(call))]
 
     # -- kinds
 
     def deaths(self, calls: Sequence[Call], *, journal: bool = True) -> Iterator[Found]:
         """gpufleet dies once a call has been performed (or when what is no AWS resource begins)."""
         wanted = set(self.share([call for call in calls if not call.is_read]))
+
+        def begins(urn: str) -> bool:
+            return journal and self.is_mine(urn)
+
         images: dict[str, Image] = {}
-        self.world.clear()
-        with deaths(self.world, wanted.__contains__, images, journal=journal and self.part == 0):
-            self.up("--skip-policies")
-        for at, image in images.items():
+        for _ in range(TOGETHER):
+            if images and not wanted:
+                break
+            self.world.clear()
+            with deaths(self.world, frozenset(wanted).__contains__, begins, images):
+                self.up("--skip-policies")
+            journal = False
+            wanted = {call for call in wanted if str(call) not in images}
+        self.unreached += [f"death {call}" for call in sorted(wanted, key=str)]
+        while images:
+            at, image = images.popitem()
             started = time.monotonic()
             self.world.restore(image)
-            yield self.finished("death", at, started)
+            yield self.finished("death", [at], started)
 
     def refusals(self, calls: Sequence[Call], together: int) -> Iterator[Found]:
         """A call is refused. So many of one run are; those that do not come to pass wait for another."""
@@ -117,7 +142,9 @@ class Sweep:
         waiting = deque(self.share(calls))
         misses: Counter[Call] = Counter()
         while waiting:
-            batch = {waiting.popleft() for _ in range(min(together, len(waiting)))}
+            batch = {waiting.popleft()}
+            while waiting and len(batch) < together and all(misses[call] < TOGETHER for call in batch):
+                batch.add(waiting.popleft())
             met: list[Call] = []
 
             def hit(
@@ -133,11 +160,13 @@ class Sweep:
             self.world.watch.before_call = lambda call, hit=hit: hit(before, call)  # type: ignore[misc]
             self.world.watch.after_call = lambda call, hit=hit: hit(after, call)  # type: ignore[misc]
             self.up("--skip-policies")
-            missed = batch - set(met)
+            missed = sorted(batch - set(met), key=self.calls.index)
             misses.update(missed)
-            # What waits for something that is refused is refused alone, and is what it then is.
-            waiting.extend(sorted((call for call in missed if misses[call] < 4), key=str))
-            yield self.finished(kind, " ".join(map(str, met)) or "nowhere", started)
+            # What waits for something that is refused comes in a later run, at the end in one of its own.
+            waiting.extend(call for call in missed if misses[call] <= TOGETHER)
+            self.unreached += [f"{kind} {call}" for call in missed if misses[call] > TOGETHER]
+            if met:
+                yield self.finished(kind, [str(call) for call in met], started)
 
     def kinds(self) -> Iterator[Found]:
         """The first call of every action is refused: as many in a run as come to pass, until all were."""
@@ -158,9 +187,10 @@ class Sweep:
             if code == 0:
                 break
             if code != 4:
-                yield Found("every action", next(reversed(met)), (f"exit code {code}: {said}"[:2000],), 0.0)
+                wrong = f"exit code {code}: {said}"[:2000]
+                yield Found("every action", (next(reversed(met)),), (wrong,), time.monotonic() - started)
                 return
-        yield self.finished("every action", " ".join(met), started)
+        yield self.finished("every action", list(met), started)
 
     def interrupts(self, seed: int, gap: int) -> Iterator[Found]:
         """Ctrl-C after every few calls, again and again until the creation is through."""
@@ -179,11 +209,12 @@ class Sweep:
             self.world.watch.after_call = press
             code, said = self.up()
             if code not in (0, 130):
-                yield Found("interrupted", at[-1] if at else "", (f"exit code {code}: {said}"[:2000],), 0.0)
+                wrong = f"exit code {code}: {said}"[:2000]
+                yield Found("interrupted", tuple(at[-1:]), (wrong,), time.monotonic() - started)
                 return
             if code == 0:
                 break
-        yield self.finished("interrupted", " ".join(at), started)
+        yield self.finished("interrupted", at, started)
 
     def whole(self, kinds: Sequence[str]) -> Iterator[Found]:
         """Faults that hold during a whole run."""
@@ -192,7 +223,7 @@ class Sweep:
             self.world.clear()
             self.world.faults(WHOLE[kind])
             self.up("--skip-policies")
-            yield self.finished(kind, "all calls", started)
+            yield self.finished(kind, ["all calls"], started)
 
     def shortages(self, types: Sequence[str]) -> Iterator[Found]:
         """No capacity of an instance type."""
@@ -201,14 +232,4 @@ class Sweep:
             self.world.clear()
             self.world.faults(f'{{"shortages": [{{"type": "{kind}"}}]}}')
             self.up("--skip-policies")
-            yield self.finished("no capacity", kind, started)
-
-
-def _hit(refusal: Refusal | None, batch: set[Call], met: list[Call]) -> Callable[[Call], Refusal | None]:
-    def asked(call: Call) -> Refusal | None:
-        if refusal is None or call not in batch:
-            return None
-        met.append(call)
-        return refusal
-
-    return asked
+            yield self.finished("no capacity", [kind], started)

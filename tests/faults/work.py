@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,15 +38,22 @@ def cases(sweep: Sweep, kinds: set[str], together: int, seed: int) -> Iterator[F
         yield from sweep.shortages(TYPES[sweep.environment][sweep.part :: sweep.parts])
 
 
-def work(options: argparse.Namespace, part: int, found: Any) -> None:
-    """One process: all environments, its share of the cases."""
+def work(options: argparse.Namespace, worker: int, found: Any) -> None:
+    """One process: all environments, its share of the cases.
+
+    Puts (environment, Found) for each case, (environment, calls, unreached calls) after the last one of an
+    environment, and at the end its largest resident size in MiB.
+    """
+    share, shares = options.part
+    part, parts = (share - 1) * options.workers + worker, shares * options.workers
     with tempfile.TemporaryDirectory(prefix="gpufleet-faults-") as folder:
         world = World(Path(folder))
         try:
             for environment in options.environments:
-                sweep = Sweep(world, environment, part, options.workers)
+                sweep = Sweep(world, environment, part, parts)
                 for one in cases(sweep, set(options.kinds), options.together, options.seed):
                     found.put((environment, one))
+                found.put((environment, len(sweep.calls), sweep.unreached))
         finally:
             world.close()
-            found.put(None)
+            found.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)

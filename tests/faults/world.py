@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -58,7 +59,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Image:
-    """What a death at a moment leaves: the emulated account, and the files of state and cluster objects."""
+    """What a death at a moment leaves: the emulated account, and the files of state and cluster objects.
+
+    All of it compressed: the deaths of one creation are kept together, and each is several megabytes.
+    """
 
     account: bytes
     files: dict[str, bytes]
@@ -180,24 +184,24 @@ class World:
         """What there would be if everything ended now; no request is being answered meanwhile."""
         with self._app.lock:
             files = {
-                str(path.relative_to(self.local)): path.read_bytes()
+                str(path.relative_to(self.local)): zlib.compress(path.read_bytes(), 1)
                 for path in sorted(self.local.rglob("*"))
                 if path.is_file()
             }
-            return Image(snapshot.dump(), files)
+            return Image(zlib.compress(snapshot.dump(), 1), files)
 
     def restore(self, image: Image) -> None:
         """Go on from such a moment."""
         self.clear()
         with tempfile.NamedTemporaryFile() as file:
-            file.write(image.account)
+            file.write(zlib.decompress(image.account))
             file.flush()
             with self._app.lock:
                 snapshot.load(Path(file.name))
         for name, content in image.files.items():
             path = self.local / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            path.write_bytes(zlib.decompress(content))
 
     # -- looking
 
@@ -225,23 +229,25 @@ def _plain(value: object) -> str:
 
 @contextlib.contextmanager
 def deaths(
-    world: World, at: Callable[[Call], bool], images: dict[str, Image], *, journal: bool
+    world: World, at: Callable[[Call], bool], begins: Callable[[str], bool], images: dict[str, Image]
 ) -> Iterator[None]:
-    """Keep an image of each moment just after a call that `at` picks, and after each line of the journal."""
+    """Keep an image of each moment just after a call that `at` picks.
+
+    And where what is no AWS resource begins, if `begins` picks its URN.
+    """
     append = store.Journal.append
 
     def recorded(self: Any, record: dict[str, Any], *, durable: bool) -> None:
         append(self, record, durable=durable)
-        kind = record.get("resource") or {}
-        if record["kind"] == "begin" and not str(kind.get("type")).startswith("aws:"):
-            images[f"begin {kind['urn']}"] = world.image()
+        one = record.get("resource") or {}
+        if record["kind"] == "begin" and not str(one.get("type")).startswith("aws:") and begins(one["urn"]):
+            images[f"begin {one['urn']}"] = world.image()
 
     def performed(call: Call) -> None:
         if at(call):
             images[str(call)] = world.image()
 
     with pytest.MonkeyPatch.context() as patch:
-        if journal:
-            patch.setattr(store.Journal, "append", recorded)
+        patch.setattr(store.Journal, "append", recorded)
         world.watch.after_call = performed
         yield
