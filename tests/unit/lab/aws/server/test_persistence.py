@@ -113,7 +113,9 @@ def test_everything_is_the_same_after_a_restart_and_after_a_kill(root: Path, cli
     assert _observe(restarted, lambda service: client(restarted, service)) == before
 
     client(restarted, "sns").create_topic(Name="after-the-restart")
-    time.sleep(LATEST + 1.0)
+    deadline = time.monotonic() + LATEST + 60
+    while b"after-the-restart" not in Files(root).snapshot.read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.1)
     os.kill(restarted.pid, signal.SIGKILL)
     assert _ended(restarted.pid)
     revived = daemon.ensure(root)
