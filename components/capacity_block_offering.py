@@ -8,6 +8,7 @@ that runs it would load all of that on each start.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ that still hold the one that was bought.
 START_WITHIN = timedelta(hours=36)
 """How much later than asked a block may start: blocks begin once a day, so the next day's fits always."""
 
+STARTED = "GPUFLEET_STARTED_BLOCKS"
+"""Environment variable, set for an account that is made up: a block whose start is past is looked up as one
+that starts now. `gpufleet check` sets it, to judge a fleet with a block that runs."""
+
 _RELATIVE = re.compile(r"^in\s+(\d+)\s*(h|d|w)$")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -40,15 +45,19 @@ class OfferingProvider(ResourceProvider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """The earliest, then the cheapest offering that fits; refuses when none does or it costs too much."""
         now = datetime.now(UTC)
-        window = Window.of(resolve_start(str(props["start"]), now), _hours(props))
-        if window.latest <= now:
+        wanted = resolve_start(str(props["start"]), now)
+        if wanted < now and os.environ.get(STARTED):
+            wanted = now
+        if wanted < now:
             raise Exception(
-                f"the start {props['start']} of the Capacity Block has passed: ask for a later one, or "
-                "take its node group out of the fleet file if the block has had its time"
+                f"the start {props['start']} of the Capacity Block has passed, and blocks are sold before "
+                "they start: ask for a later one, or take its node group out of the fleet file if the "
+                "block has had its time"
             )
-        found = choose(_offerings(props, max(window.earliest, now), window.end), props["zones"], window)
+        window = Window.of(wanted, _hours(props))
+        found = choose(_offerings(props, window.earliest, window.end), props["zones"], window)
         if found is None:
-            offered = _offerings(props, max(window.earliest, now), None)
+            offered = _offerings(props, window.earliest, None)
             raise Exception(
                 f"no Capacity Block of {_count(props)} x {props['instance_type']} for "
                 f"{window.hours} h in {', '.join(props['zones'])} starts from "

@@ -6,14 +6,18 @@ its `.gpufleet/`, apart for each cloud, so that a trial never mixes with an acco
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gpufleet.containment import GIVEN_FLEET_FILE, contained, repository_of, shown_in
 from gpufleet.engine.api import StackRequest
-from gpufleet.errors import InputError, SpecError
+from gpufleet.errors import GpufleetError, InputError, SpecError
+
+if TYPE_CHECKING:
+    from gpufleet.checks.rules import BoughtBlock
 
 Cloud = Literal["sandbox", "aws"]
 PROJECT = "gpufleet"
@@ -97,6 +101,21 @@ class Workspace:
     def state_file(self, environment: str, cloud: str) -> Path:
         """Where the embedded engine keeps the stack of an environment in a cloud."""
         return self.local / "state" / cloud / f"{environment}.json"
+
+    def bought_blocks(self) -> tuple[BoughtBlock, ...]:
+        """The Capacity Blocks in the embedded engine's state, in the cloud of the environment's settings.
+
+        A state that cannot be read holds none: the commands that use it say why.
+        """
+        from gpufleet.changes.bought_blocks import blocks_of_state
+        from gpufleet.engine.embedded.engine import EmbeddedEngine
+
+        name = self.environment()
+        with contextlib.suppress(GpufleetError):
+            return blocks_of_state(
+                EmbeddedEngine().export(self.offline_request(name, self.cloud(name, None)))
+            )
+        return ()
 
     def stack_config(self, environment: str, *, plain_only: bool = False) -> dict[str, str]:
         """The configuration in `stacks/Pulumi.<env>.yaml` with full keys; empty without the file.

@@ -39,7 +39,7 @@ from gpufleet.checks import (
     tags,
     teams,
 )
-from gpufleet.checks.rules import Check, Fleet, Problem
+from gpufleet.checks.rules import BoughtBlocks, Check, Fleet, Problem, nothing_bought
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.spec.load import LoadedFleet, Reading, fewer, read_fleet
@@ -99,14 +99,21 @@ class Validated:
 
 
 def run_checks(
-    spec: FleetSpec, catalog: Catalog, source: SourceMap, *, now: dt.datetime | None = None
+    spec: FleetSpec,
+    catalog: Catalog,
+    source: SourceMap,
+    *,
+    now: dt.datetime | None = None,
+    bought: BoughtBlocks | None = nothing_bought,
 ) -> list[Finding]:
     """The findings of all checks, in the order of the file's lines, errors and warnings alike.
 
     `now` (UTC, default: the clock) is what prices, support dates and booking windows are compared
-    with. The passing of time alone only adds warnings, but for a Capacity Block whose time is over.
+    with. The passing of time alone only adds warnings, but for Capacity Blocks: one whose start is past
+    is an error, unless `bought` has it and it still runs; where nothing is going to be bought (None) it is a
+    warning.
     """
-    fleet = Fleet(spec, catalog, source, now or dt.datetime.now(dt.UTC))
+    fleet = Fleet(spec, catalog, source, now or dt.datetime.now(dt.UTC), bought)
     findings = _judge(fleet, ALL_CHECKS)
     if not any(finding.severity == "error" for finding in findings):
         findings += _judge(fleet, PLANNED_CHECKS)
@@ -114,27 +121,35 @@ def run_checks(
 
 
 def validate(
-    target: str, *, root: Path, catalog: Catalog | None = None, now: dt.datetime | None = None
+    target: str,
+    *,
+    root: Path,
+    catalog: Catalog | None = None,
+    now: dt.datetime | None = None,
+    bought: BoughtBlocks | None = nothing_bought,
 ) -> Validated:
     """Load the fleet `target` (an environment below `root`, or a file's path) and run every check.
 
     Raises InputError where there is no such fleet, and SpecError with all findings, warnings too,
     when one of them is an error. Without `catalog`, the shipped one with what the checkout's
-    `gpufleet catalog refresh` has read.
+    `gpufleet catalog refresh` has read. `bought` reads the Capacity Blocks that are bought already; it is
+    None for what does not go on to buy any.
     """
     reading = read_fleet(target, root=root)
     facts = catalog if catalog is not None else load_catalog(root / OVERRIDES)
     if reading.fleet is None:
-        found = [*reading.findings, *_of_the_rest(reading, facts, now or dt.datetime.now(dt.UTC))]
+        found = [*reading.findings, *_of_the_rest(reading, facts, now or dt.datetime.now(dt.UTC), bought)]
         raise SpecError(fewer(_sorted(found, reading.source)))
     loaded = reading.fleet
-    findings = run_checks(loaded.spec, facts, loaded.source, now=now)
+    findings = run_checks(loaded.spec, facts, loaded.source, now=now, bought=bought)
     if any(finding.severity == "error" for finding in findings):
         raise SpecError(findings)
     return Validated(loaded, tuple(findings), facts)
 
 
-def _of_the_rest(reading: Reading, catalog: Catalog, now: dt.datetime) -> list[Finding]:
+def _of_the_rest(
+    reading: Reading, catalog: Catalog, now: dt.datetime, bought: BoughtBlocks | None
+) -> list[Finding]:
     """What is wrong with a broken file beside its broken parts; nothing that follows from them alone."""
     parts = partials(reading.root)
     broken = {path for part in parts for path in part.broken}
@@ -142,7 +157,7 @@ def _of_the_rest(reading: Reading, catalog: Catalog, now: dt.datetime) -> list[F
     checks = [check for check in ALL_CHECKS if not fields & set(check.refers)]
     seen: list[dict[tuple[str, tuple[str | int, ...]], Finding]] = []
     for part in parts:
-        fleet = Fleet(part.spec, catalog, part.source, now)
+        fleet = Fleet(part.spec, catalog, part.source, now, bought)
         found = {
             (check.rule, path := part.original(problem.path)): _finding(reading.source, check, problem, path)
             for check in checks

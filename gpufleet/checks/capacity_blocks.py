@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Problem, check, listed
+from gpufleet.checks.rules import Fleet, Group, Problem, check, listed
+from gpufleet.spec.models import CapacityBlock
 
 DAY = dt.timedelta(days=1)
+DAY_BEGINS = dt.time(11, 30, tzinfo=dt.UTC)
+"""When the days of a block begin and end (EC2 User Guide, "Capacity Blocks for ML")."""
 
 
 @check("capacity-block-duration")
@@ -100,8 +103,7 @@ def block_bounds(fleet: Fleet) -> Iterator[Problem]:
 @check("capacity-block-start")
 def block_start(fleet: Fleet) -> Iterator[Problem]:
     """Blocks are sold up to eight weeks ahead (EC2 User Guide), and none that starts in the past. A block
-    whose time is over is refused. One that would be running now may have been bought before it started and is
-    then in the stack's state: `up` keeps it, and refuses to buy one."""
+    that was bought before its start is in the stack's state, or has an `id`, and runs until its end."""
     weeks = fleet.catalog.capacity_block_rules.book_ahead_weeks
     ahead = dt.timedelta(weeks=weeks)
     for each in fleet.groups():
@@ -136,16 +138,32 @@ def block_start(fleet: Fleet) -> Iterator[Problem]:
                 f"write 'in {ahead.days} d' or sooner",
             )
         elif offset < dt.timedelta(0):
-            length = block.duration.delta if block.duration is not None else dt.timedelta(0)
-            over = offset + length <= dt.timedelta(0)
-            yield Problem(
-                where,
-                f"a block that starts at '{block.start.text}' "
-                + ("is over" if over else "has started: if it is not bought yet, `up` refuses to buy it"),
-                "write a start to come, such as 'in 14 d'"
-                + (", or take the node group out of the fleet file" if over else ""),
-                "error" if over else "warning",
-            )
+            yield from _started(fleet, each, block, fleet.now + offset)
+
+
+def _started(fleet: Fleet, each: Group, block: CapacityBlock, start: dt.datetime) -> Iterator[Problem]:
+    """What is wrong with a block whose start is past: nothing with one that is bought and still runs."""
+    bought = fleet.bought_block(each, block)
+    end = bought.end if bought is not None else None
+    if end is None:
+        end = start + (block.duration.delta if block.duration is not None else dt.timedelta(0))
+    over = end <= fleet.now
+    if bought is not None and not over:
+        return
+    why = "is over" if over else "starts in the past, and no state that was read holds it as bought"
+    first_day = dt.datetime.combine(fleet.now.date(), DAY_BEGINS)
+    first_day += DAY if first_day <= fleet.now else dt.timedelta(0)
+    yield Problem(
+        (*each.block_path, "start"),
+        f"a block that starts at '{block.start}' {why}: Capacity Blocks are sold before they start",
+        f"write 'in 1 d', or '{first_day:%Y-%m-%dT%H:%M}Z', when the next day of blocks begins; or "
+        + (
+            "take the node group out of the fleet file"
+            if over
+            else "write the `id` of a block that is bought"
+        ),
+        "error" if fleet.bought is not None else "warning",
+    )
 
 
 @check("capacity-block-type")

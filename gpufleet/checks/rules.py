@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -75,13 +75,41 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class BoughtBlock:
+    """A Capacity Block that is bought: what was asked for, and when it ends where that is known.
+
+    `name` is that of its resources, `<fleet>-<environment>-<site>-<node group>`.
+    """
+
+    name: str
+    start: str
+    nodes: int
+    duration: dt.timedelta
+    instance_type: str
+    end: dt.datetime | None = None
+
+
+BoughtBlocks = Callable[[], Collection[BoughtBlock]]
+"""Reads the Capacity Blocks that are bought already: from a state, when a check needs to know."""
+
+
+def nothing_bought() -> Collection[BoughtBlock]:
+    """No block: what there is without a state."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
-    """What checks judge: a fleet, the facts, where values stand in the file, and the time."""
+    """What checks judge: a fleet, the facts, where values stand in the file, and the time.
+
+    `bought` is None where nothing is going to be bought.
+    """
 
     spec: FleetSpec
     catalog: Catalog
     source: SourceMap
     now: dt.datetime
+    bought: BoughtBlocks | None = nothing_bought
 
     def cloud(self) -> Iterator[tuple[Path, CloudSite]]:
         """The cloud sites with their paths."""
@@ -98,6 +126,21 @@ class Fleet:
         for path, site in self.cloud():
             for index, group in enumerate(site.node_groups):
                 yield Group((*path, "node_groups", index), site, group)
+
+    def bought_block(self, each: Group, block: CapacityBlock) -> BoughtBlock | None:
+        """The block that is bought for a group as its fleet file asks for it; one more would be another."""
+        if block.start is None or block.duration is None or self.bought is None:
+            return None
+        name = f"{self.spec.fleet}-{self.spec.environment}-{each.site.site}-{each.group.name}"
+        asked = (name, block.start.text, block.nodes, block.duration.delta, each.group.instance_types[0])
+        return next(
+            (
+                held
+                for held in self.bought()
+                if (held.name, held.start, held.nodes, held.duration, held.instance_type) == asked
+            ),
+            None,
+        )
 
     def storage(self) -> Iterator[tuple[Path, CloudSite, Storage]]:
         """All storage of cloud sites."""

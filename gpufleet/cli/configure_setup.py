@@ -50,7 +50,7 @@ class Setup:
     @cached_property
     def validated(self) -> Validated:
         """The fleet without errors."""
-        return validate(self.workspace.target, root=self.workspace.root)
+        return validate(self.workspace.target, root=self.workspace.root, bought=None)
 
     @cached_property
     def plan(self) -> FleetPlan:

@@ -31,7 +31,7 @@ def validate(environment: Environment, json: Json = False) -> int:
 
     workspace = Workspace.open(environment)
     try:
-        validated = run_validation(workspace.target, root=workspace.root)
+        validated = run_validation(workspace.target, root=workspace.root, bought=workspace.bought_blocks)
     except SpecError as error:
         if not json:
             raise
@@ -67,7 +67,7 @@ def plan(environment: Environment, json: Json = False) -> int:
     from gpufleet.plan.json import plan_to_json
 
     workspace = Workspace.open(environment)
-    validated = run_validation(workspace.target, root=workspace.root)
+    validated = run_validation(workspace.target, root=workspace.root, bought=workspace.bought_blocks)
     fleet_plan = build_plan(validated.loaded.spec, validated.catalog)
     if json:
         document = plan_to_json(fleet_plan)

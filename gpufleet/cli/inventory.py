@@ -49,7 +49,7 @@ def inventory(
     from gpufleet.racks.inventory_text import group_members, render
 
     workspace = Workspace.open(environment)
-    validated = validate(workspace.target, root=workspace.root)
+    validated = validate(workspace.target, root=workspace.root, bought=None)
     plan = build_plan(validated.loaded.spec, validated.catalog)
     step = _steps(sum(len(site.hosts) for site in plan.onprem))
     step("groups and variables")

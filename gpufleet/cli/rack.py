@@ -115,7 +115,7 @@ def _site(environment: str | None, site: str | None, scheduler: str) -> RackSite
         )
     with as_file(files("gpufleet.lab.rack") / FLEETS[scheduler or "slurm"]) as default:
         workspace = Workspace.open(environment or str(default))
-        validated = validate(workspace.target, root=workspace.root)
+        validated = validate(workspace.target, root=workspace.root, bought=None)
     return rack_site(validated.loaded.spec, build_plan(validated.loaded.spec, validated.catalog), site)
 
 

@@ -92,9 +92,16 @@ class StackRun:
     @cached_property
     def validated(self) -> Validated:
         """The fleet file, judged; SpecError with all its findings when it is wrong."""
+        from gpufleet.changes.bought_blocks import blocks_of_state
         from gpufleet.checks import validate
 
-        return validate(self.workspace.target, root=self.workspace.root)
+        return validate(
+            self.workspace.target,
+            root=self.workspace.root,
+            bought=lambda: blocks_of_state(
+                self.engine.export(self.workspace.offline_request(self.name, self.cloud))
+            ),
+        )
 
     @cached_property
     def plan(self) -> FleetPlan:

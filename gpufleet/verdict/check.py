@@ -7,10 +7,13 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from gpufleet.changes.bought_blocks import blocks_of_fleet, blocks_of_state
 from gpufleet.checks import validate
+from gpufleet.checks.rules import BoughtBlock
 from gpufleet.engine.api import Engine, StackRequest
 from gpufleet.errors import InputError
 from gpufleet.policy.change import Change, OpenChange, Step
@@ -100,7 +103,7 @@ class _Check:
         # Refs first: a typing error is told at once.
         self._base_at = self._revision(request.base)
         self._opens_at = [found for ref in request.opens if (found := self._revision(ref)) is not None]
-        validated = validate(self._workspace.target, root=self._workspace.root)
+        validated = validate(self._workspace.target, root=self._workspace.root, bought=self._bought_blocks)
         self._findings = validated.findings
         config = stack_settings(self._workspace, self._name)
         if request.engine == "pulumi":
@@ -122,7 +125,7 @@ class _Check:
 
     def verdict(self, started: float) -> Verdict:
         """Preview both sides, judge and compare."""
-        base = self._check_out_base()
+        base = self._base_checkout
         before, state = NOTHING, self._scratch.folder / "state.json"
         if self._request.engine == "pulumi":
             before, previewed = self._real_preview(base)
@@ -135,7 +138,21 @@ class _Check:
         opens = self._price_opens(before, state)
         return self._assemble(base, before, previewed, opens, started)
 
-    def _check_out_base(self) -> Checkout | None:
+    def _bought_blocks(self) -> tuple[BoughtBlock, ...]:
+        """Capacity Blocks that the change does not buy: those of the state, and those of the base."""
+        if self._request.engine == "pulumi":
+            from gpufleet.engine.select import select_engine
+
+            request = self._workspace.offline_request(
+                self._name, self._workspace.cloud(self._name, self._request.cloud)
+            )
+            return blocks_of_state(select_engine("pulumi").export(request))
+        base = self._base_checkout
+        of_base = blocks_of_fleet(base.fleet.spec) if base is not None and base.fleet is not None else ()
+        return (*self._workspace.bought_blocks(), *of_base)
+
+    @cached_property
+    def _base_checkout(self) -> Checkout | None:
         if self._base_at is None or self._repository is None:
             return None
         return check_out(self._repository, self._base_at, self._workspace, self._scratch.folder / "base")

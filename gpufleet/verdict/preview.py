@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 PACKAGES = Path(__file__).absolute().parents[2]
 """Where the gpufleet that runs lies, whichever checkout it judges."""
 PACK = "policies"
+STARTED_BLOCKS = "GPUFLEET_STARTED_BLOCKS"
+"""As `STARTED` of gpufleet/components/capacity_block_offering.py, which is not imported here."""
+
 PROTECT_KEY = "gpufleet:protect"
 _SHOWN_ERRORS = 5
 
@@ -68,6 +71,7 @@ def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file:
             **account.env,
             FINDINGS_SHOWN: "1",
             GIVEN_FLEET_FILE: workspace.target,
+            STARTED_BLOCKS: "1",
             "PYTHONPATH": str(workspace.root),
         },
         preload=LIBRARIES,

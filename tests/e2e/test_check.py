@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 from pathlib import Path
@@ -160,6 +161,30 @@ def test_a_clean_environment_passes_and_leaves_nothing_behind(repository: Checko
     assert document["cost"]["unknown"] == []
     assert git_of(repository)("status", "--porcelain", "--ignored") == ""
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_block_that_runs_holds_up_no_other_change_and_is_not_bought_by_one(repository: Checkout) -> None:
+    today = dt.datetime.now(dt.UTC).date()
+    start = (today - dt.timedelta(days=3)).isoformat()
+    block = f"{{ nodes: 1, duration: 7 d, start: {start} }}"
+    group = f"""\
+      - name: pretrain
+        instance_types: [p5.48xlarge]
+        capacity: {{ reserved: {{ capacity_block: {block} }} }}
+"""
+    change(repository, ("    storage:\n", f"{group}    storage:\n"))
+    added = repository.json("check", "tiny", "--base", "main", code=2)
+    assert [each["rule"] for each in added["findings"] if each["severity"] == "error"] == [
+        "capacity-block-start"
+    ]
+    git_of(repository).commit("a block that was bought before it started")
+    change(repository, ("max: 2", "max: 3"))
+    document = repository.json("check", "tiny", "--base", "main")
+    assert document["verdict"] == "pass"
+    assert {each["operation"] for each in document["changes"]["resources"]} == {"update"}
+    change(repository, (start, (today - dt.timedelta(days=4)).isoformat()))
+    another = repository.json("check", "tiny", "--base", "main", code=2)
+    assert "starts in the past" in str(another["findings"])
 
 
 def test_a_change_is_told_apart_from_its_base(repository: Checkout, tmp_path: Path) -> None:

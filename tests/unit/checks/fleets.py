@@ -12,6 +12,7 @@ import yaml
 
 from gpufleet.catalog import Catalog
 from gpufleet.checks import run_checks
+from gpufleet.checks.rules import BoughtBlocks, nothing_bought
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.spec.load import load_fleet
@@ -146,8 +147,16 @@ class Judge:
     def __init__(self, folder: Path, catalog: Catalog) -> None:
         self.folder = folder
         self.catalog = catalog
+        self.bought: BoughtBlocks | None = nothing_bought
 
-    def __call__(self, changes: Mapping[str, Any] | None = None, *, now: dt.datetime = NOW) -> Said:
+    def __call__(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        now: dt.datetime = NOW,
+        bought: BoughtBlocks | None = nothing_bought,
+    ) -> Said:
+        self.bought = bought
         fleet = copy.deepcopy(FLEET)
         for path, value in (changes or {}).items():
             change(fleet, path, value)
@@ -164,7 +173,7 @@ class Judge:
 
     def _findings(self, fleet: Any, now: dt.datetime) -> list[Finding]:
         loaded = load_fleet(str(self._write(fleet)), root=self.folder)
-        return run_checks(loaded.spec, self.catalog, loaded.source, now=now)
+        return run_checks(loaded.spec, self.catalog, loaded.source, now=now, bought=self.bought)
 
     def _again(self, fleet: Any, now: dt.datetime) -> list[Finding]:
         try:

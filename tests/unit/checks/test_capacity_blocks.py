@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime as dt
 from typing import Any
 
 import pytest
 
+from gpufleet.checks.rules import BoughtBlock
 from tests.unit.checks.fleets import FLEET, GONE, NOW, Judge
 
 GROUP = "cloud.0.node_groups.1"
@@ -102,10 +104,82 @@ def test_a_block_that_is_over_is_refused(judge: Judge, days: int) -> None:
     assert "is over" in finding.message
 
 
-def test_a_block_in_the_middle_of_its_time_is_doubtful_since_it_may_be_bought(judge: Judge) -> None:
-    start = (NOW - dt.timedelta(days=3)).date().isoformat()
-    finding = judge({f"{BLOCK}.start": start}).only("capacity-block-start", "warning")
-    assert "refuses to buy" in finding.message
+STARTED = NOW - dt.timedelta(days=3)
+
+
+def _bought(**changes: Any) -> BoughtBlock:
+    block = BoughtBlock(
+        name="atlas-test-use1-block",
+        start=STARTED.date().isoformat(),
+        nodes=1,
+        duration=dt.timedelta(days=7),
+        instance_type="p5.48xlarge",
+    )
+    return dataclasses.replace(block, **changes)
+
+
+@pytest.mark.parametrize("ago", [dt.timedelta(minutes=1), dt.timedelta(hours=20), dt.timedelta(days=3)])
+def test_a_block_that_starts_in_the_past_and_is_not_bought_is_refused(
+    judge: Judge, ago: dt.timedelta
+) -> None:
+    start = (NOW - ago).isoformat()
+    finding = judge({f"{BLOCK}.start": start}).only("capacity-block-start")
+    assert finding.field == f"{FIELD}.start"
+    assert finding.value == start
+    assert "starts in the past" in finding.message
+    assert "write 'in 1 d', or '" in finding.remedy
+    assert "`id`" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("now", "next_day"),
+    [
+        ("2031-01-05T11:29:00+00:00", "'2031-01-05T11:30Z'"),
+        ("2031-01-05T11:30:00+00:00", "'2031-01-06T11:30Z'"),
+        ("2031-01-31T23:00:00+00:00", "'2031-02-01T11:30Z'"),
+    ],
+)
+def test_the_remedy_names_when_the_next_day_of_blocks_begins(judge: Judge, now: str, next_day: str) -> None:
+    said = judge({f"{BLOCK}.start": "2031-01-01"}, now=dt.datetime.fromisoformat(now))
+    assert next_day in said.of("capacity-block-start")[0].remedy
+
+
+def test_a_block_that_is_bought_and_runs_is_right(judge: Judge) -> None:
+    changes = {f"{BLOCK}.start": STARTED.date().isoformat()}
+    assert judge(changes, bought=lambda: [_bought()]).rules == set()
+    assert judge(changes, bought=lambda: [_bought(end=NOW + dt.timedelta(minutes=1))]).rules == set()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "atlas-test-use1-train"},
+        {"start": "2020-01-01"},
+        {"nodes": 2},
+        {"duration": dt.timedelta(days=8)},
+        {"instance_type": "p5e.48xlarge"},
+    ],
+)
+def test_another_block_that_is_bought_does_not_count(judge: Judge, changes: dict[str, Any]) -> None:
+    said = judge({f"{BLOCK}.start": STARTED.date().isoformat()}, bought=lambda: [_bought(**changes)])
+    assert "starts in the past" in said.only("capacity-block-start").message
+
+
+def test_a_block_that_is_bought_is_over_when_its_own_time_is(judge: Judge) -> None:
+    said = judge({f"{BLOCK}.start": STARTED.date().isoformat()}, bought=lambda: [_bought(end=NOW)])
+    assert "is over" in said.only("capacity-block-start").message
+
+
+def test_where_nothing_is_bought_a_start_in_the_past_is_doubtful(judge: Judge) -> None:
+    changes = {f"{BLOCK}.start": STARTED.date().isoformat()}
+    judge(changes, bought=None).only("capacity-block-start", "warning")
+
+
+def test_no_state_is_read_for_blocks_that_start_later(judge: Judge) -> None:
+    def read() -> list[BoughtBlock]:
+        raise AssertionError("a state was read")
+
+    assert judge({}, bought=read).rules == set()
 
 
 def test_a_type_that_is_not_sold_in_blocks_is_refused(judge: Judge) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.checks import ALL_CHECKS, PLANNED_CHECKS, Check, validate
+from gpufleet.checks.rules import nothing_bought
 from gpufleet.errors import InputError, SpecError
 from tests.unit.checks.fleets import NOW, Judge
 
@@ -89,13 +90,17 @@ def test_time_alone_makes_no_valid_fleet_invalid(judge: Judge, years: int) -> No
     assert [finding for finding in said.findings if finding.severity == "error"] == []
 
 
-@pytest.mark.parametrize(("days", "severity"), [(0, None), (5, "warning"), (13, "error")])
-def test_time_makes_a_capacity_block_doubtful_and_invalid_once_it_is_over(
-    judge: Judge, days: int, severity: str | None
+@pytest.mark.parametrize(
+    ("days", "buys", "severity"),
+    [(0, True, None), (5, True, "error"), (13, True, "error"), (5, False, "warning"), (13, False, "warning")],
+)
+def test_a_capacity_block_that_has_started_is_refused_where_it_would_be_bought(
+    judge: Judge, days: int, buys: bool, severity: str | None
 ) -> None:
     start = (NOW + dt.timedelta(days=5)).date().isoformat()
     said = judge(
         {"cloud.0.node_groups.1.capacity.reserved.capacity_block.start": start},
         now=NOW + dt.timedelta(days=days),
+        bought=nothing_bought if buys else None,
     )
     assert [finding.severity for finding in said.of("capacity-block-start")] == [severity] * bool(severity)

@@ -82,8 +82,10 @@ def gpufleet(
     return run
 
 
-def _checks_today(real: Callable[..., Any], *arguments: Any, now: dt.datetime | None = None) -> Any:
-    return real(*arguments, now=now or TODAY)
+def _checks_today(
+    real: Callable[..., Any], *arguments: Any, now: dt.datetime | None = None, **options: Any
+) -> Any:
+    return real(*arguments, now=now or TODAY, **options)
 
 
 def event(urn: str, op: Op = Op.CREATE, status: str = "done", **fields: Any) -> ResourceEvent:

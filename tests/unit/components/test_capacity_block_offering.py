@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import boto3
 import pytest
 from pulumi.dynamic.dynamic import serialize_provider
 
+from gpufleet.components import capacity_block_offering
 from gpufleet.components.capacity_block_offering import (
     ASKED,
+    STARTED,
     OfferingProvider,
     Window,
     choose,
     refuse_above_cap,
     resolve_start,
 )
+from gpufleet.verdict.preview import STARTED_BLOCKS
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 PROPS: dict[str, Any] = {
@@ -47,6 +50,15 @@ def offering(
     }
 
 
+class Clock(datetime):
+    """A clock that stands still."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Clock:  # type: ignore[override]
+        """The moment of all tests."""
+        return cls.fromtimestamp(NOW.timestamp(), tz)
+
+
 class FakeEc2:
     """Answers DescribeCapacityBlockOfferings in pages and keeps what it was asked."""
 
@@ -63,7 +75,8 @@ class FakeEc2:
 
 @pytest.fixture
 def ec2(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A way to set the offerings that boto3 finds."""
+    """A way to set the offerings that boto3 finds, at `NOW`."""
+    monkeypatch.setattr(capacity_block_offering, "datetime", Clock)
 
     def serve(*pages: list[dict[str, Any]]) -> FakeEc2:
         fake = FakeEc2(*pages)
@@ -132,11 +145,22 @@ def test_what_is_offered_instead_is_listed_and_nothing_is_bought(ec2: Any) -> No
     assert "EndDateRange" not in wider
 
 
-def test_a_start_that_has_passed_is_refused_before_anything_is_asked(ec2: Any) -> None:
-    fake = ec2([offering("cb-1", "us-east-1a", 28, "1")])
-    with pytest.raises(Exception, match="start 2020-01-01 of the Capacity Block has passed"):
-        OfferingProvider().create(PROPS | {"start": "2020-01-01"})
+@pytest.mark.parametrize("start", ["2020-01-01", "2030-01-01", "2030-01-01T11:59:59+00:00"])
+def test_a_start_that_has_passed_is_refused_before_anything_is_asked(ec2: Any, start: str) -> None:
+    fake = ec2([offering("cb-1", "us-east-1a", 2, "1")])
+    with pytest.raises(Exception, match="of the Capacity Block has passed"):
+        OfferingProvider().create(PROPS | {"start": start})
     assert fake.asked == []
+
+
+def test_in_an_account_that_is_made_up_a_block_that_runs_is_looked_up_as_one_that_starts_now(
+    ec2: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STARTED, "1")
+    fake = ec2([offering("cb-1", "us-east-1a", 2, "1")])
+    assert OfferingProvider().create(PROPS | {"start": "2029-12-28"}).id == "cb-1"
+    assert fake.asked[0]["StartDateRange"] == NOW
+    assert STARTED == STARTED_BLOCKS
 
 
 def test_all_pages_are_read_and_asked_with_whole_numbers(ec2: Any) -> None:

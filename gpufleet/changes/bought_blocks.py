@@ -1,0 +1,58 @@
+"""The Capacity Blocks that are bought already, by a stack's state or by the fleet file before a change."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpufleet.checks.rules import BoughtBlock
+from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK
+from gpufleet.spec.models import FleetSpec
+
+
+def blocks_of_state(exported: Mapping[str, Any] | None) -> tuple[BoughtBlock, ...]:
+    """The blocks of a stack's exported state (Pulumi's deployment JSON, version 3); none for None.
+
+    A purchase that a dead run left pending counts: the next run finds out what became of it.
+    """
+    deployment = (exported or {}).get("deployment") or {}
+    resources = [each for each in deployment.get("resources") or () if not each.get("delete")]
+    pending = [each.get("resource") or {} for each in deployment.get("pending_operations") or ()]
+    paid = {_name(each) for each in [*resources, *pending] if each.get("type") == CAPACITY_BLOCK}
+    offerings = [each for each in resources if each.get("type") == BLOCK_OFFERING and _name(each) in paid]
+    return tuple(_block(_name(each), each) for each in offerings)
+
+
+def _name(resource: Mapping[str, Any]) -> str:
+    return str(resource.get("urn") or "").rpartition("::")[2]
+
+
+def _block(name: str, offering: Mapping[str, Any]) -> BoughtBlock:
+    # Numbers travel as floating point in Pulumi's protocol.
+    inputs, outputs = offering.get("inputs") or {}, offering.get("outputs") or {}
+    end = outputs.get("end_date")
+    return BoughtBlock(
+        name=name,
+        start=str(inputs.get("start")),
+        nodes=int(inputs.get("count") or 0),
+        duration=dt.timedelta(hours=float(inputs.get("duration_hours") or 0)),
+        instance_type=str(inputs.get("instance_type")),
+        end=dt.datetime.fromisoformat(end) if isinstance(end, str) else None,
+    )
+
+
+def blocks_of_fleet(spec: FleetSpec) -> Iterator[BoughtBlock]:
+    """The blocks that a fleet file asks for. What is in the base of a change is bought, not by the change."""
+    for site in spec.cloud:
+        for group in site.node_groups:
+            reserved = group.capacity.reserved
+            block = reserved.capacity_block if reserved is not None else None
+            if block is not None and block.start is not None and block.duration is not None:
+                yield BoughtBlock(
+                    name=f"{spec.fleet}-{spec.environment}-{site.site}-{group.name}",
+                    start=block.start.text,
+                    nodes=block.nodes,
+                    duration=block.duration.delta,
+                    instance_type=group.instance_types[0],
+                )

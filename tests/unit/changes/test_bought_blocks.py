@@ -1,0 +1,63 @@
+"""Which Capacity Blocks are bought already."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+from gpufleet.changes.bought_blocks import blocks_of_fleet, blocks_of_state
+from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK
+from gpufleet.spec.load import load_fleet
+
+ROOT = Path(__file__).resolve().parents[3]
+NAME = "atlas-prod-use1-pretrain"
+
+
+def resource(kind: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "urn": f"urn:pulumi:prod::gpufleet::gpufleet:capacity:CapacityBlock${kind}::{NAME}",
+        "type": kind,
+    } | fields
+
+
+OFFERING = resource(
+    BLOCK_OFFERING,
+    inputs={
+        "start": "2031-01-01",
+        "count": 64.0,
+        "duration_hours": 336.0,
+        "instance_type": "p5.48xlarge",
+        "zones": ["us-east-1a"],
+    },
+    outputs={"end_date": "2031-01-15T11:30:00Z"},
+)
+BLOCK = resource(CAPACITY_BLOCK)
+
+
+def state(*resources: dict[str, Any], pending: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    operations = [{"type": "creating", "resource": each} for each in pending]
+    return {"version": 3, "deployment": {"resources": list(resources), "pending_operations": operations}}
+
+
+def test_a_block_of_the_state_is_what_was_asked_for_with_its_end() -> None:
+    (block,) = blocks_of_state(state(OFFERING, BLOCK))
+    assert (block.name, block.start, block.nodes) == (NAME, "2031-01-01", 64)
+    assert (block.duration, block.instance_type) == (dt.timedelta(days=14), "p5.48xlarge")
+    assert block.end == dt.datetime(2031, 1, 15, 11, 30, tzinfo=dt.UTC)
+
+
+def test_an_offering_that_was_not_bought_is_no_block() -> None:
+    assert blocks_of_state(None) == ()
+    assert blocks_of_state(state(OFFERING)) == ()
+    assert blocks_of_state(state(OFFERING, BLOCK | {"delete": True})) == ()
+
+
+def test_a_purchase_that_a_dead_run_left_pending_counts_as_bought() -> None:
+    assert len(blocks_of_state(state(OFFERING, pending=(BLOCK,)))) == 1
+
+
+def test_the_blocks_of_a_fleet_file_have_the_names_of_their_resources() -> None:
+    (block,) = blocks_of_fleet(load_fleet("prod", root=ROOT).spec)
+    assert block.name == NAME
+    assert (block.start, block.nodes, block.duration) == ("in 21 d", 64, dt.timedelta(days=14))
