@@ -7,7 +7,8 @@ WORKERS ?= 3
 # The root file system of `make test-fresh`: debian-12, debian-13 or ubuntu-24.04.
 ROOT ?= debian-12
 # In the order of tests/conftest.py: the longest groups first.
-SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# At the end, the slowest twenty and the seconds by group (tests/timings.py).
+SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20 --durations-min=1
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
