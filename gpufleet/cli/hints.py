@@ -70,9 +70,8 @@ def _completed(words: str) -> str:
 
 def _command(words: list[str]) -> tuple[Any, list[str]]:
     """The command that the words name (None for one of a newer gpufleet) and the words behind its name."""
-    from gpufleet.cli.commands import LazyCommands
-
-    commands: Any = LazyCommands()
+    root: Any = _invocation[-1].find_root().command if _invocation else None
+    commands: Any = getattr(root, "commands", None)
     while words and commands:
         if words[0] not in commands:
             return None, words

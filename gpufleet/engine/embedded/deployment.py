@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gpufleet.engine.api import Op, PolicyEvent
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.diffs import Diff
 from gpufleet.engine.embedded.goal import Goal
-from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
+from gpufleet.engine.embedded.operations import ResourceOperations
 from gpufleet.engine.embedded.policy import NO_POLICIES
-from gpufleet.engine.embedded.provider_choice import ProviderChoice
-from gpufleet.engine.embedded.registration import Registration
 from gpufleet.engine.embedded.registry import ProviderRegistry
 from gpufleet.engine.embedded.removal import Removal
 from gpufleet.engine.embedded.resource import ResourceState
@@ -46,7 +43,6 @@ class Deployment:
         self.dry_run = context.dry_run
         self.policies = NO_POLICIES
         self.providers = ProviderRegistry(context)
-        self.choice = ProviderChoice(self)
         self.removal = Removal(context, self.operations_of)
         self.replaced: set[str] = set()
         self.deleted: dict[str, Diff] = {}
@@ -56,9 +52,6 @@ class Deployment:
         self.deletion_lock = threading.Lock()
         self.left_out: set[str] = set()
         self._lock = threading.Lock()
-        self._idle = threading.Condition()
-        self._active = 0
-        self._finished = False
         self._seen: set[str] = set()
         self._failed: dict[str, str] = {}
         self._aliases = AliasResolver(context.request.stack, context.request.project)
@@ -66,39 +59,8 @@ class Deployment:
 
     # -- registering
 
-    def register(self, goal: Goal) -> Outcome:
-        """Bring one resource to its goal. Failures of the resource are in the outcome, never raised."""
-        with self._under_way():
-            urn = self._claim(goal)
-            return Registration(self, goal, urn, self._find_old(urn, goal)).run()
-
-    def read(self, goal: Goal, identifier: str) -> Outcome:
-        """Read a resource that the program does not own."""
-        with self._under_way():
-            urn = self._claim(goal)
-            return Registration(self, goal, urn, self._find_old(urn, goal)).read(identifier)
-
-    @contextlib.contextmanager
-    def _under_way(self) -> Iterator[None]:
-        with self._idle:
-            if self._finished:
-                raise StepFailedError("the program has ended, nothing more is registered")
-            self._active += 1
-        try:
-            yield
-        finally:
-            with self._idle:
-                self._active -= 1
-                self._idle.notify_all()
-
-    def finish_registrations(self) -> None:
-        """Take no more registrations, and wait for those under way: each is a step to be recorded."""
-        with self._idle:
-            self._finished = True
-            while self._active:
-                self._idle.wait()
-
-    def _claim(self, goal: Goal) -> str:
+    def claim(self, goal: Goal) -> str:
+        """The URN of the goal, which is taken from now on; raises what forbids to register it."""
         if self.context.cancelled.is_set():
             raise RunInterruptedError("the run was interrupted")
         if self.refusal is not None:
@@ -116,7 +78,8 @@ class Deployment:
             self._seen.add(urn)
         return urn
 
-    def _find_old(self, urn: str, goal: Goal) -> ResourceState | None:
+    def find_old(self, urn: str, goal: Goal) -> ResourceState | None:
+        """The resource as the old state has it, under this URN or a former one."""
         old = self.store.by_urn.get(urn)
         if old is not None:
             return old

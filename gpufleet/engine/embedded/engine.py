@@ -131,7 +131,7 @@ class EmbeddedEngine:
     def _program_run(self, run: Run) -> None:
         code = run_program(run.context)
         deployment, reporter = run.deployment, run.context.reporter
-        deployment.finish_registrations()
+        run.registrar.finish()
         complete = code == 0 and not deployment.has_failures and not run.context.cancelled.is_set()
         if complete:
             try:

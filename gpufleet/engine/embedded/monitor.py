@@ -19,6 +19,7 @@ from gpufleet.engine.embedded.goal import Goal, aliases_of, property_dependencie
 from gpufleet.engine.embedded.inheritance import Inheritance
 from gpufleet.engine.embedded.provider_choice import set_plugin
 from gpufleet.engine.embedded.refusal import Refusing, refuse_unsupported
+from gpufleet.engine.embedded.registrar import Registrar
 from gpufleet.engine.embedded.urns import is_provider_type, package_of
 from gpufleet.engine.errors import ProviderError, StepFailedError, UnsupportedError
 
@@ -40,9 +41,10 @@ _FEATURES = {
 class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     """Decodes requests, hands them to the deployment, encodes the answers."""
 
-    def __init__(self, context: RunContext, deployment: Deployment) -> None:
+    def __init__(self, context: RunContext, deployment: Deployment, registrar: Registrar) -> None:
         self._context = context
         self._deployment = deployment
+        self._registrar = registrar
         self._inheritance = Inheritance()
         self._packages: dict[str, tuple[str, str, str]] = {}
         self._lock = threading.Lock()
@@ -79,7 +81,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         """Bring one resource to what the program asks for; returns when that is done (or failed)."""
         with Refusing(self._deployment, context):
             goal = self._goal(request)
-            outcome = self._deployment.register(goal)
+            outcome = self._registrar.register(goal)
             self._inheritance.remember(outcome.urn, goal, dict(request.providers))
             response = resource_pb2.RegisterResourceResponse(
                 urn=outcome.urn, id=outcome.id, result=outcome.result, unknown=outcome.unknown
@@ -128,7 +130,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         if is_provider_type(goal.type):
             set_plugin(goal.inputs, version, url)
         elif goal.custom and not goal.provider:
-            goal.provider = self._deployment.choice.default(name, version, url)
+            goal.provider = self._registrar.providers.default(name, version, url)
         return goal
 
     def _package(self, reference: str, type_: str) -> tuple[str, str, str]:
@@ -166,7 +168,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             name, version, url = self._package(request.packageRef, request.type)
             if request.type == "pulumi:pulumi:StackReference":
                 raise UnsupportedError(f"stack reference '{request.name}'")
-            provider = request.provider or self._deployment.choice.default(
+            provider = request.provider or self._registrar.providers.default(
                 name, request.version or version, request.pluginDownloadURL or url
             )
             goal = Goal(
@@ -180,7 +182,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
                 additional_secret_outputs=list(request.additionalSecretOutputs),
                 source_position=self._position(request),
             )
-            outcome = self._deployment.read(goal, request.id)
+            outcome = self._registrar.read(goal, request.id)
             return resource_pb2.ReadResourceResponse(
                 urn=outcome.urn,
                 id=outcome.id,
@@ -202,7 +204,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             name, version, url = self._package(request.packageRef, request.tok)
             reference = request.provider or self._inheritance.provider_for(request.parent, name)
             if not reference:
-                reference = self._deployment.choice.default(
+                reference = self._registrar.providers.default(
                     name, request.version or version, request.pluginDownloadURL or url
                 )
             provider = self._deployment.providers.get(reference)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from pulumi.runtime.proto import resource_pb2
 
+from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.goal import Goal
+from gpufleet.engine.embedded.operations import Outcome
 from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, default_provider_name, split_reference
 from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import StepFailedError
-
-if TYPE_CHECKING:
-    from gpufleet.engine.embedded.deployment import Deployment
 
 _Key = tuple[str, str, str]
 
@@ -29,8 +28,9 @@ def set_plugin(inputs: Properties, version: str, url: str) -> None:
 class ProviderChoice:
     """The default providers of a run, and what it found out about changes from one provider to another."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, register: Callable[[Goal], Outcome]) -> None:
         self._deployment = deployment
+        self._register_goal = register
         self._lock = threading.Lock()
         self._guards: dict[_Key, threading.Lock] = {}
         self._references: dict[_Key, str] = {}
@@ -60,7 +60,7 @@ class ProviderChoice:
             custom=True,
             inputs=inputs,
         )
-        outcome = self._deployment.register(goal)
+        outcome = self._register_goal(goal)
         if outcome.result != resource_pb2.Result.SUCCESS:
             # Resources that need it are skipped and say why.
             return f"{outcome.urn}::"

@@ -6,11 +6,11 @@ The order of decisions is that of Pulumi's step generator (pkg/resource/deploy/s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from pulumi.runtime.proto import resource_pb2
 
 from gpufleet.engine.api import Op
+from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.diffs import (
     INIT_ERROR_KEY,
     NO_DIFF,
@@ -21,6 +21,7 @@ from gpufleet.engine.embedded.diffs import (
 )
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
+from gpufleet.engine.embedded.provider_choice import ProviderChoice
 from gpufleet.engine.embedded.recovery.pending import what_to_do
 from gpufleet.engine.embedded.replacement import dependents_to_replace
 from gpufleet.engine.embedded.reporter import Step
@@ -31,15 +32,20 @@ from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import RunInterruptedError, StepFailedError
 from gpufleet.errors import GpufleetError
 
-if TYPE_CHECKING:
-    from gpufleet.engine.embedded.deployment import Deployment
-
 
 class Registration:
     """The way of one resource through a run."""
 
-    def __init__(self, deployment: Deployment, goal: Goal, urn: str, old: ResourceState | None) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        goal: Goal,
+        urn: str,
+        old: ResourceState | None,
+        providers: ProviderChoice,
+    ) -> None:
         self._deployment = deployment
+        self._providers = providers
         self._store = deployment.store
         self._reporter = deployment.reporter
         self._goal = goal
@@ -224,7 +230,7 @@ class Registration:
             return False
         if not old.provider or not new.provider:
             return True
-        return self._deployment.choice.replaces(old.provider, new.provider)
+        return self._providers.replaces(old.provider, new.provider)
 
     def _must_import(self) -> bool:
         wanted, old = self._goal.import_id, self._old

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.diffs import Diff, apply_replace_on_changes, compare_inputs
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.urns import is_provider_type, split_reference
 from gpufleet.engine.embedded.values import UNKNOWN, Properties
-
-if TYPE_CHECKING:
-    from gpufleet.engine.embedded.deployment import Deployment
 
 
 def dependents_to_replace(deployment: Deployment, root: ResourceState) -> list[tuple[ResourceState, Diff]]:

@@ -20,6 +20,7 @@ from gpufleet.engine.embedded.policy_project import PackProject
 from gpufleet.engine.embedded.program import Services
 from gpufleet.engine.embedded.recovery import Recovery
 from gpufleet.engine.embedded.recovery.search import Finder
+from gpufleet.engine.embedded.registrar import Registrar
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.plugins import ProcessGroup
@@ -57,6 +58,7 @@ class Run:
             engine_address=self._services.address,
         )
         self.deployment = Deployment(self.context)
+        self.registrar = Registrar(self.deployment)
         self._signals = contextlib.ExitStack()
 
     def __enter__(self) -> Run:
@@ -74,7 +76,7 @@ class Run:
         engine = EngineService(self.context.reporter)
         self._silent = engine.silent
         self.deployment.on_refusal = engine.silent.set
-        self._services.start(engine, Monitor(self.context, self.deployment))
+        self._services.start(engine, Monitor(self.context, self.deployment, self.registrar))
         if self._packs:
             deployment = self.deployment
             deployment.policies = PolicyPacks(
@@ -84,7 +86,7 @@ class Run:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            self.deployment.finish_registrations()
+            self.registrar.finish()
         finally:
             self.ok = self.ok and not self.context.cancelled.is_set()
             if self._killer is not None:

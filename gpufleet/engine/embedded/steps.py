@@ -5,9 +5,8 @@ A failed step raises; `current` is then the step that was under way, for the rep
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gpufleet.engine.api import Op
+from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.diffs import Diff
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import ResourceOperations
@@ -16,9 +15,6 @@ from gpufleet.engine.embedded.reporter import Step
 from gpufleet.engine.embedded.resource import ResourceState, timestamp
 from gpufleet.engine.embedded.values import UNKNOWN_WIRE, Secret
 from gpufleet.engine.errors import ProviderError, StepFailedError
-
-if TYPE_CHECKING:
-    from gpufleet.engine.embedded.deployment import Deployment
 
 
 class StepRunner:

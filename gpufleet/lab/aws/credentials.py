@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpufleet.lab.aws.daemon import Endpoint
+    from gpufleet.lab.aws.endpoint import Endpoint
 
 ACCESS_KEY_ID = "GPUFLEETSANDBOXONLY0"
 SECRET_ACCESS_KEY = "gpufleet-sandbox-not-a-secret"  # noqa: S105 - public by design, opens nothing

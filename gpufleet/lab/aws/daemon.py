@@ -17,12 +17,12 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import CloudError, InputError
 from gpufleet.lab.aws.credentials import isolated_environ, sandbox_env
+from gpufleet.lab.aws.endpoint import Endpoint
 from gpufleet.lab.aws.server.process import Files, Runtime, code_stamp
 from gpufleet.loopback import LOOPBACK, require_loopback
 
@@ -35,18 +35,6 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 PACKAGES = str(Path(__file__).absolute().parents[3])
 """Where the gpufleet that runs lies: a server runs the same, wherever its caller stands."""
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where the emulated AWS answers, and the process that does.
-
-    `late_s` is for how long it was told not to find what it has just made.
-    """
-
-    url: str
-    pid: int
-    late_s: float = 0.0
 
 
 def ensure(root: Path, *, idle_s: float | None = None) -> Endpoint:

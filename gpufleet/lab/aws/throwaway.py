@@ -17,7 +17,8 @@ from pathlib import Path
 
 from gpufleet.errors import GpufleetError
 from gpufleet.lab.aws.credentials import isolated_environ, sandbox_env
-from gpufleet.lab.aws.daemon import PACKAGES, Endpoint
+from gpufleet.lab.aws.daemon import PACKAGES
+from gpufleet.lab.aws.endpoint import Endpoint
 from gpufleet.lab.aws.server.process import Files, Runtime
 from gpufleet.loopback import LOOPBACK, require_loopback
 

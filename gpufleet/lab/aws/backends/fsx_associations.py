@@ -9,7 +9,7 @@ from typing import Any
 from moto.core.base_backend import BackendDict, BaseBackend
 from moto.core.utils import utcnow
 
-from gpufleet.lab.aws.backends.fsx_file_systems import backend_of, find
+from gpufleet.lab.aws.backends.fsx_support import backend_of, find
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operation
 
 MAX_PER_FILE_SYSTEM = 8

@@ -12,7 +12,9 @@ from typing import Any
 
 from moto.core.utils import utcnow
 
+from gpufleet.lab.aws.backends.fsx_associations import forget_associations
 from gpufleet.lab.aws.backends.fsx_capacity import check_capacity, check_growth, check_throughput
+from gpufleet.lab.aws.backends.fsx_support import backend_of, find
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, Passthrough, operation
 
 _KEPT = (
@@ -42,21 +44,6 @@ _UPDATABLE = (
     "ThroughputCapacity",
     "DataReadCacheConfiguration",
 )
-
-
-def backend_of(call: Call) -> Any:
-    """moto's FSx backend of the caller's account and region."""
-    from moto.fsx.models import fsx_backends
-
-    return fsx_backends[call.account][call.region]
-
-
-def find(call: Call, file_system_id: str) -> Any:
-    """moto's file system of that id; FSx's own error when there is none."""
-    found = backend_of(call).file_systems.get(file_system_id)
-    if found is None:
-        raise AwsError("FileSystemNotFound", f"File system '{file_system_id}' does not exist.")
-    return found
 
 
 @operation("fsx", "CreateFileSystem")
@@ -166,8 +153,6 @@ def delete_file_system(call: Call) -> Params | Passthrough:
     file_system = find(call, call.params["FileSystemId"])
     if file_system.file_system_type != "LUSTRE":
         return call.original()
-    from gpufleet.lab.aws.backends.fsx_associations import forget_associations
-
     backend = backend_of(call)
     for interface in vars(file_system).get("gpufleet", {}).get("NetworkInterfaceIds", []):
         _ec2(call).enis.pop(interface, None)
