@@ -25,9 +25,9 @@ from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
-from gpufleet.policy.resource import Options, Provider, Resource
 from gpufleet.policy.settings import configure
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Options, Provider, Resource
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import load_fleet
 from tests.unit.components.recording import REGION, EchoMocks
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpufleet.checks.rules import BoughtBlock
-from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK
+from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK
 from gpufleet.spec.models import FleetSpec
 
 

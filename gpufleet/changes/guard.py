@@ -12,7 +12,7 @@ from typing import Any
 
 from gpufleet.changes.observe import SeenStep, short_type
 from gpufleet.errors import RefusedError
-from gpufleet.policy.types import (
+from gpufleet.resources.types import (
     BLOCK_OFFERING,
     BUCKETS,
     CAPACITY_BLOCK,

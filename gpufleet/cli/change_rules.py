@@ -20,7 +20,7 @@ from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import read_report
 from gpufleet.policy.server import PACK
 from gpufleet.policy.settings import configure, read_pack_config
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 from gpufleet.verdict.before import stack_of_state
 from gpufleet.verdict.steps import steps_of
 

@@ -10,8 +10,8 @@ from gpufleet.engine.api import PolicyEvent, StackRequest
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import Report, read_report
-from gpufleet.policy.stack import Stack
 from gpufleet.report.refusals_text import Refusal
+from gpufleet.resources.stack import Stack
 from gpufleet.verdict.locate import Locator
 from gpufleet.verdict.results import STACK, is_stack, name_of
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.stack import Stack
 from gpufleet.pricing.models import StackCost
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.models import FleetSpec
 
 Operation = Literal["create", "update", "replace", "delete", "same"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from gpufleet.catalog import Catalog
     from gpufleet.plan.models import FleetPlan
-    from gpufleet.policy.stack import Stack
     from gpufleet.pricing.models import StackCost
+    from gpufleet.resources.stack import Stack
     from gpufleet.spec.models import FleetSpec
 
 S = TypeVar("S")

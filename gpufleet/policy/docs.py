@@ -15,8 +15,8 @@ from typing import Any
 from gpufleet.policy import examples
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.pack import load_rules
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Group, Rule, Scope
+from gpufleet.resources.resource import UNKNOWN
 from gpufleet.yaml_text import dump_yaml
 
 GROUPS: Mapping[Group, str] = {

@@ -13,10 +13,10 @@ from gpufleet.plan import build_plan
 from gpufleet.policy.change import Change, OpenChange, Step
 from gpufleet.policy.context import Surroundings
 from gpufleet.policy.judge import Judge, Judgement
-from gpufleet.policy.resource import UNKNOWN, Options, Provider, Resource
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.policy.settings import Configured
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.policy import Exemption
 

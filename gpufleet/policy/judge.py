@@ -11,10 +11,10 @@ from gpufleet.policy.change import Change
 from gpufleet.policy.context import Context, Surroundings
 from gpufleet.policy.exemptions import Granted
 from gpufleet.policy.messages import Secrets, printable
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Enforcement, Rule, Scope, Violation
 from gpufleet.policy.settings import Configured
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.policy import Exemption
 
 

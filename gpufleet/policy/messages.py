@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpufleet.policy.resource import Resource, shown
+from gpufleet.resources.resource import Resource, shown
 
 _SHORTEST = 5
 """A shorter value ("true", "8") is no secret that could be told from other words."""

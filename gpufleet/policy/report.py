@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN, Options, Provider, Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.resources.stack import Stack
 
 REPORT = "GPUFLEET_POLICY_REPORT"
 

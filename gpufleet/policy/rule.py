@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from gpufleet.policy.change import Change
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 
 Enforcement = Literal["advisory", "mandatory", "remediate", "disabled"]
 Severity = Literal["low", "medium", "high", "critical"]

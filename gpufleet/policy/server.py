@@ -29,10 +29,10 @@ from gpufleet.policy.fleet import FLEET_FILE_KEY, StackOfFleet, open_stack
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import REPORT, write_report
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Enforcement, Rule
 from gpufleet.policy.settings import PackConfig, configure
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.source import SourceMap
 

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpufleet.policy.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - Pulumi's mark of a secret, not one

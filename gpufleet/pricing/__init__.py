@@ -14,7 +14,7 @@ from gpufleet.pricing.models import ResourceCost, StackCost
 if TYPE_CHECKING:
     from gpufleet.catalog import Catalog
     from gpufleet.plan.models import FleetPlan
-    from gpufleet.policy.stack import Stack
+    from gpufleet.resources.stack import Stack
 
 __all__ = ["Assumptions", "ResourceCost", "StackCost", "price_stack"]
 

@@ -10,11 +10,11 @@ from gpufleet.catalog import Catalog
 from gpufleet.plan.cost.compute import instance_rate
 from gpufleet.plan.cost.ledger import Rate, joined, missing
 from gpufleet.plan.models import CapacityKind, FleetPlan, NodeGroupPlan
-from gpufleet.policy.resource import UNKNOWN, Resource
-from gpufleet.policy.stack import Stack
 from gpufleet.pricing.inputs import UnpricedError
 from gpufleet.pricing.models import Kind, ResourceCost
 from gpufleet.pricing.owners import Owner, Owners
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
 
 
 @dataclass(frozen=True, slots=True)

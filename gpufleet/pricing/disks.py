@@ -9,9 +9,9 @@ from typing import Any
 
 from gpufleet.plan.cost.ledger import MONTH, Rate, number, settle
 from gpufleet.plan.cost.volumes import INCLUDED_IOPS, INCLUDED_MB_S, gp3_parts
-from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.pricing.context import ONE, Cost, Pricing, Sizes
 from gpufleet.pricing.inputs import UnpricedError, declared, whole
+from gpufleet.resources.resource import UNKNOWN, Resource
 
 ROOT_DEVICES = frozenset({"/dev/xvda", "/dev/sda1"})
 """What AWS's images call the volume that they start from."""

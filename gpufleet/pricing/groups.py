@@ -9,8 +9,6 @@ from typing import Any
 
 from gpufleet.plan.cost.ledger import MONTH
 from gpufleet.plan.cost.services import SYSTEM
-from gpufleet.policy.resource import UNKNOWN, Resource, shown
-from gpufleet.policy.types import CAPACITY_BLOCK
 from gpufleet.pricing.context import Pricing, Sizes
 from gpufleet.pricing.disks import instance_disks, price_disks, template_disks
 from gpufleet.pricing.inputs import UnpricedError, count, declared, held, price, text, whole
@@ -28,6 +26,8 @@ from gpufleet.pricing.templates import (
     targets_reservation,
     template_of,
 )
+from gpufleet.resources.resource import UNKNOWN, Resource, shown
+from gpufleet.resources.types import CAPACITY_BLOCK
 
 EKS_DEFAULT_TYPE = "t3.medium"
 """What EKS launches where neither the node group nor its launch template names a type (EKS API reference,

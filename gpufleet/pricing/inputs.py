@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from gpufleet.policy.resource import UNKNOWN, Resource, shown
+from gpufleet.resources.resource import UNKNOWN, Resource, shown
 
 
 class UnpricedError(Exception):

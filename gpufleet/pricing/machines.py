@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.policy.resource import Resource, shown
-from gpufleet.policy.types import INSTANCE
 from gpufleet.pricing.context import ONE, Pricing, Sizes
 from gpufleet.pricing.disks import Disk, instance_disks, price_disks, template_disks
 from gpufleet.pricing.groups import read_choices
@@ -15,6 +13,8 @@ from gpufleet.pricing.nodes import ON_DEMAND, SPOT, Choice, Market, price_nodes
 from gpufleet.pricing.owners import Owner
 from gpufleet.pricing.reservations import take
 from gpufleet.pricing.templates import market_type, reservation_of, shared_hardware, template_of
+from gpufleet.resources.resource import Resource, shown
+from gpufleet.resources.types import INSTANCE
 
 
 def price_instance(pricing: Pricing, resource: Resource) -> None:

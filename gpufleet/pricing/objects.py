@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpufleet.policy.kubernetes import group_and_kind
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import UNKNOWN, Resource
+from gpufleet.resources.kubernetes import group_and_kind
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import UNKNOWN, Resource
 
 _BALANCER = "it may make a load balancer, of which no price was read"
 _VOLUME = "makes a volume of its storage class, of which no price was read"

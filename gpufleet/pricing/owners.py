@@ -12,8 +12,8 @@ from typing import Any
 from gpufleet.plan.cost.services import SYSTEM
 from gpufleet.plan.models import FleetPlan
 from gpufleet.plan.names import FALLBACK_SUFFIX, group_resource_name, site_resource_name
-from gpufleet.policy.resource import UNKNOWN, Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
 
 SITE_TAG = "gpufleet:site"
 NODE_GROUP_TAG = "gpufleet:node-group"

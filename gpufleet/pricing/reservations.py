@@ -8,12 +8,12 @@ from decimal import Decimal, InvalidOperation
 
 from gpufleet.plan.cost.ledger import MONTH, number, settle
 from gpufleet.plan.models import NodeGroupPlan
-from gpufleet.policy.resource import Resource, shown
-from gpufleet.policy.stack import Stack
 from gpufleet.pricing.context import Pricing, Sizes, steady
 from gpufleet.pricing.inputs import UnpricedError, count, declared, held, text, whole
 from gpufleet.pricing.owners import Owner
 from gpufleet.pricing.templates import shared_hardware
+from gpufleet.resources.resource import Resource, shown
+from gpufleet.resources.stack import Stack
 
 OFFERING = "pulumi-python:dynamic/capacity:CapacityBlockOffering"
 SCHEDULE = "pulumi-python:dynamic/capacity:CapacityBlockSchedule"

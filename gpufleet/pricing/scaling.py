@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gpufleet.policy.resource import UNKNOWN, Resource
-from gpufleet.policy.types import AUTO_SCALING_GROUP, NODE_GROUP
 from gpufleet.pricing.context import Pricing, Sizes
 from gpufleet.pricing.inputs import UnpricedError, count, declared, held, text, whole
 from gpufleet.pricing.reservations import SCHEDULE
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.types import AUTO_SCALING_GROUP, NODE_GROUP
 
 SCALING_SCHEDULE = "aws:autoscaling/schedule:Schedule"
 

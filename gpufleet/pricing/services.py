@@ -8,10 +8,10 @@ from gpufleet.catalog import Catalog
 from gpufleet.errors import InputError
 from gpufleet.plan.cost.ledger import MONTH, Rate, missing, number
 from gpufleet.plan.cost.services import CONTROL_PLANE, NETWORK
-from gpufleet.policy.resource import UNKNOWN, Resource, shown
 from gpufleet.pricing.context import Cost, Pricing, steady
 from gpufleet.pricing.inputs import UnpricedError, count, declared, flag, text
 from gpufleet.pricing.models import Kind
+from gpufleet.resources.resource import UNKNOWN, Resource, shown
 
 
 def price_cluster(pricing: Pricing, resource: Resource) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from gpufleet.catalog import Catalog
 from gpufleet.plan.cost.services import CONTROL_PLANE, NETWORK
 from gpufleet.plan.models import FleetPlan
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.stack import Stack
 from gpufleet.pricing.assume import Assumptions, assume
 from gpufleet.pricing.context import Pricing
 from gpufleet.pricing.inputs import UnpricedError
@@ -16,6 +14,8 @@ from gpufleet.pricing.models import Kind, ResourceCost, StackCost
 from gpufleet.pricing.objects import charged
 from gpufleet.pricing.racks import price_racks
 from gpufleet.pricing.table import BY_USE, FREE, FREE_MODULES, HARMLESS_PACKAGES, PRICED
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 
 _TRAFFIC = "data transfer between zones, between regions and to the internet"
 _OWNERS: Mapping[Kind, str] = {"network": NETWORK, "control-plane": CONTROL_PLANE}

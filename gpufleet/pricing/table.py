@@ -4,21 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.types import (
-    AUTO_SCALING_GROUP,
-    BUCKETS,
-    CAPACITY_BLOCK,
-    CAPACITY_RESERVATION,
-    CLUSTER,
-    FLEET,
-    INSTANCE,
-    LUSTRE,
-    NODE_GROUP,
-    SPOT_FLEET,
-    SPOT_INSTANCE_REQUEST,
-    VOLUME,
-)
 from gpufleet.pricing.context import Pricing
 from gpufleet.pricing.disks import price_volume
 from gpufleet.pricing.groups import price_auto_scaling_group, price_node_group
@@ -34,6 +19,21 @@ from gpufleet.pricing.services import (
     price_key,
     price_lustre,
     price_nat_gateway,
+)
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.types import (
+    AUTO_SCALING_GROUP,
+    BUCKETS,
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    CLUSTER,
+    FLEET,
+    INSTANCE,
+    LUSTRE,
+    NODE_GROUP,
+    SPOT_FLEET,
+    SPOT_INSTANCE_REQUEST,
+    VOLUME,
 )
 
 PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {

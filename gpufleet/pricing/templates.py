@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.plan.cost.ledger import MONTH, number
-from gpufleet.policy.resource import UNKNOWN, Resource, shown
-from gpufleet.policy.types import (
+from gpufleet.pricing.context import Cost, Pricing, Sizes
+from gpufleet.pricing.inputs import UnpricedError, declared, first, text
+from gpufleet.pricing.owners import Owner
+from gpufleet.resources.resource import UNKNOWN, Resource, shown
+from gpufleet.resources.types import (
     CAPACITY_BLOCK,
     CAPACITY_RESERVATION,
     LAUNCH_CONFIGURATION,
     LAUNCH_TEMPLATE,
 )
-from gpufleet.pricing.context import Cost, Pricing, Sizes
-from gpufleet.pricing.inputs import UnpricedError, declared, first, text
-from gpufleet.pricing.owners import Owner
 
 RESERVATION = "capacityReservationSpecification"
 _TARGET = f"{RESERVATION}.capacityReservationTarget"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.policy.resource import Options, Provider, Resource
-from gpufleet.policy.stack import Stack
 from gpufleet.policy.wire import SECRET, SIGNATURE
+from gpufleet.resources.resource import Options, Provider, Resource
+from gpufleet.resources.stack import Stack
 
 _HIDDEN = "[secret]"
 

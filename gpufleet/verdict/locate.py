@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpufleet.plan.marks import TAG_PREFIX
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.paths import FieldPath, parse_path
 from gpufleet.spec.source import SourceMap

@@ -10,8 +10,8 @@ from gpufleet.errors import InputError, SpecError
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.policy.exemption_file import with_exemption_file
-from gpufleet.policy.stack import Stack
 from gpufleet.pricing.models import StackCost
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import FLEET_FILE, STACKS, LoadedFleet, load_fleet
 from gpufleet.verdict.git import Repository, Revision
 from gpufleet.workspace import Workspace

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from gpufleet.engine.api import Op, ResourceEvent
 from gpufleet.policy.change import Operation, Step
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 
 _OPERATIONS: dict[Op, Operation] = {
     Op.CREATE: "create",

@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gpufleet.policy import wire
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 from tests.bench.measure import seconds
 from tests.collected import ROOT, collect, judge_of
 from tests.judges.checkov import DRIVER, PYTHON

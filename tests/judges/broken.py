@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 
 BUCKET = "aws:s3/bucket:Bucket"
 BUCKET_BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 from tests.judges.terraform_plan import terraform_plan
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 from tests.collected import ROOT, Violations, collect, violations
 from tests.judges.broken import BROKEN, OURS_ALONE, Broken
 from tests.judges.checkov import Verdict, judge

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.policy.resource import UNKNOWN, Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
 from tests.judges.terraform_plan import terraform_plan, terraform_type
 
 

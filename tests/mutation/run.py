@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal
 
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 from tests.collected import ROOT, Violations, collect, judge_of, plan_of, violations
 from tests.mutation.operators import Mutant, mutants_of, mutated
 

@@ -8,10 +8,10 @@ from typing import Any
 from gpufleet.policies.rules.budget._caps import FORECASTING, example_fleet, fleet_of, no_fleet
 from gpufleet.policy.change import Change, Step
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
-from gpufleet.policy.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, LUSTRE
 from gpufleet.pricing.assume import FIELD, Assumptions, assumed_for, assumptions_of
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, LUSTRE
 
 _FREE = frozenset(
     {

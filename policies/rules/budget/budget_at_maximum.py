@@ -18,8 +18,8 @@ from gpufleet.policies.rules.budget._caps import (
 )
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE
 
 
 class AtMaximum(Settings):

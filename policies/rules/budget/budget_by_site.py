@@ -19,7 +19,7 @@ from gpufleet.policies.rules.budget._caps import (
 )
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Violation, stack_rule
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 
 FIELD = "budget.sites"
 

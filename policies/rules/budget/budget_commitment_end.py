@@ -11,12 +11,12 @@ from pydantic import Field
 from gpufleet.plan.names import group_resource_name
 from gpufleet.policies.rules.budget._caps import example_fleet, fleet_of, no_fleet
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.pricing.inputs import UnpricedError, declared
 from gpufleet.pricing.reservations import offering_of, read_block
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.spec.quantity import QuantityError, When
 
 FIELD = "budget.ends"

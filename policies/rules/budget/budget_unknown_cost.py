@@ -10,8 +10,8 @@ from pydantic import Field, field_validator
 from gpufleet.policies.rules.budget._caps import BUDGETING, TYPES, example_fleet, fleet_of, no_fleet
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
 from gpufleet.pricing.assume import FIELD, amount_of, assumptions_of, key_for
+from gpufleet.resources.stack import Stack
 
 _GATEWAY = (
     {

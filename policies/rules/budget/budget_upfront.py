@@ -8,8 +8,8 @@ from typing import Any
 from gpufleet.policies.rules.budget._caps import example_fleet, fleet_of, no_fleet, usd
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import CAPACITY_BLOCK
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import CAPACITY_BLOCK
 
 FIELD = "budget.upfront"
 

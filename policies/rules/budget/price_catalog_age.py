@@ -11,7 +11,7 @@ from gpufleet.catalog import STALE_AFTER_DAYS
 from gpufleet.policies.rules.budget._caps import TYPES, example_fleet, example_nodes
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 
 
 class Age(Settings):

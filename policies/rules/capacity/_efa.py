@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import UNKNOWN, Resource
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     SECURITY_GROUP,
     SECURITY_GROUP_EGRESS,
     SECURITY_GROUP_INGRESS,

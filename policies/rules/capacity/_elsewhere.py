@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.catalog import Catalog
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Violation
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import CLUSTER
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import CLUSTER
 
 DEDICATED_HOST = "aws:ec2/dedicatedHost:DedicatedHost"
 ENDPOINT_CONFIGURATION = "aws:sagemaker/endpointConfiguration:EndpointConfiguration"

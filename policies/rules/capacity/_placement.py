@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.policy.launches import Launch, declared
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import PLACEMENT_GROUP
+from gpufleet.resources.launches import Launch, declared
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import PLACEMENT_GROUP
 
 _PLACES = (
     "placement.groupName",

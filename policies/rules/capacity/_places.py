@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.policy.context import Surroundings
-from gpufleet.policy.resource import UNKNOWN, Resource, Unknown
+from gpufleet.resources.resource import UNKNOWN, Resource, Unknown
 
 
 def region_of(resource: Resource, around: Surroundings) -> str | Unknown:

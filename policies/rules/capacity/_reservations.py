@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from gpufleet.policy.launch_inputs import Number, number
-from gpufleet.policy.launches import Launch, declared, launches
-from gpufleet.policy.resource import UNKNOWN, Resource, Unknown
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION, SUBNET
+from gpufleet.resources.launch_inputs import Number, number
+from gpufleet.resources.launches import Launch, declared, launches
+from gpufleet.resources.resource import UNKNOWN, Resource, Unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION, SUBNET
 
 _SPEC = "capacityReservationSpecification"
 _TARGET = f"{_SPEC}.capacityReservationTarget"

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from gpufleet.policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, types_written
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared, launches
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import declared, launches
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     BATCH,
     BLOCK_OFFERING,

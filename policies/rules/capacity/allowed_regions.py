@@ -8,10 +8,10 @@ from pydantic import Field
 
 from gpufleet.policies.rules.capacity._places import region_of, site_regions
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import UNKNOWN, Resource, Unknown
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import BLOCK_OFFERING, INSTANCE
+from gpufleet.resources.resource import UNKNOWN, Resource, Unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import BLOCK_OFFERING, INSTANCE
 
 WITHOUT_REGION = frozenset({"account", "budgets", "cloudfront", "costexplorer", "iam", "organizations"})
 """Modules of pulumi_aws whose services have no region: where their provider points says nothing."""

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from gpufleet.policies.rules.capacity._places import site_zones
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     BATCH,
     BLOCK_OFFERING,

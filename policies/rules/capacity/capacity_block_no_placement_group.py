@@ -8,10 +8,10 @@ from typing import Any
 from gpufleet.policies.rules.capacity._placement import placements, placements_of
 from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, TEMPLATES, launches
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import CAPACITY_BLOCK, LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, launches
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import CAPACITY_BLOCK, LAUNCH_TEMPLATE, NODE_GROUP
 
 
 def _example(**template: Any) -> Example:

@@ -10,12 +10,12 @@ from pydantic import Field
 
 from gpufleet.policies.rules.capacity._reservations import Held, reservations, uses_block
 from gpufleet.policy.context import Context
-from gpufleet.policy.launch_inputs import number
-from gpufleet.policy.launches import LAUNCHERS, Launch, declared, launches
-from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launch_inputs import number
+from gpufleet.resources.launches import LAUNCHERS, Launch, declared, launches
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     BLOCK_SCHEDULE,
     CAPACITY_BLOCK,

@@ -11,11 +11,11 @@ from gpufleet.catalog import efa_layout
 from gpufleet.policies.rules.capacity._efa import EFA_TYPES, has_efa, self_referring
 from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, Launch, launches, workload_of
-from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import LAUNCHERS, Launch, launches, workload_of
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     INSTANCE,
     LAUNCH_TEMPLATE,
     NODE_GROUP,

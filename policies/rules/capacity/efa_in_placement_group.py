@@ -11,11 +11,11 @@ from gpufleet.policies.rules.capacity._efa import has_efa
 from gpufleet.policies.rules.capacity._placement import placements, strategy
 from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, launches
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import LAUNCHERS, launches
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     INSTANCE,
     LAUNCH_TEMPLATE,
     NODE_GROUP,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from gpufleet.catalog.lustre import METADATA_IOPS, is_size, nearest_sizes, size_steps
 from gpufleet.policy.context import Context
-from gpufleet.policy.launch_inputs import number
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import LUSTRE
+from gpufleet.resources.launch_inputs import number
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.types import LUSTRE
 
 DEFAULT_DEPLOYMENT = "SCRATCH_1"
 """What FSx creates where `deploymentType` is left out (CreateFileSystemLustreConfiguration)."""

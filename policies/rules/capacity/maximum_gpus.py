@@ -10,11 +10,11 @@ from gpufleet.catalog import Catalog
 from gpufleet.policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, uncounted
 from gpufleet.policies.rules.capacity._reservations import reservations
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, Launch, launches, orphan_schedules
-from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, CLUSTER, NODE_GROUP, SCHEDULE
+from gpufleet.resources.launches import LAUNCHERS, Launch, launches, orphan_schedules
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, CLUSTER, NODE_GROUP, SCHEDULE
 
 ALL = "all"
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.capacity._placement import Placed, placements
 from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, TEMPLATES, declared, launches
-from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import CAPACITY_RESERVATION, INSTANCE, PLACEMENT_GROUP
+from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, declared, launches
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import CAPACITY_RESERVATION, INSTANCE, PLACEMENT_GROUP
 
 _RESERVATION = {
     "type": CAPACITY_RESERVATION,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.capacity._reservations import Held, Reservations, reservations
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, TEMPLATES, Launch
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, INSTANCE
+from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, Launch
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, INSTANCE
 
 _PREFERENCE = "capacityReservationSpecification.capacityReservationPreference"
 _RESERVATION = {

@@ -9,11 +9,11 @@ from pydantic import Field
 
 from gpufleet.policies.rules.capacity._reservations import reservations
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, Launch, launches, tags_of, workload_of
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import INSTANCE, NODE_GROUP, SCHEDULE, SPOT_INSTANCE_REQUEST
+from gpufleet.resources.launches import LAUNCHERS, Launch, launches, tags_of, workload_of
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import INSTANCE, NODE_GROUP, SCHEDULE, SPOT_INSTANCE_REQUEST
 
 GROUP_LABEL = "gpufleet.io/node-group"
 

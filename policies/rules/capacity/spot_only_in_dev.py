@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from pydantic import Field
 
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, TEMPLATES, launches, workload_of
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import NODE_GROUP
+from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, launches, workload_of
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import NODE_GROUP
 
 NODE_POOLS = ("kubernetes:karpenter.sh/v1:NodePool", "kubernetes:karpenter.sh/v1beta1:NodePool")
 

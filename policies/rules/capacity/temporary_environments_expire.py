@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import Field
 
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, declared, tags_of
-from gpufleet.policy.resource import Resource, holds_unknown, is_unknown, shown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, CLUSTER, LAUNCH_TEMPLATE, LUSTRE
+from gpufleet.resources.launches import LAUNCHERS, declared, tags_of
+from gpufleet.resources.resource import Resource, holds_unknown, is_unknown, shown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, CLUSTER, LAUNCH_TEMPLATE, LUSTRE
 
 TAG = "gpufleet:expires"
 CAPACITY = (*LAUNCHERS, LAUNCH_TEMPLATE, CAPACITY_BLOCK, CAPACITY_RESERVATION, CLUSTER, LUSTRE)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.security._buckets import LIFECYCLE, configured
 from gpufleet.policies.rules.security._properties import is_off
 from gpufleet.policy.change import Change
-from gpufleet.policy.resource import Resource, is_unknown
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.stack import Stack
 
 _CURRENT = ("expiration.days", "expiration.date")
 _FORMER = ("noncurrentVersionExpiration.noncurrentDays", "noncurrentVersionExpiration.days")

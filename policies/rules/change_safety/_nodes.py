@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from gpufleet.policies.rules.change_safety._gone import forced
 from gpufleet.policy.change import Change, Step
-from gpufleet.policy.launches import Launch, declared, launches, tags_of
-from gpufleet.policy.resource import UNKNOWN, Unknown
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import Launch, declared, launches, tags_of
+from gpufleet.resources.resource import UNKNOWN, Unknown
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     NODE_GROUP,
 )

@@ -11,10 +11,10 @@ from gpufleet.plan.onprem import plan_hosts
 from gpufleet.policies.rules.change_safety._nodes import disturbed, nodes_of, site_of
 from gpufleet.policy.change import Change
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, launches
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
-from gpufleet.policy.types import LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.launches import LAUNCHERS, launches
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
 from gpufleet.spec.models import FleetSpec
 
 FLEET = "the fleet"

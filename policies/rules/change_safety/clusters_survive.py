@@ -9,7 +9,7 @@ from gpufleet.policies.rules.change_safety._gone import forced, gone
 from gpufleet.policy.change import Change
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
-from gpufleet.policy.types import CLUSTER
+from gpufleet.resources.types import CLUSTER
 
 
 def _cluster(name: str, **more: Any) -> dict[str, Any]:

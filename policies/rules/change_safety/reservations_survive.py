@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.change_safety._gone import forced, gone
 from gpufleet.policy.change import Change, Step
 from gpufleet.policy.context import Context
-from gpufleet.policy.launch_inputs import number
-from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
-from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
+from gpufleet.resources.launch_inputs import number
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
 
 _HELD = {"instanceType": "p5.48xlarge", "instanceCount": 4, "availabilityZone": "us-east-1a"}
 

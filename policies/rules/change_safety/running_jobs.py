@@ -10,9 +10,9 @@ from pydantic import Field
 from gpufleet.policies.rules.change_safety._nodes import disturbed, group_of
 from gpufleet.policy.change import Change
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, workload_of
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
-from gpufleet.policy.types import LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.launches import LAUNCHERS, workload_of
+from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
 
 
 class RunningJobs(Settings):

@@ -11,9 +11,9 @@ from gpufleet.policies.rules.change_safety._gone import forced, gone
 from gpufleet.policies.rules.security._buckets import LIFECYCLE
 from gpufleet.policy.change import Change
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
-from gpufleet.policy.types import BUCKETS, LUSTRE, VOLUME
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.types import BUCKETS, LUSTRE, VOLUME
 
 KEYS = ("aws:kms/key:Key", "aws:kms/externalKey:ExternalKey", "aws:kms/replicaKey:ReplicaKey")
 DATA = (

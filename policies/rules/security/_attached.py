@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpufleet.policy.resource import Resource
+from gpufleet.resources.resource import Resource
 
 IDENTITY: Mapping[str, str] = {
     "aws:iam/policy:Policy": "policy",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import Resource, is_unknown
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import BUCKETS
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import BUCKETS
 
 BLOCK = ("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",)
 POLICY = ("aws:s3/bucketPolicy:BucketPolicy",)

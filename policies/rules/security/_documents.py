@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from gpufleet.policy.resource import holds_unknown, is_unknown
+from gpufleet.resources.resource import holds_unknown, is_unknown
 
 RESTRICTING = frozenset(
     {

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from gpufleet.policies.rules.security._networks import Network, network
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import Resource, is_unknown
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     SECURITY_GROUP,
     SECURITY_GROUP_EGRESS,
     SECURITY_GROUP_INGRESS,

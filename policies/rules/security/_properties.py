@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpufleet.policy.context import Surroundings
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Violation
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.stack import Stack
 
 KEYS = (
     "aws:kms/key:Key",

@@ -8,9 +8,9 @@ from gpufleet.policies.rules.security._buckets import ACL
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import BUCKETS
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.types import BUCKETS
 
 OBJECTS = (
     "aws:s3/bucketObject:BucketObject",

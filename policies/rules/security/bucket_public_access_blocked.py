@@ -8,10 +8,10 @@ from gpufleet.policies.rules.security._buckets import BLOCK, configured
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import is_on, require
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import BUCKETS
+from gpufleet.resources.launches import declared
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import BUCKETS
 
 ACCOUNT_BLOCK = "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock"
 ACCESS_POINT = "aws:s3/accessPoint:AccessPoint"

@@ -10,10 +10,10 @@ from gpufleet.policies.rules.security._documents import Document, Statement, par
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import UNKNOWN, Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import BUCKETS
+from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import BUCKETS
 
 REMEDY = (
     "add a Deny statement for Principal '*', Action s3:*, the bucket and its objects, with the Condition "

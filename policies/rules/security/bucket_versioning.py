@@ -10,10 +10,10 @@ from gpufleet.policies.rules.security._buckets import LIFECYCLE, VERSIONING, con
 from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import ignored, is_on, require
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import BUCKETS
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import BUCKETS
 
 
 class Temporary(Settings):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._properties import is_on, require, require_key
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.launches import declared
+from gpufleet.resources.stack import Stack
 
 REPOSITORY = "aws:ecr/repository:Repository"
 TABLE = "aws:dynamodb/table:Table"

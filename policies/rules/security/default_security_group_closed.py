@@ -8,11 +8,11 @@ from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._groups import ALONE, DEFAULT_GROUP, GROUPS, TYPES, rules
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import VPC
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import VPC
 
 DEFAULT_VPC = "aws:ec2/defaultVpc:DefaultVpc"
 _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}

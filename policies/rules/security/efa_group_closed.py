@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import Resource, holds_unknown, is_unknown
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource, holds_unknown, is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     LAUNCH_TEMPLATE,
     LUSTRE,
     SECURITY_GROUP,

@@ -9,9 +9,9 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import CLUSTER
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.types import CLUSTER
 
 ALL = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 

@@ -10,9 +10,9 @@ from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._networks import Network, network, world
 from gpufleet.policies.rules.security._properties import ignored, is_off, is_on, require
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import CLUSTER
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.types import CLUSTER
 
 ACCESS = "vpcConfig.endpointPublicAccess"
 CIDRS = "vpcConfig.publicAccessCidrs"

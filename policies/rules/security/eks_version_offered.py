@@ -10,9 +10,9 @@ from gpufleet.policies.rules.security._eks_calendar import READ_ON, offered
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import CLUSTER, NODE_GROUP
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.types import CLUSTER, NODE_GROUP
 
 
 class Versions(Settings):

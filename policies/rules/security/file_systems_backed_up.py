@@ -10,11 +10,11 @@ from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import is_off, require
 from gpufleet.policies.rules.security._temporary import Environments, is_temporary
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import LUSTRE
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import LUSTRE
 
 ASSOCIATION = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"
 OTHERS = (

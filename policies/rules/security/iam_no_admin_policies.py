@@ -9,8 +9,8 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.resources.resource import Resource, is_unknown
 
 ATTACHMENTS = {
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": "policyArn",

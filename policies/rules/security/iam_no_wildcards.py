@@ -12,8 +12,8 @@ from gpufleet.policies.rules.security._documents import Statement, parse
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.resources.resource import Resource
 
 ESCALATES = ("iam:passrole", "sts:assumerole")
 """Actions that lend the rights of another role: on all of them they are the rights of the strongest."""

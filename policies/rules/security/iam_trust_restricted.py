@@ -10,8 +10,8 @@ from gpufleet.policies.rules.security._documents import Statement, parse
 from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.resources.resource import Resource
 
 ROLE = "aws:iam/role:Role"
 PATH = "assumeRolePolicy"

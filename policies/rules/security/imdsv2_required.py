@@ -8,9 +8,9 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, resource_rule
-from gpufleet.policy.types import (
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.types import (
     INSTANCE,
     LAUNCH_CONFIGURATION,
     LAUNCH_TEMPLATE,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policy.context import Context
-from gpufleet.policy.kubernetes import RELEASE, foreign_group, is_list
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import BLOCK_OFFERING, BLOCK_SCHEDULE
+from gpufleet.resources.kubernetes import RELEASE, foreign_group, is_list
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.types import BLOCK_OFFERING, BLOCK_SCHEDULE
 
 OPAQUE = {
     "aws:cloudcontrol/resource:Resource": "Cloud Control makes resources of any type from JSON",

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._properties import is_off, require
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.resources.resource import Resource
 
 KEY = "aws:kms/key:Key"
 TYPES = (

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.launches import declared
+from gpufleet.resources.stack import Stack
 
 POLICY = "aws:kms/keyPolicy:KeyPolicy"
 KEYS = (

@@ -10,8 +10,8 @@ from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import require
 from gpufleet.policies.rules.security.log_groups_encrypted import LOG_GROUP
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.resources.resource import Resource
 
 
 class Retention(Settings):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
+from gpufleet.resources.resource import Resource
 
 KINDS = {
     "aws:iam/accessKey:AccessKey": "an access key",

@@ -12,8 +12,8 @@ from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
 from gpufleet.policies.rules.security._networks import Network, world
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import SECURITY_GROUP_INGRESS
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import SECURITY_GROUP_INGRESS
 
 
 class AdminPorts(Settings):

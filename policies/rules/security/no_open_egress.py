@@ -10,8 +10,8 @@ from gpufleet.policies.rules.security._groups import TYPES, rules
 from gpufleet.policies.rules.security._networks import world
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import SECURITY_GROUP_EGRESS
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import SECURITY_GROUP_EGRESS
 
 
 class Ports(Settings):

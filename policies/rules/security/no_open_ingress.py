@@ -13,8 +13,8 @@ from gpufleet.policies.rules.security._networks import world
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import SECURITY_GROUP_INGRESS
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import SECURITY_GROUP_INGRESS
 
 
 class Ports(Settings):

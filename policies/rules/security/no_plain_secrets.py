@@ -10,9 +10,9 @@ from typing import Any
 
 from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import LAUNCH_TEMPLATE
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.types import LAUNCH_TEMPLATE
 
 # Asked of every string of every resource, so that the exact pattern is tried on few of them.
 _MARK = re.compile(r"A[KS]IA|PRIVATE KEY|gh[po]_|github_pat_|hf_|(?i:secret_access_key)|xox|nvapi-")

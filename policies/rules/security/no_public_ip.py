@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored, is_off
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared, tags_of
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import declared, tags_of
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     INSTANCE,
     LAUNCH_CONFIGURATION,
     LAUNCH_TEMPLATE,

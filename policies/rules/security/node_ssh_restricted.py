@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import NODE_GROUP
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.types import NODE_GROUP
 
 
 @resource_rule(

@@ -11,9 +11,9 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policies.rules.tags._tags import decoded
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import PROVIDER
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.types import PROVIDER
 
 _ROLES = ("assumeRoles", "assumeRole", "assumeRoleWithWebIdentity")
 _OWN = ("profile", "accessKey", "secretKey", "token", "sharedCredentialsFiles", "sharedConfigFiles")

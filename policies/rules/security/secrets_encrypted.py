@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policies.rules.security._properties import require, require_key
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.launches import declared
+from gpufleet.resources.stack import Stack
 
 SECRET = "aws:secretsmanager/secret:Secret"  # noqa: S105 - a type token
 PARAMETER = "aws:ssm/parameter:Parameter"

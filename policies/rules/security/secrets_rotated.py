@@ -9,10 +9,10 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.stack import Stack
 
 SECRET = "aws:secretsmanager/secret:Secret"  # noqa: S105 - a type token
 ROTATION = "aws:secretsmanager/secretRotation:SecretRotation"

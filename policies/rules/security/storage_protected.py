@@ -8,11 +8,11 @@ from gpufleet.policies.rules.security._properties import KEYS, is_off, is_on, re
 from gpufleet.policies.rules.security._temporary import Environments, is_temporary
 from gpufleet.policies.rules.security.data_stores_encrypted import DATABASES, TABLE, VAULT
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import BUCKETS, CLUSTER, LUSTRE
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import BUCKETS, CLUSTER, LUSTRE
 
 FILE_SYSTEMS = (
     LUSTRE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, TEMPLATES, launches
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, launches
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
 
 
 @stack_rule(

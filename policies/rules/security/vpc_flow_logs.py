@@ -9,10 +9,10 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import VPC
+from gpufleet.resources.launches import declared
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import VPC
 
 DEFAULT_VPC = "aws:ec2/defaultVpc:DefaultVpc"
 FLOW_LOG = "aws:ec2/flowLog:FlowLog"

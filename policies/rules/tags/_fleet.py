@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.plan.marks import TAG_PREFIX, fleet_tags
-from gpufleet.policy.launches import LAUNCHERS
-from gpufleet.policy.resource import is_unknown
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import LAUNCHERS
+from gpufleet.resources.resource import is_unknown
+from gpufleet.resources.types import (
     BUCKETS,
     CAPACITY_BLOCK,
     CAPACITY_RESERVATION,

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from gpufleet.policies.rules.tags._tags import Tags, default_tags, propagated, read, specified
-from gpufleet.policy.launches import Launch
-from gpufleet.policy.resource import Resource, is_unknown
-from gpufleet.policy.types import (
+from gpufleet.resources.launches import Launch
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     BATCH,
     INSTANCE,

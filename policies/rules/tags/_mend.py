@@ -7,9 +7,9 @@ from typing import Any
 
 from gpufleet.policies.rules.tags._launched import REQUIRED
 from gpufleet.policies.rules.tags._tags import folded
-from gpufleet.policy.aws_types import taggable
-from gpufleet.policy.resource import Resource, is_unknown
-from gpufleet.policy.types import LAUNCH_TEMPLATE
+from gpufleet.resources.aws_types import taggable
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.types import LAUNCH_TEMPLATE
 
 _REFUSES_TWO_SPELLINGS = "aws:iam/"
 """IAM takes no two keys that differ in case alone (IAM User Guide, "Tags for IAM resources")."""

@@ -9,8 +9,8 @@ from pydantic import Field, field_validator
 
 from gpufleet.checks.tags import LONGEST_VALUE, TAG_TEXT
 from gpufleet.policies.rules.tags._tags import Tags, misspelt
-from gpufleet.policy.resource import is_unknown
 from gpufleet.policy.rule import Framework, Settings, Violation
+from gpufleet.resources.resource import is_unknown
 from gpufleet.spec.models import FleetSpec
 
 ALLOCATION = Framework(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from gpufleet.policy.aws_types import taggable
-from gpufleet.policy.resource import UNKNOWN, Resource, is_unknown, shown
+from gpufleet.resources.aws_types import taggable
+from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import yaml
 
 from gpufleet.policies.rules.tags._required import RequiredKeys, lacking
 from gpufleet.policies.rules.tags._tags import Tags, read
-from gpufleet.policy.aws_types import besides, taggable_types
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown, shown
 from gpufleet.policy.rule import Example, Framework, Violation, resource_rule
-from gpufleet.policy.types import LUSTRE
+from gpufleet.resources.aws_types import besides, taggable_types
+from gpufleet.resources.resource import Resource, is_unknown, shown
+from gpufleet.resources.types import LUSTRE
 
 ADDON = "aws:eks/addon:Addon"
 LIFECYCLE = "aws:dlm/lifecyclePolicy:LifecyclePolicy"

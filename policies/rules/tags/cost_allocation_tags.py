@@ -10,10 +10,10 @@ from gpufleet.plan.marks import TAG_PREFIX
 from gpufleet.policies.rules.tags._fleet import NODE_GROUP, SITE, TEAM
 from gpufleet.policies.rules.tags._required import ALLOCATION, DEFAULT_KEYS, listed
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import declared
-from gpufleet.policy.resource import UNKNOWN, is_unknown, shown
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import UNKNOWN, is_unknown, shown
+from gpufleet.resources.stack import Stack
 
 ACTIVATION = "aws:costexplorer/costAllocationTag:CostAllocationTag"
 OURS = (f"{TAG_PREFIX}environment", f"{TAG_PREFIX}fleet", SITE, NODE_GROUP, TEAM)

@@ -18,11 +18,11 @@ from gpufleet.policies.rules.tags._mend import mended
 from gpufleet.policies.rules.tags._required import ALLOCATION
 from gpufleet.policies.rules.tags._tags import Tags, effective, read
 from gpufleet.policies.rules.tags.required_tags import SINGLE
-from gpufleet.policy.aws_types import taggable_types
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.policy.types import AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
+from gpufleet.resources.aws_types import taggable_types
+from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.types import AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
 
 _FLEET = {
     "apiVersion": "gpufleet/v1",

@@ -10,11 +10,11 @@ from gpufleet.policies.rules.tags._launched import REQUIRED, Kind, has_no_templa
 from gpufleet.policies.rules.tags._required import RequiredKeys, lacking
 from gpufleet.policies.rules.tags._tags import Tags
 from gpufleet.policy.context import Context
-from gpufleet.policy.launches import LAUNCHERS, declared, launches
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Example, Framework, Violation, stack_rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.launches import LAUNCHERS, declared, launches
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, NODE_GROUP
 
 _TAGS = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
 

@@ -8,11 +8,11 @@ from pydantic import Field, field_validator
 
 from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeys, lacking, value_problems
 from gpufleet.policies.rules.tags._tags import Tags, effective
-from gpufleet.policy.aws_types import exists, single_tag_types, taggable_types
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import UNKNOWN, Resource, is_unknown
 from gpufleet.policy.rule import Example, Violation, resource_rule
-from gpufleet.policy.types import AUTO_SCALING_TAG, VOLUME
+from gpufleet.resources.aws_types import exists, single_tag_types, taggable_types
+from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown
+from gpufleet.resources.types import AUTO_SCALING_TAG, VOLUME
 
 SINGLE = single_tag_types() | {AUTO_SCALING_TAG}
 

@@ -10,11 +10,11 @@ from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeys
 from gpufleet.policies.rules.tags._tags import decoded
 from gpufleet.policies.rules.tags.copied_tags import COPIES, MADE_WITH
 from gpufleet.policies.rules.tags.required_tags import SINGLE
-from gpufleet.policy.aws_types import taggable_types
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import Resource, is_unknown, shown
 from gpufleet.policy.rule import Example, Violation, resource_rule
-from gpufleet.policy.types import AUTO_SCALING_TAG, PROVIDER, VOLUME
+from gpufleet.resources.aws_types import taggable_types
+from gpufleet.resources.resource import Resource, is_unknown, shown
+from gpufleet.resources.types import AUTO_SCALING_TAG, PROVIDER, VOLUME
 
 _PART = re.compile(r'"((?:[^"\\]|\\.)*)"|([^.\[\]"]+)')
 

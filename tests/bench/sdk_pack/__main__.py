@@ -23,10 +23,10 @@ from pulumi_policy import (
 from gpufleet.policy.context import Context
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.pack import load_rules
-from gpufleet.policy.resource import Options, Provider, Resource
 from gpufleet.policy.rule import Rule
 from gpufleet.policy.settings import configure
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Options, Provider, Resource
+from gpufleet.resources.stack import Stack
 from tests.collected import PROJECT, REGION, ROOT
 
 Report = Callable[..., None]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.changes.bought_blocks import blocks_of_fleet, blocks_of_state
-from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK
+from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK
 from gpufleet.spec.load import load_fleet
 
 ROOT = Path(__file__).resolve().parents[3]

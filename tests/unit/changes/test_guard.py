@@ -11,7 +11,7 @@ import pytest
 from gpufleet.changes.guard import GUARDED, STORAGE, hold, hold_destroy, is_guarded
 from gpufleet.changes.observe import SeenStep
 from gpufleet.errors import ExitCode, RefusedError
-from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, LUSTRE
+from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, LUSTRE
 
 NOW = dt.datetime(2026, 9, 15, tzinfo=dt.UTC)
 

@@ -12,7 +12,7 @@ import pytest
 from gpufleet.engine.api import Changes, InterruptEvent, OnEvent, PolicyEvent, RunResult, StackRequest
 from gpufleet.engine.errors import StateLockedError
 from gpufleet.policy.report import REPORT
-from gpufleet.policy.types import LUSTRE
+from gpufleet.resources.types import LUSTRE
 
 from .conftest import ROOT, STACK, TOPIC, VPC, FakeEngine, Gpufleet, event, result
 

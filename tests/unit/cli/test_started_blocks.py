@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK
+from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK
 from tests.unit.changes.test_bought_blocks import resource
 from tests.unit.cli.conftest import TODAY, FakeEngine, Gpufleet
 

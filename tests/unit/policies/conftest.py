@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).parent

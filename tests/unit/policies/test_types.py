@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.aws_types import exists, former, renamed
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.aws_types import exists, former, renamed
+from gpufleet.resources.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[3]
 RULES = [rule for rule in load_rules(ROOT) if rule.types]

@@ -11,10 +11,10 @@ from pydantic import Field
 from gpufleet.catalog import load_catalog
 from gpufleet.policy.context import Context, Surroundings
 from gpufleet.policy.judge import Judge
-from gpufleet.policy.resource import Options, Resource
 from gpufleet.policy.rule import Enforcement, Example, Rule, Settings, Violation, resource_rule, stack_rule
 from gpufleet.policy.settings import Configured
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Options, Resource
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.policy import Exemption
 
 TODAY = dt.date(2031, 6, 15)

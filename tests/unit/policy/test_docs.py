@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError
 
 from gpufleet.policy import docs, examples
 from gpufleet.policy.pack import load_rules
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Rule, Settings, Violation, resource_rule
+from gpufleet.resources.resource import UNKNOWN
 from gpufleet.spec.policy import Exemption
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 from tests.unit.policy.samples import TODAY, box, broken_rule, exemption, few_boxes, judge, small_boxes
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from gpufleet.policy.context import Context
 from gpufleet.policy.messages import Secrets, printable
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Settings, Violation, resource_rule
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 from tests.unit.policy.samples import BOX, box, exemption, judge, metadata
 
 LONG = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC" + "x9" * 60

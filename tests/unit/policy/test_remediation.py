@@ -10,8 +10,8 @@ from pulumi.runtime.proto import analyzer_pb2
 
 from gpufleet.policy import wire
 from gpufleet.policy.context import Context
-from gpufleet.policy.resource import UNKNOWN, Resource
 from gpufleet.policy.server import Analyzer
+from gpufleet.resources.resource import UNKNOWN, Resource
 from tests.collected import ROOT
 from tests.unit.policy.samples import BOX, Size, small_boxes
 

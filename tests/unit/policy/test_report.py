@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet.policy.report import found_of, read_report, write_report
-from gpufleet.policy.resource import UNKNOWN, Options, Provider, Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.resources.stack import Stack
 from tests.unit.policy.samples import box, exemption, judge, small_boxes
 
 

@@ -21,7 +21,7 @@ from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import NOW
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import REPORT, read_report
-from gpufleet.policy.resource import Resource
+from gpufleet.resources.resource import Resource
 from tests.bench.policies import request_of, stack_resource_of, struct
 from tests.collected import ROOT, collect, judge_of
 from tests.conftest import make_checkout

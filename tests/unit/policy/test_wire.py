@@ -10,7 +10,7 @@ from pulumi.runtime import rpc
 from pulumi.runtime.proto import analyzer_pb2
 
 from gpufleet.policy import wire
-from gpufleet.policy.resource import UNKNOWN
+from gpufleet.resources.resource import UNKNOWN
 
 
 def struct(values: dict[str, Any]) -> struct_pb2.Struct:

@@ -8,13 +8,13 @@ from typing import Any
 
 from gpufleet.catalog import load_catalog
 from gpufleet.policy import examples
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import (
+from gpufleet.pricing import StackCost, price_stack
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     LAUNCH_TEMPLATE,
     NODE_GROUP,
 )
-from gpufleet.pricing import StackCost, price_stack
 
 CATALOG = load_catalog()
 MONTH = Decimal(730)

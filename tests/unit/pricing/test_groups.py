@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.resource import UNKNOWN
+from gpufleet.resources.resource import UNKNOWN
 from tests.unit.pricing.stacks import (
     CATALOG,
     DISK,

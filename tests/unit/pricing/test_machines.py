@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import FLEET, INSTANCE, SPOT_FLEET, SPOT_INSTANCE_REQUEST
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import FLEET, INSTANCE, SPOT_FLEET, SPOT_INSTANCE_REQUEST
 from tests.unit.pricing.stacks import CATALOG, DISK, MONTH, NODE, TYPE, amounts, cost, template, why_unknown
 
 ROOT = {"volumeSize": 200, "volumeType": "gp3"}

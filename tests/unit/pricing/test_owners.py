@@ -9,9 +9,9 @@ import pytest
 
 from gpufleet.plan import build_plan
 from gpufleet.policies.rules.budget._caps import example_fleet
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.pricing import ResourceCost
 from gpufleet.pricing.assume import amount_of, assumptions_of
+from gpufleet.resources.resource import UNKNOWN
 from gpufleet.spec.models import FleetSpec
 from tests.unit.pricing.stacks import CATALOG, cost, scaling_group, template
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpufleet.plan import build_plan
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.pricing.reservations import OFFERING, SCHEDULE
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.spec.models import FleetSpec
 from tests.unit.pricing.stacks import (
     CATALOG,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import CLUSTER, LUSTRE, VOLUME
 from gpufleet.pricing import price_stack
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import CLUSTER, LUSTRE, VOLUME
 from tests.unit.pricing.stacks import CATALOG, amounts, cost, scaling_group, template, why_unknown
 
 NAT = "aws:ec2/natGateway:NatGateway"

@@ -9,8 +9,8 @@ from typing import Any
 from gpufleet.checks import validate
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
-from gpufleet.policy.stack import Stack
 from gpufleet.pricing.models import ResourceCost, StackCost
+from gpufleet.resources.stack import Stack
 from gpufleet.verdict.costs import compare_costs
 from gpufleet.verdict.models import RuleResult, Verdict
 from gpufleet.verdict.racks import rack_differences

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.resource import Options, Resource
+from gpufleet.resources.resource import Options, Resource
 from gpufleet.spec.load import LoadedFleet, load_fleet
 from gpufleet.spec.policy import Exemption
 from gpufleet.verdict.models import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import LoadedFleet
 from gpufleet.verdict.locate import Locator
 from tests.unit.verdict.conftest import BASE, line_of, resource

@@ -14,7 +14,7 @@ from gpufleet.policy.change import Step
 from gpufleet.policy.report import Found
 from gpufleet.policy.rule import Example, Rule, Settings
 from gpufleet.policy.settings import Configured
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import LoadedFleet
 from gpufleet.verdict import guard
 from gpufleet.verdict.locate import Locator

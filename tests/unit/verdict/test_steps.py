@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.engine.api import Op, ResourceEvent
-from gpufleet.policy.resource import Resource
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 from gpufleet.verdict.steps import steps_of
 from tests.unit.verdict.conftest import resource
 

@@ -11,7 +11,7 @@ from gpufleet.policy import examples
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.rule import Example
 from gpufleet.policy.settings import configure
-from gpufleet.policy.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, LUSTRE
+from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, LUSTRE
 
 NAT = "aws:ec2/natGateway:NatGateway"
 

@@ -16,8 +16,8 @@ from gpufleet.policies.rules.budget.budget_unknown_cost import budget_unknown_co
 from gpufleet.policies.rules.budget.budget_upfront import budget_upfront
 from gpufleet.policy import examples
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Rule
+from gpufleet.resources.resource import UNKNOWN
 
 NODE = 603.504
 STACK_RULES = (

@@ -15,10 +15,10 @@ from gpufleet.policies.rules.budget.budget_upfront import budget_upfront
 from gpufleet.policies.rules.budget.price_catalog_age import price_catalog_age
 from gpufleet.policy import examples
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Example, Rule
-from gpufleet.policy.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.pricing.reservations import OFFERING
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 
 
 def judged(

@@ -14,9 +14,9 @@ from gpufleet.policy.fleet import StackOfFleet, open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.settings import configure
-from gpufleet.policy.stack import Stack
 from gpufleet.pricing import ResourceCost, price_stack
 from gpufleet.pricing.table import BY_USE, FREE, FREE_MODULES, PRICED
+from gpufleet.resources.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[4]
 ENVIRONMENTS = ("sandbox", "dev", "prod")

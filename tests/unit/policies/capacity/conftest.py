@@ -16,7 +16,7 @@ from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.policy.settings import configure
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[4]
 RULES: Mapping[str, Rule[Any]] = {rule.name: rule for rule in load_rules(ROOT)}

@@ -13,9 +13,9 @@ from gpufleet.policies.rules.capacity.allowed_regions import WITHOUT_REGION, all
 from gpufleet.policy import examples
 from gpufleet.policy.context import Context
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import BLOCK_OFFERING, BUCKETS, INSTANCE
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import BLOCK_OFFERING, BUCKETS, INSTANCE
 
 Ask = Callable[..., list[Judgement]]
 RULE = "allowed-regions"

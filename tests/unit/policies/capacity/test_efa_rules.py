@@ -9,8 +9,8 @@ import pytest
 
 from gpufleet.catalog import efa_layout, load_catalog
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import (
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     CAPACITY_RESERVATION,
     LAUNCH_TEMPLATE,

@@ -9,8 +9,8 @@ import pytest
 
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.pack import load_rules
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     BLOCK_OFFERING,
     BLOCK_SCHEDULE,

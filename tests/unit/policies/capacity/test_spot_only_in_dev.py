@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import (
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     BATCH,
     FLEET,

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import AUTO_SCALING_GROUP, CAPACITY_RESERVATION, INSTANCE, LAUNCH_TEMPLATE, LUSTRE
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import (
+    AUTO_SCALING_GROUP,
+    CAPACITY_RESERVATION,
+    INSTANCE,
+    LAUNCH_TEMPLATE,
+    LUSTRE,
+)
 
 Ask = Callable[..., list[Judgement]]
 RULE = "temporary-environments-expire"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.types import CLUSTER
+from gpufleet.resources.types import CLUSTER
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

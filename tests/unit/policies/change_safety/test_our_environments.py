@@ -14,7 +14,7 @@ from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
 from gpufleet.policy.settings import Configured
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.stack import Stack
 
 RULES = [rule for rule in load_rules(Path(__file__).resolve().parents[4]) if rule.group == "change-safety"]
 OVER_RESOURCES = [rule for rule in RULES if rule.types]

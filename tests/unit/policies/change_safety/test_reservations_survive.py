@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, NODE_GROUP
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

@@ -9,8 +9,8 @@ import pytest
 
 from gpufleet.policies.rules.change_safety.storage_survives import DATA
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import BUCKETS, INSTANCE, LUSTRE, VOLUME
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import BUCKETS, INSTANCE, LUSTRE, VOLUME
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

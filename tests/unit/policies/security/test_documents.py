@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.policies.rules.security._documents import parse
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
+from gpufleet.resources.resource import UNKNOWN
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

@@ -10,9 +10,9 @@ import pytest
 from gpufleet.policies.rules.security.judged_resources import judged_resources
 from gpufleet.policy.examples import resource, surroundings
 from gpufleet.policy.judge import Judge, Judgement
-from gpufleet.policy.resource import UNKNOWN, Provider, Resource
 from gpufleet.policy.settings import configure
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import UNKNOWN, Provider, Resource
+from gpufleet.resources.stack import Stack
 
 Ask = Callable[..., list[Judgement]]
 

@@ -14,11 +14,11 @@ import pytest
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge
-from gpufleet.policy.launches import declared
 from gpufleet.policy.pack import load_rules
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.settings import configure
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[4]
 RULES = load_rules(ROOT)

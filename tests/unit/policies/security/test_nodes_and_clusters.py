@@ -14,9 +14,9 @@ from gpufleet.policies.rules.security._eks_calendar import CALENDAR, offered
 from gpufleet.policies.rules.security.templates_known import templates_known
 from gpufleet.policy.examples import stack, surroundings
 from gpufleet.policy.judge import Judge, Judgement
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.settings import configure
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.stack import Stack
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

@@ -12,8 +12,8 @@ import pytest
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import PROVIDER
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import PROVIDER
 
 ROOT = Path(__file__).resolve().parents[4]
 RULES = [rule for rule in load_rules(ROOT) if rule.group == "security"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
+from gpufleet.resources.resource import UNKNOWN
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

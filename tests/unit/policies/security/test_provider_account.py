@@ -11,9 +11,9 @@ import pytest
 from gpufleet.policies.rules.security.provider_account import provider_account
 from gpufleet.policy.examples import resource, surroundings
 from gpufleet.policy.judge import Judge, Judgement
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.settings import PackConfig, configure
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.stack import Stack
 
 ROLE = "arn:aws:iam::111122223333:role/deploy"
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.policies.rules.security._networks import network, world
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
+from gpufleet.resources.resource import UNKNOWN
 
 Ask = Callable[..., list[Judgement]]
 Described = dict[str, Any]

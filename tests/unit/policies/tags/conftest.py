@@ -12,10 +12,10 @@ import pytest
 from gpufleet.policy import examples
 from gpufleet.policy.judge import Judge, Judgement
 from gpufleet.policy.pack import load_rules
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.rule import Rule
 from gpufleet.policy.settings import Configured
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[4]
 RULES: Mapping[str, Rule[Any]] = {rule.name: rule for rule in load_rules(ROOT) if rule.group == "tags"}

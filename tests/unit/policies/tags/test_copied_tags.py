@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.tags.copied_tags import ADDON, COPIES, ECS, JOB_DEFINITION, LIFECYCLE, MADE_WITH
-from gpufleet.policy.aws_types import besides, taggable_types
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import LUSTRE
+from gpufleet.resources.aws_types import besides, taggable_types
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import LUSTRE
 
 Ask = Callable[..., list[Judgement]]
 RULE = "copied-tags"

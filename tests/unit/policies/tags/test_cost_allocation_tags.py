@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.policies.rules.tags.cost_allocation_tags import ACTIVATION, cost_allocation_tags
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
+from gpufleet.resources.resource import UNKNOWN
 
 Ask = Callable[..., list[Judgement]]
 RULE = "cost-allocation-tags"

@@ -14,9 +14,9 @@ from gpufleet.policies.rules.tags.fleet_tags import fleet_tags as rule
 from gpufleet.policy import examples, wire
 from gpufleet.policy.context import Context
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
 from gpufleet.policy.rule import Settings
-from gpufleet.policy.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
 from gpufleet.spec.models import FleetSpec
 
 Ask = Callable[..., list[Judgement]]

@@ -12,10 +12,10 @@ from gpufleet.policies.rules.tags.copied_tags import ADDON
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge, Judgement
-from gpufleet.policy.resource import Resource
 from gpufleet.policy.settings import configure
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, LUSTRE, NODE_GROUP, PROVIDER, VPC
+from gpufleet.resources.resource import Resource
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, LUSTRE, NODE_GROUP, PROVIDER, VPC
 from tests.unit.policies.tags.conftest import ROOT, RULES
 
 Emitted = Callable[[str], Stack]

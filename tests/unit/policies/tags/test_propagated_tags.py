@@ -11,8 +11,8 @@ import pytest
 from gpufleet.components.launch_template import TAGGED_AT_LAUNCH
 from gpufleet.policies.rules.tags._launched import REQUIRED
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import (
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     AUTO_SCALING_TAG,
     BATCH,

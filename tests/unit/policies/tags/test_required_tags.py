@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from gpufleet.policies.rules.tags.required_tags import RequiredTags, required_tags
 from gpufleet.policy import examples, wire
-from gpufleet.policy.aws_types import taggable_types
 from gpufleet.policy.context import Context
 from gpufleet.policy.judge import Judgement
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, VOLUME
+from gpufleet.resources.aws_types import taggable_types
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, VOLUME
 
 Ask = Callable[..., list[Judgement]]
 RULE = "required-tags"

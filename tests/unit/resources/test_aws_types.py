@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from gpufleet.policy import aws_types, aws_types_build
+from gpufleet.resources import aws_types, aws_types_build
 
 INSTANCE = "aws:ec2/instance:Instance"
 
 
 def test_the_data_is_what_the_pinned_pulumi_aws_says() -> None:
     assert aws_types.DATA.read_text(encoding="utf-8") == aws_types_build.render(), (
-        "run `python -m gpufleet.policy.aws_types_build`"
+        "run `python -m gpufleet.resources.aws_types_build`"
     )
     assert aws_types.version() == importlib.metadata.version("pulumi_aws")
 

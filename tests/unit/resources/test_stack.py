@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.policy.resource import UNKNOWN
-from gpufleet.policy.stack import Stack
+from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.stack import Stack
 from tests.unit.policy.samples import box
 
 VPC, SUBNET = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet"

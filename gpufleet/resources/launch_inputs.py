@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gpufleet.policy.resource import UNKNOWN, Resource, Unknown, is_unknown
-from gpufleet.policy.types import BATCH, INSTANCE, NODE_GROUP, SPOT_FLEET, SPOT_INSTANCE_REQUEST
+from gpufleet.resources.resource import UNKNOWN, Resource, Unknown, is_unknown
+from gpufleet.resources.types import BATCH, INSTANCE, NODE_GROUP, SPOT_FLEET, SPOT_INSTANCE_REQUEST
 
 Number = int | Unknown
 Market = Literal["on-demand", "spot", "capacity-block", "unknown"]

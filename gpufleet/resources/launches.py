@@ -15,10 +15,10 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from gpufleet.plan.models import FleetPlan
-from gpufleet.policy.launch_inputs import InstanceTypes, Market, Number, instance_types, markets, number
-from gpufleet.policy.resource import UNKNOWN, Resource, is_unknown
-from gpufleet.policy.stack import Stack
-from gpufleet.policy.types import (
+from gpufleet.resources.launch_inputs import InstanceTypes, Market, Number, instance_types, markets, number
+from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
     APP_SCALING_TARGET,
     AUTO_SCALING_GROUP,
     BATCH,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from gpufleet.policy.resource import UNKNOWN, Resource
+from gpufleet.resources.resource import UNKNOWN, Resource
 
 
 class Stack:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.policy.resource import UNKNOWN, Resource, holds_unknown, is_unknown, shown
+from gpufleet.resources.resource import UNKNOWN, Resource, holds_unknown, is_unknown, shown
 from tests.unit.policy.samples import box, ignoring
 
 

@@ -2,7 +2,7 @@
 
 pulumi_aws is 270 MB of generated classes that take seconds to import and longer to parse: this reads
 the few lines of each resource class that matter, in a second. Run it with
-`python -m gpufleet.policy.aws_types_build` when the pinned version changes; a test derives everything
+`python -m gpufleet.resources.aws_types_build` when the pinned version changes; a test derives everything
 anew and compares.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpufleet.policy.aws_types import DATA, NO_TAGS
+from gpufleet.resources.aws_types import DATA, NO_TAGS
 
 _TOKEN = re.compile(r'^@pulumi\.type_token\("(aws:[^"]+)"\)\nclass (\w+)\(pulumi\.CustomResource\):', re.M)
 _INIT = re.compile(r"^    def _internal_init\(__self__,\n(.*?)__props__=None\):$", re.M | re.S)
