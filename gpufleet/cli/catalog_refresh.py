@@ -7,14 +7,14 @@ import os
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 from rich.markup import escape
 from rich.text import Text
 
-from gpufleet.catalog import InstanceType, Region, RegionRead, load_catalog
+from gpufleet.catalog import Catalog, InstanceType, Region, RegionRead, load_catalog
 from gpufleet.catalog.changes import PriceChange, price_changes
 from gpufleet.catalog.overlay import overlay
 from gpufleet.catalog.store import (
@@ -27,7 +27,11 @@ from gpufleet.catalog.store import (
 )
 from gpufleet.cli.console import emit_json, err, out
 from gpufleet.errors import InputError
+from gpufleet.interruption import completing
 from gpufleet.workspace import find_root
+
+if TYPE_CHECKING:
+    from gpufleet.catalog.refresh import Reading
 
 FALLBACK_REGION = "us-east-1"
 SHOWN_CHANGES = 30
@@ -70,7 +74,14 @@ def refresh(
         capacity_blocks=capacity_blocks,
         progress=lambda line: None if json else err.print(f"  {line}", soft_wrap=True),
     ).read(regions)
-    _write(folder, reading.instances, reading.regions, reading.asked)
+    with completing():
+        _write(folder, reading.instances, reading.regions, reading.asked)
+        _report(folder, before, reading, account, regions, json=json)
+
+
+def _report(
+    folder: Path, before: Catalog, reading: Reading, account: str, regions: Sequence[str], *, json: bool
+) -> None:
     after = load_catalog(folder)
     changes = list(price_changes(before.instances, after.instances, regions))
     added = sorted(after.instances.keys() - before.instances.keys())

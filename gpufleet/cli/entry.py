@@ -10,22 +10,24 @@ from types import FrameType
 from typing import NoReturn
 
 _INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
     """Run the command line. Returns its exit code."""
-    before = {sign: signal.signal(sign, _end) for sign in (signal.SIGINT, signal.SIGTERM)}
+    # A SIGINT that the caller ignores (`nohup`) stays ignored.
+    answered = [sign for sign in _SIGNALS if signal.getsignal(sign) is not signal.SIG_IGN]
+    for sign in answered:
+        signal.signal(sign, _end)
     from gpufleet.cli.main import main as run
 
     try:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
         code = run()
         # What is left is the end of helper processes, which need nobody to wait for them.
-        for sign in before:
+        for sign in answered:
             signal.signal(sign, lambda *_: os._exit(code))
     except KeyboardInterrupt:
-        # Before `run` answers interruptions, after it has, or while it does.
+        # Where `run` does not answer it any more.
         _end()
     return code
 
@@ -33,7 +35,9 @@ def main() -> int:
 def _end(_signum: int = 0, _frame: FrameType | None = None) -> NoReturn:
     """Nothing is under way. Imports nothing: the module may be the one whose import is interrupted."""
     again = shlex.join(["gpufleet", *sys.argv[1:]])
-    os.write(2, f"interrupted; run the same command again: `{again}`\n".encode())
+    # Below the `^C` of the terminal.
+    line = "\n" if os.isatty(2) else ""
+    os.write(2, f"{line}interrupted; run the same command again: `{again}`\n".encode())
     os._exit(_INTERRUPTED)
 
 

@@ -13,11 +13,26 @@ import typer
 from typer.exceptions import TyperException
 
 from gpufleet.cli import streams
-from gpufleet.cli.console import emit_json, error_json, errors, print_error
+from gpufleet.cli.console import emit_json, error_json, errors, is_terminal, print_error
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError, InterruptionError, RefusedError
+from gpufleet.interruption import is_recorded
 
 _STOPPED = "stopped; nothing was changed"
-_CHANGING = frozenset({"up", "refresh", "destroy"})
+
+# What an interrupted command leaves, by its words, where no `InterruptionError` says more.
+_KEPT = {
+    "up": "the state is kept",
+    "refresh": "the state is kept",
+    "destroy": "the state is kept",
+    "check": "nothing was changed",
+    "verify": "nothing was changed",
+    "report": "no page was written",
+    "init": "nothing was written",
+    "catalog refresh": "the catalog is as it was",
+    "sandbox start": "what the emulated AWS holds is kept",
+    "rack up": "downloads are kept",
+}
+_GOES_ON = frozenset({"up", "refresh", "destroy"})
 
 # What a machine says when it is full, read-only, not ours or not what we take it for, and what helps.
 # Any other OSError is a fault of gpufleet's.
@@ -39,6 +54,11 @@ _HOST_FAULTS = {
 def report(error: BaseException, arguments: Sequence[str]) -> int:
     """Say on stderr (as JSON on stdout with --json) what `error` means; the exit code for it."""
     as_json = "--json" in arguments
+    if is_recorded() and not isinstance(error, KeyboardInterrupt):
+        # Libraries make errors of their own of an interruption. Ours may say of a state what must be known.
+        if isinstance(error, GpufleetError) and not as_json:
+            print_error(error)
+        return interrupted(KeyboardInterrupt(), arguments)
     if isinstance(error, BrokenPipeError):
         # Only what reads has its output piped away in the middle; runs print through PipeConsole.
         streams.silence(sys.stdout)
@@ -63,14 +83,19 @@ def report(error: BaseException, arguments: Sequence[str]) -> int:
 def interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> int:
     """Print in one line what is kept and the command that goes on; the exit code of an interruption."""
     known = error if isinstance(error, InterruptionError) else None
-    kept = known.kept if known else "" if _CHANGING.isdisjoint(arguments[:1]) else "the state is kept"
+    words = [each for each in arguments if not each.startswith("-")]
+    name = next((name for name in (" ".join(words[:2]), *words[:1]) if name in _KEPT), "")
+    kept = known.kept if known else _KEPT.get(name, "")
     more = [each for each in (known.more if known else ()) if each not in arguments]
     same = shlex.join(["gpufleet", *arguments, *more])
     said = "; ".join(filter(None, ("interrupted", kept)))
-    remedy = f"run the same command {'to go on' if kept else 'again'}: `{same}`"
+    remedy = f"run the same command {'to go on' if known or name in _GOES_ON else 'again'}: `{same}`"
     if "--json" in arguments:
         emit_json({"error": said, "remedy": remedy, "exit_code": int(ExitCode.INTERRUPTED)})
     else:
+        if is_terminal(errors.file):
+            # Below the `^C` of the terminal, and the question that was not answered.
+            errors.print()
         errors.print(f"{said}; {remedy}", markup=False, soft_wrap=True)
     return int(ExitCode.INTERRUPTED)
 

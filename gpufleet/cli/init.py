@@ -16,6 +16,7 @@ import typer
 
 from gpufleet.cli.console import emit_json, is_terminal, out, print_error
 from gpufleet.errors import InputError
+from gpufleet.interruption import completing
 from gpufleet.workspace import find_root
 
 if TYPE_CHECKING:
@@ -74,19 +75,20 @@ def init(
     expires = last_day(root, environment, dt.datetime.now(tz=dt.UTC).date())
     given = {"regions": region, "cloud_nodes": cloud_nodes, "system": system, "nodes": nodes}
     draft = _draft(root, form, name, given, budget, environment=environment, fleet=fleet, expires=expires)
-    written = write_environment(root, environment, name, draft.text)
-    if json:
-        emit_json({"written": [str(path) for path in written], "defaults": form.defaults})
-        return
-    for path in written:
-        out.print(f"wrote {path.relative_to(root)}")
-    if form.defaults:
-        out.print(f"defaults: {shlex.join(form.defaults)}", markup=False)
-    if expires:
-        out.print(f"expires: {expires}, since the name is that of a temporary environment")
-    if draft.assumed:
-        out.print(f"no price is known for {len(draft.assumed)} resources: the file holds estimates")
-    _next_steps(environment, name)
+    with completing():
+        written = write_environment(root, environment, name, draft.text)
+        if json:
+            emit_json({"written": [str(path) for path in written], "defaults": form.defaults})
+            return
+        for path in written:
+            out.print(f"wrote {path.relative_to(root)}")
+        if form.defaults:
+            out.print(f"defaults: {shlex.join(form.defaults)}", markup=False)
+        if expires:
+            out.print(f"expires: {expires}, since the name is that of a temporary environment")
+        if draft.assumed:
+            out.print(f"no price is known for {len(draft.assumed)} resources: the file holds estimates")
+        _next_steps(environment, name)
 
 
 @dataclass

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
-from typing import NoReturn
 
 import typer
 from typer.main import get_command
 
 import gpufleet
+from gpufleet import interruption
 from gpufleet.cli import hints, streams
 from gpufleet.cli.commands import LazyGroup, new_app
 from gpufleet.cli.console import emit_text, print_error, set_quiet
-from gpufleet.cli.failures import report
+from gpufleet.cli.failures import interrupted, report
 from gpufleet.errors import ExitCode, GpufleetError
 
 _COMPLETE = "_GPUFLEET_COMPLETE"
@@ -47,10 +45,6 @@ def _root(
         set_quiet(True)
 
 
-def _interrupt(_signum: int, _frame: object) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run one command. Returns the exit code of `gpufleet.errors.ExitCode`; never a traceback."""
     arguments = sys.argv[1:] if argv is None else argv
@@ -68,8 +62,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
+    with interruption.answered():
+        code = _outcome(arguments)
+        if interruption.is_recorded() and code != ExitCode.INTERRUPTED:
+            # Whatever ended the exception on its way, the command is not what it would be without the signal.
+            code = interrupted(KeyboardInterrupt(), arguments)
+    return code
+
+
+def _outcome(arguments: Sequence[str]) -> int:
     try:
         # Not `app(...)`: that would make exit codes of its own of an interruption and of a closed pipe.
         command = get_command(app)
@@ -85,9 +86,6 @@ def _run(arguments: Sequence[str]) -> int:
         return ended.exit_code
     except (Exception, KeyboardInterrupt) as error:
         return report(error, arguments)
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

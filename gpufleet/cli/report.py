@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.policy_options import PolicyConfig
 from gpufleet.errors import ExitCode, InputError
+from gpufleet.interruption import completing
+
+if TYPE_CHECKING:
+    from gpufleet.verdict.models import Verdict
 
 _MARK = '<meta name="generator" content="gpufleet">'
 _HEAD = 4096
@@ -48,12 +52,20 @@ def report(
     """
     from gpufleet.cli.check import verdict_of
     from gpufleet.files import write_atomically
-    from gpufleet.report import verdict_words as words
     from gpufleet.report.fleet_html import fleet_page
 
     _require_own(html)
     verdict = verdict_of(environment, base, (), engine, cloud, None, policy_config, quiet=json)
-    write_atomically(html, fleet_page(verdict))
+    page = fleet_page(verdict)
+    with completing():
+        write_atomically(html, page)
+        _say(html, verdict, json=json)
+    return int(ExitCode.DONE)
+
+
+def _say(html: Path, verdict: Verdict, *, json: bool) -> None:
+    from gpufleet.report import verdict_words as words
+
     word = "pass" if verdict.passed else "fail"
     if json:
         emit_json(
@@ -66,7 +78,6 @@ def report(
         )
     else:
         out.print(f"{html}: {word.upper()}, {words.headline(verdict)}", markup=False, soft_wrap=True)
-    return int(ExitCode.DONE)
 
 
 def _require_own(path: Path) -> None:

@@ -13,7 +13,7 @@ from pulumi import automation
 from pulumi.automation import CommandResult, OnOutput
 from pulumi.automation.errors import create_command_error
 
-from gpufleet.engine.signals import TERMINATION_GRACE_S
+from gpufleet.interruption import TERMINATION_GRACE_S
 
 
 class OwnSessionCommand(automation.PulumiCommand):

@@ -34,8 +34,8 @@ from gpufleet.engine.cli_events import EventTranslator
 from gpufleet.engine.errors import INSTALL_PULUMI, CliMissingError, StateLockedError
 from gpufleet.engine.policy_config import check_policy_config
 from gpufleet.engine.previewed import up_after_preview
-from gpufleet.engine.signals import interruptible
 from gpufleet.errors import CloudError, InputError
+from gpufleet.interruption import interruptible
 
 _REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: see `pulumi login --help`"
 

@@ -10,19 +10,17 @@ from __future__ import annotations
 import os
 import resource
 import secrets
-import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import CloudError, GpufleetError, InputError
+from gpufleet.interruption import interruptible
 from gpufleet.racks.events import HostStats, TaskEvent, host_stats, task_event
 from gpufleet.racks.stragglers import end_marked, folder_prefix, marking
 
@@ -37,6 +35,8 @@ _KEPT_LINES = 40
 # ansible-core 2.19 keeps one file open for each host whose facts it stores, beside its connections, and the
 # usual limit of 1,024 ends a run over a thousand hosts.
 _OPEN_FILES = 65_536
+# How long ansible-runner reads before it looks whether the run was interrupted.
+_CANCELLED_WITHIN_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,10 @@ def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookRes
     token = run.token or secrets.token_hex(16)
     started = time.monotonic()
     _allow_open_files(_OPEN_FILES)
+    signals: list[int] = []
     with (
         tempfile.TemporaryDirectory(prefix=folder_prefix(token), ignore_cleanup_errors=True) as folder,
-        _signals_restored(),
+        interruptible(signals.append),
     ):
         private = Path(folder)
         try:
@@ -124,16 +125,22 @@ def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookRes
                 **_arguments(run, private, token),
                 event_handler=recorder,
                 status_handler=_forgetting(private),
+                # Without one it would take over the signals itself.
+                cancel_callback=lambda: bool(signals),
             )
             # Without an exit code it was ended by a signal, and its workers may still be at work.
             whole = outcome.status in ("successful", "failed") and outcome.rc is not None
         except BaseException:
             end_marked(token)
+            if signals:
+                # ansible-runner gives up where workers, which it does not end, keep the terminal open.
+                raise KeyboardInterrupt from None
             raise
-        if not whole:
+        if signals or not whole:
             end_marked(token)
     duration = time.monotonic() - started
-    if outcome.status == "canceled":
+    if signals:
+        # Also where it had just come to its end: a further playbook may be waiting.
         raise KeyboardInterrupt
     if outcome.status == "timeout":
         raise CloudError(
@@ -212,7 +219,7 @@ def _arguments(run: PlaybookRun, private: Path, token: str) -> dict[str, Any]:
         "tags": ",".join(run.tags) or None,
         "envvars": _environment(run, private) | marking(token),
         "timeout": run.timeout_s,
-        "settings": {"pexpect_timeout": 1, "suppress_output_file": True},
+        "settings": {"pexpect_timeout": _CANCELLED_WITHIN_S, "suppress_output_file": True},
         "suppress_env_files": True,
         "quiet": True,
         # ansible.cfg names the fact cache; ansible-runner's own would be gone after each run.
@@ -256,20 +263,6 @@ def _forgetting(private: Path) -> Callable[..., None]:
                 path.unlink(missing_ok=True)
 
     return forget
-
-
-@contextmanager
-def _signals_restored() -> Iterator[None]:
-    """ansible-runner takes over SIGINT and SIGTERM to end its child: give them back afterwards."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _few(names: tuple[str, ...], most: int = 8) -> str:

@@ -22,14 +22,16 @@ _MOVES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 class Terminal:
     """A gpufleet that a person runs at a terminal of its own."""
 
-    def __init__(self, checkout: Checkout, *arguments: str, columns: int = 200) -> None:
+    def __init__(
+        self, checkout: Checkout, *arguments: str, columns: int = 200, module: str = "gpufleet.cli.entry"
+    ) -> None:
         self._columns = columns
         self._text = b""
         self.pid, self._terminal = pty.fork()
         if not self.pid:
             os.chdir(checkout.root)
             env = os.environ | checkout.env | {"COLUMNS": str(columns), "TERM": "xterm"}
-            command = [sys.executable, "-m", "gpufleet.cli.entry", *arguments]
+            command = [sys.executable, "-m", module, *arguments]
             os.execve(command[0], command, env)
 
     @property
@@ -68,6 +70,10 @@ class Terminal:
     def ctrl_c(self) -> None:
         """What the key does: the signal goes to everything that runs at the terminal."""
         os.write(self._terminal, b"\x03")
+
+    def type(self, text: str) -> None:
+        """Answer a question."""
+        os.write(self._terminal, text.encode())
 
     def ended(self) -> int:
         """Its exit code, once it has ended."""

@@ -24,7 +24,7 @@ from gpufleet.engine.embedded.registrar import Registrar
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.plugins import ProcessGroup
-from gpufleet.engine.signals import TERMINATION_GRACE_S, interruptible
+from gpufleet.interruption import TERMINATION_GRACE_S, interruptible
 from gpufleet.loopback import require_loopback
 
 

@@ -106,25 +106,35 @@ def _start(files: Files, idle_s: float | None) -> None:
     environ.pop("AWS_ENDPOINT_URL")
     # The server runs the caller's own gpufleet, wherever the caller stands, and nothing of that place.
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, environ.get("PYTHONPATH")]))
+    # To a file and not to a pipe: a pipe would stay open as long as the daemon lives.
+    with files.log.open("wb") as log:
+        starting = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environ,
+            cwd=files.root,
+            # A Ctrl-C at the terminal does not reach it by itself.
+            start_new_session=True,
+        )
     try:
-        # To a file and not to a pipe: a pipe would stay open as long as the daemon lives.
-        with files.log.open("wb") as log:
-            result = subprocess.run(  # noqa: S603 - our own interpreter and module
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environ,
-                cwd=files.root,
-                timeout=START_TIMEOUT_S,
-                check=False,
+        code = starting.wait(START_TIMEOUT_S)
+    except BaseException as error:
+        # The server itself, too: it is in the same group.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(starting.pid, signal.SIGKILL)
+        starting.wait()
+        files.runtime.unlink(missing_ok=True)
+        if isinstance(error, subprocess.TimeoutExpired):
+            message = (
+                f"the sandbox's server did not start within {START_TIMEOUT_S:.0f} s; its log is {files.log}"
             )
-    except subprocess.TimeoutExpired:
-        message = f"the sandbox's server did not start within {START_TIMEOUT_S:.0f} s; its log is {files.log}"
-        raise CloudError(message) from None
-    if result.returncode:
+            raise CloudError(message) from None
+        raise
+    if code:
         said = files.log.read_text(errors="replace").strip().splitlines()
-        if result.returncode != CloudError.exit_code or len(said) < 2:
+        if code != CloudError.exit_code or len(said) < 2:
             raise CloudError(f"the sandbox's server did not start: {(said or ['no reason given'])[-1]}")
         raise CloudError(said[-2], remedy=said[-1])
 

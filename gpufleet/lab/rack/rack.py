@@ -173,8 +173,9 @@ def raise_rack(
     """The rack of `site` with its files in `folder`, all hosts booted.
 
     One that is up already is taken as it is; one that a killed run left behind is finished, or
-    removed and raised anew. Raises InputError when this machine cannot hold racks or `folder` has a
-    rack of other hosts, CloudError when a host does not boot.
+    removed and started again; one that is interrupted while it starts is removed. Raises InputError
+    when this machine cannot hold racks or `folder` has a rack of other hosts, CloudError when a host
+    does not boot.
     """
     needs.require()
     layout = Layout(folder.absolute())
@@ -185,13 +186,20 @@ def raise_rack(
                 f"{folder} has a rack of other hosts: {', '.join(host.name for host in rack.site.hosts)}",
                 remedy="run `gpufleet rack down` first",
             )
-        if rack is None:
-            _remove(layout)
-            record = _prepare(layout, site, cache, kit, say)
-            say(f"booting {len(site.hosts)} hosts")
-            rack = _launch(layout, record)
-        _await_supervisor(rack)
-        rack.start()
+        began = rack is None
+        try:
+            if rack is None:
+                _remove(layout)
+                record = _prepare(layout, site, cache, kit, say)
+                say(f"booting {len(site.hosts)} hosts")
+                rack = _launch(layout, record)
+            _await_supervisor(rack)
+            rack.start()
+        except KeyboardInterrupt:
+            if began:
+                say("interrupted: removing what was started")
+                _remove(layout)
+            raise
         return rack
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,21 +29,28 @@ def run(
     than `timeout_s`.
     """
     words = [str(word) for word in command]
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell, and only tools of TOOLS
-            words,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            # Messages are searched and shown: in one language, whatever the caller's.
-            env=os.environ | {"LC_ALL": "C.UTF-8"} | dict(env or {}),
-            cwd=cwd,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise CloudError(f"{what}: {words[0]} did not end within {timeout_s:.0f} s") from None
-    if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())[-_SAID:] or "nothing"
-        raise CloudError(f"{what}: {words[0]} ended with code {done.returncode} and said: {said}")
-    return done.stdout
+    with subprocess.Popen(  # noqa: S603 - no shell, and only tools of TOOLS
+        words,
+        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Messages are searched and shown: in one language, whatever the caller's.
+        env=os.environ | {"LC_ALL": "C.UTF-8"} | dict(env or {}),
+        cwd=cwd,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(stdin, timeout_s)
+        except BaseException as error:
+            # With all that it has started itself.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise CloudError(f"{what}: {words[0]} did not end within {timeout_s:.0f} s") from None
+            raise
+    if process.returncode:
+        said = " ".join((err or out).split())[-_SAID:] or "nothing"
+        raise CloudError(f"{what}: {words[0]} ended with code {process.returncode} and said: {said}")
+    return out

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 
 import gpufleet as package
 from gpufleet.cli import console
 from gpufleet.cli.commands import LazyCommands, LazyGroup
 from gpufleet.cli.main import main
+from gpufleet.errors import CloudError
 
 from .conftest import FakeEngine, Gpufleet
 
@@ -222,6 +226,80 @@ def test_sigterm_is_an_interruption_and_the_old_handler_comes_back(
     assert answer.code == 130
     assert answer.err.splitlines() == ["interrupted; run the same command again: `gpufleet validate dev`"]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def interrupts(swallow: Callable[[], object]) -> Callable[..., object]:
+    """A part of a command during which a signal arrives, and which makes something else of the exception."""
+
+    def part(*_: object, **__: object) -> object:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.sigtimedwait([], 0.2)
+        except BaseException:
+            return swallow()
+        raise AssertionError("the signal has raised nothing")
+
+    return part
+
+
+def fails() -> object:
+    raise RuntimeError("grpc: cancelled")
+
+
+def ends() -> object:
+    raise typer.Abort
+
+
+def goes_on() -> object:
+    return ()
+
+
+@pytest.mark.parametrize("swallow", [goes_on, fails, ends])
+def test_what_becomes_of_the_exception_of_an_interruption_changes_nothing(
+    gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, swallow: Callable[[], object]
+) -> None:
+    # The command would print the list, and end with 0.
+    monkeypatch.setattr("gpufleet.policy.pack.load_rules", interrupts(swallow))
+    answer = gpufleet("rules")
+    assert answer.code == 130
+    assert answer.err.splitlines() == ["interrupted; run the same command again: `gpufleet rules`"]
+    answer = gpufleet("rules", "--json")
+    assert answer.code == 130
+    last = json.loads(answer.out.splitlines()[-1])
+    assert (last["error"], last["exit_code"]) == ("interrupted", 130)
+
+
+def test_what_a_command_cannot_keep_is_said_though_it_was_interrupted(
+    gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> object:
+        raise CloudError("the state cannot be written: no space left")
+
+    monkeypatch.setattr("gpufleet.policy.pack.load_rules", interrupts(full))
+    answer = gpufleet("rules")
+    assert answer.code == 130
+    assert answer.err.splitlines() == [
+        "error: the state cannot be written: no space left",
+        "interrupted; run the same command again: `gpufleet rules`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-q", "up", "dev", "--yes"), "interrupted; the state is kept; run the same command to go on"),
+        (("check", "dev"), "interrupted; nothing was changed; run the same command again"),
+        (("catalog", "refresh"), "interrupted; the catalog is as it was; run the same command again"),
+        (("rack", "up"), "interrupted; downloads are kept; run the same command again"),
+    ],
+)
+def test_an_interruption_says_what_is_kept(
+    gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.setattr("gpufleet.cli.main.get_command", interrupts(fails))
+    answer = gpufleet(*arguments)
+    assert answer.code == 130
+    assert answer.err == f"{said}: `{' '.join(('gpufleet', *arguments))}`\n"
 
 
 def test_an_error_deep_inside_never_shows_a_traceback(

@@ -50,17 +50,17 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _detach(log: Path) -> int:
-    """Leave the terminal behind. Returns in the child, with the descriptor to close once it serves.
+    """Go on in a child. Returns there, with the descriptor to close once it serves.
 
     The parent waits for that (or for the child's end) and ends without cleaning up: what would be
-    cleaned up is the child's now.
+    cleaned up is the child's now. Who starts it gives both a session of their own, and ends both by their
+    process group where the start is interrupted.
     """
     reader, writer = os.pipe()
     if os.fork():
         os.close(writer)
         os.read(reader, 1)
         os._exit(0)
-    os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(null, 0)

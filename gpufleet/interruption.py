@@ -1,0 +1,126 @@
+"""Ctrl-C and SIGTERM: recorded as they arrive, so that code which swallows `KeyboardInterrupt` loses none.
+
+Python raises `KeyboardInterrupt` wherever the main thread happens to be: in a `__del__`, in a callback of
+the import system, in a library with a bare `except`. There it can end, and the command would go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+TERMINATION_GRACE_S = 10.0
+"""How long steps under way may take after a SIGTERM before they are given up: their operations then stay
+pending, since nobody knows how they ended. Who sends it kills in the end."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_CLEANING_UP_S = 2.0
+"""A second signal so soon (a key pressed twice) does not end what cleans up after the first one."""
+_AGAIN_S = 0.05
+
+_received: list[float] = []
+_elsewhere: list[Callable[[int], None]] = []
+
+
+def is_recorded() -> bool:
+    """Whether a signal has interrupted the command, whatever became of its exception."""
+    return bool(_received)
+
+
+@contextlib.contextmanager
+def answered() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` for SIGINT and SIGTERM, and record it (main thread only).
+
+    Where Python drops the exception, since it was raised in a `__del__` or a callback, it is raised again. A
+    SIGINT that the caller ignores (`nohup`, `&` in a script) stays ignored.
+    """
+    _received.clear()
+    if not _is_main_thread():
+        yield
+        return
+    report = sys.unraisablehook
+
+    def dropped(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            # Not here: whatever this function raises is dropped as well.
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+        else:
+            report(unraisable)
+
+    sys.unraisablehook = dropped
+    try:
+        with _handled(_raise), _handling({signal.SIGALRM: _raise_again}):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.unraisablehook = report
+
+
+@contextlib.contextmanager
+def interruptible(interrupt: Callable[[int], None]) -> Iterator[None]:
+    """Call `interrupt` with the signal for SIGINT and SIGTERM, instead of raising anything.
+
+    In another thread than the main one `interrupt` is called beside what the main thread does then.
+    """
+    if not _is_main_thread():
+        _elsewhere.append(interrupt)
+        try:
+            yield
+        finally:
+            _elsewhere.remove(interrupt)
+        return
+
+    def handler(signum: int, _frame: Any) -> None:
+        _received.append(time.monotonic())
+        interrupt(signum)
+
+    with _handling(dict.fromkeys(_SIGNALS, handler)):
+        yield
+
+
+@contextlib.contextmanager
+def completing() -> Iterator[None]:
+    """Let what ends a command come to its end: a few files and lines, a moment's work. It is done then."""
+    if not _is_main_thread():
+        yield
+        return
+    with _handled(lambda _signum, _frame: None):
+        yield
+
+
+def _raise(signum: int, _frame: Any) -> None:
+    now = time.monotonic()
+    if _received and now - _received[-1] < _CLEANING_UP_S:
+        return
+    _received.append(now)
+    for interrupt in list(_elsewhere):
+        interrupt(signum)
+    raise KeyboardInterrupt
+
+
+def _raise_again(_signum: int, _frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _handled(handler: Callable[[int, Any], Any]) -> contextlib.AbstractContextManager[None]:
+    """Handle the signals of an interruption, unless whoever started this process ignores them."""
+    return _handling({sign: handler for sign in _SIGNALS if signal.getsignal(sign) is not signal.SIG_IGN})
+
+
+@contextlib.contextmanager
+def _handling(handlers: dict[signal.Signals, Callable[[int, Any], Any]]) -> Iterator[None]:
+    before = {sign: signal.signal(sign, handler) for sign, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)

@@ -1,0 +1,147 @@
+"""Signals are recorded, whatever becomes of the exception that they raise."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gpufleet import interruption
+
+
+@pytest.fixture(autouse=True)
+def listening() -> Iterator[None]:
+    """As a command is started at a terminal: what starts tests in the background has SIGINT ignored."""
+    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for sign, handler in before.items():
+        signal.signal(sign, handler)
+
+
+def send(sign: signal.Signals = signal.SIGINT) -> None:
+    os.kill(os.getpid(), sign)
+    signal.sigtimedwait([], 0.2)
+
+
+class Dropping:
+    """What it raises when it goes away is dropped by Python."""
+
+    def __del__(self) -> None:
+        send()
+
+
+def test_an_exception_that_python_drops_is_raised_again(capfd: pytest.CaptureFixture[str]) -> None:
+    came = threading.Event()
+    with pytest.raises(KeyboardInterrupt), interruption.answered():
+        dropping = Dropping()
+        del dropping
+        came.wait(60)
+    assert interruption.is_recorded()
+    assert capfd.readouterr().err == ""
+
+
+def test_what_else_python_drops_is_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: reported.append(found.exc_type))
+
+    class Broken:
+        def __del__(self) -> None:
+            raise ValueError("broken")
+
+    with interruption.answered():
+        broken = Broken()
+        del broken
+    assert reported == [ValueError]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_swallowed_exception_is_recorded_until_the_next_command(sign: signal.Signals) -> None:
+    with interruption.answered():
+        assert not interruption.is_recorded()
+        with contextlib.suppress(BaseException):
+            send(sign)
+        assert interruption.is_recorded()
+    with interruption.answered():
+        assert not interruption.is_recorded()
+
+
+def test_a_key_that_is_pressed_twice_does_not_end_the_cleaning_up() -> None:
+    cleaned = []
+    with pytest.raises(KeyboardInterrupt), interruption.answered():
+        try:
+            send()
+        finally:
+            send()
+            cleaned.append("up")
+    assert cleaned == ["up"]
+
+
+def test_a_later_signal_raises_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyboardInterrupt), interruption.answered():
+        try:
+            send()
+        except KeyboardInterrupt:
+            later = time.monotonic() + 60
+            monkeypatch.setattr("time.monotonic", lambda: later)
+        send()
+
+
+def test_a_signal_that_the_caller_ignores_stays_ignored() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interruption.answered():
+        send()
+        with interruption.completing():
+            send()
+    assert not interruption.is_recorded()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_what_completes_a_command_is_not_interrupted() -> None:
+    with interruption.answered():
+        with interruption.completing():
+            send()
+        assert not interruption.is_recorded()
+        with pytest.raises(KeyboardInterrupt):
+            send()
+
+
+def test_an_interruptible_part_gets_the_signal_and_it_is_recorded() -> None:
+    got: list[int] = []
+    with interruption.answered(), interruption.interruptible(got.append):
+        send(signal.SIGTERM)
+        assert interruption.is_recorded()
+    assert got == [signal.SIGTERM]
+
+
+def test_an_interruptible_part_of_another_thread_gets_the_signal_too() -> None:
+    got, ready, over = [], threading.Event(), threading.Event()
+
+    def part() -> None:
+        with interruption.interruptible(got.append):
+            ready.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=part)
+    with interruption.answered():
+        thread.start()
+        ready.wait(60)
+        with pytest.raises(KeyboardInterrupt):
+            send()
+        over.set()
+        thread.join()
+    assert got == [signal.SIGINT]
+
+
+def test_all_handlers_come_back() -> None:
+    signs = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    before = [signal.getsignal(sign) for sign in signs], sys.unraisablehook
+    with interruption.answered(), interruption.interruptible(lambda _: None), interruption.completing():
+        pass
+    assert ([signal.getsignal(sign) for sign in signs], sys.unraisablehook) == before
