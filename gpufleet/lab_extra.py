@@ -5,6 +5,7 @@ The stand-ins are an optional extra. Whoever has an account or racks runs withou
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -15,9 +16,17 @@ from gpufleet.engine.api import StackRequest
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
+    from gpufleet.lab.aws.daemon import WhileStarting
     from gpufleet.lab.aws.throwaway import ThrowawayAccount
 
-    __all__ = ["ThrowawayAccount", "require_lab", "sandbox_access", "start_throwaway_account", "with_sandbox"]
+    __all__ = [
+        "ThrowawayAccount",
+        "WhileStarting",
+        "require_lab",
+        "sandbox_access",
+        "start_throwaway_account",
+        "with_sandbox",
+    ]
 
 _PACKAGES = ("gpufleet.lab", "moto", "flask")
 PROVIDERS = {"aws": "gpufleet.lab.aws.provider", "kubernetes": "gpufleet.lab.kubernetes"}
@@ -41,14 +50,16 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def with_sandbox(request: StackRequest, folder: Path) -> StackRequest:
+def with_sandbox(
+    request: StackRequest, folder: Path, while_starting: WhileStarting = contextlib.nullcontext
+) -> StackRequest:
     """The request against the emulated AWS that keeps its state in `folder`; started if it does not run."""
     require_lab()
     from gpufleet.lab.aws import daemon
 
     return replace(
         request,
-        env={**request.env, **daemon.sandbox_env(daemon.ensure(folder))},
+        env={**request.env, **daemon.sandbox_env(daemon.ensure(folder, while_starting=while_starting))},
         providers={name: (sys.executable, "-m", module) for name, module in PROVIDERS.items()},
     )
 

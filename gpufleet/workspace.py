@@ -18,6 +18,7 @@ from gpufleet.errors import GpufleetError, InputError, SpecError
 
 if TYPE_CHECKING:
     from gpufleet.checks.rules import BoughtBlock
+    from gpufleet.lab_extra import WhileStarting
 
 Cloud = Literal["sandbox", "aws"]
 PROJECT = "gpufleet"
@@ -166,8 +167,12 @@ class Workspace:
         parallel: int = 16,
         targets: tuple[str, ...] = (),
         show_secrets: bool = False,
+        while_starting: WhileStarting = contextlib.nullcontext,
     ) -> StackRequest:
-        """What an engine needs to run this environment; starts the emulated AWS for the sandbox."""
+        """What an engine needs to run this environment; starts the emulated AWS for the sandbox.
+
+        A start takes seconds, which pass in the context `while_starting()`.
+        """
         request = self.offline_request(
             environment, cloud, parallel=parallel, targets=targets, show_secrets=show_secrets
         )
@@ -175,7 +180,7 @@ class Workspace:
             return request
         from gpufleet.lab_extra import with_sandbox
 
-        return with_sandbox(request, self.sandbox_root)
+        return with_sandbox(request, self.sandbox_root, while_starting)
 
     def offline_request(
         self,

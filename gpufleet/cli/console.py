@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions
@@ -91,6 +93,15 @@ err = _console(stderr=True)
 """Progress, warnings and advice: nothing of it with --quiet."""
 errors = _console(stderr=True)
 """Why a command fails."""
+
+
+def from_here(text: object) -> str:
+    """A text with the paths below the working folder as they are from there."""
+    try:
+        here = str(Path.cwd())
+    except OSError:
+        return str(text)
+    return re.sub(rf"(?<![\w./-]){re.escape(here.rstrip(os.sep))}{os.sep}(?=[\w.])", "", str(text))
 
 
 def set_quiet(wanted: bool) -> None:

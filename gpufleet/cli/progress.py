@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from gpufleet.cli.console import is_terminal
+from gpufleet.cli.console import from_here, is_terminal
 from gpufleet.cli.counting import Expectation, Pace, Ticker
 from gpufleet.cli.run_log import RunLog
 from gpufleet.engine.api import (
@@ -194,7 +194,7 @@ def _diagnostic(event: DiagnosticEvent) -> Text | None:
         return None
     where = f"{event.urn.rsplit('::', 1)[-1]}: " if event.urn else ""
     style = {"warning": "yellow", "error": "bold red"}.get(event.severity, "")
-    return Text(f"   {where}{names_for_urns(message)}", style=style)
+    return Text(f"   {where}{from_here(names_for_urns(message))}", style=style)
 
 
 def policy_line(event: PolicyEvent) -> Text:

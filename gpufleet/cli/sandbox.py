@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from gpufleet.cli.arguments import Json
 from gpufleet.cli.commands import new_app
-from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.console import emit_json, is_quiet, out
 from gpufleet.cli.sandbox_faults import faults
+from gpufleet.cli.waiting import sandbox_start
 from gpufleet.workspace import Workspace, find_root
 
 app = new_app(
@@ -26,7 +29,9 @@ def start(json: Json = False) -> None:
     require_lab()
     from gpufleet.lab.aws import daemon
 
-    endpoint = daemon.ensure(_workspace().sandbox_root)
+    workspace = _workspace()
+    shown = functools.partial(sandbox_start, workspace.local, quiet=json or is_quiet())
+    endpoint = daemon.ensure(workspace.sandbox_root, while_starting=shown)
     if json:
         emit_json({"running": True, "url": endpoint.url, "pid": endpoint.pid})
     else:

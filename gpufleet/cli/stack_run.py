@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from gpufleet.cli.console import (
     emit_json,
     err,
     errors,
+    from_here,
     is_quiet,
     is_terminal,
     note,
@@ -27,6 +29,7 @@ from gpufleet.cli.engine_choice import choose_engine_of_run
 from gpufleet.cli.outcome import Outcome
 from gpufleet.cli.progress import Progress, policy_line
 from gpufleet.cli.run_log import Durations, RunLog
+from gpufleet.cli.waiting import sandbox_start
 from gpufleet.engine.api import (
     Event,
     PolicyEvent,
@@ -113,7 +116,14 @@ class StackRun:
     @cached_property
     def request(self) -> StackRequest:
         """What the engine is asked; starts the emulated AWS where that is the cloud."""
-        request = self.workspace.request(self.name, self.cloud, parallel=self.options.parallel)
+        request = self.workspace.request(
+            self.name,
+            self.cloud,
+            parallel=self.options.parallel,
+            while_starting=functools.partial(
+                sandbox_start, self.workspace.local, quiet=self.options.json or is_quiet()
+            ),
+        )
         return replace(
             request,
             env={**request.env, FINDINGS_SHOWN: "1"},
@@ -276,7 +286,7 @@ class StackRun:
         with Progress(
             out,
             verb,
-            expected=self._durations.expected(key, self._steps(verb)),
+            expected=self._durations.expected(key, self._steps(verb, key)),
             log=self.log,
             quiet=self.options.json or is_quiet(),
             listed=self.options.verbose and verb != "preview",
@@ -309,34 +319,40 @@ class StackRun:
     def _durations(self) -> Durations:
         return Durations.of(self.workspace.local)
 
-    def _steps(self, verb: Verb) -> int:
+    def _steps(self, verb: Verb, key: str) -> int:
         """How many resources a run has to do with; 0 where nobody knows yet."""
-        if verb == "preview":
-            return 0
         if verb == "up":
             seen = self._foreseen
             return seen.changes.total + seen.changes.same if seen is not None else 0
-        return self._durations.expected(f"{self.cloud}/{self.name}/up").steps
+        last = self._durations.expected(f"{self.cloud}/{self.name}/up").steps
+        # A preview has its own last run; before there is one, that of `up` is near.
+        return 0 if verb == "preview" and self._durations.expected(key).steps else last
 
     # -- after
 
     def show_preview(self, outcome: Outcome) -> None:
-        """The changes under their sites, then sites, cost and budget where the eye ends up."""
+        """The changes under their sites, then sites, cost and budget where the eye ends up.
+
+        Before the question of `up` creations are only counted, unless --verbose.
+        """
         from gpufleet.report.changes_text import print_site_changes
         from gpufleet.report.cost_text import print_budget
         from gpufleet.report.overview_text import ACCOUNT, print_overview
         from gpufleet.report.plan_text import site_line
         from gpufleet.report.run_text import print_result
 
+        listed = self.verb == "preview" or self.options.verbose
         groups = outcome.by_site(self.plan)
         headings = {site.site: site_line(site) for site in self.plan.cloud}
         for group in groups:
             if group.events:
                 heading = ACCOUNT if group.site is None else headings.get(group.site, group.site)
-                print_site_changes(group, heading, out)
+                print_site_changes(group, heading, out, listed=listed)
         print_overview(self.plan, groups, out)
-        print_budget(self.plan.cost, self.name, out)
+        print_budget(self.plan.cost, self.name, out, briefly=not listed)
         print_result(outcome.result, out, errors)
+        if not listed and self.log.is_written:
+            out.print(f"each change: {from_here(self.log.path)}, or --verbose", markup=False, soft_wrap=True)
 
     def show_result(self, outcome: Outcome) -> None:
         """What changed in which site, what failed, and the outputs."""
@@ -354,7 +370,7 @@ class StackRun:
                 out.print(f"outputs: {', '.join(sorted(result.outputs))}", markup=False)
         print_result(result, out, errors)
         if self.log.is_written and not is_quiet():
-            out.print(f"log: {self.log.path}", markup=False, soft_wrap=True)
+            out.print(f"log: {from_here(self.log.path)}", markup=False, soft_wrap=True)
 
     def finish(self, outcome: Outcome) -> int:
         """Print how it ended and what to do next; the exit code that says the same."""

@@ -28,6 +28,8 @@ GLYPHS = {
 }
 KINDS = (Op.CREATE, Op.UPDATE, Op.REPLACE, Op.DELETE)
 _SHOWN_KEYS = 6
+_SHOWN_TYPES = 6
+_SHOWN_CHANGES = 20
 _URN = re.compile(r"urn:pulumi:\S+::([^\s:]+)")
 
 
@@ -73,16 +75,39 @@ def in_words(changes: Changes, *, foreseen: bool) -> str:
     )
 
 
-def print_site_changes(group: SiteChanges, heading: str, console: Console) -> None:
-    """One site of a preview: how many of which type, then each change, children below their parents."""
+def print_site_changes(group: SiteChanges, heading: str, console: Console, *, listed: bool = True) -> None:
+    """One site of a preview: how many of which type, then each change, children below their parents.
+
+    Unless `listed`, creations are counted on a line, and the other changes are lines up to a number.
+    """
     console.print()
     console.print(
         Text(heading, style="bold").append(f"  {in_words(group.changes, foreseen=True)}", style="not bold"),
         soft_wrap=True,
     )
+    if not listed:
+        _print_short(group.events, console)
+        return
     print_table(_type_table(group.events), console)
     for event, depth in _as_tree(group.events):
         console.print(describe(event, depth), soft_wrap=True)
+
+
+def _print_short(events: Sequence[ResourceEvent], console: Console) -> None:
+    created = Counter(short_type(event.type) for event in events if event.op is Op.CREATE)
+    if created:
+        most = created.most_common(_SHOWN_TYPES)
+        counts = [f"{count} {name}" for name, count in most]
+        left = len(created) - len(most)
+        others_created = created.total() - sum(count for _, count in most)
+        more = [f"{others_created} of {left} more types"] if left else []
+        line = Text(" + ", style=GLYPHS[Op.CREATE][1]).append(", ".join([*counts, *more]), style="default")
+        console.print(line, soft_wrap=True)
+    others = [event for event in events if event.op is not Op.CREATE]
+    for event in others[:_SHOWN_CHANGES]:
+        console.print(describe(event), soft_wrap=True)
+    if len(others) > _SHOWN_CHANGES:
+        console.print(Text(f"   and {len(others) - _SHOWN_CHANGES} more changes"), soft_wrap=True)
 
 
 def _type_table(events: Sequence[ResourceEvent]) -> Table:

@@ -26,7 +26,7 @@ _HALF_WRITTEN = re.compile(r"\.[^/]+\.[a-z0-9_]{8}")
 # A server that starts never gets to its first line.
 _NEVER_STARTS = """
 import sys, time
-if "gpufleet.sandbox.server" in sys.orig_argv:
+if "gpufleet.lab.aws.server" in sys.orig_argv:
     open({mark!r}, "w").close()
     time.sleep(600)
 """

@@ -27,7 +27,9 @@ from gpufleet.lab.aws.server.process import Files, Runtime, code_stamp
 from gpufleet.loopback import LOOPBACK, require_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    WhileStarting = Callable[[], contextlib.AbstractContextManager[None]]
 
 __all__ = ["Endpoint", "ensure", "faults", "reset", "sandbox_env", "status", "stop"]
 
@@ -37,8 +39,12 @@ PACKAGES = str(Path(__file__).absolute().parents[3])
 """Where the gpufleet that runs lies: a server runs the same, wherever its caller stands."""
 
 
-def ensure(root: Path, *, idle_s: float | None = None) -> Endpoint:
+def ensure(
+    root: Path, *, idle_s: float | None = None, while_starting: WhileStarting = contextlib.nullcontext
+) -> Endpoint:
     """The server of `root`, started if need be. Raises CloudError with the reason when it does not start.
+
+    A start takes seconds, which pass in the context `while_starting()`.
 
     Any number of callers may do so at once: one server comes up and all get its address. A server
     that runs older code than the caller's is replaced; its state goes over.
@@ -53,8 +59,9 @@ def ensure(root: Path, *, idle_s: float | None = None) -> Endpoint:
             return running
         require_loopback()
         _stop(files)
-        _start(files, idle_s)
-        running = _healthy(files)
+        with while_starting():
+            _start(files, idle_s)
+            running = _healthy(files)
     if not running:
         raise CloudError(f"the sandbox's server started and does not answer; its log is {files.log}")
     return running

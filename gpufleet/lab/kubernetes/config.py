@@ -101,7 +101,7 @@ def target(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) 
         )
     if declared is not None and declared.on_this_machine and not declared.uses_command:
         return Target(name, declared, folder, f"objects of {name} are applied to {declared.server}")
-    reason = f"{declared.server} is emulated" if declared else "no API server is given"
+    reason = "it is emulated" if declared else "no API server is given"
     return Target(name, None, folder, f"manifests of {name} are rendered to {folder}: {reason}")
 
 

@@ -68,7 +68,7 @@ def test_up_prints_a_screen_and_keeps_each_change_in_the_log(
     assert answer.out.splitlines()[-4:-1] == [
         "outputs: fleet, use1",
         "up: 3 created, 0 unchanged in 1.2 s",
-        f"log: {log}",
+        "log: .gpufleet/logs/up-dev.log",
     ]
     assert any(
         line.endswith(" s  + aws:ec2:Vpc  atlas-dev-use1-vpc  2s") for line in log.read_text().splitlines()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,39 @@ def test_up_previews_and_goes_on_after_a_yes(gpufleet: Gpufleet, engine: FakeEng
     assert answer.code == 0
     assert engine.verbs == ["preview", "up"]
     assert answer.out.index("preview: 3 to create") < answer.out.index("up: 3 created")
+
+
+def test_up_counts_what_it_would_create_before_it_asks(
+    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, workplace: Path
+) -> None:
+    somebody("n")
+    said = gpufleet("up", "dev", "--cloud", "aws").out
+    assert "1 aws:ec2:Vpc" in said
+    assert "atlas-dev-use1-vpc" not in said
+    assert "each change: .gpufleet/logs/up-dev.log, or --verbose" in said
+    assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in (workplace / ".gpufleet/logs/up-dev.log").read_text()
+    somebody("n")
+    assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in gpufleet("up", "dev", "--cloud", "aws", "--verbose").out
+    assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in gpufleet("preview", "dev", "--cloud", "aws").out
+
+
+def test_an_interruption_at_the_question_is_no_answer(
+    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebody("y")
+
+    def pressed(*_: object) -> str:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.sigtimedwait([], 0.2)
+        return "y"
+
+    monkeypatch.setattr(sys.stdin, "readline", pressed, raising=False)
+    answer = gpufleet("up", "dev")
+    assert answer.code == 130
+    assert engine.verbs == ["preview"]
+    assert answer.err.splitlines()[-1] == (
+        "interrupted; the state is kept; run the same command to go on: `gpufleet up dev`"
+    )
 
 
 def test_up_changes_nothing_after_a_no(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:

@@ -193,6 +193,20 @@ def test_the_changes_of_a_site_are_a_table_and_a_tree(text: Printed) -> None:
     ]
 
 
+def test_the_changes_of_a_site_in_short_count_creations_and_list_the_others(text: Printed) -> None:
+    subnets = [event(f"new-{number}", Op.CREATE, "aws:ec2/subnet:Subnet") for number in range(30)]
+    kinds = [event(f"one-{number}", Op.CREATE, f"aws:x/kind{number}:Kind{number}") for number in range(11)]
+    gone = [event(f"old-{number}", Op.DELETE, "aws:ec2/subnet:Subnet") for number in range(25)]
+    group = SiteChanges("use1", Changes(create=41, delete=25), (*subnets, *kinds, *gone))
+    lines = text(print_site_changes, group, "use1 (us-east-1, slurm)", listed=False)
+    assert lines[:2] == ["", "use1 (us-east-1, slurm)  41 to create, 25 to delete"]
+    assert lines[2].startswith(" + 30 aws:ec2:Subnet, 1 aws:x:Kind0, ")
+    assert lines[2].endswith(", 1 aws:x:Kind4, 6 of 6 more types")
+    assert lines[3:] == [f" - aws:ec2:Subnet  old-{number}" for number in range(20)] + [
+        "   and 5 more changes"
+    ]
+
+
 def test_the_overview_has_a_row_for_each_site_racks_included(plan: FleetPlan, text: Printed) -> None:
     groups = (
         SiteChanges("use1", Changes(create=12, same=3), ()),

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,19 @@ def test_ensure_starts_a_server_and_finds_it_the_next_time(root: Path, client: A
     assert client(first, "sts").get_caller_identity()["Account"] == "123456789012"
     assert daemon.ensure(root) == first
     assert daemon.status(root) == first
+
+
+def test_only_a_start_is_waited_for(root: Path) -> None:
+    waits = []
+
+    @contextlib.contextmanager
+    def waited() -> Iterator[None]:
+        waits.append(Files(root).runtime.exists())
+        yield
+
+    daemon.ensure(root, while_starting=waited)
+    daemon.ensure(root, while_starting=waited)
+    assert waits == [False]
 
 
 def test_two_starters_at_once_get_one_server(root: Path) -> None:
