@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import shlex
 import signal
@@ -29,7 +31,23 @@ def main() -> int:
     except KeyboardInterrupt:
         # Where `run` does not answer it any more.
         _end()
+    if code == _INTERRUPTED:
+        _leave()
     return code
+
+
+def _leave() -> NoReturn:
+    """End with 130 for certain, and at once.
+
+    `python -m` kills itself with SIGINT if the exception has come through an `exec` of a text, as dataclasses
+    are made with, whoever caught it (`unhandled_keyboard_interrupt` in CPython's pythonrun.c). And Python
+    would wait for threads.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(_INTERRUPTED)
 
 
 def _end(_signum: int = 0, _frame: FrameType | None = None) -> NoReturn:

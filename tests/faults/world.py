@@ -142,7 +142,7 @@ class World:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(daemon, "ensure", lambda root: self._endpoint())
+        self._patch.setattr(daemon, "ensure", lambda root, **_: self._endpoint())
         self._patch.chdir(self.root)
         self._patch.setenv("HOME", str(self.root))
         # Every line of the journal counts: waiting for a disk says nothing here.

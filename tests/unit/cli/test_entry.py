@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 
 def test_an_interruption_in_the_middle_of_an_import_is_one_line_and_130() -> None:
@@ -30,3 +33,40 @@ def test_an_interruption_that_the_command_line_does_not_answer_is_one_line_and_1
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 130, ended.stderr
     assert ended.stderr == "interrupted; run the same command again: `gpufleet plan dev`\n"
+
+
+def test_an_interruption_in_a_text_that_is_executed_ends_with_a_code_and_not_with_a_signal(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(
+        "import os, signal, sys, gpufleet.cli.entry as entry, gpufleet.policy.pack as pack\n"
+        "sys.argv = ['gpufleet', 'rules']\n"
+        "def load(*_):\n    exec('os.kill(os.getpid(), signal.SIGTERM); signal.pause()')\n"
+        "pack.load_rules = load\n"
+        "sys.exit(entry.main())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "program"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert ended.returncode == 130, ended.stderr
+    assert ended.stderr == "interrupted; run the same command again: `gpufleet rules`\n"
+
+
+def test_a_thread_that_goes_on_does_not_keep_an_interrupted_command() -> None:
+    program = (
+        "import os, signal, sys, threading, gpufleet.cli.entry as entry, gpufleet.policy.pack as pack\n"
+        "sys.argv = ['gpufleet', 'rules', '--json']\n"
+        "threading.Thread(target=threading.Event().wait, args=(600,)).start()\n"
+        "def load(*_):\n    os.kill(os.getpid(), signal.SIGTERM); signal.pause()\n"
+        "pack.load_rules = load\n"
+        "sys.exit(entry.main())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ended.returncode == 130, ended.stderr
+    assert json.loads(ended.stdout)["exit_code"] == 130
