@@ -39,10 +39,11 @@ test-fresh: ## the same in a container on a bare root (needs root); ROOT=debian-
 	@scripts/setup rack
 	@$(BIN)/python scripts/fresh $(ROOT) $(if $(QUICK),--quick) $(ARGS)
 
-lint: setup ## ruff, mypy strict, ansible-lint production, shell syntax
+lint: setup ## ruff, mypy strict, import contracts, ansible-lint production, shell syntax
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache --no-logo
 	@MYPYPATH=ansible/roles/health_check/files $(BIN)/mypy -p health
 	@cd ansible && ../$(BIN)/ansible-lint --offline -q
 	@bash -n scripts/setup .ci/run
@@ -59,6 +60,7 @@ docs: setup ## the reference pages that are written from code and data
 	@$(BIN)/python -m gpufleet.racks.reference >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md
 	@$(BIN)/python -m gpufleet.changes.fleet_file >docs/reference/.new && mv docs/reference/.new docs/reference/fleet_file.md
 	@$(BIN)/python -m gpufleet.changes.reference >docs/reference/.new && mv docs/reference/.new docs/reference/changes.md
+	@$(BIN)/python -m tests.documents.packages
 
 screenshots: setup ## docs/images, the pictures of README, from the output of real commands (needs Chromium)
 	@$(BIN)/python -m tests.screenshots $(ARGS)

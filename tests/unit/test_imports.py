@@ -1,96 +1,75 @@
-"""The direction in which the parts of gpufleet may import each other."""
+"""The direction in which the parts of gpufleet may import each other: `.importlinter` says it."""
 
 from __future__ import annotations
 
-import ast
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.documents import packages
+
 ROOT = Path(__file__).resolve().parents[2]
 
-# package -> what it must never import, directly
-FORBIDDEN = {
-    "gpufleet/spec": {
-        "pulumi",
-        "boto3",
-        "socket",
-        "requests",
-        "gpufleet.catalog",
-        "gpufleet.checks",
-        "gpufleet.plan",
-        "gpufleet.components",
-    },
-    "gpufleet/catalog": {
-        "pulumi",
-        "gpufleet.spec",
-        "gpufleet.checks",
-        "gpufleet.plan",
-        "gpufleet.components",
-    },
-    "gpufleet/checks": {"pulumi", "boto3", "socket", "gpufleet.engine", "gpufleet.components"},
-    "gpufleet/plan": {
-        "pulumi",
-        "boto3",
-        "socket",
-        "gpufleet.checks",
-        "gpufleet.engine",
-        "gpufleet.components",
-    },
-    "gpufleet/engine": {
-        "pulumi_aws",
-        "pulumi_kubernetes",
-        "gpufleet.components",
-        "gpufleet.spec",
-        "gpufleet.plan",
-    },
-    "gpufleet/report": {"pulumi", "boto3", "gpufleet.components"},
-    "components": {"gpufleet.spec", "gpufleet.checks", "gpufleet.engine", "gpufleet.lab", "gpufleet.cli"},
-}
-CLOUD_PACKAGES = ("pulumi_aws", "pulumi_kubernetes")
-MAY_IMPORT_PULUMI_AWS = ("components/", "stacks/", "tests/")
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
 
 
-def _imports(path: Path) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+def test_the_contracts_hold() -> None:
+    done = lint(ROOT)
+    assert done.returncode == 0, done.stdout
 
 
-def _matches(name: str, forbidden: str) -> bool:
-    return name == forbidden or name.startswith(forbidden + ".")
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copy(packages.CONTRACTS, folder)
+    shutil.copytree(
+        ROOT / "gpufleet", folder / "gpufleet", ignore=shutil.ignore_patterns("__pycache__", "*.json")
+    )
+    return folder
 
 
-@pytest.mark.parametrize("package", sorted(FORBIDDEN))
-def test_a_package_does_not_import_what_stands_above_it(package: str) -> None:
-    files = sorted((ROOT / package).rglob("*.py"))
-    assert files, f"{package} holds no Python files"
-    wrong = [
-        f"{path.relative_to(ROOT)} imports {name}"
-        for path in files
-        for name in _imports(path)
-        for forbidden in FORBIDDEN[package]
-        if _matches(name, forbidden)
-    ]
-    assert wrong == []
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("verdict/check.py", "from gpufleet.cli.console import out", "Nothing imports the command line"),
+        ("spec/load.py", "from gpufleet.catalog import Catalog", "Importers of catalog"),
+        ("plan/build.py", "import socket", "What decides opens no socket"),
+        ("report/tables.py", "import boto3", "Reports import no cloud client"),
+        ("engine/select.py", "import pulumi_aws", "Only components, the stack program and the lab import"),
+        ("racks/runner.py", "from gpufleet.lab import rack", "Stand-ins are loaded through one place"),
+        ("cli/run.py", "from gpufleet.lab.aws import daemon", "Stand-ins are loaded through one place"),
+        ("spec/quantity.py", "from gpufleet.spec.load import load_fleet", "No packages import each other"),
+    ],
+)
+def test_an_import_in_the_wrong_direction_breaks_a_contract(
+    copy: Path, file: str, line: str, contract: str
+) -> None:
+    module = copy / "gpufleet" / file
+    before = module.read_text(encoding="utf-8")
+    module.write_text(f"{before}\n\ndef _wrong() -> None:\n    {line}\n", encoding="utf-8")
+    try:
+        done = lint(copy)
+    finally:
+        module.write_text(before, encoding="utf-8")
+    assert done.returncode == 1
+    broken = " ".join(done.stdout.partition("Broken contracts")[2].split())
+    assert contract in broken, done.stdout
 
 
-def test_only_components_and_stacks_import_the_cloud_packages() -> None:
-    wrong = [
-        str(path.relative_to(ROOT))
-        for folder in ("gpufleet", "components", "stacks", "tests")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if not str(path.relative_to(ROOT)).startswith(MAY_IMPORT_PULUMI_AWS)
-        if any(_matches(name, cloud) for name in _imports(path) for cloud in CLOUD_PACKAGES)
-    ]
-    # the sandbox reads the properties of pulumi_aws' classes, lazily, to judge what a program sends
-    assert [name for name in wrong if not name.startswith("gpufleet/lab/")] == []
+def test_every_package_has_a_contract() -> None:
+    found = {file.parent.name for file in (ROOT / "gpufleet").glob("*/__init__.py")}
+    assert found - packages.importers().keys() == set()
+
+
+def test_the_table_of_packages_is_what_the_contracts_say() -> None:
+    text = packages.PAGE.read_text(encoding="utf-8")
+    assert text == packages.page(text), "run `make docs`"
 
 
 @pytest.mark.parametrize(
