@@ -16,7 +16,7 @@ import pytest
 
 from tests import forked, leftovers
 
-pytest_plugins = ("tests.skips", "tests.timings")
+pytest_plugins = ("tests.skips", "tests.timings", "tests.unsteady")
 
 ROOT = Path(__file__).resolve().parents[1]
 # What takes longest is begun first; a process that begins it last would keep the others waiting. With nothing

@@ -44,6 +44,7 @@ def test_the_container_gets_the_way_to_registries_and_nothing_else_of_the_enviro
     bundle = tmp_path / "bundle.pem"
     bundle.write_text("certificates")
     passed = {"https_proxy": "http://127.0.0.1:1", "SSL_CERT_FILE": str(bundle), "PIP_INDEX_URL": "x"}
+    passed["CI"] = "true"
     kept = {
         "AWS_SECRET_ACCESS_KEY": "s",
         "PIP_FIND_LINKS": "/opt",

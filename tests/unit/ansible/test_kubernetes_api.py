@@ -16,7 +16,7 @@ from tests.unit.ansible.collection.conftest import load
 from tests.unit.ansible.rendering import SECRETS, Site
 from tests.unit.ansible.test_kubernetes_files import FOLDER, fleet
 
-pytestmark = pytest.mark.xdist_group("kube")
+pytestmark = [pytest.mark.xdist_group("kube"), pytest.mark.daemon]
 PLANTED = "planted-secret-of-a-user"
 
 

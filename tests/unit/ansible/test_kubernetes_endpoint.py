@@ -17,6 +17,8 @@ from tests.programs import find_program
 from tests.unit.ansible.rendering import Site
 from tests.unit.ansible.test_kubernetes_files import files, fleet
 
+pytestmark = pytest.mark.daemon
+
 
 class Api(BaseHTTPRequestHandler):
     """An API server that says nothing but that it is there."""

@@ -19,6 +19,8 @@ from tests.rack.ib_networks import PORTS, UMAD2SIM, cut, network, port_guid, swi
 from tests.rack.lab import fleet_text
 from tests.unit.ansible.rendering import Site
 
+pytestmark = pytest.mark.daemon
+
 RAILS = network(nodes=4, rails=8, leaves=8, spines=4, managers=2, by_rail=True)
 FAT_TREE = network(nodes=8, rails=4, leaves=4, spines=4, managers=2, by_rail=False)
 SPINES = [switch_guid(index) for index in range(4)]

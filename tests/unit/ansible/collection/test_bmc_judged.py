@@ -19,6 +19,8 @@ from tests.judges.redfish_emulator import ATTRIBUTES, NODE, Emulator
 from tests.redfish_server import PASSWORD, USER
 from tests.unit.ansible.collection.conftest import Programs, load
 
+pytestmark = pytest.mark.daemon
+
 Run = Callable[..., dict[str, Any]]
 SECRET = "GPUFLEET_SECRET_BMC_PASSWORD_DC1"
 SYSTEM = f"/Systems/{NODE['uuid']}"

@@ -23,6 +23,8 @@ from tests.unit.ansible.rendering import Site
 
 from . import simulated
 
+pytestmark = pytest.mark.daemon
+
 MONITORING = """\
     ownership: { acquisition: 262800 USD, lifetime: 5 y }
     monitoring: {}
