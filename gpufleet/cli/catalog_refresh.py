@@ -23,10 +23,10 @@ from gpufleet.catalog.store import (
     instances_text,
     read_entries,
     regions_text,
-    write_atomically,
 )
 from gpufleet.cli.console import emit_json, err, out
 from gpufleet.errors import InputError
+from gpufleet.files import write_atomically
 from gpufleet.interruption import completing
 from gpufleet.workspace import find_root
 

@@ -51,11 +51,11 @@ def faults(
     What is named replaces what held before. Counts start anew with it.
     """
     from gpufleet.catalog import load_catalog
+    from gpufleet.files import write_atomically
     from gpufleet.lab.aws import daemon
     from gpufleet.lab.aws.faults.known import refuse_unknown
     from gpufleet.lab.aws.faults.plan import Faults, read_faults
     from gpufleet.lab.aws.server.process import Files
-    from gpufleet.lab.aws.server.saver import write_private
 
     root = Workspace(find_root(), "sandbox").sandbox_root
     place = Files(root).faults
@@ -68,7 +68,7 @@ def faults(
         asked = _checked(wanted) if file is None else _read(file)
         refuse_unknown(asked, load_catalog(find_root() / ".gpufleet" / "catalog"))
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(place, asked.model_dump_json(indent=2).encode())
+        write_atomically(place, asked.model_dump_json(indent=2), mode=0o600)
     held = read_faults(place)
     counts = (daemon.faults(root) or {}).get("injected", {}) if held else {}
     if json:

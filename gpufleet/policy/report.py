@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpufleet.files import put
 from gpufleet.policy.judge import Judgement
 from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
 from gpufleet.resources.stack import Stack
@@ -70,11 +71,7 @@ def write_report(path: Path, stack: Stack, judgements: Sequence[Judgement]) -> N
         "resources": [_resource_json(each) for each in stack],
         "found": [asdict(found_of(each)) for each in judgements],
     }
-    partial = path.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
-    partial.touch(mode=0o600)
-    partial.write_text(json.dumps(document), encoding="utf-8")
-    partial.replace(path)
+    put(path, json.dumps(document).encode())
 
 
 def read_report(path: Path) -> Report:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Literal, get_args
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gpufleet.errors import InputError
+from gpufleet.files import cannot_be_written, put
 from gpufleet.spec.fields import NAME, PATTERNS
 from gpufleet.spec.load import FLEET_FILE, STACKS
 
@@ -88,22 +88,11 @@ def refuse_existing(root: Path, environment: str) -> tuple[Path, Path]:
 def _create(path: Path, text: str, root: Path) -> None:
     """Write a new file whole or not at all, and never over another one."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(name).chmod(0o644)
-            os.link(name, path)
-        finally:
-            Path(name).unlink()
+        put(path, text.encode(), mode=0o644, over=False)
     except FileExistsError:
         raise _exists(path, root) from None
     except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror}", remedy="check permissions and space of the folder"
-        ) from None
+        raise cannot_be_written(path, error) from None
 
 
 def _exists(path: Path, root: Path) -> InputError:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpufleet.catalog import DATA, InstanceType, RegionRead, load_catalog
-from gpufleet.catalog.store import INSTANCES, instances_text, read_entries, write_atomically
+from gpufleet.catalog.store import INSTANCES, instances_text, read_entries
 from gpufleet.errors import InputError
+from gpufleet.files import write_atomically
 
 
 def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
@@ -53,22 +54,6 @@ def test_a_wrong_entry_is_refused_with_its_place(tmp_path: Path) -> None:
 
 def test_a_missing_folder_is_no_override(tmp_path: Path) -> None:
     assert load_catalog(tmp_path / "none") is load_catalog()
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / INSTANCES
-    path.write_text("old")
-
-    def fail(*_arguments: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(path, "new")
-    assert [item.name for item in tmp_path.iterdir()] == [INSTANCES]
-    assert path.read_text() == "old"
 
 
 def test_a_changed_override_is_read_again(tmp_path: Path) -> None:

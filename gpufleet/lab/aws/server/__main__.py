@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import ExitCode, GpufleetError
+from gpufleet.files import put
 from gpufleet.lab.aws.server.process import Files, Runtime, code_stamp, process_start
-from gpufleet.lab.aws.server.saver import Saver, write_private
+from gpufleet.lab.aws.server.saver import Saver
 
 LOOPBACK = "127.0.0.1"
 IDLE_S = 30 * 60.0
@@ -128,7 +129,7 @@ class _Server:
         place = (str(files.root.resolve()), files.identity)
         runtime = Runtime(pid, self._server.server_port, process_start(pid), self._code, *place)
         self._runtime = runtime
-        write_private(self._files.port, str(runtime.port).encode())
+        put(self._files.port, str(runtime.port).encode())
         runtime.write(self._files.runtime)
         self._saver.start(self._app.lock)
         threading.Thread(target=self._watch, name="sandbox-idle", daemon=True).start()

@@ -12,8 +12,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpufleet.files import folder_identity
-from gpufleet.lab.aws.server.saver import write_private
+from gpufleet.files import folder_identity, put
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Runtime:
 
     def write(self, path: Path) -> None:
         """Publish this server."""
-        write_private(path, json.dumps(asdict(self)).encode())
+        put(path, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, path: Path) -> Runtime | None:

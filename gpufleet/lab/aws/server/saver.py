@@ -7,15 +7,14 @@ requests back; the writing does not.
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 import threading
 import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpufleet.files import put
 from gpufleet.lab.aws.server import snapshot
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Saver:
             data = snapshot.dump()
         if not self._owner():
             return
-        write_private(self._path, data)
+        put(self._path, data)
 
     def _run(self) -> None:
         while True:
@@ -81,17 +80,3 @@ class Saver:
                 self.save()
             except Exception:  # the next change tries again; the log says why this one failed
                 traceback.print_exc(file=sys.stderr)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Replace `path` in one step: readers and a crash see the old or the new content, never a part."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
