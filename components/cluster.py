@@ -10,9 +10,10 @@ from typing import Any, Literal
 import pulumi
 import pulumi_aws as aws
 
+from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
 from gpufleet.components.identity import PodRole, PodRoleArgs
-from gpufleet.components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs
+from gpufleet.components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs, VolumeArgs
 
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 CLUSTER_ADMIN = "arn:{0}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -25,6 +26,8 @@ class SystemNodesArgs:
     instance_types: Sequence[str] = ("m7i.xlarge",)
     min_size: int = 2
     max_size: int = 3
+    volume: VolumeArgs = field(default_factory=VolumeArgs)
+    ami_type: str = EKS_IMAGE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,11 +211,12 @@ class EksCluster(Component):
                 max_size=args.system_nodes.max_size,
                 subnet_ids=list(args.subnet_ids),
                 security_group_ids=[self.security_group_id],
+                volume=args.system_nodes.volume,
                 eks=EksNodesArgs(
                     cluster_name=self.cluster_name,
                     version=self.version,
                     node_role_arn=args.node_role_arn,
-                    ami_type="AL2023_x86_64_STANDARD",
+                    ami_type=args.system_nodes.ami_type,
                     labels={"gpufleet.io/node-group": "system"},
                 ),
                 after=[*args.after, *self.ready],

@@ -14,11 +14,6 @@ from gpufleet.components.base import Component
 TAGGED_AT_LAUNCH = ("instance", "volume", "network-interface")
 """What a launch creates and a bill or an inventory lists. A node group's own tags do not reach them."""
 
-UBUNTU_GPU_IMAGE = (
-    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
-)
-"""Public SSM parameter: AWS's Deep Learning Base image with open NVIDIA modules, EFA and Ubuntu 22.04."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class NodeInterfaceArgs:
@@ -41,7 +36,8 @@ class VolumeArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchTemplateArgs:
-    """Inputs of `launch_template`. `image` is an AMI id, "ubuntu" for AWS's GPU image, None for EKS's.
+    """Inputs of `launch_template`. `image` is an AMI id, and `image_parameter` a public SSM parameter that
+    has one; neither for EKS's own.
 
     `spot_alone` says that an Auto Scaling group launches from it and never buys on demand.
     """
@@ -58,6 +54,7 @@ class LaunchTemplateArgs:
     user_data: pulumi.Input[str] | None
     instance_profile_arn: pulumi.Input[str] | None
     image: pulumi.Input[str] | None
+    image_parameter: str | None
 
 
 def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -> aws.ec2.LaunchTemplate:
@@ -67,8 +64,10 @@ def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -
     anybody's back, so afterwards the template keeps its image until one is named. Tags are part of a
     version: a change of them makes a new one, and rolls the nodes of an EKS node group.
     """
-    looked_up = args.image == "ubuntu"
-    image = _newest_ubuntu(component) if looked_up else args.image
+    image = args.image
+    looked_up = image is None and args.image_parameter is not None
+    if image is None and args.image_parameter is not None:
+        image = _newest(component, args.image_parameter)
     return aws.ec2.LaunchTemplate(
         name,
         description=f"Nodes of {name}",
@@ -104,10 +103,8 @@ def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -
     )
 
 
-def _newest_ubuntu(component: Component) -> pulumi.Output[str]:
-    found = aws.ssm.get_parameter_output(
-        name=UBUNTU_GPU_IMAGE, opts=pulumi.InvokeOutputOptions(parent=component)
-    )
+def _newest(component: Component, parameter: str) -> pulumi.Output[str]:
+    found = aws.ssm.get_parameter_output(name=parameter, opts=pulumi.InvokeOutputOptions(parent=component))
     # Public image ids are no secrets, though SSM parameters are treated as such.
     return pulumi.Output.unsecret(found.value)
 
@@ -115,7 +112,7 @@ def _newest_ubuntu(component: Component) -> pulumi.Output[str]:
 def _root_volume(args: LaunchTemplateArgs) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
     return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
         # Amazon Linux (EKS) and Ubuntu name their root device differently.
-        device_name="/dev/xvda" if args.image is None else "/dev/sda1",
+        device_name="/dev/xvda" if args.image is None and args.image_parameter is None else "/dev/sda1",
         ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
             volume_type="gp3",
             volume_size=args.volume.size_gib,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pulumi
 import pulumi_aws as aws
 
+from gpufleet.catalog.images import EKS_GPU_IMAGE, UBUNTU_GPU_IMAGE
 from gpufleet.components.base import Component, Tags, field_of
 from gpufleet.components.launch_template import (
     LaunchTemplateArgs,
@@ -59,17 +60,19 @@ class EksNodesArgs:
     cluster_name: pulumi.Input[str]
     version: pulumi.Input[str] | None = None
     node_role_arn: pulumi.Input[str]
-    ami_type: str = "AL2023_x86_64_NVIDIA"
+    ami_type: str = EKS_GPU_IMAGE
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[TaintArgs] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutoScalingNodesArgs:
-    """What makes a group an Auto Scaling group: its nodes' profile and, if wanted, their image."""
+    """What makes a group an Auto Scaling group: its nodes' profile and their image. Without `ami_id` that is
+    the one that the public SSM parameter names when the group is made."""
 
     instance_profile_arn: pulumi.Input[str]
     ami_id: pulumi.Input[str] | None = None
+    image_parameter: str = UBUNTU_GPU_IMAGE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +179,8 @@ class NodeGroup(Component):
             public_ip=args.public_ip,
             user_data=args.user_data,
             instance_profile_arn=args.auto_scaling.instance_profile_arn if args.auto_scaling else None,
-            image=(args.auto_scaling.ami_id or "ubuntu") if args.auto_scaling else None,
+            image=args.auto_scaling.ami_id if args.auto_scaling else None,
+            image_parameter=args.auto_scaling.image_parameter if args.auto_scaling else None,
         )
 
     def _eks_group(

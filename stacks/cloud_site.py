@@ -16,26 +16,9 @@ from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
 from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
 from gpufleet.stacks.cluster_inside import build_cluster_base
-from gpufleet.stacks.node_groups import SiteParts, build_node_group
+from gpufleet.stacks.node_groups import SiteParts, build_node_group, volume_args
 from gpufleet.stacks.nodes import running_nodes
 from gpufleet.stacks.settings import Settings
-
-PRIVATE_SERVICES = (
-    "autoscaling",
-    "ec2",
-    "ec2messages",
-    "ecr.api",
-    "ecr.dkr",
-    "eks",
-    "eks-auth",
-    "elasticloadbalancing",
-    "fsx",
-    "logs",
-    "ssm",
-    "ssmmessages",
-    "sts",
-)
-"""What nodes call, and reach through interface endpoints where a site has no NAT."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +106,8 @@ def _network(this: _Site) -> Network:
             ],
             nat=site.nat,
             cluster_name=this.name if site.kubernetes else None,
-            interface_endpoints=PRIVATE_SERVICES if site.nat == "none" else (),
+            interface_endpoints=site.interface_endpoints,
+            log_retention_days=site.flow_logs.retention_days,
             tags=site.tags,
         ),
         this.opts,
@@ -149,8 +133,9 @@ def _buckets(this: _Site) -> dict[str, Bucket]:
 
 
 def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: IamRoles) -> EksCluster:
-    if roles.cluster_role_arn is None:
-        raise AssertionError("a Kubernetes site's roles have one for the cluster")
+    logs = this.plan.cluster_logs
+    if roles.cluster_role_arn is None or logs is None:
+        raise AssertionError("a Kubernetes site has a role and a log group for its cluster")
     return EksCluster(
         this.name,
         EksClusterArgs(
@@ -166,10 +151,14 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
                 instance_types=settings.system_instance_types,
                 min_size=settings.system_min,
                 max_size=settings.system_max,
+                volume=volume_args(settings.system_volume),
+                ami_type=settings.system_image,
             ),
+            support_type=settings.support_type,
             fsx=bool(this.plan.lustre),
             deletion_protection=this.settings.protect,
             after=network.nat_ready,
+            log_retention_days=logs.retention_days,
             tags=this.plan.tags,
         ),
         this.opts,

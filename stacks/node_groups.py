@@ -29,7 +29,7 @@ from gpufleet.components.node_group import (
     VolumeArgs,
 )
 from gpufleet.errors import InputError
-from gpufleet.plan.models import NodeGroupPlan
+from gpufleet.plan.models import NodeGroupPlan, VolumePlan
 from gpufleet.stacks.settings import Settings
 
 
@@ -98,26 +98,22 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
             if group.capacity.spot_max_price is None
             else f"{group.capacity.spot_max_price:f}",
             public_ip=group.public_ip,
-            volume=VolumeArgs(
-                size_gib=group.volume.size_gib,
-                iops=group.volume.iops,
-                throughput=group.volume.throughput,
-            ),
+            volume=volume_args(group.volume),
             eks=None
             if cluster is None
             else EksNodesArgs(
                 cluster_name=cluster.cluster_name,
                 version=cluster.version,
                 node_role_arn=around.roles.node_role_arn,
-                ami_type="AL2023_x86_64_NVIDIA"
-                if group.gpus_per_node or group.gpu
-                else "AL2023_x86_64_STANDARD",
+                ami_type=group.image,
                 labels=labels,
                 taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
             ),
             auto_scaling=None
             if cluster is not None
-            else AutoScalingNodesArgs(instance_profile_arn=around.roles.instance_profile_arn),
+            else AutoScalingNodesArgs(
+                instance_profile_arn=around.roles.instance_profile_arn, image_parameter=group.image
+            ),
             after=cluster.ready if cluster is not None else around.network.nat_ready,
             tags=group.tags,
         ),
@@ -145,6 +141,11 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
         "reservation": reservation.outputs,
     }
     return BuiltGroup(built.group_names, outputs)
+
+
+def volume_args(volume: VolumePlan) -> VolumeArgs:
+    """The root volume of a plan as a component takes it."""
+    return VolumeArgs(size_gib=volume.size_gib, iops=volume.iops, throughput=volume.throughput)
 
 
 def _refuse_assumed_roles(name: str, settings: Settings) -> None:

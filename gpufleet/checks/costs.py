@@ -7,8 +7,12 @@ from decimal import Decimal
 
 from gpufleet.checks.rules import Fleet, Problem, check
 from gpufleet.plan import build_plan
-from gpufleet.plan.cost import stale_prices
-from gpufleet.plan.cost.age import STALE_AFTER
+from gpufleet.pricing import FleetCost, price_plan
+from gpufleet.pricing.age import STALE_AFTER, stale_prices
+
+
+def _cost(fleet: Fleet) -> FleetCost:
+    return price_plan(build_plan(fleet.spec, fleet.catalog), fleet.catalog)
 
 
 def _usd(amount: Decimal) -> str:
@@ -19,23 +23,23 @@ def _usd(amount: Decimal) -> str:
 def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
     """What is expected to be spent is compared with the cap before anything is built. At maximum size a
     fleet may be meant to exceed it for a while; it is said all the same."""
-    cost = build_plan(fleet.spec, fleet.catalog).cost
-    path = ("budget", "monthly")
-    expected, high = cost.monthly.expected, cost.monthly.high
+    cost = _cost(fleet)
+    path, budget = ("budget", "monthly"), fleet.spec.budget.monthly.amount
+    expected, high = cost.total.expected, cost.total.maximum
     bound = "at least " if cost.unknown else ""
-    if expected is not None and expected > cost.budget_monthly:
+    if expected > budget:
         yield Problem(
             path,
             f"the fleet is expected to cost {bound}{_usd(expected)} a month, and its budget is"
-            f" {_usd(cost.budget_monthly)}",
+            f" {_usd(budget)}",
             "raise the budget, or ask for fewer nodes (`gpufleet plan` shows what costs how much)",
             "warning",
         )
-    elif high is not None and high > cost.budget_monthly:
+    elif high > budget:
         yield Problem(
             path,
             f"at its maximum size the fleet costs up to {_usd(high)} a month, and its budget is"
-            f" {_usd(cost.budget_monthly)}",
+            f" {_usd(budget)}",
             "lower `max` of the node groups, or watch the alerts",
             "warning",
         )
@@ -53,7 +57,7 @@ def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
 def price_age(fleet: Fleet) -> Iterator[Problem]:
     """Prices change: the age of each is shown with it, and old ones are worth a second look. Prices
     without a date are shown as undated and are not part of this warning."""
-    cost = build_plan(fleet.spec, fleet.catalog).cost
+    cost = _cost(fleet)
     old = [(item.age, item.line) for item in stale_prices(cost, fleet.now.date()) if item.age is not None]
     if not old:
         return

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import Fleet, Path, Problem, check
-from gpufleet.plan.cost.racks import RACKS
-from gpufleet.plan.cost.services import OWNERS
 from gpufleet.plan.names import (
     FALLBACK_SUFFIX,
     LONGEST_ROLE_SUFFIX,
+    OWNERS,
     PULUMI_SUFFIX,
+    RACKS,
     group_resource_name,
     site_resource_name,
 )

@@ -65,19 +65,23 @@ def plan(environment: Environment, json: Json = False) -> int:
     from gpufleet.checks import validate as run_validation
     from gpufleet.plan import build_plan
     from gpufleet.plan.json import plan_to_json
+    from gpufleet.pricing import price_plan
+    from gpufleet.pricing.json import cost_to_json
 
     workspace = Workspace.open(environment)
     validated = run_validation(workspace.target, root=workspace.root, bought=workspace.bought_blocks)
     fleet_plan = build_plan(validated.loaded.spec, validated.catalog)
+    cost = price_plan(fleet_plan, validated.catalog)
     if json:
         document = plan_to_json(fleet_plan)
+        document["cost"] = cost_to_json(cost, fleet_plan)
         document["findings"] = [finding.to_json() for finding in validated.findings]
         emit_json(document)
         return int(ExitCode.DONE)
     from gpufleet.report.plan_text import print_plan
 
     print_findings(validated.findings, err)
-    print_plan(fleet_plan, out, dt.datetime.now(tz=dt.UTC).date())
+    print_plan(fleet_plan, cost, out, dt.datetime.now(tz=dt.UTC).date())
     return int(ExitCode.DONE)
 
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from gpufleet.checks import Validated
     from gpufleet.cli.change_rules import Deployed
     from gpufleet.plan.models import FleetPlan
+    from gpufleet.pricing import FleetCost
     from gpufleet.report.refusals_text import Refusal
 
 
@@ -112,6 +113,13 @@ class StackRun:
         from gpufleet.plan import build_plan
 
         return build_plan(self.validated.loaded.spec, self.validated.catalog)
+
+    @cached_property
+    def cost(self) -> FleetCost:
+        """What the plan costs."""
+        from gpufleet.pricing import price_plan
+
+        return price_plan(self.plan, self.validated.catalog)
 
     @cached_property
     def request(self) -> StackRequest:
@@ -191,7 +199,7 @@ class StackRun:
         from gpufleet.report.plan_text import print_summary
 
         if not self.options.json and not is_quiet():
-            print_summary(self.plan, out)
+            print_summary(self.plan, self.cost, out)
 
     def _require_somebody_to_ask(self) -> None:
         seen = is_terminal(out.file) or is_terminal(err.file)
@@ -336,8 +344,8 @@ class StackRun:
         Before the question of `up` creations are only counted, unless --verbose.
         """
         from gpufleet.report.changes_text import print_site_changes
-        from gpufleet.report.cost_text import print_budget
-        from gpufleet.report.overview_text import ACCOUNT, print_overview
+        from gpufleet.report.cost_text import ACCOUNT, print_budget
+        from gpufleet.report.overview_text import print_overview
         from gpufleet.report.plan_text import site_line
         from gpufleet.report.run_text import print_result
 
@@ -348,8 +356,8 @@ class StackRun:
             if group.events:
                 heading = ACCOUNT if group.site is None else headings.get(group.site, group.site)
                 print_site_changes(group, heading, out, listed=listed)
-        print_overview(self.plan, groups, out)
-        print_budget(self.plan.cost, self.name, out, briefly=not listed)
+        print_overview(self.plan, self.cost, groups, out)
+        print_budget(self.cost, self.plan, out, briefly=not listed)
         print_result(outcome.result, out, errors)
         if not listed and self.log.is_written:
             out.print(f"each change: {from_here(self.log.path)}, or --verbose", markup=False, soft_wrap=True)
@@ -361,7 +369,7 @@ class StackRun:
 
         result = outcome.result
         if self.verb == "up" and result.changes.total and not is_quiet() and not result.interrupted:
-            print_overview(self.plan, outcome.by_site(self.plan), out)
+            print_overview(self.plan, self.cost, outcome.by_site(self.plan), out)
         if self.verb == "up" and result.ok and result.outputs and not is_quiet():
             if self.options.verbose:
                 out.print("outputs:")
@@ -395,12 +403,12 @@ class StackRun:
         return int(outcome.exit_code)
 
     def _emit(self, outcome: Outcome) -> None:
-        from gpufleet.plan.json import cost_to_json
+        from gpufleet.pricing.json import cost_to_json
         from gpufleet.report.run_text import result_to_json, sites_to_json
 
         document = result_to_json(outcome.result, self.cloud)
         if self.verb in ("preview", "up"):
-            document["cost"] = cost_to_json(self.plan.cost)
+            document["cost"] = cost_to_json(self.cost, self.plan)
             document["findings"] = [finding.to_json() for finding in self.validated.findings]
             document["sites"] = sites_to_json(outcome.by_site(self.plan))
         emit_json(document)

@@ -17,6 +17,7 @@ from gpufleet.environments.estimates import Assumed, estimates
 from gpufleet.errors import InputError, SpecError
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing import price_plan
 from gpufleet.spec.init import check_name, render_template
 from gpufleet.spec.load import FLEET_FILE, STACKS
 from gpufleet.spec.models import FleetSpec
@@ -24,9 +25,6 @@ from gpufleet.spec.quantity import Money
 
 _ROOM = Decimal("1.1")
 """What a default budget is above the cost at maximum size."""
-
-_UNCOUNTED = Decimal("1.02")
-"""Keys, addresses and the like, which a stack has and a plan leaves out: a budget needs room for them."""
 
 _NO_LIMIT = "1000000000 USD"
 
@@ -71,15 +69,16 @@ def draft_environment(
     }
     spec, plan = _planned(choices.template, values, catalog)
     assumed = tuple(estimates(spec, plan, catalog))
-    highest = sum((each.total for each in assumed), plan.cost.monthly.high or Decimal(0))
-    if budget is not None and budget.amount < highest * _UNCOUNTED:
+    cost = price_plan(plan, catalog)
+    highest = sum((each.total for each in assumed), cost.total.maximum)
+    if budget is not None and budget.amount < highest:
         raise InputError(
             f"at its maximum size the fleet costs about {highest:,.0f} USD a month; the budget is {budget}",
-            remedy=f"give it '{_rounded(highest * _UNCOUNTED)} USD' or more, or fewer nodes; maximum sizes"
+            remedy=f"give it '{_rounded(highest)} USD' or more, or fewer nodes; maximum sizes"
             " can be lowered in the fleet file afterwards",
         )
     monthly = budget or Money(_rounded(highest * _ROOM), "USD")
-    upfront = plan.cost.upfront
+    upfront = cost.upfront
     values |= {
         "assume": assumed,
         "monthly": str(monthly),

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 
 from gpufleet.catalog import Catalog
 from gpufleet.environments.choices import DEFAULT_REGION
 from gpufleet.plan import build_plan
-from gpufleet.plan.cost.compute import instance_rate
-from gpufleet.plan.models import HOURS_PER_MONTH, CostLine, FleetPlan
-from gpufleet.plan.names import group_resource_name, site_resource_name
+from gpufleet.plan.models import FleetPlan, NodeGroupPlan
+from gpufleet.plan.names import (
+    FALLBACK_SUFFIX,
+    gateway_resource_name,
+    group_resource_name,
+    site_resource_name,
+)
+from gpufleet.pricing import CostLine, price_plan
+from gpufleet.pricing.assume import key_for
+from gpufleet.pricing.rates import MONTH, Prices
 from gpufleet.spec.models import FleetSpec
 
 
@@ -37,54 +44,73 @@ def estimates(spec: FleetSpec, plan: FleetPlan, catalog: Catalog) -> Iterator[As
     their on-demand price, which spot does not exceed. A system of unknown power counts as the known
     one that draws most.
     """
-    if not plan.cost.unknown:
+    unknown = price_plan(plan, catalog).unknown
+    if not unknown:
         return
-    strongest = max(catalog.systems.values(), key=lambda system: system.power_kw_max or 0).name
+    twins = {(line.type, line.name, line.kind): line for line in _twin_lines(spec, catalog)}
+    groups = {
+        group_resource_name(plan.fleet, plan.environment, group.site, group.name): group
+        for group in plan.node_groups
+    }
+    gateways = {
+        gateway_resource_name(site_resource_name(plan.fleet, plan.environment, site.site), zone): site.site
+        for site in plan.cloud
+        for zone in site.nat_zones
+    }
+    found: dict[str, Assumed] = {}
+    for line in unknown:
+        group = groups.get(line.name.removesuffix(FALLBACK_SUFFIX)) if line.kind == "compute" else None
+        twin = twins.get((line.type, line.name, line.kind))
+        if group is not None:
+            new = _nodes(key_for(line), group, catalog)
+        elif line.name in gateways and twin is not None:
+            prefix = site_resource_name(plan.fleet, plan.environment, gateways[line.name])
+            new = Assumed(
+                gateway_resource_name(prefix, "*"), _whole(_most(twin)), f"a gateway: {_same(twin)}"
+            )
+        elif twin is not None:
+            why = _same(twin) if line.type else f"electricity as of {_strongest(catalog)}, at full load"
+            new = Assumed(key_for(line), _whole(_most(twin)), why)
+        else:
+            continue
+        have = found.get(new.name)
+        if have is not None:
+            new = replace(have, amount=max(have.amount, new.amount), count=have.count + 1)
+        found[new.name] = new
+    yield from found.values()
+
+
+def _twin_lines(spec: FleetSpec, catalog: Catalog) -> tuple[CostLine, ...]:
+    """The lines of the same fleet where every price is known."""
     cloud = tuple(site.model_copy(update={"region": DEFAULT_REGION}) for site in spec.cloud)
     onprem = tuple(
-        site.model_copy(update={"system": strongest})
+        site.model_copy(update={"system": _strongest(catalog)})
         if catalog.system(site.system).power_kw_max is None
         else site
         for site in spec.onprem
     )
-    twin = build_plan(spec.model_copy(update={"cloud": cloud, "onprem": onprem}), catalog)
-    known = {(line.site, line.owner, line.kind) for line in plan.cost.lines}
-    missing = [line for line in twin.cost.lines if (line.site, line.owner, line.kind) not in known]
-    for site in plan.cloud:
-        prefix = site_resource_name(plan.fleet, plan.environment, site.site)
-        groups = {group.name for group in site.node_groups}
-        for group in site.node_groups:
-            kind = group.capacity.kind
-            if any(instance_rate(catalog, each, site.region, kind) is None for each in group.instance_types):
-                prices = [catalog.on_demand(each, DEFAULT_REGION).amount for each in group.instance_types]
-                dearest = max(price for price in prices if price is not None)
-                name = group_resource_name(plan.fleet, plan.environment, site.site, group.name)
-                what = f"{group.capacity.max} x {group.instance_type} on demand in {DEFAULT_REGION}"
-                amount = group.capacity.max * HOURS_PER_MONTH * dearest
-                yield Assumed(f"{name}/compute", _whole(amount), what)
-        for line in missing:
-            if line.site == site.site and not (line.kind == "compute" and line.owner in groups):
-                gateways = {"none": 1, "single": 1, "per-zone": len(site.zones)}[site.nat]
-                yield _of_line(line, prefix, gateways)
-    for line in missing:
-        if line.kind == "power":
-            what = f"electricity as of {strongest}, since the system's power is not known"
-            yield Assumed(line.site, _whole(_high(line)), what)
+    twin = spec.model_copy(update={"cloud": cloud, "onprem": onprem})
+    return tuple(line for line in price_plan(build_plan(twin, catalog), catalog).lines if line.known)
 
 
-def _of_line(line: CostLine, prefix: str, gateways: int) -> Assumed:
-    largest = ", at maximum size" if line.monthly.low != line.monthly.high else ""
-    what = f"{line.what} in {DEFAULT_REGION}{largest}"
-    if line.kind == "network":
-        return Assumed(f"{prefix}-nat-*", _whole(_high(line) / gateways), f"a gateway: {what}", gateways)
-    if line.kind == "control-plane":
-        return Assumed(prefix, _whole(_high(line)), what)
-    suffix = "/compute" if line.kind == "compute" else ""
-    return Assumed(f"{prefix}-{line.owner}{suffix}", _whole(_high(line)), what)
+def _strongest(catalog: Catalog) -> str:
+    return max(catalog.systems.values(), key=lambda system: system.power_kw_max or 0).name
 
 
-def _high(line: CostLine) -> Decimal:
-    return line.monthly.high or Decimal(0)
+def _nodes(key: str, group: NodeGroupPlan, catalog: Catalog) -> Assumed:
+    prices = Prices(catalog, DEFAULT_REGION)
+    most = max(prices.node(each, "on-demand").expected for each in group.instance_types)
+    what = f"{group.capacity.max} x {group.instance_type} on demand in {DEFAULT_REGION}"
+    return Assumed(key, _whole(group.capacity.max * MONTH * most), what)
+
+
+def _same(twin: CostLine) -> str:
+    largest = ", at maximum size" if twin.minimum != twin.maximum else ""
+    return f"{twin.what} in {DEFAULT_REGION}{largest}"
+
+
+def _most(twin: CostLine) -> Decimal:
+    return twin.maximum or Decimal(0)
 
 
 def _whole(amount: Decimal) -> Decimal:

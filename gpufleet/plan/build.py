@@ -5,14 +5,24 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet.catalog import Catalog
-from gpufleet.plan.cost import price_fleet
+from gpufleet.catalog.images import EKS_IMAGE
+from gpufleet.plan.assumptions import assumptions_of
 from gpufleet.plan.marks import fleet_tags, site_tags
-from gpufleet.plan.models import BudgetPlan, CloudSitePlan, FleetPlan, KubernetesPlan, TeamPlan
-from gpufleet.plan.node_groups import plan_node_group
+from gpufleet.plan.models import (
+    BudgetPlan,
+    CloudSitePlan,
+    FleetPlan,
+    KeyPlan,
+    KubernetesPlan,
+    TeamPlan,
+)
+from gpufleet.plan.names import BUDGET_SUFFIX, environment_resource_name, site_resource_name
+from gpufleet.plan.node_groups import plan_node_group, plan_volume
 from gpufleet.plan.onprem import plan_onprem_site
+from gpufleet.plan.site_needs import cluster_logs, flow_logs, interface_endpoints, site_keys
 from gpufleet.plan.storage import plan_bucket, plan_lustre
 from gpufleet.plan.subnets import plan_subnets
-from gpufleet.spec.models import CloudSite, FleetSpec, Kubernetes
+from gpufleet.spec.models import CloudSite, FleetSpec, Kubernetes, Volume
 
 
 def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
@@ -23,6 +33,7 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
     """
     cloud = tuple(_plan_site(spec, site, catalog) for site in spec.cloud)
     onprem = tuple(plan_onprem_site(spec, site, catalog) for site in spec.onprem)
+    name = environment_resource_name(spec.fleet, spec.environment)
     return FleetPlan(
         fleet=spec.fleet,
         environment=spec.environment,
@@ -35,13 +46,21 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
             alerts=tuple(Decimal(alert.value) for alert in spec.budget.alerts),
             on_breach=spec.budget.on_breach,
             notify=spec.budget.notify,
+            assume=assumptions_of(spec),
         ),
         software_channel=spec.software.channel,
-        cost=price_fleet(spec, cloud, onprem, catalog),
+        keys=(KeyPlan(f"{name}{BUDGET_SUFFIX}", ""),) if cloud else (),
     )
 
 
 def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSitePlan:
+    name = site_resource_name(spec.fleet, spec.environment, site.site)
+    lustre = tuple(
+        plan_lustre(spec, site, item, item.lustre) for item in site.storage if item.lustre is not None
+    )
+    buckets = tuple(
+        plan_bucket(spec, site, item, item.bucket) for item in site.storage if item.bucket is not None
+    )
     return CloudSitePlan(
         site=site.site,
         provider=site.provider,
@@ -53,12 +72,12 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         scheduler=site.scheduler,
         kubernetes=_plan_kubernetes(spec, site, catalog),
         node_groups=tuple(plan_node_group(spec, site, group, catalog) for group in site.node_groups),
-        lustre=tuple(
-            plan_lustre(spec, site, item, item.lustre) for item in site.storage if item.lustre is not None
-        ),
-        buckets=tuple(
-            plan_bucket(spec, site, item, item.bucket) for item in site.storage if item.bucket is not None
-        ),
+        lustre=lustre,
+        buckets=buckets,
+        interface_endpoints=interface_endpoints(site),
+        flow_logs=flow_logs(name),
+        cluster_logs=cluster_logs(name, site),
+        keys=site_keys(name, site, lustre, buckets),
         tags=site_tags(spec, site.site),
     )
 
@@ -80,5 +99,8 @@ def _plan_kubernetes(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> Kube
         system_instance_types=settings.system_nodes.instance_types,
         system_min=settings.system_nodes.min,
         system_max=settings.system_nodes.max,
+        system_volume=plan_volume(Volume()),
+        system_image=EKS_IMAGE,
+        support_type="STANDARD",
         teams=tuple(TeamPlan(team.name, team.gpus, team.priority) for team in settings.teams),
     )

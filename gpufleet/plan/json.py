@@ -6,7 +6,6 @@ here and nowhere before; null means unknown. Lists keep the order of the fleet f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
@@ -15,15 +14,15 @@ from gpufleet.plan.models import (
     BucketPlan,
     CapacityPlan,
     CloudSitePlan,
-    CostLine,
-    CostPlan,
-    CostRange,
     FleetPlan,
     HostPlan,
+    KeyPlan,
+    LogGroupPlan,
     LustrePlan,
     NodeGroupPlan,
     OnPremSitePlan,
     TeamPlan,
+    VolumePlan,
 )
 from gpufleet.plan.rack_json import rack_to_json
 
@@ -31,7 +30,10 @@ _CENT = Decimal("0.01")
 
 
 def plan_to_json(plan: FleetPlan) -> dict[str, Any]:
-    """The plan as plain JSON values. Equal plans give equal documents, key order included."""
+    """The plan as plain JSON values, without its cost (`gpufleet.pricing.json`).
+
+    Equal plans give equal documents, key order included.
+    """
     return {
         "fleet": plan.fleet,
         "environment": plan.environment,
@@ -52,63 +54,15 @@ def plan_to_json(plan: FleetPlan) -> dict[str, Any]:
             "alerts": [float(alert) for alert in plan.budget.alerts],
             "on_breach": plan.budget.on_breach,
             "notify": list(plan.budget.notify),
+            "assume": {key: cents(amount) for key, amount in plan.budget.assume.items()},
         },
-        "cost": cost_to_json(plan.cost),
-    }
-
-
-def cost_to_json(cost: CostPlan) -> dict[str, Any]:
-    """The cost of a plan. `monthly.amount` is the expected cost of what has a known price: with a
-    non-empty `unknown` it is a lower bound, and null when no price is known at all.
-    """
-    unknown = [
-        {"site": item.site, "owner": item.owner, "what": item.what, "reason": item.reason}
-        for item in cost.unknown
-    ]
-    return {
-        "monthly": {
-            "amount": cents(cost.monthly.expected),
-            "low": cents(cost.monthly.low),
-            "high": cents(cost.monthly.high),
-            "currency": cost.currency,
-            "unknown": unknown,
-        },
-        "upfront": {"amount": cents(cost.upfront), "currency": cost.currency},
-        "budget": {"monthly": cents(cost.budget_monthly), "currency": cost.currency},
-        "by_site": _ranges(cost.by_site),
-        "by_owner": _ranges(cost.by_owner),
-        "by_tag": {key: _ranges(values) for key, values in cost.by_tag.items()},
-        "lines": [_line(line) for line in cost.lines],
-        "not_counted": list(cost.not_counted),
+        "keys": [_key(key) for key in plan.keys],
     }
 
 
 def cents(amount: Decimal | None) -> float | None:
     """An amount rounded half-even to cents."""
     return None if amount is None else float(amount.quantize(_CENT, ROUND_HALF_EVEN))
-
-
-def _range(cost: CostRange) -> dict[str, float | None]:
-    return {"low": cents(cost.low), "expected": cents(cost.expected), "high": cents(cost.high)}
-
-
-def _ranges(costs: Mapping[str, CostRange]) -> dict[str, dict[str, float | None]]:
-    return {key: _range(cost) for key, cost in costs.items()}
-
-
-def _line(line: CostLine) -> dict[str, Any]:
-    return {
-        "site": line.site,
-        "owner": line.owner,
-        "kind": line.kind,
-        "what": line.what,
-        "monthly": _range(line.monthly),
-        "upfront": cents(line.upfront),
-        "basis": line.basis,
-        "source": line.source,
-        "date": line.date,
-        "note": line.note,
-    }
 
 
 def _cloud_site(site: CloudSitePlan) -> dict[str, Any]:
@@ -135,11 +89,25 @@ def _cloud_site(site: CloudSitePlan) -> dict[str, Any]:
                 "instance_types": list(kubernetes.system_instance_types),
                 "min": kubernetes.system_min,
                 "max": kubernetes.system_max,
+                "volume": _volume(kubernetes.system_volume),
+                "image": kubernetes.system_image,
             },
+            "support_type": kubernetes.support_type,
             "teams": [_team(team) for team in kubernetes.teams],
         },
+        "interface_endpoints": list(site.interface_endpoints),
+        "log_groups": [_log_group(each) for each in (site.flow_logs, site.cluster_logs) if each is not None],
+        "keys": [_key(key) for key in site.keys],
         "tags": dict(site.tags),
     }
+
+
+def _key(key: KeyPlan) -> dict[str, Any]:
+    return {"name": key.name, "owner": key.owner}
+
+
+def _log_group(group: LogGroupPlan) -> dict[str, Any]:
+    return {"name": group.name, "retention_days": group.retention_days}
 
 
 def _onprem_site(site: OnPremSitePlan) -> dict[str, Any]:
@@ -157,6 +125,15 @@ def _onprem_site(site: OnPremSitePlan) -> dict[str, Any]:
         },
         "scheduler": site.scheduler,
         "power_kw_per_node": None if site.power_kw_per_node is None else float(site.power_kw_per_node),
+        "power": None
+        if site.power is None
+        else {"pue": float(site.power.pue), "usd_per_kwh": float(site.power.usd_per_kwh)},
+        "ownership": None
+        if site.ownership is None
+        else {
+            "acquisition": cents(site.ownership.acquisition),
+            "lifetime_days": site.ownership.lifetime.days,
+        },
         "mounts": [
             {"kind": item.kind, "source": item.source, "mount": item.path, "options": list(item.options)}
             for item in site.mounts
@@ -191,14 +168,15 @@ def _node_group(group: NodeGroupPlan) -> dict[str, Any]:
         "team": group.team,
         "labels": dict(group.labels),
         "taints": [{"key": item.key, "value": item.value, "effect": item.effect} for item in group.taints],
-        "volume": {
-            "size_gib": group.volume.size_gib,
-            "iops": group.volume.iops,
-            "throughput": group.volume.throughput,
-        },
+        "volume": _volume(group.volume),
         "public_ip": group.public_ip,
+        "image": group.image,
         "tags": dict(group.tags),
     }
+
+
+def _volume(volume: VolumePlan) -> dict[str, Any]:
+    return {"size_gib": volume.size_gib, "iops": volume.iops, "throughput": volume.throughput}
 
 
 def _capacity(capacity: CapacityPlan) -> dict[str, Any]:

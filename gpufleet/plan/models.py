@@ -7,7 +7,7 @@ against it. Amounts are USD per month (730 hours) as `Decimal`; `None` means unk
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Literal
@@ -15,8 +15,6 @@ from typing import Literal
 from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
 from gpufleet.plan.rack_models import RackPlan
-
-HOURS_PER_MONTH = 730
 
 CapacityKind = Literal["on-demand", "spot", "odcr", "capacity-block"]
 
@@ -55,68 +53,6 @@ class CapacityPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class CostRange:
-    """Money per month: `low` at minimum size and best price, `expected` at desired size, `high` at
-    maximum size and worst price. Every part is None when a price it needs is unknown.
-    """
-
-    low: Decimal | None
-    expected: Decimal | None
-    high: Decimal | None
-
-
-@dataclass(frozen=True, slots=True)
-class CostLine:
-    """One priced thing. `source` and `date` are those of the price; `basis` says how it was computed
-    ("8 x p5.48xlarge x 730 h x 55.04 USD/h"). `upfront` is a payment made at once.
-    """
-
-    site: str
-    owner: str
-    kind: Literal["compute", "storage", "network", "control-plane", "power", "ownership"]
-    what: str
-    monthly: CostRange
-    basis: str
-    source: str
-    date: str | None
-    tags: Mapping[str, str] = field(default_factory=dict)
-    upfront: Decimal | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownCost:
-    """A price nobody knows: what lacks it and why."""
-
-    site: str
-    owner: str
-    what: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CostPlan:
-    """What the fleet costs a month, and against which budget.
-
-    `monthly` sums the known lines only: with a non-empty `unknown` it is a lower bound and says
-    so wherever it is shown. `by_site`, `by_owner` (node group, storage, ...: "site/name") and
-    `by_tag` (tag key -> value -> range) are sums of the same lines. `not_counted` says, in words,
-    what costs money and depends on use (data transfer, objects in buckets).
-    """
-
-    currency: str
-    monthly: CostRange
-    upfront: Decimal
-    budget_monthly: Decimal
-    lines: tuple[CostLine, ...]
-    unknown: tuple[UnknownCost, ...]
-    by_site: Mapping[str, CostRange]
-    by_owner: Mapping[str, CostRange]
-    by_tag: Mapping[str, Mapping[str, CostRange]]
-    not_counted: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class TaintPlan:
     """A Kubernetes taint."""
 
@@ -138,6 +74,7 @@ class VolumePlan:
 class NodeGroupPlan:
     """A cloud node group, ready to be built.
 
+    `image` is an AMI type of EKS, or the public SSM parameter that names the image of a Slurm node.
     `network_interfaces` is the layout of `instance_type`, the first of `instance_types` (all types
     of a group have the same layout; a check enforces it). `placement_group` is True when the
     stack creates a cluster placement group for it. `gpus_per_node` counts whole GPUs.
@@ -159,8 +96,33 @@ class NodeGroupPlan:
     taints: tuple[TaintPlan, ...]
     volume: VolumePlan
     public_ip: bool
+    image: str
     tags: Mapping[str, str]
     team: str | None = None
+
+    @property
+    def public_addresses(self) -> int:
+        """Public IPv4 addresses of each node: EC2 gives none to a node with several interfaces."""
+        return int(self.public_ip and len(self.network_interfaces) == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """A KMS key that the stack makes: the name of its resource, and whose it is.
+
+    `owner` is a node group, a storage or what a site needs besides (see `gpufleet.plan.names`).
+    """
+
+    name: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogGroupPlan:
+    """A CloudWatch log group that the stack makes, by its name in AWS."""
+
+    name: str
+    retention_days: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +145,11 @@ class LustrePlan:
     import_prefix: str = ""
     export: bool = False
     kms_key: str | None = None
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether the stack makes a KMS key for it: FSx encrypts scratch types with a key that it manages."""
+        return self.kms_key is None and self.deployment != "SCRATCH_2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +178,8 @@ class TeamPlan:
 class KubernetesPlan:
     """Settings of a cloud Kubernetes site.
 
+    With `support_type` STANDARD, EKS upgrades the cluster when its version's standard support ends;
+    EXTENDED keeps the version at a higher price. System nodes are on-demand ones.
     `device_plugin_version` and `gpu_operator_version` are the software channel's, written as their
     images and charts are tagged (`v0.20.0`).
     """
@@ -225,12 +194,19 @@ class KubernetesPlan:
     system_instance_types: tuple[str, ...]
     system_min: int
     system_max: int
+    system_volume: VolumePlan
+    system_image: str
+    support_type: Literal["STANDARD", "EXTENDED"]
     teams: tuple[TeamPlan, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CloudSitePlan:
-    """A cloud site, ready to be built. `kubernetes` is None on a Slurm site."""
+    """A cloud site, ready to be built. `kubernetes` is None on a Slurm site.
+
+    `interface_endpoints` are the AWS services (`ecr.api`) that nodes of a site without NAT reach
+    through endpoints of the network, one in each zone. `flow_logs` are those of the network.
+    """
 
     site: str
     provider: Literal["aws"]
@@ -244,7 +220,16 @@ class CloudSitePlan:
     node_groups: tuple[NodeGroupPlan, ...]
     lustre: tuple[LustrePlan, ...]
     buckets: tuple[BucketPlan, ...]
+    interface_endpoints: tuple[str, ...]
+    flow_logs: LogGroupPlan
+    cluster_logs: LogGroupPlan | None
+    keys: tuple[KeyPlan, ...]
     tags: Mapping[str, str]
+
+    @property
+    def nat_zones(self) -> tuple[str, ...]:
+        """The zones with a NAT gateway."""
+        return {"none": (), "single": self.zones[:1], "per-zone": self.zones}[self.nat]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +254,22 @@ class MountPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerPlan:
+    """What the energy of a rack site costs: its power usage effectiveness, and USD for a kWh."""
+
+    pue: Decimal
+    usd_per_kwh: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipPlan:
+    """What a GPU node of a rack site cost to buy, in USD, and over how long that is written off."""
+
+    acquisition: Decimal
+    lifetime: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class OnPremSitePlan:
     """A rack site: its hosts and what every role needs to know of them."""
 
@@ -286,24 +287,33 @@ class OnPremSitePlan:
     mounts: tuple[MountPlan, ...]
     teams: tuple[TeamPlan, ...]
     power_kw_per_node: Decimal | None
+    power: PowerPlan | None
+    ownership: OwnershipPlan | None
     tags: Mapping[str, str]
     rack: RackPlan
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetPlan:
-    """The budget that the stack installs in the cloud account. Thresholds in percent."""
+    """The budget that the stack installs in the cloud account. Thresholds in percent.
+
+    `assume` has USD a month for resources that no price is known for, by name or pattern.
+    """
 
     monthly: Decimal
     currency: str
     alerts: tuple[Decimal, ...]
     on_breach: Literal["notify", "stop-scale-out"]
     notify: tuple[str, ...]
+    assume: Mapping[str, Decimal]
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """One environment of one fleet, derived from its fleet file and the catalog."""
+    """One environment of one fleet, derived from its fleet file and the catalog.
+
+    `keys` are those of the account; each site has its own.
+    """
 
     fleet: str
     environment: str
@@ -312,7 +322,7 @@ class FleetPlan:
     onprem: tuple[OnPremSitePlan, ...]
     budget: BudgetPlan
     software_channel: str
-    cost: CostPlan
+    keys: tuple[KeyPlan, ...]
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:

@@ -8,15 +8,44 @@ PULUMI_SUFFIX = 8
 FALLBACK_SUFFIX = "-fallback"
 """What the on-demand part of a spot group with that fallback is called besides the group itself."""
 
-LONGEST_ROLE_SUFFIX = "-flow-logs"
+FLOW_LOGS_SUFFIX = "-flow-logs"
+"""What the flow logs of a site, their key and their role are called besides the site."""
+
+BUDGET_SUFFIX = "-budget"
+"""What an environment's budget and its key are called besides the environment."""
+
+LONGEST_ROLE_SUFFIX = FLOW_LOGS_SUFFIX
 """The longest of what IAM roles of a site add to the site's name."""
+
+NETWORK = "network"
+CONTROL_PLANE = "control-plane"
+SYSTEM = "system"
+RACKS = "racks"
+OWNERS = (NETWORK, CONTROL_PLANE, SYSTEM)
+"""Owners of what is neither a node group's nor a storage's; no group of a cloud site may take these names.
+`RACKS` are all GPU nodes of a rack site."""
+
+
+def environment_resource_name(fleet: str, environment: str) -> str:
+    """The name of what an environment has once for its account."""
+    return f"{fleet}-{environment}"
 
 
 def site_resource_name(fleet: str, environment: str, site: str) -> str:
     """The name of a cloud site's resources, and of its EKS cluster."""
-    return f"{fleet}-{environment}-{site}"
+    return f"{environment_resource_name(fleet, environment)}-{site}"
 
 
 def group_resource_name(fleet: str, environment: str, site: str, group: str) -> str:
     """The name of a node group's resources."""
     return f"{site_resource_name(fleet, environment, site)}-{group}"
+
+
+def gateway_resource_name(site_name: str, zone: str) -> str:
+    """The name of a zone's NAT gateway and of its address."""
+    return f"{site_name}-nat-{zone}"
+
+
+def endpoint_resource_name(site_name: str, service: str) -> str:
+    """The name of the interface endpoint of a service (`ecr.api`)."""
+    return f"{site_name}-{service.replace('.', '-')}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpufleet.catalog import Catalog, InstanceType, efa_layout, ena_layout
+from gpufleet.catalog.images import EKS_GPU_IMAGE, EKS_IMAGE, UBUNTU_GPU_IMAGE
 from gpufleet.plan.capacity import group_zones, plan_capacity, wants_placement_group
 from gpufleet.plan.marks import group_labels, group_tags, group_taints
 from gpufleet.plan.models import NetworkInterface, NodeGroupPlan, VolumePlan
-from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup
+from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup, Volume
 
 
 def group_types(group: NodeGroup, catalog: Catalog) -> tuple[InstanceType, ...]:
@@ -39,11 +40,23 @@ def plan_node_group(spec: FleetSpec, site: CloudSite, group: NodeGroup, catalog:
         workload=group.workload,
         labels=group_labels(spec, site.site, group, gpu, capacity.kind),
         taints=group_taints(group, gpu, site.scheduler),
-        volume=VolumePlan(int(group.volume.size.gib), group.volume.iops, group.volume.throughput),
+        volume=plan_volume(group.volume),
         public_ip=group.public_ip,
+        image=_image(site, gpu),
         tags=group_tags(spec, site.site, group),
         team=group.team,
     )
+
+
+def plan_volume(volume: Volume) -> VolumePlan:
+    """The root volume of a node."""
+    return VolumePlan(int(volume.size.gib), volume.iops, volume.throughput)
+
+
+def _image(site: CloudSite, gpu: str) -> str:
+    if site.scheduler == "slurm":
+        return UBUNTU_GPU_IMAGE
+    return EKS_GPU_IMAGE if gpu else EKS_IMAGE
 
 
 def plan_interfaces(instance: InstanceType, *, efa: bool) -> tuple[NetworkInterface, ...]:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from gpufleet.catalog import Catalog
 from gpufleet.plan.marks import site_tags
-from gpufleet.plan.models import HostPlan, MountPlan, OnPremSitePlan, TeamPlan
+from gpufleet.plan.models import (
+    HostPlan,
+    MountPlan,
+    OnPremSitePlan,
+    OwnershipPlan,
+    PowerPlan,
+    TeamPlan,
+)
 from gpufleet.plan.rack import plan_rack
 from gpufleet.spec.models import FleetSpec, OnPremSite
 
@@ -55,6 +64,10 @@ def plan_onprem_site(spec: FleetSpec, site: OnPremSite, catalog: Catalog) -> OnP
         mounts=tuple(MountPlan(item.kind, item.source, item.mount, item.options) for item in site.storage),
         teams=tuple(TeamPlan(team.name, team.gpus, team.priority) for team in site.teams),
         power_kw_per_node=system.power_kw_max,
+        power=PowerPlan(Decimal(str(site.power.pue)), site.power.price.amount) if site.power else None,
+        ownership=OwnershipPlan(site.ownership.acquisition.amount, site.ownership.lifetime.delta)
+        if site.ownership
+        else None,
         tags=site_tags(spec, site.site),
         rack=plan_rack(site),
     )

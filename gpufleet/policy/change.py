@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from gpufleet.pricing.models import StackCost
+from gpufleet.pricing.models import FleetCost
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.models import FleetSpec
@@ -63,8 +63,8 @@ class Change:
     steps: tuple[Step, ...]
     before: Stack
     after: Stack
-    cost_before: StackCost
-    cost_after: StackCost
+    cost_before: FleetCost
+    cost_after: FleetCost
     open_changes: tuple[OpenChange, ...] = ()
     jobs: Mapping[str, int] = field(default_factory=dict)
     spec_before: FleetSpec | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from gpufleet.catalog import Catalog
     from gpufleet.plan.models import FleetPlan
-    from gpufleet.pricing.models import StackCost
+    from gpufleet.pricing.models import FleetCost
     from gpufleet.resources.stack import Stack
     from gpufleet.spec.models import FleetSpec
 
@@ -34,28 +34,21 @@ class Surroundings:
     spec: FleetSpec | None = None
     plan: FleetPlan | None = None
     config: Mapping[str, str] = field(default_factory=dict)
-    _costs: dict[int, tuple[Stack, StackCost]] = field(default_factory=dict, repr=False, compare=False)
+    _costs: dict[int, tuple[Stack, FleetCost]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def environment(self) -> str:
         """The environment's name; the stack's where there is no fleet file."""
         return self.spec.environment if self.spec is not None else self.stack
 
-    def cost_of(self, stack: Stack) -> StackCost:
+    def cost_of(self, stack: Stack) -> FleetCost:
         """What the stack costs with the racks of its fleet, computed once for all rules."""
         from gpufleet.pricing import price_stack
-        from gpufleet.pricing.assume import assumptions_of
 
         found = self._costs.get(id(stack))
         # The stack is kept with its cost: the id of one that is gone may be another's.
         if found is None or found[0] is not stack:
-            cost = price_stack(
-                stack,
-                self.catalog,
-                self.plan,
-                default_region=self.region,
-                assumptions=assumptions_of(self.spec),
-            )
+            cost = price_stack(stack, self.catalog, self.plan, default_region=self.region)
             found = self._costs[id(stack)] = (stack, cost)
         return found[1]
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
-from gpufleet.plan.cost.ledger import MONTH, Rate, number, settle
-from gpufleet.plan.cost.volumes import INCLUDED_IOPS, INCLUDED_MB_S, gp3_parts
-from gpufleet.pricing.context import ONE, Cost, Pricing, Sizes
-from gpufleet.pricing.inputs import UnpricedError, declared, whole
-from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.pricing.cost import ONE, Cost, Sizes
+from gpufleet.pricing.rates import MONTH, Prices, Rate, UnpricedError, number, pricing_of, settle
 
-ROOT_DEVICES = frozenset({"/dev/xvda", "/dev/sda1"})
-"""What AWS's images call the volume that they start from."""
-
-_IMAGE = "the image's own volume is kept, and its size is not declared"
+INCLUDED_IOPS = 3000
+INCLUDED_MB_S = 125
+"""What every gp3 volume has without extra charge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,106 +24,65 @@ class Disk:
     throughput: int | None
 
 
-def read_disk(
-    values: Mapping[str, Any], path: str, *, size: str = "volumeSize", kind: str = "volumeType"
-) -> Disk:
-    """The volume that a block device declares. Or `UnpricedError`, also where a snapshot sets the size."""
-    name = values.get(kind)
-    if name is UNKNOWN:
-        raise UnpricedError(f"{path}.{kind} is not known yet")
-    if values.get(size) is None:
-        raise UnpricedError(f"{path}.{size} is not set: a snapshot or an image decides")
-    fast = {
-        each: None if values.get(each) is None else whole(values[each], f"{path}.{each}")
-        for each in ("iops", "throughput")
-    }
-    return Disk(
-        str(name or "gp2"), whole(values[size], f"{path}.{size}", least=1), fast["iops"], fast["throughput"]
-    )
+def price_root_volumes(
+    prices: Prices, disks: Callable[[], Sequence[Disk]], sizes: Sizes, hours: Decimal = MONTH
+) -> Cost:
+    """What the volumes of so many nodes cost, when they exist for `hours` a month."""
+    with pricing_of(f"{sizes.minimum} to {sizes.maximum} nodes' volumes", "storage"):
+        return _price(prices, f"{sizes.expected} root volumes", disks(), sizes, hours)
 
 
-def template_disks(template: Resource) -> list[Disk]:
-    """The volumes of each node that a launch template makes. Or `UnpricedError`."""
-    path = "blockDeviceMappings"
-    mappings = declared(template, path)
-    if mappings is UNKNOWN:
-        raise UnpricedError(f"{path} is not known yet")
-    found: list[Disk] = []
-    rooted = False
-    for mapping in mappings or ():
-        ebs = mapping.get("ebs") if isinstance(mapping, Mapping) else UNKNOWN
-        if ebs is UNKNOWN:
-            raise UnpricedError(f"{path} is not known yet")
-        if isinstance(ebs, Mapping):
-            found.append(read_disk(ebs, f"{path}.ebs"))
-            rooted = rooted or mapping.get("deviceName") in ROOT_DEVICES
-    if not rooted:
-        raise UnpricedError(
-            f"no entry of {path} is the root volume ({', '.join(sorted(ROOT_DEVICES))}): {_IMAGE}"
-        )
-    return found
+def price_volume(prices: Prices, disk: Disk) -> Cost:
+    """What a stand-alone EBS volume costs."""
+    with pricing_of(f"EBS volume, {disk.kind} {disk.size} GiB", "storage"):
+        return _price(prices, "EBS volume", [disk], ONE, MONTH)
 
 
-def instance_disks(values: Mapping[str, Any], *, root: str = "rootBlockDevice") -> list[Disk]:
-    """The volumes that an instance declares itself. Or `UnpricedError`."""
-    first = values.get(root)
-    if isinstance(first, Sequence) and not isinstance(first, str):
-        first = first[0] if first else None
-    if first is UNKNOWN or values.get("ebsBlockDevices") is UNKNOWN:
-        raise UnpricedError("its block devices are not known yet")
-    if not isinstance(first, Mapping):
-        raise UnpricedError(_IMAGE)
-    found = [read_disk(first, root)]
-    for each in values.get("ebsBlockDevices") or ():
-        if not isinstance(each, Mapping):
-            raise UnpricedError("ebsBlockDevices is not known yet")
-        found.append(read_disk(each, "ebsBlockDevices"))
-    return found
+def disks_amount(prices: Prices, disks: Sequence[Disk]) -> Decimal:
+    """USD a month for one set of volumes. Or `UnpricedError`."""
+    return sum((amount * rate.expected for amount, _, rate in _parts(prices, disks)), Decimal(0))
 
 
-def price_disks(
-    pricing: Pricing, region: str, disks: Iterable[Disk], sizes: Sizes = ONE, hours: Decimal = MONTH
-) -> tuple[str, Cost]:
-    """What so many sets of volumes are, and what they cost when they exist for `hours` a month."""
-    one = Decimal(0)
-    basis: list[str] = []
-    rates: list[Rate] = []
-    names: list[str] = []
-    for disk in disks:
-        names.append(f"{disk.kind} {disk.size} GiB")
-        for key, amount, unit in _parts(disk):
-            rate = pricing.service_rate(key, region)
-            one += amount * rate.expected
-            basis.append(f"{amount} {unit} x {number(rate.expected)} USD")
-            rates.append(rate)
+def _price(prices: Prices, what: str, disks: Sequence[Disk], sizes: Sizes, hours: Decimal) -> Cost:
+    parts = _parts(prices, disks)
+    one = sum((amount * rate.expected for amount, _, rate in parts), Decimal(0))
     each = one if hours == MONTH else settle(one * hours / MONTH)
-    return (
-        f"{sizes.expected} root volumes, {' and '.join(names)}",
-        Cost(
-            sizes.minimum * each,
-            sizes.expected * each,
-            sizes.maximum * each,
-            f"{sizes.expected} x ({' + '.join(basis)}); {sizes.minimum} to {sizes.maximum}"
-            + ("" if hours == MONTH else f"; {number(hours)} of 730 h"),
-            tuple(rates),
-        ),
+    basis = " + ".join(f"{amount} {unit} x {number(rate.expected)} USD" for amount, unit, rate in parts)
+    return Cost(
+        f"{what}, {' and '.join(f'{disk.kind} {disk.size} GiB' for disk in disks)}",
+        "storage",
+        sizes.minimum * each,
+        sizes.expected * each,
+        sizes.maximum * each,
+        f"{sizes.expected} x ({basis})"
+        + ("" if hours == MONTH else f" x {number(hours)}/730 h")
+        + sizes.span("nodes"),
+        tuple(rate for _, _, rate in parts),
     )
 
 
-def price_volume(pricing: Pricing, resource: Resource) -> None:
-    """A stand-alone EBS volume."""
-    values = {each: declared(resource, each) for each in ("size", "type", "iops", "throughput")}
-    disk = read_disk(values, "the volume", size="size", kind="type")
-    _, cost = price_disks(pricing, pricing.region(resource), [disk])
-    what = f"EBS volume, {disk.kind} {disk.size} GiB"
-    pricing.add(resource, what, "storage", cost, pricing.owners.of(resource))
+def _parts(prices: Prices, disks: Sequence[Disk]) -> list[tuple[int, str, Rate]]:
+    """Amount, unit and rate of all that the volumes are charged for.
+
+    AWS's "GB-month" of EBS is 2^30 bytes: GiB are counted as they are.
+    """
+    return [
+        (amount, unit, prices.service(key))
+        for disk in disks
+        for key, amount, unit in _charges(disk)
+        if amount
+    ]
 
 
-def _parts(disk: Disk) -> list[tuple[str, int, str]]:
+def _charges(disk: Disk) -> Sequence[tuple[str, int, str]]:
     if disk.kind == "gp3":
-        return gp3_parts(disk.size, disk.iops or INCLUDED_IOPS, disk.throughput or INCLUDED_MB_S)
+        return (
+            ("ebs-gp3", disk.size, "GB-month"),
+            ("ebs-gp3-iops", max(0, (disk.iops or 0) - INCLUDED_IOPS), "IOPS-month"),
+            ("ebs-gp3-throughput", max(0, (disk.throughput or 0) - INCLUDED_MB_S), "MBps-month"),
+        )
     if disk.kind == "io2":
         if not disk.iops:
             raise UnpricedError("the IOPS of an io2 volume are not set")
-        return [("ebs-io2", disk.size, "GB-month"), ("ebs-io2-iops", disk.iops, "IOPS-month")]
+        return (("ebs-io2", disk.size, "GB-month"), ("ebs-io2-iops", disk.iops, "IOPS-month"))
     raise UnpricedError(f"no price of EBS {disk.kind} volumes was read")

@@ -1,17 +1,19 @@
-"""The cost of a stack, resource by resource, in USD per month (730 hours). None is unknown, never 0."""
+"""The cost of a fleet, line by line, in USD per month (730 hours). None is unknown, never 0."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
 Kind = Literal["compute", "storage", "network", "control-plane", "power", "ownership", "service"]
 
+CURRENCY = "USD"
+
 
 @dataclass(frozen=True, slots=True)
-class ResourceCost:
+class CostLine:
     """What one resource (or one on-premises site) costs a month.
 
     `minimum`, `expected` and `maximum` are at the least, the desired and the largest size of what
@@ -21,8 +23,10 @@ class ResourceCost:
     once, when the resource is created. `bought` is the purchase option of nodes (`on-demand`, `spot`,
     `on-demand and spot`, `odcr`, `capacity-block`), empty for all else.
 
-    `site`, `owner` (node group or storage) and `team` are whose cost it is; empty where nobody can be
-    named. `basis` says how it was computed.
+    `type` and `name` are the resource's, from a plan as well; `urn` is empty there. `site`, `owner`
+    (node group or storage) and `team` are whose cost it is; empty where nobody can be named. `basis`
+    says how it was computed, `source` and `date` where its prices come from, `note` what a reader
+    must know of them.
     """
 
     urn: str
@@ -43,6 +47,9 @@ class ResourceCost:
     reason: str = ""
     assumed: bool = False
     bought: str = ""
+    note: str = ""
+    count: int = 1
+    """How many resources the line stands for (see `grouped`)."""
 
     @property
     def known(self) -> bool:
@@ -52,28 +59,30 @@ class ResourceCost:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A sum of known costs a month, and whether anything unknown belongs to it."""
+    """A sum of known costs a month. `complete` is False where anything unknown belongs to it, and
+    `known` where nothing of it is known."""
 
     minimum: Decimal = Decimal(0)
     expected: Decimal = Decimal(0)
     maximum: Decimal = Decimal(0)
     complete: bool = True
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class StackCost:
-    """The cost of a stack with the racks of its fleet. `lines` has every resource that costs money.
+class FleetCost:
+    """The cost of a plan, or of a stack with the racks of its fleet: a line for everything that costs money.
 
     `not_counted` says in words what is paid by use (data transfer, requests, objects in buckets).
     """
 
-    lines: tuple[ResourceCost, ...] = ()
-    currency: str = "USD"
+    lines: tuple[CostLine, ...] = ()
     not_counted: tuple[str, ...] = ()
     oldest_price: str | None = None
+    currency: str = CURRENCY
 
     @property
-    def unknown(self) -> tuple[ResourceCost, ...]:
+    def unknown(self) -> tuple[CostLine, ...]:
         """The lines without a price."""
         return tuple(line for line in self.lines if not line.known)
 
@@ -89,7 +98,7 @@ class StackCost:
 
     def by(self, key: Literal["site", "owner", "team"]) -> dict[str, Amount]:
         """Sums by site ("use1"), by owner ("use1/pretrain") or by team; lines without one under ""."""
-        keys: dict[str, Callable[[ResourceCost], str]] = {
+        keys: dict[str, Callable[[CostLine], str]] = {
             "site": lambda line: line.site,
             "owner": lambda line: f"{line.site}/{line.owner}" if line.owner else "",
             "team": lambda line: line.team,
@@ -97,15 +106,55 @@ class StackCost:
         return sums_by(self.lines, keys[key])
 
 
-def sums_by(lines: tuple[ResourceCost, ...], key: Callable[[ResourceCost], str]) -> dict[str, Amount]:
+def sums_by(lines: Iterable[CostLine], key: Callable[[CostLine], str]) -> dict[str, Amount]:
     """The sums of the lines that have the same key; an unknown cost makes its sum a lower bound."""
     sums: dict[str, Amount] = {}
     for line in lines:
-        have = sums.get(key(line), Amount())
+        have = sums.get(key(line), Amount(known=False))
         sums[key(line)] = Amount(
             minimum=have.minimum + (line.minimum or 0),
             expected=have.expected + (line.expected or 0),
             maximum=have.maximum + (line.maximum or 0),
             complete=have.complete and line.known,
+            known=have.known or line.known,
         )
     return sums
+
+
+def grouped(lines: Iterable[CostLine]) -> tuple[CostLine, ...]:
+    """Lines of the same kind of thing of one owner as one, in order: `2 x NAT gateway`.
+
+    Their amounts are summed; the name is empty where they are of several resources.
+    """
+    found: dict[tuple[object, ...], list[CostLine]] = {}
+    for line in lines:
+        same = (
+            line.site,
+            line.owner,
+            line.kind,
+            line.what,
+            line.bought,
+            line.reason,
+            line.assumed,
+            line.date,
+        )
+        found.setdefault(same, []).append(line)
+    return tuple(_merged(each) for each in found.values())
+
+
+def _merged(lines: list[CostLine]) -> CostLine:
+    first, count = lines[0], len(lines)
+    if count == 1:
+        return first
+    total = sums_by(lines, lambda line: "").get("", Amount())
+    return replace(
+        first,
+        name=first.name if len({line.name for line in lines}) == 1 else "",
+        what=f"{count} x {first.what}",
+        minimum=total.minimum if first.known else None,
+        expected=total.expected if first.known else None,
+        maximum=total.maximum if first.known else None,
+        upfront=sum((line.upfront for line in lines), Decimal(0)),
+        basis=f"{count} x {first.basis}" if first.basis else "",
+        count=count,
+    )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpufleet.plan.cost.compute import capped
-from gpufleet.plan.cost.ledger import MONTH, Rate, number, settle
-from gpufleet.pricing.context import Cost, Pricing, Sizes
-from gpufleet.pricing.inputs import UnpricedError
+from gpufleet.pricing.book import Book, Thing
+from gpufleet.pricing.cost import Cost, Sizes
+from gpufleet.pricing.disks import Disk, price_root_volumes
+from gpufleet.pricing.rates import MONTH, Prices, Rate, number, pricing_of
+from gpufleet.pricing.services import price_node_addresses
+
+RESERVED = "odcr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,14 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Market:
     """How many nodes are bought on demand: `base` of them, and `percent` of those above. The rest is spot, at
-    `spot_most` USD an hour for a unit of capacity at most.
+    `spot_most` USD an hour for a unit of capacity at most. `reserved` nodes are bought on demand, in
+    a reservation that nothing else pays for.
     """
 
     base: int
     percent: int
     spot_most: Decimal | None = None
+    reserved: bool = False
 
     def on_demand(self, nodes: int) -> int:
         """How many of so many nodes are on-demand ones; AWS rounds in favour of these."""
@@ -38,6 +43,8 @@ class Market:
     @property
     def name(self) -> str:
         """In words."""
+        if self.reserved:
+            return RESERVED
         if self.percent == 100:
             return "on-demand"
         return "spot" if not self.base and not self.percent else "on-demand and spot"
@@ -45,60 +52,89 @@ class Market:
 
 ON_DEMAND = Market(0, 100)
 SPOT = Market(0, 0)
+IN_RESERVATION = Market(0, 100, reserved=True)
 
 
-def price_nodes(
-    pricing: Pricing, region: str, choices: Sequence[Choice], sizes: Sizes, market: Market
-) -> tuple[str, Cost]:
-    """What the nodes are and what they cost a month. Or `UnpricedError`, where any price is missing.
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that scale together.
+
+    `running` are the nodes that are paid; None where a reservation or a block pays for them. Volumes
+    exist for `existing` nodes (a warm pool has more), for `hours` a month; `disks` returns those of
+    one node, or raises `UnpricedError`. `addresses` are a node's public ones.
+    """
+
+    choices: Sequence[Choice]
+    market: Market
+    running: Sizes | None
+    existing: Sizes
+    disks: Callable[[], Sequence[Disk]]
+    addresses: int = 0
+    hours: Decimal = MONTH
+
+
+def price_group(book: Book, thing: Thing, prices: Prices, group: Group) -> None:
+    """Add the lines of a group: its nodes, their root volumes and their public addresses."""
+    running = group.running
+    if running is not None:
+        book.price(thing, lambda: price_nodes(prices, group.choices, running, group.market))
+    if group.existing.maximum:
+        book.price(thing, lambda: price_root_volumes(prices, group.disks, group.existing, group.hours))
+        if group.addresses:
+            addressed = running or group.existing
+            book.price(thing, lambda: price_node_addresses(prices, group.addresses, addressed, group.hours))
+    book.leave_out("nodes that exist twice for a while, as a group replaces them")
+    book.leave_out("detailed monitoring of nodes, by the metric")
+
+
+def price_nodes(prices: Prices, choices: Sequence[Choice], sizes: Sizes, market: Market) -> Cost:
+    """What the nodes cost a month. Or `UnpricedError`, where any price is missing.
 
     Of several types, the expected cost is at the first one's price (the one asked for first), the
-    least and the most at the cheapest and the dearest. With weights, `sizes` are units of capacity,
-    and a group may exceed its maximum by what is left of its largest node.
+    least and the most at the cheapest and the most expensive. With weights, `sizes` are units of
+    capacity, and a group may exceed its maximum by what is left of its largest node.
     """
-    if not choices:
-        raise UnpricedError("no instance type is declared")
+    what = f"{sizes.expected} x {choices[0].instance}, {market.name}"
     heaviest = max(choice.weight for choice in choices)
     sizes = Sizes(sizes.minimum, sizes.expected, sizes.maximum + heaviest - 1 if sizes.maximum else 0)
-    zero = [_NO_RATE]
     bought = market.on_demand(sizes.maximum)
-    steady = _rates(pricing, region, choices, "on-demand") if bought else zero
-    spot = _rates(pricing, region, choices, "spot", market.spot_most) if bought < sizes.maximum else zero
-    least = min(rate.low for rate in steady), min(rate.low for rate in spot)
-    usual = steady[0].expected, spot[0].expected
-    most = max(rate.high for rate in steady), max(rate.high for rate in spot)
-    unit = "nodes" if heaviest == 1 else "units"
-    prices = [rate.expected for rate in (steady[0], spot[0]) if rate is not _NO_RATE]
-    what = f"{sizes.expected} x {choices[0].instance}, {market.name}"
-    basis = (
-        f"{what} x 730 h x {' and '.join(number(price) for price in prices)} USD/h;"
-        f" {sizes.minimum} to {sizes.maximum} {unit}"
-    )
-    rates = tuple(rate for rate in (*steady, *spot) if rate is not _NO_RATE)
-    return what, Cost(
+    with pricing_of(what, "compute"):
+        on_demand = [_rate(prices, each, market) for each in choices] if bought else []
+        spot = [_rate(prices, each, market, spot=True) for each in choices] if bought < sizes.maximum else []
+    least = _least(on_demand), _least(spot)
+    usual = (on_demand[0].expected if on_demand else Decimal(0), spot[0].expected if spot else Decimal(0))
+    most = _most(on_demand), _most(spot)
+    shown = [number(rate.expected) for rate in (*on_demand[:1], *spot[:1])]
+    basis = f"{sizes.expected} x {choices[0].instance} x 730 h x {' and '.join(shown) or 0} USD/h"
+    notes = []
+    if market.reserved:
+        notes.append("a reservation costs the on-demand rate whether it is used or not")
+    if spot:
+        notes.append(f"spot {number(least[1])} to {number(most[1])} USD/h, median {number(usual[1])}")
+    return Cost(
+        what,
+        "compute",
         _amount(sizes.minimum, market, *least),
         _amount(sizes.expected, market, *usual),
         _amount(sizes.maximum, market, *most),
-        basis,
-        rates,
+        basis + sizes.span("nodes" if heaviest == 1 else "units"),
+        (*on_demand, *spot),
+        bought=market.name,
+        notes=tuple(notes),
     )
 
 
-_NO_RATE = Rate(Decimal(0), Decimal(0), Decimal(0), "", None)
+def _rate(prices: Prices, choice: Choice, market: Market, *, spot: bool = False) -> Rate:
+    rate = prices.node(choice.instance, "spot" if spot else "on-demand").divided(choice.weight)
+    return rate.capped(market.spot_most) if spot else rate
 
 
-def _rates(
-    pricing: Pricing, region: str, choices: Sequence[Choice], kind: str, most: Decimal | None = None
-) -> list[Rate]:
-    found = []
-    for choice in choices:
-        rate = pricing.node_rate(choice.instance, region, "spot" if kind == "spot" else "on-demand")
-        if choice.weight != 1:
-            weight = Decimal(choice.weight)
-            low, expected, high = (settle(each / weight) for each in (rate.low, rate.expected, rate.high))
-            rate = Rate(low, expected, high, rate.source, rate.date, rate.note)
-        found.append(capped(rate, most) or rate)
-    return found
+def _least(rates: Sequence[Rate]) -> Decimal:
+    return min((rate.low for rate in rates), default=Decimal(0))
+
+
+def _most(rates: Sequence[Rate]) -> Decimal:
+    return max((rate.high for rate in rates), default=Decimal(0))
 
 
 def _amount(nodes: int, market: Market, steady: Decimal, spot: Decimal) -> Decimal:

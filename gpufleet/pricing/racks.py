@@ -1,56 +1,64 @@
-"""On-premises sites as cost lines: what the plan says of their electricity and ownership."""
+"""What a rack site costs: electricity, and ownership where the fleet file declares it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
 
-from gpufleet.plan.models import CostLine, FleetPlan
-from gpufleet.pricing.models import ResourceCost
+from gpufleet.pricing.cost import Cost
+from gpufleet.pricing.rates import MONTH, UnpricedError, hours_of, number, pricing_of, settle
+
+EXPECTED_LOAD = Decimal("0.70")
+"""Share of a node's maximum power that it draws on average.
+
+The utilisation of a published five-year TCO comparison (aiinframap.com,
+h100-vs-h200-vs-b200-tco, read 2026-11-21). Full load is the maximum; no source was found for
+what an idle node draws, so the minimum is not below it.
+"""
+
+_LOAD_SOURCE = "load of 70 %: aiinframap.com h100-vs-h200-vs-b200-tco"
 
 
-def price_racks(plan: FleetPlan) -> Iterator[ResourceCost]:
-    """The lines of all rack sites. They are no resources of the program: their URN is empty.
-
-    Electricity or machines for nothing are a mistake of the fleet file, and unknown.
-    """
-    sites = {site.site for site in plan.onprem}
-    for line in plan.cost.lines:
-        if line.site not in sites:
-            continue
-        amounts = line.monthly
-        known = all(each is not None and each > 0 for each in (amounts.low, amounts.expected, amounts.high))
-        yield ResourceCost(
-            urn="",
-            type="",
-            name=line.site,
-            what=line.what,
-            kind=line.kind,
-            minimum=amounts.low if known else None,
-            expected=amounts.expected if known else None,
-            maximum=amounts.high if known else None,
-            site=line.site,
-            owner=line.owner,
-            basis=line.basis,
-            source=line.source,
-            date=line.date,
-            reason="" if known else _for_nothing(line),
+def price_power(
+    system: str, nodes: int, kw: Decimal | None, pue: Decimal | None, usd_per_kwh: Decimal | None
+) -> Cost:
+    """The electricity of so many nodes of a maximum power of `kw` each."""
+    what = f"electricity of {nodes} x {system}"
+    with pricing_of(what, "power"):
+        if pue is None or usd_per_kwh is None:
+            raise UnpricedError("the site declares no `power` (pue and price of energy)")
+        if kw is None:
+            raise UnpricedError(f"the maximum power of {system} is not known")
+        full = nodes * kw * pue * MONTH * usd_per_kwh
+        basis = (
+            f"{nodes} x {number(kw)} kW x {number(EXPECTED_LOAD)} x PUE {number(pue)} x 730 h"
+            f" x {number(usd_per_kwh)} USD/kWh"
         )
-    for missing in plan.cost.unknown:
-        if missing.site in sites:
-            yield ResourceCost(
-                urn="",
-                type="",
-                name=missing.site,
-                what=missing.what,
-                kind="power",
-                minimum=None,
-                expected=None,
-                maximum=None,
-                site=missing.site,
-                owner=missing.owner,
-                reason=missing.reason,
-            )
+        _refuse_nothing(full, basis)
+    return Cost(
+        what,
+        "power",
+        full * EXPECTED_LOAD,
+        full * EXPECTED_LOAD,
+        full,
+        basis,
+        notes=("the highest is at full load",),
+        source=f"energy price: fleet file; power: catalog; {_LOAD_SOURCE}",
+    )
 
 
-def _for_nothing(line: CostLine) -> str:
-    return f"the fleet file has it cost 0 USD ({line.basis}), which cannot be"
+def price_ownership(system: str, nodes: int, acquisition: Decimal, lifetime: timedelta) -> Cost:
+    """A month's share of what so many nodes cost to buy, `acquisition` USD each."""
+    months = settle(hours_of(lifetime) / MONTH)
+    what = f"{nodes} x {system}, written off over {number(months)} months"
+    with pricing_of(what, "ownership"):
+        amount = settle(nodes * acquisition / months)
+        basis = f"{nodes} x {number(acquisition)} USD / {number(months)} months of 730 h"
+        _refuse_nothing(amount, basis)
+    return Cost(what, "ownership", amount, amount, amount, basis, source="fleet file")
+
+
+def _refuse_nothing(amount: Decimal, basis: str) -> None:
+    """Electricity or machines for nothing are a mistake of the fleet file."""
+    if amount <= 0:
+        raise UnpricedError(f"the fleet file has it cost 0 USD ({basis}), which cannot be")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 from rich import box
 from rich.console import Console
@@ -10,26 +11,34 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from gpufleet.plan.cost.age import STALE_AFTER, price_age
-from gpufleet.plan.models import CostLine, CostPlan, CostRange
+from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing.age import STALE_AFTER, of_fleet_file, price_age
+from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped
 from gpufleet.report.money import money, money_range
 from gpufleet.report.tables import print_table
 
+ACCOUNT = "(account)"
+"""What stands where a resource belongs to no site: the stack itself, the budget."""
 
-def print_cost(cost: CostPlan, console: Console, today: dt.date) -> None:
-    """Every cost line, what is unknown or not counted, and the sum against the budget."""
+
+def print_cost(cost: FleetCost, plan: FleetPlan, console: Console, today: dt.date) -> None:
+    """The lines of the cost, what is unknown or not counted, and the sum against the budget.
+
+    Lines of the same kind of thing of one owner are one.
+    """
     table = cost_table("site", "owner", "what", "USD a month", "price of")
-    for line in cost.lines:
-        table.add_row(
-            escape(line.site),
-            escape(line.owner),
-            escape(line.what),
-            _two_rows(line.monthly),
-            origin(line, today),
-        )
+    for line in grouped(cost.lines):
+        if line.known:
+            table.add_row(
+                escape(line.site or ACCOUNT),
+                escape(line.owner),
+                escape(line.what),
+                _two_rows(line),
+                origin(line, today),
+            )
     console.print("\n[bold]monthly cost[/bold] (730 hours)")
     print_table(table, console)
-    console.print(budget_line(cost), soft_wrap=True)
+    console.print(budget_line(cost, plan.budget.monthly), soft_wrap=True)
     for text in unknown_lines(cost):
         console.print(text, soft_wrap=True)
     if cost.not_counted:
@@ -38,65 +47,66 @@ def print_cost(cost: CostPlan, console: Console, today: dt.date) -> None:
             console.print(f"    {text}", soft_wrap=True, markup=False)
 
 
-def print_budget(cost: CostPlan, environment: str, console: Console, *, briefly: bool = False) -> None:
+def print_budget(cost: FleetCost, plan: FleetPlan, console: Console, *, briefly: bool = False) -> None:
     """The sum against the budget, each unknown price, and where to read what is not counted.
 
     `briefly` only names what has an unknown price.
     """
-    console.print(budget_line(cost), soft_wrap=True)
+    console.print(budget_line(cost, plan.budget.monthly), soft_wrap=True)
     for text in _unknown_names(cost) if briefly else unknown_lines(cost):
         console.print(text, soft_wrap=True)
     if cost.not_counted:
         count = len(cost.not_counted)
         console.print(
             f"  not counted: {count} thing{'s' if count != 1 else ''}, mostly by use; "
-            f"`gpufleet plan {environment}` lists {'them' if count != 1 else 'it'}",
+            f"`gpufleet plan {plan.environment}` lists {'them' if count != 1 else 'it'}",
             soft_wrap=True,
             markup=False,
         )
 
 
-def budget_line(cost: CostPlan) -> str:
+def budget_line(cost: FleetCost, monthly: Decimal) -> str:
     """`cost: 12,345 USD a month (...) of a 20,000 USD budget (62%)`, coloured by how near it is."""
-    budget = f"a {money(cost.budget_monthly, cost.currency)} budget"
-    if cost.monthly.expected is None:
+    total = cost.total
+    budget = f"a {money(monthly, cost.currency)} budget"
+    if not total.known:
         return f"  cost: [yellow]unknown[/yellow], of {budget}"
-    expected = cost.monthly.expected
-    highest = cost.monthly.high if cost.monthly.high is not None else expected
-    color = (
-        "red" if expected > cost.budget_monthly else "yellow" if highest > cost.budget_monthly else "green"
-    )
-    bound = "at least " if cost.unknown else ""
-    text = f"  cost: [{color}]{bound}{money_range(cost.monthly, cost.currency)} a month[/{color}] of {budget}"
-    if cost.budget_monthly:
-        text += f" ({expected / cost.budget_monthly * 100:.0f}%)"
-    if expected > cost.budget_monthly:
-        text += f"; [red]over it by {money(expected - cost.budget_monthly, cost.currency)}[/red]"
-    elif highest > cost.budget_monthly:
+    color = "red" if total.expected > monthly else "yellow" if total.maximum > monthly else "green"
+    bound = "" if total.complete else "at least "
+    text = f"  cost: [{color}]{bound}{money_range(total, cost.currency)} a month[/{color}] of {budget}"
+    if monthly:
+        text += f" ({total.expected / monthly * 100:.0f}%)"
+    if total.expected > monthly:
+        text += f"; [red]over it by {money(total.expected - monthly, cost.currency)}[/red]"
+    elif total.maximum > monthly:
         text += "; over it at maximum size"
     if cost.upfront:
         text += f"; {money(cost.upfront, cost.currency)} to be paid upfront"
     return text
 
 
-def unknown_lines(cost: CostPlan) -> list[str]:
-    """One line for each price that nobody knows."""
+def unknown_lines(cost: FleetCost) -> list[str]:
+    """One line for each kind of thing that no price is known for."""
     return [
-        f"  [yellow]unknown cost[/yellow]: {escape(item.site)}/{escape(item.owner)}: "
-        f"{escape(item.what)} ({escape(item.reason)})"
-        for item in cost.unknown
+        f"  [yellow]unknown cost[/yellow]: {escape(_whose(line))}: "
+        f"{escape(line.what)} ({escape(line.reason)})"
+        for line in grouped(cost.unknown)
     ]
 
 
-def _unknown_names(cost: CostPlan) -> list[str]:
+def _unknown_names(cost: FleetCost) -> list[str]:
     """What has an unknown price, on one line; none where all is known."""
-    names = dict.fromkeys(f"{item.site}/{item.owner}" for item in cost.unknown)
+    names = dict.fromkeys(map(_whose, cost.unknown))
     return [f"  [yellow]unknown cost[/yellow]: {escape(', '.join(names))}"] if names else []
+
+
+def _whose(line: CostLine) -> str:
+    return f"{line.site}/{line.owner}" if line.owner else line.site or ACCOUNT
 
 
 def origin(line: CostLine, today: dt.date) -> Text:
     """Where a line's price comes from: the fleet file, or a day and how long ago that was."""
-    if line.kind in ("power", "ownership"):
+    if of_fleet_file(line):
         return Text("fleet file", style="dim")
     age = price_age(line, today)
     if age is None:
@@ -116,22 +126,22 @@ def cost_table(*columns: str) -> Table:
     return table
 
 
-def owner_cost(cost: CostPlan, site: str, owner: str) -> str:
+def owner_cost(cost: FleetCost, site: str, owner: str) -> str:
     """What a node group or storage costs a month; `at least` where a part of it is unknown."""
-    found = cost.by_owner.get(f"{site}/{owner}")
-    if any(item.site == site and item.owner == owner for item in cost.unknown):
-        return "unknown" if found is None else f"at least {_two_rows(found)}"
-    return _two_rows(found) if found is not None else ""
+    found = cost.by("owner").get(f"{site}/{owner}")
+    if found is None:
+        return ""
+    return _two_rows(found) if found.complete or not found.known else f"at least {_two_rows(found)}"
 
 
-def site_cost(cost: CostPlan, site: str, currency: str) -> str:
-    """What a site costs a month; `at least` where a part of it is unknown."""
-    found = cost.by_site.get(site)
-    partly = any(item.site == site for item in cost.unknown)
-    if found is None or found.expected is None:
-        return "unknown" if partly else "not priced"
-    return ("at least " if partly else "") + money_range(found, currency)
+def site_cost(cost: FleetCost, site: str, currency: str) -> str:
+    """What a site costs a month; `at least` where a part of it is unknown. What the account pays is of
+    site ""."""
+    found = cost.by("site").get(site)
+    if found is None:
+        return "not priced"
+    return ("at least " if found.known and not found.complete else "") + money_range(found, currency)
 
 
-def _two_rows(cost: CostRange) -> str:
+def _two_rows(cost: Amount | CostLine) -> str:
     return money_range(cost, "").replace(" (", "\n(", 1)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpufleet.catalog import STALE_AFTER_DAYS
-from gpufleet.pricing.models import Amount, ResourceCost, StackCost, sums_by
+from gpufleet.pricing.age import of_fleet_file
+from gpufleet.pricing.models import Amount, CostLine, FleetCost, sums_by
 from gpufleet.report.fleet_picture import OPTIONS
 from gpufleet.report.money import money
 from gpufleet.report.verdict_words import group_name
@@ -24,8 +25,6 @@ _KINDS = {
     "ownership": "Racks: ownership",
     "service": "Other services",
 }
-_FLEET_FILE = ("power", "ownership")
-"""Costs whose prices the fleet file declares: they have no age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def charts(verdict: Verdict) -> tuple[Chart, ...]:
     )
 
 
-def _option(line: ResourceCost) -> str:
+def _option(line: CostLine) -> str:
     if line.kind == "compute" and line.bought:
         return OPTIONS[line.bought]
     return _KINDS[line.kind]
@@ -122,7 +121,7 @@ def _budgets(declared: Mapping[str, Money]) -> dict[str, Decimal | None]:
     return {name: each.amount for name, each in declared.items()}
 
 
-def _chart(title: str, sums: dict[str, Amount], budgets: dict[str, Decimal | None], cost: StackCost) -> Chart:
+def _chart(title: str, sums: dict[str, Amount], budgets: dict[str, Decimal | None], cost: FleetCost) -> Chart:
     ordered = dict(sorted(sums.items(), key=lambda item: (-item[1].expected, item[0])))
     return Chart(title, _bars(ordered, budgets, cost.currency), money(_end(ordered, budgets), cost.currency))
 
@@ -184,7 +183,7 @@ def _expected(each: Amount, currency: str) -> str:
 def price_sources(verdict: Verdict) -> tuple[PriceSource, ...]:
     """The sources of all prices, by how much of the month is computed with them."""
     cost, today = verdict.after.cost, verdict.judged_at.date()
-    found: dict[tuple[str, str | None, bool], list[ResourceCost]] = {}
+    found: dict[tuple[str, str | None, bool], list[CostLine]] = {}
     for line in cost.lines:
         if line.known:
             found.setdefault(_origin(line), []).append(line)
@@ -232,5 +231,5 @@ def priced_lines(verdict: Verdict) -> dict[str, tuple[PricedLine, ...]]:
     return {site: tuple(lines) for site, lines in found.items()}
 
 
-def _origin(line: ResourceCost) -> tuple[str, str | None, bool]:
-    return line.source, line.date, line.assumed or line.kind in _FLEET_FILE
+def _origin(line: CostLine) -> tuple[str, str | None, bool]:
+    return line.source, line.date, of_fleet_file(line)

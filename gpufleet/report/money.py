@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from gpufleet.plan.models import CostRange
+from gpufleet.pricing.models import Amount, CostLine
 
 
 def money(amount: Decimal | None, currency: str = "USD") -> str:
@@ -18,11 +18,11 @@ def money(amount: Decimal | None, currency: str = "USD") -> str:
     return f"{amount.quantize(step, ROUND_HALF_EVEN):,} {currency}".rstrip()
 
 
-def money_range(cost: CostRange, currency: str = "USD") -> str:
+def money_range(cost: Amount | CostLine, currency: str = "USD") -> str:
     """`12,345 USD (10,000 to 20,000)`; the range only where it says something."""
-    if cost.expected is None:
+    if not cost.known:
         return "unknown"
     text = money(cost.expected, currency)
-    if cost.low is None or cost.high is None or cost.low == cost.high:
+    if cost.minimum == cost.maximum:
         return text
-    return f"{text} ({money(cost.low, '')} to {money(cost.high, '')})"
+    return f"{text} ({money(cost.minimum, '')} to {money(cost.maximum, '')})"

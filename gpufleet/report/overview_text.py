@@ -10,16 +10,14 @@ from rich.table import Table
 
 from gpufleet.engine.api import Changes, Op
 from gpufleet.plan.models import CloudSitePlan, FleetPlan
+from gpufleet.pricing.models import FleetCost
 from gpufleet.report.changes_text import GLYPHS, KINDS
-from gpufleet.report.cost_text import cost_table, site_cost
+from gpufleet.report.cost_text import ACCOUNT, cost_table, site_cost
 from gpufleet.report.sites import SiteChanges
 from gpufleet.report.tables import print_table
 
-ACCOUNT = "(account)"
-"""What stands where a resource belongs to no site: the stack itself, the budget."""
 
-
-def print_overview(plan: FleetPlan, groups: Sequence[SiteChanges], console: Console) -> None:
+def print_overview(plan: FleetPlan, cost: FleetCost, groups: Sequence[SiteChanges], console: Console) -> None:
     """One row for each site of the plan, racks included, and one for what no site owns."""
     counted = [group.changes.to_json() for group in groups]
     kinds = [kind for kind in (*KINDS, Op.SAME) if any(counts[kind] for counts in counted)]
@@ -30,21 +28,21 @@ def print_overview(plan: FleetPlan, groups: Sequence[SiteChanges], console: Cons
     table.add_column("USD a month", justify="right", no_wrap=True)
     clouds = {site.site: site for site in plan.cloud}
     for group in groups:
-        _row(table, group.site, _where(clouds.get(group.site or "")), group.changes, kinds, plan)
+        _row(table, group.site, _where(clouds.get(group.site or "")), group.changes, kinds, cost)
     for rack_site in plan.onprem:
         where = f"racks, {rack_site.scheduler} (Ansible's, not Pulumi's)"
-        _row(table, rack_site.site, where, None, kinds, plan)
+        _row(table, rack_site.site, where, None, kinds, cost)
     console.print()
     print_table(table, console)
 
 
 def _row(
-    table: Table, site: str | None, where: str, changes: Changes | None, kinds: Sequence[str], plan: FleetPlan
+    table: Table, site: str | None, where: str, changes: Changes | None, kinds: Sequence[str], cost: FleetCost
 ) -> None:
     counts = changes.to_json() if changes is not None else {}
-    cost = "" if site is None else site_cost(plan.cost, site, "")
+    amount = site_cost(cost, site or "", "")
     shown = (str(counts.get(kind) or "") for kind in kinds)
-    table.add_row(escape(site or ACCOUNT), where, *shown, cost.replace(" (", "\n(", 1))
+    table.add_row(escape(site or ACCOUNT), where, *shown, amount.replace(" (", "\n(", 1))
 
 
 def _where(site: CloudSitePlan | None) -> str:

@@ -7,29 +7,30 @@ import datetime as dt
 from rich.console import Console
 from rich.markup import escape
 
-from gpufleet.plan.models import CloudSitePlan, CostPlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
+from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
+from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
 from gpufleet.report.tables import print_table
 
 
-def print_plan(plan: FleetPlan, console: Console, today: dt.date) -> None:
+def print_plan(plan: FleetPlan, cost: FleetCost, console: Console, today: dt.date) -> None:
     """The whole plan: what `gpufleet plan` shows. The age of prices counts from `today`."""
     console.print(
         f"[bold]{escape(plan.fleet)}/{escape(plan.environment)}[/bold]: "
         f"{plan.gpus_at_maximum:,} GPUs at maximum, software channel {plan.software_channel}"
     )
     for site in plan.cloud:
-        _print_cloud_site(site, plan.cost, console)
+        _print_cloud_site(site, cost, console)
     for rack_site in plan.onprem:
-        _print_onprem_site(rack_site, plan.cost, console)
-    print_cost(plan.cost, console, today)
+        _print_onprem_site(rack_site, cost, console)
+    print_cost(cost, plan, console, today)
 
 
-def print_summary(plan: FleetPlan, console: Console) -> None:
+def print_summary(plan: FleetPlan, cost: FleetCost, console: Console) -> None:
     """A line for each site, and the cost against the budget: what `up` shows before it begins."""
     for line in (*map(site_line, plan.cloud), *map(site_line, plan.onprem)):
         console.print(f"  {escape(line)}", soft_wrap=True)
-    print_budget(plan.cost, plan.environment, console, briefly=True)
+    print_budget(cost, plan, console, briefly=True)
 
 
 def site_line(site: CloudSitePlan | OnPremSitePlan) -> str:
@@ -40,7 +41,7 @@ def site_line(site: CloudSitePlan | OnPremSitePlan) -> str:
     return f"{site.site} ({site.region}, {site.scheduler}): {groups or 'no node groups'}"
 
 
-def _print_cloud_site(site: CloudSitePlan, cost: CostPlan, console: Console) -> None:
+def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) -> None:
     console.print(
         f"\n[bold]{escape(site.site)}[/bold]  aws {site.region}  {', '.join(site.zones)}  "
         f"{site.cidr}  NAT {site.nat}  {site.scheduler}"
@@ -76,7 +77,7 @@ def _print_cloud_site(site: CloudSitePlan, cost: CostPlan, console: Console) -> 
         print_table(stores, console)
 
 
-def _print_onprem_site(site: OnPremSitePlan, cost: CostPlan, console: Console) -> None:
+def _print_onprem_site(site: OnPremSitePlan, cost: FleetCost, console: Console) -> None:
     console.print(
         f"\n[bold]{escape(site.site)}[/bold]  racks  {site.system}  {site.fabric_kind} {site.fabric_speed} "
         f"{site.fabric_topology}  {site.scheduler}"

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 
-from gpufleet.pricing.models import ResourceCost, StackCost
+from gpufleet.pricing.models import CostLine, FleetCost
 from gpufleet.verdict.models import CostDifference, Costs
 
 
 def compare_costs(
-    before: StackCost | None, after: StackCost, budget: Decimal | None, today: dt.date
+    before: FleetCost | None, after: FleetCost, budget: Decimal | None, today: dt.date
 ) -> Costs:
     """The cost after a change beside that before it (None: there is nothing to compare with)."""
     old = _by_key(before.lines if before else ())
@@ -39,9 +39,9 @@ def compare_costs(
     )
 
 
-def _by_key(lines: Iterable[ResourceCost]) -> dict[tuple[str, ...], ResourceCost]:
+def _by_key(lines: Iterable[CostLine]) -> dict[tuple[str, ...], CostLine]:
     """Lines by what stays the same over a change; several of a kind of one resource by their order."""
-    found: dict[tuple[str, ...], ResourceCost] = {}
+    found: dict[tuple[str, ...], CostLine] = {}
     count: Counter[tuple[str, ...]] = Counter()
     for line in lines:
         # The racks of a site have no URN.
@@ -51,7 +51,7 @@ def _by_key(lines: Iterable[ResourceCost]) -> dict[tuple[str, ...], ResourceCost
     return found
 
 
-def _difference(old: ResourceCost | None, new: ResourceCost | None, *, compared: bool) -> CostDifference:
+def _difference(old: CostLine | None, new: CostLine | None, *, compared: bool) -> CostDifference:
     line = new or old
     if line is None:
         raise AssertionError("a line is on one side at least")
@@ -76,6 +76,6 @@ def _difference(old: ResourceCost | None, new: ResourceCost | None, *, compared:
     )
 
 
-def _oldest(cost: StackCost) -> dt.date | None:
+def _oldest(cost: FleetCost) -> dt.date | None:
     dates = [line.date for line in cost.lines if line.date]
     return min((dt.date.fromisoformat(date) for date in dates), default=None)

@@ -10,7 +10,7 @@ from gpufleet.errors import InputError, SpecError
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.policy.exemption_file import with_exemption_file
-from gpufleet.pricing.models import StackCost
+from gpufleet.pricing.models import FleetCost
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import FLEET_FILE, STACKS, LoadedFleet, load_fleet
 from gpufleet.verdict.git import Repository, Revision
@@ -24,10 +24,10 @@ class Side:
     fleet: LoadedFleet | None
     plan: FleetPlan | None
     stack: Stack
-    cost: StackCost
+    cost: FleetCost
 
 
-NOTHING = Side(None, None, Stack(()), StackCost())
+NOTHING = Side(None, None, Stack(()), FleetCost())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,6 @@ def _fleet(workspace: Workspace) -> LoadedFleet | None:
 def side_of(fleet: LoadedFleet | None, stack: Stack, catalog: Catalog, region: str) -> Side:
     """A side with its cost, by the catalog that the verdict goes by."""
     from gpufleet.pricing import price_stack
-    from gpufleet.pricing.assume import assumptions_of
 
     plan = build_plan(fleet.spec, catalog) if fleet is not None else None
-    assumptions = assumptions_of(fleet.spec if fleet is not None else None)
-    cost = price_stack(stack, catalog, plan, default_region=region, assumptions=assumptions)
-    return Side(fleet, plan, stack, cost)
+    return Side(fleet, plan, stack, price_stack(stack, catalog, plan, default_region=region))

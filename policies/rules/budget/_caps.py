@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gpufleet.plan.cost.services import SYSTEM
+from gpufleet.plan.names import SYSTEM
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Framework, Settings, Violation
-from gpufleet.pricing.models import Amount, ResourceCost, StackCost
-from gpufleet.pricing.table import PRICED
+from gpufleet.pricing.models import Amount, CostLine, FleetCost
+from gpufleet.pricing.of_stack.table import PRICED
 from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.paths import field_path
 from gpufleet.spec.quantity import Money
@@ -70,10 +70,10 @@ def no_fleet(context: Context[Any]) -> Violation:
     )
 
 
-def dearest(lines: tuple[ResourceCost, ...], size: str = "expected") -> str:
+def dearest(lines: tuple[CostLine, ...], size: str = "expected") -> str:
     """The dearest of the lines, in words."""
 
-    def amount(line: ResourceCost) -> Decimal:
+    def amount(line: CostLine) -> Decimal:
         value = line.maximum if size == "maximum" else line.expected
         return value if value is not None else Decimal(0)
 
@@ -84,7 +84,7 @@ def dearest(lines: tuple[ResourceCost, ...], size: str = "expected") -> str:
 def over_caps(
     caps: Mapping[str, Money],
     sums: Mapping[str, Amount],
-    lines: Mapping[str, tuple[ResourceCost, ...]],
+    lines: Mapping[str, tuple[CostLine, ...]],
     size: str,
     *,
     kind: str,
@@ -113,7 +113,7 @@ def no_such(caps: Mapping[str, Any], known: set[str], *, kind: str, field: str) 
             )
 
 
-def strays(cost: StackCost, context: Context[Any]) -> list[ResourceCost]:
+def strays(cost: FleetCost, context: Context[Any]) -> list[CostLine]:
     """Nodes that belong to no node group of the fleet file: their cost is in nobody's cap."""
     plan = context.around.plan
     known = {(group.site, group.name) for group in plan.node_groups} if plan is not None else set()
@@ -125,7 +125,7 @@ def strays(cost: StackCost, context: Context[Any]) -> list[ResourceCost]:
     ]
 
 
-def stray(line: ResourceCost, whose: str) -> Violation:
+def stray(line: CostLine, whose: str) -> Violation:
     """The violation of a cost that is in no cap."""
     amount = usd(line.maximum) if line.maximum is not None else "an unknown amount"
     return Violation(
@@ -136,9 +136,9 @@ def stray(line: ResourceCost, whose: str) -> Violation:
     )
 
 
-def grouped(cost: StackCost, key: Literal["site", "owner", "team"]) -> dict[str, tuple[ResourceCost, ...]]:
-    """The lines behind `StackCost.by(key)`."""
-    found: dict[str, list[ResourceCost]] = {}
+def grouped(cost: FleetCost, key: Literal["site", "owner", "team"]) -> dict[str, tuple[CostLine, ...]]:
+    """The lines behind `FleetCost.by(key)`."""
+    found: dict[str, list[CostLine]] = {}
     for line in cost.lines:
         name = {
             "site": line.site,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpufleet.plan.assumptions import FIELD, Assumptions, assumptions_of
 from gpufleet.policies.rules.budget._caps import FORECASTING, example_fleet, fleet_of, no_fleet
 from gpufleet.policy.change import Change, Step
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
-from gpufleet.pricing.assume import FIELD, Assumptions, assumed_for, assumptions_of
+from gpufleet.pricing.assume import assumed_for
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, LUSTRE
 

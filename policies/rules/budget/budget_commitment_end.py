@@ -12,8 +12,9 @@ from gpufleet.plan.names import group_resource_name
 from gpufleet.policies.rules.budget._caps import example_fleet, fleet_of, no_fleet
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
-from gpufleet.pricing.inputs import UnpricedError, declared
-from gpufleet.pricing.reservations import offering_of, read_block
+from gpufleet.pricing.of_stack.inputs import declared
+from gpufleet.pricing.of_stack.reservations import offering_of, read_block
+from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION

@@ -7,10 +7,11 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from gpufleet.plan.assumptions import FIELD, amount_of, assumptions_of
 from gpufleet.policies.rules.budget._caps import BUDGETING, TYPES, example_fleet, fleet_of, no_fleet
 from gpufleet.policy.context import Context
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.pricing.assume import FIELD, amount_of, assumptions_of, key_for
+from gpufleet.pricing.assume import key_for
 from gpufleet.resources.stack import Stack
 
 _GATEWAY = (

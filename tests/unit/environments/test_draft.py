@@ -14,7 +14,8 @@ from gpufleet.checks import Validated, validate
 from gpufleet.environments import Choices, draft_environment, fill, last_day
 from gpufleet.errors import InputError
 from gpufleet.plan import build_plan
-from gpufleet.pricing.assume import assumptions_of
+from gpufleet.plan.assumptions import assumptions_of
+from gpufleet.pricing import price_plan
 from gpufleet.spec.init import TEMPLATES, write_environment
 from gpufleet.spec.quantity import Money
 
@@ -39,10 +40,10 @@ def test_a_template_is_valid_and_priced_whatever_its_name(tmp_path: Path, templa
     assert {finding.rule for finding in validated.findings} <= {"price-age"}
     spec = validated.loaded.spec
     assert (spec.fleet, spec.environment) == ("zeus", name)
-    cost = build_plan(spec, CATALOG).cost
+    cost = price_plan(build_plan(spec, CATALOG), CATALOG)
     assert cost.unknown == ()
-    assert cost.monthly.high is not None
-    assert cost.monthly.high < cost.budget_monthly < cost.monthly.high * Decimal("1.25")
+    highest = cost.total.maximum
+    assert 0 < highest < spec.budget.monthly.amount < highest * Decimal("1.25")
     assert validated.loaded.path.read_text().count("#") > 5
 
 
@@ -92,8 +93,10 @@ def test_racks_hold_as_many_nodes_of_any_system_as_are_asked_for(
     (site,) = validated.loaded.spec.onprem
     assert validated.findings == ()
     assert (site.system, len(site.nodes.hosts)) == (system, nodes)
-    unpriced = build_plan(validated.loaded.spec, CATALOG).cost.unknown
-    assert {item.site for item in unpriced} == set(assumptions_of(validated.loaded.spec))
+    cost = price_plan(build_plan(validated.loaded.spec, CATALOG), CATALOG)
+    assert cost.unknown == ()
+    assumed = {item.site for item in cost.lines if item.assumed}
+    assert assumed == set(assumptions_of(validated.loaded.spec))
 
 
 def test_a_budget_is_taken_as_it_is_given_and_refused_where_the_fleet_exceeds_it() -> None:

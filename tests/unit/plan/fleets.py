@@ -7,7 +7,8 @@ from typing import Any
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
-from gpufleet.plan.models import CostLine, FleetPlan, NodeGroupPlan
+from gpufleet.plan.models import FleetPlan, NodeGroupPlan
+from gpufleet.pricing import CostLine, FleetCost, price_plan
 from gpufleet.spec.models import FleetSpec
 
 CATALOG = load_catalog()
@@ -90,8 +91,13 @@ def first_group(*groups: dict[str, Any], **site: Any) -> NodeGroupPlan:
     return plan_of(*groups, **site).node_groups[0]
 
 
+def cost_of(plan: FleetPlan) -> FleetCost:
+    """What the plan costs."""
+    return price_plan(plan, CATALOG)
+
+
 def line(plan: FleetPlan, owner: str, kind: str) -> CostLine:
     """The one cost line of an owner and a kind."""
-    found = [item for item in plan.cost.lines if (item.owner, item.kind) == (owner, kind)]
-    assert len(found) == 1, [f"{item.owner} {item.kind} {item.what}" for item in plan.cost.lines]
+    found = [item for item in cost_of(plan).lines if (item.owner, item.kind) == (owner, kind)]
+    assert len(found) == 1, [f"{item.owner} {item.kind} {item.what}" for item in found]
     return found[0]

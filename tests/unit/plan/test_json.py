@@ -10,12 +10,16 @@ import pytest
 
 from gpufleet.plan import build_plan
 from gpufleet.plan.json import cents, plan_to_json
-from tests.unit.plan.fleets import CATALOG, block, cloud_site, group, on_demand, rack_site, spec
+from gpufleet.pricing.json import cost_to_json
+from gpufleet.spec.models import FleetSpec
+from tests.unit.plan.fleets import CATALOG, block, cloud_site, cost_of, group, on_demand, rack_site, spec
 
 NUMBER = (int, float)
 MONEY = (int, float, type(None))
 TEXT_OR_NONE = (str, type(None))
 RANGE = {"low": MONEY, "expected": MONEY, "high": MONEY}
+KEY = {"name": str, "owner": str}
+VOLUME = {"size_gib": int, "iops": int, "throughput": int}
 TEAM = {"name": str, "gpus": int, "priority": str}
 
 SHAPE: dict[str, Any] = {
@@ -54,14 +58,23 @@ SHAPE: dict[str, Any] = {
             "team": TEXT_OR_NONE,
             "labels": dict,
             "taints": [{"key": str, "value": str, "effect": str}],
-            "volume": {"size_gib": int, "iops": int, "throughput": int},
+            "volume": VOLUME,
             "public_ip": bool,
+            "image": str,
             "tags": dict,
         }
     ],
     "storage": list,
     "hosts": [{"name": str, "site": str, "role": str, "address": str, "bmc": TEXT_OR_NONE}],
-    "budget": {"monthly": NUMBER, "currency": str, "alerts": [NUMBER], "on_breach": str, "notify": [str]},
+    "budget": {
+        "monthly": NUMBER,
+        "currency": str,
+        "alerts": [NUMBER],
+        "on_breach": str,
+        "notify": [str],
+        "assume": dict,
+    },
+    "keys": [KEY],
     "cost": {
         "monthly": {
             "amount": MONEY,
@@ -87,6 +100,7 @@ SHAPE: dict[str, Any] = {
                 "source": str,
                 "date": TEXT_OR_NONE,
                 "note": str,
+                "assumed": bool,
             }
         ],
         "not_counted": [str],
@@ -110,9 +124,19 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "public_cidrs": [str],
             "admins": [str],
             "gpu_stack": str,
-            "system_nodes": {"instance_types": [str], "min": int, "max": int},
+            "system_nodes": {
+                "instance_types": [str],
+                "min": int,
+                "max": int,
+                "volume": VOLUME,
+                "image": str,
+            },
+            "support_type": str,
             "teams": [TEAM],
         },
+        "interface_endpoints": list,
+        "log_groups": [{"name": str, "retention_days": int}],
+        "keys": [KEY],
         "tags": dict,
     },
     "onprem": {
@@ -125,6 +149,8 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
         "fabric": {"kind": str, "speed": str, "topology": str},
         "scheduler": str,
         "power_kw_per_node": MONEY,
+        "power": {"pue": NUMBER, "usd_per_kwh": NUMBER},
+        "ownership": type(None),
         "mounts": [{"kind": str, "source": str, "mount": str, "options": list}],
         "teams": [TEAM],
         "tags": dict,
@@ -186,8 +212,14 @@ def _document() -> dict[str, Any]:
         ],
         budget={"monthly": "1000 USD", "notify": ["a@example.com"]},
     )
-    document: dict[str, Any] = json.loads(json.dumps(plan_to_json(build_plan(fleet, CATALOG))))
-    return document
+    return _of(fleet)
+
+
+def _of(fleet: FleetSpec) -> dict[str, Any]:
+    plan = build_plan(fleet, CATALOG)
+    document = {**plan_to_json(plan), "cost": cost_to_json(cost_of(plan), plan)}
+    read: dict[str, Any] = json.loads(json.dumps(document))
+    return read
 
 
 def _check(value: Any, shape: Any, where: str) -> None:
@@ -227,7 +259,7 @@ def test_the_amount_is_the_expected_cost_with_what_is_unknown_beside_it() -> Non
 
 
 def test_a_fleet_of_which_no_price_is_known_has_no_amount_and_not_zero() -> None:
-    cost = plan_to_json(build_plan(spec(onprem=[rack_site(power=None)]), CATALOG))["cost"]
+    cost = _of(spec(onprem=[rack_site(power=None)]))["cost"]
     assert cost["monthly"]["amount"] is None
     assert cost["monthly"]["unknown"]
 

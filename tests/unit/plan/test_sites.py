@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet.plan import build_plan
+from gpufleet.pricing import Amount, price_plan
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, plan_of, rack_site, spec
 
 
@@ -103,6 +104,6 @@ def test_the_same_fleet_gives_the_same_plan() -> None:
 
 
 def test_an_empty_fleet_costs_nothing_and_has_nothing_unknown() -> None:
-    cost = build_plan(spec(), CATALOG).cost
-    assert cost.monthly.expected == 0
+    cost = price_plan(build_plan(spec(), CATALOG), CATALOG)
+    assert cost.total == Amount()
     assert cost.unknown == ()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from gpufleet.catalog import load_catalog
 from gpufleet.policy import examples
-from gpufleet.pricing import StackCost, price_stack
+from gpufleet.pricing import FleetCost, price_stack
+from gpufleet.pricing.assume import assume
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
@@ -83,12 +85,15 @@ def mixed(*types: Any, base: int | None = None, percent: int | None = None, **mo
     }
 
 
-def cost(*described: Mapping[str, Any], **more: Any) -> StackCost:
-    """What described resources cost; `more` goes to `price_stack`."""
-    return price_stack(examples.stack(described), CATALOG, **more)
+def cost(
+    *described: Mapping[str, Any], assumptions: Mapping[str, Decimal] | None = None, **more: Any
+) -> FleetCost:
+    """What described resources cost with these assumptions; `more` goes to `price_stack`."""
+    found = price_stack(examples.stack(described), CATALOG, **more)
+    return replace(found, lines=assume(found.lines, assumptions or {}))
 
 
-def amounts(found: StackCost, kind: str = "compute") -> tuple[Decimal, Decimal, Decimal]:
+def amounts(found: FleetCost, kind: str = "compute") -> tuple[Decimal, Decimal, Decimal]:
     """The least, expected and largest cost of the lines of a kind, which have to be known."""
     lines = [line for line in found.lines if line.kind == kind]
     assert lines
@@ -100,7 +105,7 @@ def amounts(found: StackCost, kind: str = "compute") -> tuple[Decimal, Decimal, 
     )
 
 
-def why_unknown(found: StackCost) -> str:
+def why_unknown(found: FleetCost) -> str:
     """The reason of the one line without a price."""
     (line,) = found.unknown
     assert (line.minimum, line.expected, line.maximum) == (None, None, None)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpufleet.plan import build_plan
+from gpufleet.plan.assumptions import amount_of, assumptions_of
 from gpufleet.policies.rules.budget._caps import example_fleet
-from gpufleet.pricing import ResourceCost
-from gpufleet.pricing.assume import amount_of, assumptions_of
+from gpufleet.pricing import CostLine
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.spec.models import FleetSpec
 from tests.unit.pricing.stacks import CATALOG, cost, scaling_group, template
@@ -20,11 +20,11 @@ NAT = "aws:ec2/natGateway:NatGateway"
 TAGS = {"gpufleet:site": "use1", "gpufleet:node-group": "serve", "gpufleet:team": "serving"}
 
 
-def compute(*described: dict[str, Any], **more: Any) -> ResourceCost:
+def compute(*described: dict[str, Any], **more: Any) -> CostLine:
     return next(line for line in cost(*described, **more).lines if line.kind == "compute")
 
 
-def owner(line: ResourceCost) -> tuple[str, str, str]:
+def owner(line: CostLine) -> tuple[str, str, str]:
     return line.site, line.owner, line.team
 
 

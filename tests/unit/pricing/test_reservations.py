@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gpufleet.plan import build_plan
-from gpufleet.pricing.reservations import OFFERING, SCHEDULE
 from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import BLOCK_OFFERING as OFFERING
+from gpufleet.resources.types import BLOCK_SCHEDULE as SCHEDULE
 from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.spec.models import FleetSpec
 from tests.unit.pricing.stacks import (

@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.policy import examples
 from gpufleet.pricing import price_stack
-from gpufleet.pricing.table import BY_USE, FREE, PRICED
+from gpufleet.pricing.of_stack.table import BY_USE, FREE, PRICED
 from tests.unit.pricing.stacks import CATALOG, scaling_group, template
 
 TOKENS = sorted({token for table in (PRICED, FREE, BY_USE) for token in table if token.startswith("aws:")})

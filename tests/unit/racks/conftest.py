@@ -13,10 +13,9 @@ from gpufleet.plan.models import (
     BudgetPlan,
     CapacityPlan,
     CloudSitePlan,
-    CostPlan,
-    CostRange,
     FleetPlan,
     HostPlan,
+    LogGroupPlan,
     MountPlan,
     NodeGroupPlan,
     OnPremSitePlan,
@@ -25,8 +24,6 @@ from gpufleet.plan.models import (
 )
 from gpufleet.plan.rack import plan_rack
 from gpufleet.spec.models import OnPremSite
-
-NOTHING = CostRange(Decimal(0), Decimal(0), Decimal(0))
 
 
 def hosts(site: str = "dc1", gpus: int = 3) -> tuple[HostPlan, ...]:
@@ -53,6 +50,8 @@ def rack(**changes: Any) -> OnPremSitePlan:
         "mounts": (MountPlan("nfs", "nas01:/export/home", "/shared/home"),),
         "teams": (TeamPlan("research", 16, "normal"),),
         "power_kw_per_node": Decimal("10.2"),
+        "power": None,
+        "ownership": None,
         "tags": {"team": "ml"},
         "rack": plan_rack(declared_site()),
     }
@@ -90,6 +89,7 @@ def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:
         taints=(),
         volume=VolumePlan(200, 3000, 125),
         public_ip=False,
+        image="AL2023_x86_64_NVIDIA",
         tags={},
     )
     return CloudSitePlan(
@@ -105,6 +105,10 @@ def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:
         node_groups=(group,),
         lustre=(),
         buckets=(),
+        interface_endpoints=(),
+        flow_logs=LogGroupPlan("/gpufleet/atlas-test-usw2/flow-logs", 365),
+        cluster_logs=None,
+        keys=(),
         tags={},
     )
 
@@ -116,9 +120,9 @@ def fleet(*onprem: OnPremSitePlan, cloud: tuple[CloudSitePlan, ...] = (), **chan
         "tags": {"team": "ml"},
         "cloud": cloud,
         "onprem": onprem,
-        "budget": BudgetPlan(Decimal(1), "USD", (), "notify", ()),
+        "budget": BudgetPlan(Decimal(1), "USD", (), "notify", (), {}),
         "software_channel": "2026.11",
-        "cost": CostPlan("USD", NOTHING, Decimal(0), Decimal(1), (), (), {}, {}, {}),
+        "keys": (),
     }
     return FleetPlan(**values | changes)
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from gpufleet.catalog import load_catalog
 from gpufleet.checks import validate
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing import FleetCost, price_plan
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -22,6 +24,12 @@ def plan() -> FleetPlan:
     """Two cloud sites, use1 and usw2, and the rack site lab."""
     validated = validate("sandbox", root=ROOT)
     return build_plan(validated.loaded.spec, validated.catalog)
+
+
+@pytest.fixture(scope="session")
+def cost(plan: FleetPlan) -> FleetCost:
+    """What that environment costs."""
+    return price_plan(plan, load_catalog())
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpufleet.checks import validate
 from gpufleet.plan import build_plan
-from gpufleet.plan.models import FleetPlan
-from gpufleet.pricing.models import ResourceCost, StackCost
+from gpufleet.pricing import price_plan
 from gpufleet.resources.stack import Stack
 from gpufleet.verdict.costs import compare_costs
 from gpufleet.verdict.models import RuleResult, Verdict
@@ -53,7 +52,8 @@ def verdict_on(target: str, *rules: RuleResult, **changes: Any) -> Verdict:
     validated = validate(target, root=ROOT, now=NOW)
     spec, catalog = validated.loaded.spec, validated.catalog
     plan = build_plan(spec, catalog)
-    cost = StackCost(tuple(_lines(plan)))
+    # Without what the fleet file assumes, so that there are unknown costs to show.
+    cost = price_plan(replace(plan, budget=replace(plan.budget, assume={})), catalog)
     fields: dict[str, Any] = {
         "environment": spec.environment,
         "base": None,
@@ -66,38 +66,3 @@ def verdict_on(target: str, *rules: RuleResult, **changes: Any) -> Verdict:
         "after": Side(validated.loaded, plan, Stack(()), cost),
     }
     return verdict(*rules, **{**fields, **changes})
-
-
-def _lines(plan: FleetPlan) -> list[ResourceCost]:
-    groups = {(group.site, group.name): group for group in plan.node_groups}
-    found = []
-    for line in plan.cost.lines:
-        group = groups.get((line.site, line.owner))
-        compute = line.kind == "compute"
-        found.append(
-            ResourceCost(
-                urn="",
-                type="",
-                name=line.owner,
-                what=line.what,
-                kind=line.kind,
-                minimum=line.monthly.low,
-                expected=line.monthly.expected,
-                maximum=line.monthly.high,
-                upfront=line.upfront or Decimal(0),
-                site=line.site,
-                owner=line.owner,
-                team=(group.team or "") if group else "",
-                basis=line.basis,
-                source=line.source,
-                date=line.date,
-                bought=group.capacity.kind if group and compute else "on-demand" if compute else "",
-            )
-        )
-    found += [
-        ResourceCost(
-            "", "", each.owner, each.what, "storage", None, None, None, site=each.site, reason=each.reason
-        )
-        for each in plan.cost.unknown
-    ]
-    return found

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.pricing.models import ResourceCost
+from gpufleet.pricing.models import CostLine
 from gpufleet.report.fleet_costs import charts, price_sources
 from gpufleet.report.fleet_html import fleet_page
 from gpufleet.report.fleet_picture import fleet_pictures
@@ -149,7 +149,7 @@ def test_costs_are_split_by_site_team_and_purchase_option_with_range_and_budget(
 def test_a_sum_with_an_unknown_price_is_a_lower_bound_and_one_of_unknown_prices_only_is_unknown(
     sandbox: Verdict,
 ) -> None:
-    line = ResourceCost(
+    line = CostLine(
         "", "", "x", "GPU nodes", "compute", None, None, None, site="use9", reason="no price was read"
     )
     cost = replace(sandbox.after.cost, lines=(*sandbox.after.cost.lines, line))

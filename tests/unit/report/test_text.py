@@ -12,7 +12,8 @@ import pytest
 from rich.text import Text
 
 from gpufleet.engine.api import SECRET, Changes, Op, ResourceEvent, RunResult, Verb
-from gpufleet.plan.models import CostRange, FleetPlan
+from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped
 from gpufleet.report.changes_text import describe, in_words, names_for_urns, print_site_changes, short_type
 from gpufleet.report.cost_text import budget_line, origin, print_budget, print_cost, site_cost
 from gpufleet.report.money import money, money_range
@@ -49,46 +50,57 @@ def test_money_is_rounded_for_people_and_unknown_is_never_nothing(amount: Decima
     assert money(amount) == shown
 
 
+def _amount(low: int, expected: int, high: int) -> Amount:
+    return Amount(Decimal(low), Decimal(expected), Decimal(high))
+
+
+def _cost(low: int, expected: int, high: int) -> FleetCost:
+    amounts = Decimal(low), Decimal(expected), Decimal(high)
+    return FleetCost((CostLine("", "", "n", "nodes", "compute", *amounts, site="use1", owner="a"),))
+
+
+UNKNOWN = CostLine("", "", "n", "volumes", "storage", None, None, None, site="use1", owner="b", reason="why")
+
+
 def test_a_range_is_shown_only_where_it_says_something() -> None:
-    assert money_range(CostRange(Decimal(100), Decimal(200), Decimal(300))) == "200 USD (100 to 300)"
-    assert money_range(CostRange(Decimal(200), Decimal(200), Decimal(200))) == "200 USD"
-    assert money_range(CostRange(None, None, None)) == "unknown"
-    assert money_range(CostRange(Decimal(0), Decimal(200), Decimal(300)), "") == "200 (0 to 300)"
+    assert money_range(_amount(100, 200, 300)) == "200 USD (100 to 300)"
+    assert money_range(_amount(200, 200, 200)) == "200 USD"
+    assert money_range(Amount(known=False, complete=False)) == "unknown"
+    assert money_range(_amount(0, 200, 300), "") == "200 (0 to 300)"
 
 
-def test_the_budget_line_says_how_near_the_budget_is(plan: FleetPlan) -> None:
-    known = replace(plan.cost, unknown=(), upfront=Decimal(0), budget_monthly=Decimal(1000))
-
+def test_the_budget_line_says_how_near_the_budget_is() -> None:
     def line(low: int, expected: int, high: int) -> str:
-        monthly = CostRange(Decimal(low), Decimal(expected), Decimal(high))
-        return Text.from_markup(budget_line(replace(known, monthly=monthly))).plain
+        return Text.from_markup(budget_line(_cost(low, expected, high), Decimal(1000))).plain
 
     assert line(500, 500, 500) == "  cost: 500 USD a month of a 1,000 USD budget (50%)"
+    assert line(500, 500, 1000).endswith("(50%)")
     assert line(500, 500, 2000).endswith("(50%); over it at maximum size")
+    assert line(1000, 1000, 1000).endswith("(100%)")
     assert line(2000, 2500, 3000).endswith("(250%); over it by 1,500 USD")
 
 
 def test_a_cost_with_unknown_parts_is_a_lower_bound(plan: FleetPlan, text: Printed) -> None:
-    assert plan.cost.unknown
-    lines = text(print_budget, plan.cost, "sandbox")
-    assert lines[0].startswith("  cost: at least ")
-    assert sum(line.startswith("  unknown cost: ") for line in lines) == len(plan.cost.unknown)
-    assert f"not counted: {len(plan.cost.not_counted)} things" in lines[-1]
+    cost = replace(_cost(1, 2, 3), lines=(*_cost(1, 2, 3).lines, UNKNOWN), not_counted=("logs", "traffic"))
+    lines = text(print_budget, cost, plan)
+    assert lines[0].startswith("  cost: at least 2.00 USD")
+    assert lines[1] == "  unknown cost: use1/b: volumes (why)"
+    assert "not counted: 2 things" in lines[-1]
 
 
-def test_a_cost_that_nobody_knows_is_not_a_zero(plan: FleetPlan) -> None:
-    nothing = replace(plan.cost, monthly=CostRange(None, None, None))
-    assert "unknown" in budget_line(nothing)
-    assert "cost: 0" not in budget_line(nothing)
+def test_a_cost_that_nobody_knows_is_not_a_zero() -> None:
+    line = budget_line(FleetCost((UNKNOWN,)), Decimal(1000))
+    assert "unknown" in line
+    assert "cost: 0" not in line
 
 
-def test_a_budget_of_nothing_divides_nothing(plan: FleetPlan) -> None:
-    line = budget_line(replace(plan.cost, budget_monthly=Decimal(0)))
-    assert "%" not in line
+def test_a_budget_of_nothing_divides_nothing() -> None:
+    assert "%" not in budget_line(_cost(1, 2, 3), Decimal(0))
 
 
-def test_the_origin_of_a_price_is_the_fleet_file_or_a_day_and_its_age(plan: FleetPlan) -> None:
-    line = next(item for item in plan.cost.lines if item.kind == "compute")
+def test_the_origin_of_a_price_is_the_fleet_file_or_a_day_and_its_age() -> None:
+    (line,) = _cost(1, 2, 3).lines
+    assert origin(replace(line, assumed=True), TODAY).plain == "fleet file"
     assert origin(replace(line, kind="power", date=None), TODAY).plain == "fleet file"
     assert origin(replace(line, kind="ownership", date=None), TODAY).plain == "fleet file"
     assert origin(replace(line, date=None), TODAY).plain == "undated"
@@ -98,30 +110,45 @@ def test_the_origin_of_a_price_is_the_fleet_file_or_a_day_and_its_age(plan: Flee
     assert origin(replace(line, date="2024-11-11"), TODAY).style == "yellow"
 
 
-def test_every_cost_line_and_everything_not_counted_is_listed(plan: FleetPlan, text: Printed) -> None:
-    lines = text(print_cost, plan.cost, today=TODAY)
-    for item in plan.cost.lines:
+def test_every_cost_line_and_everything_not_counted_is_listed(
+    plan: FleetPlan, cost: FleetCost, text: Printed
+) -> None:
+    lines = text(print_cost, cost, plan, today=TODAY)
+    for item in grouped(cost.lines):
         assert any(item.what in line and item.owner in line for line in lines), item.what
-    for words in plan.cost.not_counted:
+    for words in cost.not_counted:
         assert f"    {words}" in lines
 
 
-def test_a_site_without_a_price_is_unknown_and_one_without_cost_is_not_priced(plan: FleetPlan) -> None:
-    assert site_cost(plan.cost, "use1", "USD").startswith("at least ")
-    assert site_cost(plan.cost, "nowhere", "USD") == "not priced"
-    assert site_cost(replace(plan.cost, by_site={}), "use1", "USD") == "unknown"
+def test_things_of_the_same_kind_are_one_line_with_their_sum() -> None:
+    (line,) = _cost(1, 2, 3).lines
+    (both,) = grouped((line, replace(line, name="other")))
+    assert (both.what, both.name, both.count) == ("2 x nodes", "", 2)
+    assert (both.minimum, both.expected, both.maximum) == (2, 4, 6)
+    assert grouped((line, replace(line, owner="b"), UNKNOWN)) == (line, replace(line, owner="b"), UNKNOWN)
 
 
-def test_a_narrow_screen_folds_names_and_never_cuts_them(plan: FleetPlan, text: Printed) -> None:
-    lines = text(print_plan, plan, today=TODAY, width=60)
+def test_a_site_without_a_price_is_unknown_and_one_without_cost_is_not_priced() -> None:
+    cost = FleetCost((*_cost(1, 2, 3).lines, UNKNOWN, replace(UNKNOWN, site="usw2")))
+    assert site_cost(cost, "use1", "USD").startswith("at least ")
+    assert site_cost(cost, "nowhere", "USD") == "not priced"
+    assert site_cost(cost, "usw2", "USD") == "unknown"
+
+
+def test_a_narrow_screen_folds_names_and_never_cuts_them(
+    plan: FleetPlan, cost: FleetCost, text: Printed
+) -> None:
+    lines = text(print_plan, plan, cost, today=TODAY, width=60)
     assert not any("…" in line for line in lines)
     assert any("control-plane" in line for line in lines)
     # The table of storage does not fit: each system has a list of its own.
     assert any(line.split()[:3] == ["kind", "FSx", "Lustre"] for line in lines)
 
 
-def test_the_plan_shows_what_is_wanted_of_a_group_that_scales(plan: FleetPlan, text: Printed) -> None:
-    lines = text(print_plan, plan, today=TODAY)
+def test_the_plan_shows_what_is_wanted_of_a_group_that_scales(
+    plan: FleetPlan, cost: FleetCost, text: Printed
+) -> None:
+    lines = text(print_plan, plan, cost, today=TODAY)
     serve = next(line for line in lines if line.startswith(" serve"))
     assert "1 (1-2)" in serve
     pretrain = next(line for line in lines if line.startswith(" pretrain"))
@@ -129,17 +156,16 @@ def test_the_plan_shows_what_is_wanted_of_a_group_that_scales(plan: FleetPlan, t
     assert "32 EFA + 1 ENA" in pretrain
 
 
-def test_the_summary_has_a_line_for_each_site(plan: FleetPlan, text: Printed) -> None:
-    lines = text(print_summary, plan)
+def test_the_summary_has_a_line_for_each_site(plan: FleetPlan, cost: FleetCost, text: Printed) -> None:
+    lines = text(print_summary, plan, cost)
     assert [line.split()[0] for line in lines[:3]] == ["use1", "usw2", "lab"]
     assert lines[2] == "  lab (racks, slurm): 2 gpu hosts, 1 controller host, 1 login host, 16 H100"
 
 
 def test_the_summary_names_what_has_an_unknown_price_on_one_line(plan: FleetPlan, text: Printed) -> None:
-    unknown = [line for line in text(print_summary, plan) if "unknown cost" in line]
-    names = {f"{item.site}/{item.owner}" for item in plan.cost.unknown}
-    assert len(unknown) == 1
-    assert set(unknown[0].partition(": ")[2].split(", ")) == names
+    cost = FleetCost((UNKNOWN, replace(UNKNOWN, what="nodes"), replace(UNKNOWN, site="", owner="")))
+    unknown = [line for line in text(print_summary, plan, cost) if "unknown cost" in line]
+    assert unknown == ["  unknown cost: use1/b, (account)"]
 
 
 def test_a_type_is_shortened_as_pulumi_does() -> None:
@@ -207,13 +233,15 @@ def test_the_changes_of_a_site_in_short_count_creations_and_list_the_others(text
     ]
 
 
-def test_the_overview_has_a_row_for_each_site_racks_included(plan: FleetPlan, text: Printed) -> None:
+def test_the_overview_has_a_row_for_each_site_racks_included(
+    plan: FleetPlan, cost: FleetCost, text: Printed
+) -> None:
     groups = (
         SiteChanges("use1", Changes(create=12, same=3), ()),
         SiteChanges("usw2", Changes(), ()),
         SiteChanges(None, Changes(create=1), ()),
     )
-    lines = text(print_overview, plan, groups)
+    lines = text(print_overview, plan, cost, groups)
     assert lines[1].split() == ["site", "where", "create", "unchanged", "USD", "a", "month"]
     rows = [line.split()[0] for line in lines[3:] if line[1] != " "]
     assert rows == ["use1", "usw2", "(account)", "lab"]

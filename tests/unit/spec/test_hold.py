@@ -11,6 +11,7 @@ from gpufleet.catalog import load_catalog
 from gpufleet.checks import validate
 from gpufleet.environments import Choices, draft_environment
 from gpufleet.plan import build_plan
+from gpufleet.pricing import price_plan
 from gpufleet.spec.init import TEMPLATES, write_environment
 from tests.unit.spec.samples import ROOT
 
@@ -48,9 +49,9 @@ def test_a_template_has_no_finding_but_the_age_of_facts(
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
 def test_a_shipped_environment_stays_within_its_budget_at_its_largest(environment: str) -> None:
     spec = validate(environment, root=ROOT, now=READ).loaded.spec
-    cost = build_plan(spec, load_catalog()).cost
-    assert cost.monthly.high is not None
-    assert cost.monthly.high < spec.budget.monthly.amount
+    cost = price_plan(build_plan(spec, load_catalog()), load_catalog())
+    assert cost.unknown == ()
+    assert 0 < cost.total.maximum < spec.budget.monthly.amount
     if cost.upfront:
         assert spec.budget.upfront is not None
         assert cost.upfront < spec.budget.upfront.amount

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
-from gpufleet.pricing.models import ResourceCost, StackCost
+from gpufleet.pricing.models import CostLine, FleetCost
 from gpufleet.spec.load import LoadedFleet
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict.costs import compare_costs
@@ -17,7 +17,7 @@ from gpufleet.verdict.racks import rack_differences
 TODAY = dt.date(2026, 11, 21)
 
 
-def _line(name: str, expected: int | None, **changes: Any) -> ResourceCost:
+def _line(name: str, expected: int | None, **changes: Any) -> CostLine:
     amount = None if expected is None else Decimal(expected)
     fields: dict[str, Any] = {
         "urn": f"urn:{name}",
@@ -29,12 +29,12 @@ def _line(name: str, expected: int | None, **changes: Any) -> ResourceCost:
         "expected": amount,
         "maximum": None if amount is None else amount * 2,
     }
-    return ResourceCost(**{**fields, **changes})
+    return CostLine(**{**fields, **changes})
 
 
 def test_lines_are_compared_by_resource_and_totals_summed() -> None:
-    before = StackCost((_line("a", 10), _line("gone", 7), _line("same", 1)))
-    after = StackCost((_line("a", 15), _line("new", 3), _line("same", 1)))
+    before = FleetCost((_line("a", 10), _line("gone", 7), _line("same", 1)))
+    after = FleetCost((_line("a", 15), _line("new", 3), _line("same", 1)))
     costs = compare_costs(before, after, Decimal(100), TODAY)
     found = {line.what: (line.before, line.after, line.changed) for line in costs.lines}
     assert found == {
@@ -49,13 +49,13 @@ def test_lines_are_compared_by_resource_and_totals_summed() -> None:
 
 def test_a_maximum_that_is_raised_is_a_change_though_the_expected_cost_stays() -> None:
     raised = _line("a", 10, maximum=Decimal(99))
-    costs = compare_costs(StackCost((_line("a", 10),)), StackCost((raised,)), None, TODAY)
+    costs = compare_costs(FleetCost((_line("a", 10),)), FleetCost((raised,)), None, TODAY)
     assert costs.increase == 0
     assert [line.changed for line in costs.lines] == [True]
 
 
 def test_several_lines_of_one_resource_are_not_mixed_up() -> None:
-    before = StackCost((_line("a", 10), _line("a", 20)))
+    before = FleetCost((_line("a", 10), _line("a", 20)))
     costs = compare_costs(before, before, None, TODAY)
     assert [line.after for line in costs.lines] == [10, 20]
     assert not any(line.changed for line in costs.lines)
@@ -63,26 +63,26 @@ def test_several_lines_of_one_resource_are_not_mixed_up() -> None:
 
 def test_an_unknown_price_is_named_and_never_zero() -> None:
     unknown = _line("b", None, reason="no price of it was read")
-    costs = compare_costs(StackCost(), StackCost((_line("a", 10), unknown)), None, TODAY)
+    costs = compare_costs(FleetCost(), FleetCost((_line("a", 10), unknown)), None, TODAY)
     assert [(line.what, line.reason, line.after) for line in costs.unknown] == [
         ("b", "no price of it was read", None)
     ]
-    silent = compare_costs(None, StackCost((_line("b", None),)), None, TODAY)
+    silent = compare_costs(None, FleetCost((_line("b", None),)), None, TODAY)
     assert [line.reason for line in silent.unknown] == ["no price is known"]
 
 
 def test_without_anything_to_compare_with_nothing_has_changed() -> None:
-    costs = compare_costs(None, StackCost((_line("a", 10),)), None, TODAY)
+    costs = compare_costs(None, FleetCost((_line("a", 10),)), None, TODAY)
     assert costs.before is None
     assert costs.increase is None
     assert not any(line.changed for line in costs.lines)
 
 
 def test_the_oldest_price_tells_its_age_on_the_day_of_the_verdict() -> None:
-    after = StackCost((_line("a", 1, date="2026-11-01"), _line("b", 1, date="2026-10-12"), _line("c", 1)))
+    after = FleetCost((_line("a", 1, date="2026-11-01"), _line("b", 1, date="2026-10-12"), _line("c", 1)))
     costs = compare_costs(None, after, None, TODAY)
     assert (costs.oldest_price, costs.oldest_price_days) == (dt.date(2026, 10, 12), 40)
-    assert compare_costs(None, StackCost((_line("c", 1),)), None, TODAY).oldest_price_days is None
+    assert compare_costs(None, FleetCost((_line("c", 1),)), None, TODAY).oldest_price_days is None
 
 
 def _with_nodes(spec: FleetSpec, **changes: Any) -> FleetSpec:

@@ -26,6 +26,7 @@ def upfront_fee(instance_type: str, region: str, count: int, duration: dt.timede
 def _usd_per_instance_hour(instance_type: str, region: str) -> Decimal | None:
     from gpufleet.catalog import load_catalog
 
-    found = load_catalog().instances.get(instance_type)
-    price = found.capacity_block.get(region) if found else None
-    return price.amount if price else None
+    catalog = load_catalog()
+    return (
+        catalog.capacity_block(instance_type, region).amount if instance_type in catalog.instances else None
+    )

@@ -176,7 +176,7 @@ def test_every_resource_of_unknown_cost_is_named_with_its_reason() -> None:
     found = judged(budget_unknown_cost, hosts)
     assert [each.urn.split("::")[-1] for each in found] == ["host-0", "host-1"]
     assert all(each.violation.unknown and each.level == "mandatory" for each in found)
-    assert "nobody has told" in found[0].message
+    assert "no price is known" in found[0].message
 
 
 def test_an_unknown_size_fails_closed() -> None:

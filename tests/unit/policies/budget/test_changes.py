@@ -16,8 +16,8 @@ from gpufleet.policies.rules.budget.price_catalog_age import price_catalog_age
 from gpufleet.policy import examples
 from gpufleet.policy.judge import Judgement
 from gpufleet.policy.rule import Example, Rule
-from gpufleet.pricing.reservations import OFFERING
 from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import BLOCK_OFFERING as OFFERING
 from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -14,15 +14,12 @@ from gpufleet.policy.fleet import StackOfFleet, open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.settings import configure
-from gpufleet.pricing import ResourceCost, price_stack
-from gpufleet.pricing.table import BY_USE, FREE, FREE_MODULES, PRICED
+from gpufleet.pricing import price_plan, price_stack
+from gpufleet.pricing.of_stack.table import BY_USE, FREE, FREE_MODULES, PRICED
 from gpufleet.resources.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[4]
 ENVIRONMENTS = ("sandbox", "dev", "prod")
-
-# The plan says in words that it does not count them.
-NOT_IN_THE_PLAN = {"aws:kms/key:Key", "aws:ec2/eip:Eip"}
 
 
 def fleet(environment: str) -> StackOfFleet:
@@ -30,59 +27,18 @@ def fleet(environment: str) -> StackOfFleet:
     return open_stack(ROOT, "gpufleet", environment, {}, preview=True, now=now)
 
 
-def planned(lines: tuple[ResourceCost, ...], site: str | None = None) -> tuple[Decimal, Decimal, Decimal]:
-    counted = [
-        line
-        for line in lines
-        if line.known and line.type not in NOT_IN_THE_PLAN and (site is None or line.site == site)
-    ]
-    return (
-        sum((line.minimum or Decimal(0) for line in counted), Decimal(0)),
-        sum((line.expected or Decimal(0) for line in counted), Decimal(0)),
-        sum((line.maximum or Decimal(0) for line in counted), Decimal(0)),
-    )
-
-
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_the_resources_cost_what_the_plan_says_to_the_cent(
+def test_the_previewed_resources_cost_what_the_plan_says_line_by_line(
     emitted: Callable[[str], Stack], environment: str
 ) -> None:
+    """With the engine's own preview; tests/unit/pricing/test_one_price.py asks more fleets, on mocks."""
     around = fleet(environment).around
     assert around.plan is not None
     found = price_stack(emitted(environment), around.catalog, around.plan)
-    plan = around.plan.cost
-    assert planned(found.lines) == (plan.monthly.low, plan.monthly.expected, plan.monthly.high)
-    for site, amount in plan.by_site.items():
-        assert planned(found.lines, site) == (amount.low, amount.expected, amount.high), site
-    assert found.upfront == plan.upfront
-    assert any("KMS" in text for text in plan.not_counted)
-    assert any("public IPv4" in text for text in plan.not_counted)
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_each_owner_costs_what_the_plan_says(emitted: Callable[[str], Stack], environment: str) -> None:
-    around = fleet(environment).around
-    assert around.plan is not None
-    found = price_stack(emitted(environment), around.catalog, around.plan)
-    counted = replace(found, lines=tuple(x for x in found.lines if x.type not in NOT_IN_THE_PLAN))
-    sums = counted.by("owner")
-    for owner, amount in around.plan.cost.by_owner.items():
-        have = sums[owner]
-        assert (have.minimum, have.expected, have.maximum) == (amount.low, amount.expected, amount.high), (
-            owner
-        )
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_what_the_plan_does_not_know_the_price_of_is_unknown_here_too(
-    emitted: Callable[[str], Stack], environment: str
-) -> None:
-    around = fleet(environment).around
-    assert around.plan is not None
-    found = price_stack(emitted(environment), around.catalog, around.plan)
-    assert {(line.site, line.owner) for line in found.unknown} == {
-        (each.site, each.owner) for each in around.plan.cost.unknown
-    }
+    plan = price_plan(around.plan, around.catalog)
+    assert Counter(replace(line, urn="") for line in found.lines) == Counter(plan.lines)
+    assert found.total == plan.total
+    assert set(found.not_counted) == set(plan.not_counted)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

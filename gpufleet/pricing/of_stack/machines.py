@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from gpufleet.pricing.context import ONE, Pricing, Sizes
-from gpufleet.pricing.disks import Disk, instance_disks, price_disks, template_disks
-from gpufleet.pricing.groups import read_choices
-from gpufleet.pricing.inputs import UnpricedError, count, declared, entries, held, text, whole
+from gpufleet.pricing.cost import ONE, Sizes
+from gpufleet.pricing.disks import Disk, disks_amount, price_root_volumes
 from gpufleet.pricing.nodes import ON_DEMAND, SPOT, Choice, Market, price_nodes
-from gpufleet.pricing.owners import Owner
-from gpufleet.pricing.reservations import take
-from gpufleet.pricing.templates import market_type, reservation_of, shared_hardware, template_of
+from gpufleet.pricing.of_stack.context import Pricing
+from gpufleet.pricing.of_stack.disks import instance_disks, template_disks
+from gpufleet.pricing.of_stack.groups import read_choices
+from gpufleet.pricing.of_stack.inputs import count, declared, entries, held, text, whole
+from gpufleet.pricing.of_stack.reservations import take
+from gpufleet.pricing.of_stack.templates import market_type, reservation_of, shared_hardware, template_of
+from gpufleet.pricing.rates import Prices, UnpricedError
 from gpufleet.resources.resource import Resource, shown
 from gpufleet.resources.types import INSTANCE
 
@@ -29,7 +32,7 @@ def price_instance(pricing: Pricing, resource: Resource) -> None:
     if instance is None:
         raise UnpricedError("no instance type is declared")
     owner = pricing.owners.of(resource, template)
-    region = pricing.region(resource)
+    prices = pricing.prices(resource)
     market = SPOT
     sizes = ONE
     if resource.type == INSTANCE:
@@ -45,9 +48,9 @@ def price_instance(pricing: Pricing, resource: Resource) -> None:
         if reservation is not None and market == ON_DEMAND:
             sizes = sizes.without(take(pricing, reservation, {instance}, sizes))
     if sizes.maximum:
-        what, cost = price_nodes(pricing, region, [Choice(instance)], sizes, market)
-        pricing.add(resource, what, "compute", cost, owner, bought=market.name)
-    _price_volumes(pricing, resource, region, owner, lambda: _disks(resource, template), ONE)
+        pricing.price(resource, lambda: price_nodes(prices, [Choice(instance)], sizes, market), owner)
+    volumes = partial(_disks, resource, template)
+    pricing.price(resource, lambda: price_root_volumes(prices, volumes, ONE), owner)
 
 
 def _disks(resource: Resource, template: Resource | None) -> list[Disk]:
@@ -128,25 +131,17 @@ def _price_requested(
     choices: tuple[Choice, ...],
     sources: list[Any],
 ) -> None:
-    region = pricing.region(resource)
+    prices = pricing.prices(resource)
     owner = pricing.owners.of(resource)
-    what, cost = price_nodes(pricing, region, choices, sizes, market)
-    pricing.add(resource, what, "compute", cost, owner, bought=market.name)
-    _price_volumes(pricing, resource, region, owner, lambda: _dearest(pricing, region, sources), sizes)
+    if not choices:
+        raise UnpricedError("no instance type is declared")
+    pricing.price(resource, lambda: price_nodes(prices, choices, sizes, market), owner)
+    pricing.price(
+        resource, lambda: price_root_volumes(prices, lambda: _most_expensive(prices, sources), sizes), owner
+    )
 
 
-def _dearest(pricing: Pricing, region: str, sources: list[Any]) -> list[Disk]:
-    """Of several ways to launch, the one with the dearest volumes."""
+def _most_expensive(prices: Prices, sources: list[Any]) -> list[Disk]:
+    """Of several ways to launch, the one with the most expensive volumes."""
     found = [source() for source in sources]
-    return max(found, key=lambda disks: price_disks(pricing, region, disks)[1].expected, default=[])
-
-
-def _price_volumes(
-    pricing: Pricing, resource: Resource, region: str, owner: Owner, disks: Any, sizes: Sizes
-) -> None:
-    try:
-        what, cost = price_disks(pricing, region, disks(), sizes)
-    except UnpricedError as reason:
-        pricing.unknown(resource, "its volumes", "storage", str(reason), owner)
-    else:
-        pricing.add(resource, what, "storage", cost, owner)
+    return max(found, key=lambda disks: disks_amount(prices, disks), default=[])

@@ -6,28 +6,19 @@ The name comes first, since dropping or changing a tag must not move cost out of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.plan.cost.services import SYSTEM
 from gpufleet.plan.models import FleetPlan
-from gpufleet.plan.names import FALLBACK_SUFFIX, group_resource_name, site_resource_name
+from gpufleet.plan.names import FALLBACK_SUFFIX, SYSTEM, group_resource_name, site_resource_name
+from gpufleet.pricing.book import Owner
 from gpufleet.resources.resource import UNKNOWN, Resource
 from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import KEY
 
 SITE_TAG = "gpufleet:site"
 NODE_GROUP_TAG = "gpufleet:node-group"
 STORAGE_TAG = "gpufleet:storage"
 TEAM_TAG = "gpufleet:team"
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Site, owner within it (node group or storage) and team; empty where nobody can be named."""
-
-    site: str = ""
-    owner: str = ""
-    team: str = ""
 
 
 class Owners:
@@ -36,6 +27,7 @@ class Owners:
     def __init__(self, stack: Stack, plan: FleetPlan | None) -> None:
         self._stack = stack
         self._names: dict[str, tuple[str, str]] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
         self._teams: dict[tuple[str, str], str] = {}
         if plan is not None:
             self._read(plan)
@@ -54,6 +46,8 @@ class Owners:
         return Owner(site, owner, self._teams[site, owner] if planned else tags.get(TEAM_TAG, ""))
 
     def _by_name(self, resource: Resource) -> tuple[str, str]:
+        if resource.type == KEY and resource.name in self._keys:
+            return self._keys[resource.name]
         site = ""
         for each in (resource, *self._stack.ancestors(resource)):
             found = self._names.get(each.name)
@@ -71,6 +65,7 @@ class Owners:
             self._names[group_resource_name(*about, site.site, SYSTEM)] = (site.site, SYSTEM)
             for name in (*(each.name for each in site.lustre), *(each.name for each in site.buckets)):
                 self._names[group_resource_name(*about, site.site, name)] = (site.site, name)
+            self._keys |= {key.name: (site.site, key.owner) for key in site.keys}
             for group in site.node_groups:
                 name = group_resource_name(*about, site.site, group.name)
                 self._names[name] = self._names[name + FALLBACK_SUFFIX] = (site.site, group.name)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpufleet.pricing.context import Pricing
-from gpufleet.pricing.disks import price_volume
-from gpufleet.pricing.groups import price_auto_scaling_group, price_node_group
-from gpufleet.pricing.machines import price_fleet_request, price_instance, price_spot_fleet
+from gpufleet.pricing import by_use
 from gpufleet.pricing.models import Kind
-from gpufleet.pricing.reservations import OFFERING, SCHEDULE, price_block, price_reservation
-from gpufleet.pricing.scaling import SCALING_SCHEDULE, price_schedule
-from gpufleet.pricing.services import (
+from gpufleet.pricing.of_stack.context import Pricing
+from gpufleet.pricing.of_stack.disks import price_stand_alone
+from gpufleet.pricing.of_stack.groups import price_auto_scaling_group, price_node_group
+from gpufleet.pricing.of_stack.machines import price_fleet_request, price_instance, price_spot_fleet
+from gpufleet.pricing.of_stack.reservations import price_block, price_reservation
+from gpufleet.pricing.of_stack.scaling import price_schedule
+from gpufleet.pricing.of_stack.services import (
     price_addon,
     price_address,
     price_cluster,
@@ -22,18 +23,25 @@ from gpufleet.pricing.services import (
 )
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import (
+    ADDRESS,
     AUTO_SCALING_GROUP,
+    BLOCK_OFFERING,
+    BLOCK_SCHEDULE,
     BUCKETS,
     CAPACITY_BLOCK,
     CAPACITY_RESERVATION,
     CLUSTER,
     FLEET,
     INSTANCE,
+    KEY,
     LUSTRE,
+    NAT_GATEWAY,
     NODE_GROUP,
+    SCHEDULE,
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
     VOLUME,
+    VPC_ENDPOINT,
 )
 
 PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
@@ -41,19 +49,19 @@ PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
     CAPACITY_BLOCK: ("compute", price_block),
     AUTO_SCALING_GROUP: ("compute", price_auto_scaling_group),
     NODE_GROUP: ("compute", price_node_group),
-    SCALING_SCHEDULE: ("compute", price_schedule),
+    SCHEDULE: ("compute", price_schedule),
     INSTANCE: ("compute", price_instance),
     SPOT_INSTANCE_REQUEST: ("compute", price_instance),
     FLEET: ("compute", price_fleet_request),
     SPOT_FLEET: ("compute", price_spot_fleet),
-    VOLUME: ("storage", price_volume),
+    VOLUME: ("storage", price_stand_alone),
     LUSTRE: ("storage", price_lustre),
     CLUSTER: ("control-plane", price_cluster),
     "aws:eks/addon:Addon": ("service", price_addon),
-    "aws:ec2/natGateway:NatGateway": ("network", price_nat_gateway),
-    "aws:ec2/eip:Eip": ("network", price_address),
-    "aws:ec2/vpcEndpoint:VpcEndpoint": ("network", price_endpoint),
-    "aws:kms/key:Key": ("service", price_key),
+    NAT_GATEWAY: ("network", price_nat_gateway),
+    ADDRESS: ("network", price_address),
+    VPC_ENDPOINT: ("network", price_endpoint),
+    KEY: ("service", price_key),
     "aws:kms/replicaKey:ReplicaKey": ("service", price_key),
     "aws:kms/externalKey:ExternalKey": ("service", price_key),
 }
@@ -155,8 +163,8 @@ FREE: Mapping[str, str] = {
         ),
         "budgets without actions and the settings of Cost Explorer are free of charge",
     ),
-    OFFERING: "looks an offering up and makes nothing",
-    SCHEDULE: "sets a group's size, which is priced with the group",
+    BLOCK_OFFERING: "looks an offering up and makes nothing",
+    BLOCK_SCHEDULE: "sets a group's size, which is priced with the group",
 }
 """Types without a charge of their own, each with the reason."""
 
@@ -164,15 +172,11 @@ FREE_MODULES: Mapping[str, str] = {"aws:iam/": "IAM is free of charge"}
 """Modules of which every type is free."""
 
 BY_USE: Mapping[str, str] = {
-    **dict.fromkeys(BUCKETS, "objects in S3 buckets, and requests to them"),
-    **dict.fromkeys(
-        _tokens("s3", "BucketObject", "BucketObjectv2"), "objects in S3 buckets, and requests to them"
-    ),
-    **dict.fromkeys(
-        _tokens("cloudwatch", "LogGroup") + _tokens("ec2", "FlowLog"), "logs (CloudWatch), by the GB"
-    ),
+    **dict.fromkeys(BUCKETS, by_use.OBJECTS),
+    **dict.fromkeys(_tokens("s3", "BucketObject", "BucketObjectv2"), by_use.OBJECTS),
+    **dict.fromkeys(_tokens("cloudwatch", "LogGroup") + _tokens("ec2", "FlowLog"), by_use.LOGS),
     **dict.fromkeys(_tokens("cloudwatch", "EventRule"), "events of one's own on an event bus"),
-    **dict.fromkeys(_tokens("sns", "Topic", "TopicSubscription"), "messages of SNS topics"),
+    **dict.fromkeys(_tokens("sns", "Topic", "TopicSubscription"), by_use.TOPICS),
     **dict.fromkeys(_tokens("sqs", "Queue"), "requests to SQS queues"),
     **dict.fromkeys(_tokens("lambda", "Function"), "calls of Lambda functions"),
     **dict.fromkeys(_tokens("ecr", "Repository"), "images in ECR repositories, by the GB"),
@@ -185,4 +189,4 @@ BY_USE: Mapping[str, str] = {
 
 HARMLESS_PACKAGES = frozenset({"pulumi", "kubernetes", "random", "tls"})
 """Packages whose resources make nothing in a cloud that is charged by itself, but for what
-`gpufleet.pricing.objects` names."""
+`gpufleet.pricing.of_stack.objects` names."""

@@ -6,18 +6,17 @@ import datetime as dt
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from gpufleet.plan.cost.ledger import MONTH, number, settle
 from gpufleet.plan.models import NodeGroupPlan
-from gpufleet.pricing.context import Pricing, Sizes, steady
-from gpufleet.pricing.inputs import UnpricedError, count, declared, held, text, whole
-from gpufleet.pricing.owners import Owner
-from gpufleet.pricing.templates import shared_hardware
+from gpufleet.pricing import capacity
+from gpufleet.pricing.book import Owner
+from gpufleet.pricing.cost import Sizes
+from gpufleet.pricing.of_stack.context import Pricing
+from gpufleet.pricing.of_stack.inputs import count, declared, held, text, whole
+from gpufleet.pricing.of_stack.templates import shared_hardware
+from gpufleet.pricing.rates import MONTH, UnpricedError, hours_of
 from gpufleet.resources.resource import Resource, shown
 from gpufleet.resources.stack import Stack
-
-OFFERING = "pulumi-python:dynamic/capacity:CapacityBlockOffering"
-SCHEDULE = "pulumi-python:dynamic/capacity:CapacityBlockSchedule"
-"""Our own dynamic resources: what is looked up before a block is bought, and who starts its nodes."""
+from gpufleet.resources.types import BLOCK_OFFERING
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +52,14 @@ def read_block(stack: Stack, block: Resource) -> Block:
 
 def offering_of(stack: Stack, block: Resource) -> Resource | None:
     """The look-up that a block's offering comes from."""
-    found = stack.references(block, "capacityBlockOfferingId", types=[OFFERING])
+    found = stack.references(block, "capacityBlockOfferingId", types=[BLOCK_OFFERING])
     if found:
         return found[0]
     wanted = declared(block, "capacityBlockOfferingId")
     return next(
         (
             each
-            for each in stack.of_type(OFFERING)
+            for each in stack.of_type(BLOCK_OFFERING)
             if isinstance(wanted, str) and each.get("offering_id") == wanted
         ),
         None,
@@ -90,54 +89,40 @@ def _amount(value: str) -> Decimal:
 
 
 def price_block(pricing: Pricing, resource: Resource) -> None:
-    """A Capacity Block: all of it is paid when it is bought, and a month's share is at most 730 hours."""
-    block = read_block(pricing.stack, resource)
-    share = min(MONTH, block.hours)
-    what = f"{block.nodes} x {block.instance}, capacity-block"
-    owner = pricing.owners.of(resource)
-    if block.fee is not None:
-        monthly = settle(block.fee * share / block.hours)
-        basis = f"{number(share)} of {number(block.hours)} h of the fee of {number(block.fee)} USD"
-        pricing.add(resource, what, "compute", steady(monthly, basis), owner, block.fee, "capacity-block")
-        return
-    rate = pricing.node_rate(block.instance, pricing.region(resource), "capacity-block")
-    basis = f"{what} x {number(share)} h x {number(rate.expected)} USD/h"
-    pricing.add(
+    """A Capacity Block that the stack buys."""
+    block, owner = read_block(pricing.stack, resource), pricing.owners.of(resource)
+    prices = pricing.prices(resource)
+    pricing.price(
         resource,
-        what,
-        "compute",
-        steady(block.nodes * share * rate.expected, basis, rate),
+        lambda: capacity.price_block(prices, block.instance, block.nodes, block.hours, fee=block.fee),
         owner,
-        upfront=block.nodes * block.hours * rate.expected,
-        bought="capacity-block",
     )
 
 
 def price_existing_block(
-    pricing: Pricing, resource: Resource, reservation: str | None, owner: Owner, region: str
+    pricing: Pricing, resource: Resource, reservation: str | None, owner: Owner
 ) -> Decimal:
-    """A month's share of a block that was bought outside of the stack; its hours.
+    """A month's share of a block that was bought outside of the stack; returns the hours that it runs.
 
     Only the fleet file says how long it is.
     """
     group: NodeGroupPlan | None = pricing.groups.get((owner.site, owner.owner))
-    length = group.capacity.duration if group is not None else None
-    if group is None or length is None or reservation is None or group.capacity.reservation_id != reservation:
+    if group is None or reservation is None or group.capacity.reservation_id != reservation:
         raise UnpricedError(
             "the Capacity Block is not of this stack, and no node group of the fleet file says its length"
         )
-    hours = Decimal(int(length.total_seconds())) / 3600
-    share = min(MONTH, hours)
-    rate = pricing.node_rate(group.instance_type, region, "capacity-block")
-    amount = group.capacity.max * share * rate.expected
-    what = f"{group.capacity.max} x {group.instance_type}, capacity-block"
-    basis = f"{what} x {number(share)} h x {number(rate.expected)} USD/h; paid before, as it exists"
-    pricing.add(resource, what, "compute", steady(amount, basis, rate), owner, bought="capacity-block")
-    return hours
+    length, prices = group.capacity.duration, pricing.prices(resource)
+    hours = None if length is None else hours_of(length)
+    pricing.price(
+        resource,
+        lambda: capacity.price_block(prices, group.instance_type, group.capacity.max, hours, paid=True),
+        owner,
+    )
+    return MONTH if hours is None else hours
 
 
 def price_reservation(pricing: Pricing, resource: Resource) -> None:
-    """An On-Demand Capacity Reservation: the on-demand price, used or not."""
+    """An On-Demand Capacity Reservation."""
     held(resource, "instanceCount", "instanceType")
     instance = text(resource, "instanceType")
     if instance is None:
@@ -146,12 +131,10 @@ def price_reservation(pricing: Pricing, resource: Resource) -> None:
     if platform != "Linux/UNIX":
         raise UnpricedError(f"no price of {platform} was read")
     shared_hardware(resource, "tenancy")
-    nodes = count(resource, "instanceCount")
-    rate = pricing.node_rate(instance, pricing.region(resource), "odcr")
-    what = f"{nodes} x {instance}, odcr"
-    basis = f"{what} x 730 h x {number(rate.expected)} USD/h, used or not"
-    cost = steady(nodes * MONTH * rate.expected, basis, rate)
-    pricing.add(resource, what, "compute", cost, pricing.owners.of(resource), bought="odcr")
+    nodes, prices = count(resource, "instanceCount"), pricing.prices(resource)
+    pricing.price(
+        resource, lambda: capacity.price_reservation(prices, instance, nodes), pricing.owners.of(resource)
+    )
 
 
 def take(pricing: Pricing, reservation: Resource, instances: set[str], sizes: Sizes) -> Sizes:

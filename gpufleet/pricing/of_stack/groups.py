@@ -7,33 +7,34 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.plan.cost.ledger import MONTH
-from gpufleet.plan.cost.services import SYSTEM
-from gpufleet.pricing.context import Pricing, Sizes
-from gpufleet.pricing.disks import instance_disks, price_disks, template_disks
-from gpufleet.pricing.inputs import UnpricedError, count, declared, held, price, text, whole
-from gpufleet.pricing.nodes import ON_DEMAND, SPOT, Choice, Market, price_nodes
-from gpufleet.pricing.owners import Owner
-from gpufleet.pricing.reservations import price_existing_block, read_block, take
-from gpufleet.pricing.scaling import raised, with_warm_pool
-from gpufleet.pricing.templates import (
+from gpufleet.plan.names import SYSTEM
+from gpufleet.pricing.book import Owner
+from gpufleet.pricing.capacity import BLOCK
+from gpufleet.pricing.cost import Sizes
+from gpufleet.pricing.disks import Disk
+from gpufleet.pricing.nodes import IN_RESERVATION, ON_DEMAND, SPOT, Choice, Group, Market, price_group
+from gpufleet.pricing.of_stack.context import Pricing, thing_of
+from gpufleet.pricing.of_stack.disks import instance_disks, template_disks
+from gpufleet.pricing.of_stack.inputs import count, declared, held, price, text, whole
+from gpufleet.pricing.of_stack.reservations import price_existing_block, read_block, take
+from gpufleet.pricing.of_stack.scaling import raised, with_warm_pool
+from gpufleet.pricing.of_stack.templates import (
     configuration_of,
     market_type,
     named_reservation,
-    price_addresses,
+    public_addresses,
     reservation_of,
     shared_hardware,
     targets_reservation,
     template_of,
 )
+from gpufleet.pricing.rates import MONTH, UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource, shown
 from gpufleet.resources.types import CAPACITY_BLOCK
 
 EKS_DEFAULT_TYPE = "t3.medium"
 """What EKS launches where neither the node group nor its launch template names a type (EKS API reference,
 CreateNodegroup, instanceTypes)."""
-
-_IN_BLOCK = "capacity-block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,12 @@ class _Launch:
     targets: Resource | None
     block: bool = False
     configuration: bool = False
+
+    def disks(self) -> list[Disk]:
+        """The volumes of each node. Or `UnpricedError`."""
+        if self.source is None:
+            raise UnpricedError("there is no launch template, and EKS decides on the volumes")
+        return instance_disks(self.source.props) if self.configuration else template_disks(self.source)
 
 
 def price_auto_scaling_group(pricing: Pricing, resource: Resource) -> None:
@@ -93,7 +100,7 @@ def _auto_scaling_launch(pricing: Pricing, resource: Resource) -> _Launch:
             SPOT if market == "spot" else ON_DEMAND,
             template,
             template if targets_reservation(template) else resource,
-            market == _IN_BLOCK,
+            market == BLOCK,
         )
     configuration = configuration_of(pricing, resource)
     spot = declared(configuration, "spotPrice") is not None
@@ -124,7 +131,7 @@ def _mixed(pricing: Pricing, resource: Resource) -> _Launch:
     if market.percent > 100:
         raise UnpricedError(f"{distribution}.onDemandPercentageAboveBaseCapacity is {market.percent}")
     targets = template if targets_reservation(template) else resource
-    return _Launch(choices, market, template, targets, market_type(template) == _IN_BLOCK)
+    return _Launch(choices, market, template, targets, market_type(template) == BLOCK)
 
 
 def read_choices(overrides: Any, path: str, template: Resource | None) -> tuple[Choice, ...]:
@@ -189,21 +196,21 @@ def _eks_launch(pricing: Pricing, resource: Resource) -> _Launch:
 def _price(pricing: Pricing, resource: Resource, launch: _Launch, sizes: Sizes, warm: str) -> None:
     source = launch.source
     owner = pricing.owners.of(resource, source, default=_system(pricing, resource))
-    region = pricing.region(resource)
+    prices = pricing.prices(resource)
+    addresses = 0
     if source is not None and not launch.configuration:
         shared_hardware(source, "placement.tenancy")
+        addresses = public_addresses(source)
     sizes = raised(pricing, resource, sizes)
     running, existing = with_warm_pool(resource, sizes, warm)
-    hours = MONTH
+    market, hours = launch.market, MONTH
+    bought: Sizes | None = None
     if launch.block:
-        hours = _price_block_nodes(pricing, resource, launch, owner, region)
+        hours = _block_hours(pricing, resource, launch, owner)
     else:
-        _price_market_nodes(pricing, resource, launch, running, owner, region)
-    _price_volumes(pricing, resource, launch, existing, owner, region, hours)
-    if source is not None and not launch.configuration:
-        price_addresses(pricing, resource, source, running, owner)
-    pricing.leave_out("nodes that exist twice for a while, as a group replaces them")
-    pricing.leave_out("detailed monitoring of nodes, by the metric")
+        market, bought = _outside_of_reservation(pricing, launch, running)
+    group = Group(launch.choices, market, bought, existing, launch.disks, addresses, hours)
+    price_group(pricing.book, thing_of(resource, owner), prices, group)
 
 
 def _system(pricing: Pricing, resource: Resource) -> str:
@@ -211,53 +218,26 @@ def _system(pricing: Pricing, resource: Resource) -> str:
     return known.owner if known.owner == SYSTEM else ""
 
 
-def _price_market_nodes(
-    pricing: Pricing, resource: Resource, launch: _Launch, sizes: Sizes, owner: Owner, region: str
-) -> None:
-    """Nodes less those that run in a reservation of the stack, which has a line of its own."""
-    reservation = reservation_of(pricing, launch.targets) if launch.targets is not None else None
-    if reservation is not None and reservation.type == CAPACITY_BLOCK:
+def _outside_of_reservation(pricing: Pricing, launch: _Launch, sizes: Sizes) -> tuple[Market, Sizes | None]:
+    """How nodes are bought that run in no reservation of the stack, which has a line of its own; and how
+    many, None where there are none of them."""
+    targets = launch.targets
+    if targets is None or launch.market != ON_DEMAND:
+        return launch.market, sizes
+    reservation = reservation_of(pricing, targets)
+    if reservation is None:
+        return (IN_RESERVATION if targets_reservation(targets) else ON_DEMAND), sizes
+    if reservation.type == CAPACITY_BLOCK:
         raise UnpricedError("it targets a Capacity Block, and its nodes are bought otherwise")
-    if reservation is not None and launch.market == ON_DEMAND:
-        inside = take(pricing, reservation, {choice.instance for choice in launch.choices}, sizes)
-        sizes = sizes.without(inside)
-        if not sizes.maximum:
-            return
-    what, cost = price_nodes(pricing, region, launch.choices, sizes, launch.market)
-    pricing.add(resource, what, "compute", cost, owner, bought=launch.market.name)
+    sizes = sizes.without(take(pricing, reservation, {choice.instance for choice in launch.choices}, sizes))
+    return ON_DEMAND, sizes if sizes.maximum else None
 
 
-def _price_block_nodes(
-    pricing: Pricing, resource: Resource, launch: _Launch, owner: Owner, region: str
-) -> Decimal:
-    """Nodes in a block cost nothing more than the block; the hours a month in which they can run."""
+def _block_hours(pricing: Pricing, resource: Resource, launch: _Launch, owner: Owner) -> Decimal:
+    """The hours a month in which nodes in a block can run. They cost nothing more than the block."""
     if launch.targets is None:
         raise UnpricedError("no Capacity Block is named")
     block = reservation_of(pricing, launch.targets)
     if block is not None and block.type == CAPACITY_BLOCK:
         return min(MONTH, read_block(pricing.stack, block).hours)
-    named = named_reservation(launch.targets)
-    return min(MONTH, price_existing_block(pricing, resource, named, owner, region))
-
-
-def _price_volumes(
-    pricing: Pricing,
-    resource: Resource,
-    launch: _Launch,
-    sizes: Sizes,
-    owner: Owner,
-    region: str,
-    hours: Decimal,
-) -> None:
-    if not sizes.maximum:
-        return
-    try:
-        if launch.source is None:
-            raise UnpricedError("there is no launch template, and EKS decides on the volumes")
-        disks = instance_disks(launch.source.props) if launch.configuration else template_disks(launch.source)
-        what, cost = price_disks(pricing, region, disks, sizes, hours)
-    except UnpricedError as reason:
-        what = f"{sizes.minimum} to {sizes.maximum} nodes' volumes"
-        pricing.unknown(resource, what, "storage", str(reason), owner)
-    else:
-        pricing.add(resource, what, "storage", cost, owner)
+    return min(MONTH, price_existing_block(pricing, resource, named_reservation(launch.targets), owner))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.plan.cost.ledger import MONTH, number
-from gpufleet.pricing.context import Cost, Pricing, Sizes
-from gpufleet.pricing.inputs import UnpricedError, declared, first, text
-from gpufleet.pricing.owners import Owner
+from gpufleet.pricing.of_stack.context import Pricing
+from gpufleet.pricing.of_stack.inputs import declared, first, text
+from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource, shown
 from gpufleet.resources.types import (
     CAPACITY_BLOCK,
@@ -115,10 +114,8 @@ def named_reservation(resource: Resource) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def price_addresses(
-    pricing: Pricing, resource: Resource, template: Resource, sizes: Sizes, owner: Owner
-) -> None:
-    """Public IPv4 addresses that nodes get from their launch template."""
+def public_addresses(template: Resource) -> int:
+    """How many public IPv4 addresses each node gets from its launch template. Or `UnpricedError`."""
     interfaces = declared(template, "networkInterfaces")
     if interfaces is UNKNOWN:
         raise UnpricedError("networkInterfaces is not known yet")
@@ -128,15 +125,4 @@ def price_addresses(
         if wanted is UNKNOWN:
             raise UnpricedError("networkInterfaces.associatePublicIpAddress is not known yet")
         each += str(wanted).lower() == "true"
-    if not each or not sizes.maximum:
-        return
-    rate = pricing.service_rate("public-ipv4-hour", pricing.region(resource))
-    one = each * MONTH * rate.expected
-    basis = f"{sizes.expected} x {each} x 730 h x {number(rate.expected)} USD/h"
-    pricing.add(
-        resource,
-        f"{sizes.expected * each} public IPv4 addresses",
-        "network",
-        Cost(sizes.minimum * one, sizes.expected * one, sizes.maximum * one, basis, (rate,)),
-        owner,
-    )
+    return each

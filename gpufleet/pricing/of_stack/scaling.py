@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from gpufleet.pricing.context import Pricing, Sizes
-from gpufleet.pricing.inputs import UnpricedError, count, declared, held, text, whole
-from gpufleet.pricing.reservations import SCHEDULE
+from gpufleet.pricing.cost import Sizes
+from gpufleet.pricing.of_stack.context import Pricing
+from gpufleet.pricing.of_stack.inputs import count, declared, held, text, whole
+from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource
-from gpufleet.resources.types import AUTO_SCALING_GROUP, NODE_GROUP
-
-SCALING_SCHEDULE = "aws:autoscaling/schedule:Schedule"
+from gpufleet.resources.types import AUTO_SCALING_GROUP, BLOCK_SCHEDULE, NODE_GROUP
+from gpufleet.resources.types import SCHEDULE as SCALING_SCHEDULE
 
 
 def raised(pricing: Pricing, resource: Resource, sizes: Sizes) -> Sizes:
     """The sizes with what schedules make of them: AWS's, which may raise the maximum, and a block's."""
     for schedule in schedules_of(pricing, resource):
-        if schedule.type == SCHEDULE:
+        if schedule.type == BLOCK_SCHEDULE:
             sizes = sizes.least(count(schedule, "nodes"))
             continue
         held(schedule, "maxSize", "desiredCapacity", "minSize")
@@ -35,7 +35,7 @@ def schedules_of(pricing: Pricing, group: Resource) -> list[Resource]:
     """The schedules that change the size of a group."""
     if pricing.schedules is None:
         pricing.schedules = {}
-        for schedule in pricing.stack.of_type(SCALING_SCHEDULE, SCHEDULE):
+        for schedule in pricing.stack.of_type(SCALING_SCHEDULE, BLOCK_SCHEDULE):
             target = scheduled_group(pricing, schedule)
             if target is not None:
                 pricing.schedules.setdefault(target.urn, []).append(schedule)

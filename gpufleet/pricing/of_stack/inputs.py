@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource, shown
-
-
-class UnpricedError(Exception):
-    """What this costs cannot be said; the message says why, without secret values."""
 
 
 def dig(values: Mapping[str, Any], path: str) -> Any:

@@ -1,0 +1,60 @@
+"""What a cloud site needs to exist besides its nodes and storage: endpoints, log groups and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.plan.models import BucketPlan, KeyPlan, LogGroupPlan, LustrePlan
+from gpufleet.plan.names import CONTROL_PLANE, FLOW_LOGS_SUFFIX, NETWORK
+from gpufleet.spec.models import CloudSite
+
+PRIVATE_SERVICES = (
+    "autoscaling",
+    "ec2",
+    "ec2messages",
+    "ecr.api",
+    "ecr.dkr",
+    "eks",
+    "eks-auth",
+    "elasticloadbalancing",
+    "fsx",
+    "logs",
+    "ssm",
+    "ssmmessages",
+    "sts",
+)
+"""What nodes call, and reach through interface endpoints where a site has no NAT."""
+
+LOG_RETENTION_DAYS = 365
+
+
+def interface_endpoints(site: CloudSite) -> tuple[str, ...]:
+    """The services that have an interface endpoint in the site's network."""
+    return PRIVATE_SERVICES if site.network.nat == "none" else ()
+
+
+def flow_logs(name: str) -> LogGroupPlan:
+    """The log group of the network's flow logs; `name` is that of the site's resources."""
+    return LogGroupPlan(f"/gpufleet/{name}/flow-logs", LOG_RETENTION_DAYS)
+
+
+def cluster_logs(name: str, site: CloudSite) -> LogGroupPlan | None:
+    """The log group that EKS writes control-plane logs to; None on a Slurm site."""
+    return LogGroupPlan(f"/aws/eks/{name}/cluster", LOG_RETENTION_DAYS) if _has_cluster(site) else None
+
+
+def site_keys(
+    name: str, site: CloudSite, lustre: Sequence[LustrePlan], buckets: Sequence[BucketPlan]
+) -> tuple[KeyPlan, ...]:
+    """A key for each purpose: flow logs, the cluster, and each storage that brings none of its own."""
+    storage = [item.name for item in buckets if item.kms_key is None]
+    storage += [item.name for item in lustre if item.needs_key]
+    return (
+        KeyPlan(f"{name}{FLOW_LOGS_SUFFIX}", NETWORK),
+        *([KeyPlan(name, CONTROL_PLANE)] if _has_cluster(site) else []),
+        *(KeyPlan(f"{name}-{owner}", owner) for owner in storage),
+    )
+
+
+def _has_cluster(site: CloudSite) -> bool:
+    return site.scheduler == "kubernetes"

@@ -1,0 +1,99 @@
+"""The lines of one run, in order: each with its price, or why it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gpufleet.pricing.cost import Cost
+from gpufleet.pricing.models import CostLine, FleetCost, Kind
+from gpufleet.pricing.rates import UnpricedError, joined, oldest
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Site, owner within it (node group or storage) and team; empty where nobody can be named."""
+
+    site: str = ""
+    owner: str = ""
+    team: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """What a line is of: type token and name of a resource (a rack site has its name only), and whose it
+    is. The URN is empty until a program has registered it."""
+
+    type: str
+    name: str
+    owner: Owner
+    urn: str = ""
+
+
+@dataclass
+class Book:
+    """The lines so far, and in words what is paid by use."""
+
+    lines: list[CostLine] = field(default_factory=list)
+    not_counted: dict[str, None] = field(default_factory=dict)
+
+    def price(self, thing: Thing, compute: Callable[[], Cost]) -> None:
+        """Add the line of what `compute` returns; a line without a price where it raises `UnpricedError`."""
+        try:
+            cost = compute()
+        except UnpricedError as error:
+            if error.kind is None:
+                raise
+            self.unknown(thing, error.what, error.kind, str(error))
+            return
+        self.lines.append(
+            CostLine(
+                urn=thing.urn,
+                type=thing.type,
+                name=thing.name,
+                what=cost.what,
+                kind=cost.kind,
+                minimum=cost.minimum,
+                expected=cost.expected,
+                maximum=cost.maximum,
+                upfront=cost.upfront,
+                site=thing.owner.site,
+                owner=thing.owner.owner,
+                team=thing.owner.team,
+                basis=cost.basis,
+                source=cost.source or joined(rate.source for rate in cost.rates),
+                date=oldest(rate.date for rate in cost.rates),
+                note=joined([*cost.notes, *(rate.note for rate in cost.rates)]),
+                bought=cost.bought,
+            )
+        )
+        for text in cost.left_out:
+            self.leave_out(text)
+
+    def unknown(self, thing: Thing, what: str, kind: Kind, reason: str) -> None:
+        """Add a line without a price."""
+        self.lines.append(
+            CostLine(
+                urn=thing.urn,
+                type=thing.type,
+                name=thing.name,
+                what=what,
+                kind=kind,
+                minimum=None,
+                expected=None,
+                maximum=None,
+                site=thing.owner.site,
+                owner=thing.owner.owner,
+                team=thing.owner.team,
+                reason=reason,
+            )
+        )
+
+    def leave_out(self, text: str) -> None:
+        """Say once that something is paid by use, and not counted."""
+        self.not_counted.setdefault(text)
+
+    def cost(self, lines: tuple[CostLine, ...]) -> FleetCost:
+        """The cost that `lines` come to, with what the book says in words."""
+        dates = [line.date for line in lines if line.date is not None]
+        return FleetCost(lines, tuple(self.not_counted), min(dates) if dates else None)

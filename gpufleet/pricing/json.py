@@ -1,0 +1,99 @@
+"""A plan's cost as JSON: a part of the document of `gpufleet plan --json`, `preview --json` and `up --json`.
+
+Keys are added and never renamed or dropped. Money is a number of USD rounded half-even to cents,
+here and nowhere before; null means unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.plan.json import cents
+from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped, sums_by
+
+
+def cost_to_json(cost: FleetCost, plan: FleetPlan) -> dict[str, Any]:
+    """The cost of a plan, lines of the same kind as one. `monthly.amount` is the expected cost of what
+    has a known price: with a non-empty `unknown` it is a lower bound, and null when no price is known
+    at all. What the account pays is of site "".
+    """
+    total, lines = cost.total, grouped(cost.lines)
+    return {
+        "monthly": {
+            "amount": cents(total.expected) if total.known else None,
+            "low": cents(total.minimum) if total.known else None,
+            "high": cents(total.maximum) if total.known else None,
+            "currency": cost.currency,
+            "unknown": [
+                {"site": line.site, "owner": line.owner, "what": line.what, "reason": line.reason}
+                for line in lines
+                if not line.known
+            ],
+        },
+        "upfront": {"amount": cents(cost.upfront), "currency": cost.currency},
+        "budget": {"monthly": cents(plan.budget.monthly), "currency": cost.currency},
+        "by_site": _ranges(cost.by("site")),
+        "by_owner": _ranges(cost.by("owner")),
+        "by_tag": {key: _ranges(values) for key, values in by_tag(cost, plan).items()},
+        "lines": [_line(line) for line in lines if line.known],
+        "not_counted": list(cost.not_counted),
+    }
+
+
+def by_tag(cost: FleetCost, plan: FleetPlan) -> dict[str, dict[str, Amount]]:
+    """Sums for each tag key and value; the keys in alphabetical order.
+
+    A line without a key is in none of its values: for a key that only some lines have (a node
+    group's name), the values sum to less than the fleet.
+    """
+    owners = _tags(plan)
+
+    def tags(line: CostLine) -> Mapping[str, str]:
+        return owners.get((line.site, line.owner), owners.get((line.site, ""), plan.tags))
+
+    def sums(key: str) -> dict[str, Amount]:
+        lines = (line for line in cost.lines if line.known and key in tags(line))
+        return sums_by(lines, lambda line: tags(line)[key])
+
+    return {key: sums(key) for key in sorted({key for line in cost.lines for key in tags(line)})}
+
+
+def _tags(plan: FleetPlan) -> dict[tuple[str, str], Mapping[str, str]]:
+    found: dict[tuple[str, str], Mapping[str, str]] = {}
+    found |= {(rack.site, ""): rack.tags for rack in plan.onprem}
+    for site in plan.cloud:
+        found[site.site, ""] = site.tags
+        found |= {(site.site, group.name): group.tags for group in site.node_groups}
+        found |= {(site.site, system.name): system.tags for system in site.lustre}
+        found |= {(site.site, bucket.name): bucket.tags for bucket in site.buckets}
+    return found
+
+
+def _ranges(sums: Mapping[str, Amount]) -> dict[str, dict[str, float | None]]:
+    return {
+        key: {"low": cents(each.minimum), "expected": cents(each.expected), "high": cents(each.maximum)}
+        for key, each in sums.items()
+        if each.known
+    }
+
+
+def _line(line: CostLine) -> dict[str, Any]:
+    return {
+        "site": line.site,
+        "owner": line.owner,
+        "kind": line.kind,
+        "what": line.what,
+        "monthly": {
+            "low": cents(line.minimum),
+            "expected": cents(line.expected),
+            "high": cents(line.maximum),
+        },
+        "upfront": cents(line.upfront) if line.upfront else None,
+        "basis": line.basis,
+        "source": line.source,
+        "date": line.date,
+        "note": line.note,
+        "assumed": line.assumed,
+    }

@@ -1,0 +1,238 @@
+"""What a plan costs: its things as typed inputs of the functions that price them.
+
+The lines have the types and names of the resources that the stack's program makes of the plan, so
+that both cost the same and an assumption covers the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.catalog import Catalog
+from gpufleet.plan.models import (
+    CapacityPlan,
+    CloudSitePlan,
+    FleetPlan,
+    KeyPlan,
+    KubernetesPlan,
+    LustrePlan,
+    NodeGroupPlan,
+    OnPremSitePlan,
+    VolumePlan,
+)
+from gpufleet.plan.names import (
+    CONTROL_PLANE,
+    FALLBACK_SUFFIX,
+    NETWORK,
+    RACKS,
+    SYSTEM,
+    endpoint_resource_name,
+    gateway_resource_name,
+    group_resource_name,
+    site_resource_name,
+)
+from gpufleet.pricing import by_use
+from gpufleet.pricing.assume import assume
+from gpufleet.pricing.book import Book, Owner, Thing
+from gpufleet.pricing.capacity import price_block, price_reservation
+from gpufleet.pricing.cost import Sizes
+from gpufleet.pricing.disks import Disk
+from gpufleet.pricing.lustre import BACKUPS, price_lustre, price_metadata_iops
+from gpufleet.pricing.models import FleetCost
+from gpufleet.pricing.nodes import IN_RESERVATION, ON_DEMAND, Choice, Group, Market, price_group
+from gpufleet.pricing.racks import price_ownership, price_power
+from gpufleet.pricing.rates import MONTH, Prices, hours_of
+from gpufleet.pricing.services import (
+    price_address,
+    price_control_plane,
+    price_endpoint,
+    price_key,
+    price_nat_gateway,
+)
+from gpufleet.resources import types
+
+ACCOUNT_REGION = "us-east-1"
+"""Where AWS Budgets lives, with the key of its alerts."""
+
+
+def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
+    """The monthly cost of a plan: every line in the order of the fleet file.
+
+    Exact decimals throughout; whoever shows an amount rounds it, once.
+    """
+    book = Book()
+    for site in plan.cloud:
+        _Site(plan, site, catalog, book).price()
+    prices = Prices(catalog, ACCOUNT_REGION)
+    for key in plan.keys:
+        book.price(Thing(types.KEY, key.name, Owner()), lambda: price_key(prices))
+    if plan.cloud:
+        book.leave_out(by_use.TOPICS)
+        book.leave_out(by_use.TRAFFIC)
+    price_rack_sites(plan, book)
+    return book.cost(assume(book.lines, plan.budget.assume))
+
+
+def price_rack_sites(plan: FleetPlan, book: Book) -> None:
+    """Add the lines of all rack sites. They are no resources of a program: only the plan has them."""
+    for site in plan.onprem:
+        _price_rack_site(site, book)
+
+
+def _price_rack_site(site: OnPremSitePlan, book: Book) -> None:
+    nodes = sum(1 for host in site.hosts if host.role == "gpu")
+    thing = Thing("", site.site, Owner(site.site, RACKS))
+    pue, energy = (site.power.pue, site.power.usd_per_kwh) if site.power else (None, None)
+    book.price(thing, lambda: price_power(site.system, nodes, site.power_kw_per_node, pue, energy))
+    book.leave_out(f"{site.site}: switches, staff and floor space, and power of anything but GPU nodes")
+    owned = site.ownership
+    if owned is None:
+        book.leave_out(f"{site.site}: what the nodes cost to buy (no `ownership` declared: sunk)")
+        return
+    book.price(thing, lambda: price_ownership(site.system, nodes, owned.acquisition, owned.lifetime))
+
+
+class _Site:
+    """One cloud site."""
+
+    def __init__(self, plan: FleetPlan, site: CloudSitePlan, catalog: Catalog, book: Book) -> None:
+        self._about = (plan.fleet, plan.environment, site.site)
+        self._name = site_resource_name(*self._about)
+        self._site = site
+        self._prices = Prices(catalog, site.region)
+        self._book = book
+
+    def price(self) -> None:
+        """Add all lines of the site."""
+        site = self._site
+        for group in site.node_groups:
+            self._node_group(group)
+        for system in site.lustre:
+            self._lustre(system)
+        if site.buckets:
+            self._book.leave_out(by_use.OBJECTS)
+        self._network()
+        if site.kubernetes is not None:
+            self._cluster(site.kubernetes)
+        for key in site.keys:
+            self._key(key)
+        self._book.leave_out(by_use.LOGS)
+
+    def _thing(self, kind: str, name: str, owner: str, team: str = "") -> Thing:
+        return Thing(kind, name, Owner(self._site.site, owner, team))
+
+    def _key(self, key: KeyPlan) -> None:
+        self._book.price(self._thing(types.KEY, key.name, key.owner), lambda: price_key(self._prices))
+
+    def _network(self) -> None:
+        for zone in self._site.nat_zones:
+            name = gateway_resource_name(self._name, zone)
+            self._book.price(self._thing(types.ADDRESS, name, NETWORK), lambda: price_address(self._prices))
+            self._book.price(
+                self._thing(types.NAT_GATEWAY, name, NETWORK), lambda: price_nat_gateway(self._prices)
+            )
+        zones = len(self._site.zones)
+        for service in self._site.interface_endpoints:
+            name = endpoint_resource_name(self._name, service)
+            self._book.price(
+                self._thing(types.VPC_ENDPOINT, name, NETWORK), lambda: price_endpoint(self._prices, zones)
+            )
+
+    def _cluster(self, kubernetes: KubernetesPlan) -> None:
+        extended = kubernetes.support_type == "EXTENDED"
+        self._book.price(
+            self._thing(types.CLUSTER, self._name, CONTROL_PLANE),
+            lambda: price_control_plane(self._prices, extended=extended),
+        )
+        least, most = kubernetes.system_min, kubernetes.system_max
+        self._launch(
+            self._thing(types.NODE_GROUP, group_resource_name(*self._about, SYSTEM), SYSTEM),
+            Group(
+                [Choice(name) for name in kubernetes.system_instance_types],
+                ON_DEMAND,
+                Sizes(least, least, most),
+                Sizes(least, least, most),
+                lambda: [_disk(kubernetes.system_volume)],
+            ),
+        )
+
+    def _lustre(self, system: LustrePlan) -> None:
+        thing = self._thing(types.LUSTRE, group_resource_name(*self._about, system.name), system.name)
+        self._book.price(
+            thing,
+            lambda: price_lustre(self._prices, system.deployment, system.capacity_gib, system.throughput),
+        )
+        if system.metadata_iops is not None:
+            self._book.price(thing, lambda: price_metadata_iops(system.metadata_iops))
+        if system.backup_days:
+            self._book.leave_out(BACKUPS)
+
+    # -- node groups
+
+    def _node_group(self, group: NodeGroupPlan) -> None:
+        name, team = group_resource_name(*self._about, group.name), group.team or ""
+        kind = types.NODE_GROUP if self._site.kubernetes is not None else types.AUTO_SCALING_GROUP
+        capacity = group.capacity
+        if capacity.kind == "odcr" and capacity.reservation_id is None:
+            self._book.price(
+                self._thing(types.CAPACITY_RESERVATION, name, group.name, team),
+                lambda: price_reservation(self._prices, group.instance_type, capacity.max),
+            )
+        if capacity.kind == "capacity-block":
+            self._block(group, kind if capacity.reservation_id is not None else types.CAPACITY_BLOCK, name)
+        for suffix, launched in _launches(group):
+            self._launch(self._thing(kind, f"{name}{suffix}", group.name, team), launched)
+
+    def _block(self, group: NodeGroupPlan, kind: str, name: str) -> None:
+        capacity = group.capacity
+        self._book.price(
+            self._thing(kind, name, group.name, group.team or ""),
+            lambda: price_block(
+                self._prices,
+                group.instance_type,
+                capacity.max,
+                hours_of(capacity.duration) if capacity.duration is not None else None,
+                paid=capacity.reservation_id is not None,
+            ),
+        )
+
+    def _launch(self, thing: Thing, group: Group) -> None:
+        price_group(self._book, thing, self._prices, group)
+
+
+def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, Group]]:
+    """The groups that a node group is built as, each with what its name ends in."""
+    capacity = group.capacity
+    sizes = Sizes(capacity.min, capacity.desired, capacity.max)
+    market, paid = _market(capacity)
+
+    def launch(bought: Market, wanted: Sizes) -> Group:
+        hours = MONTH
+        if capacity.kind == "capacity-block" and capacity.duration is not None:
+            hours = min(MONTH, hours_of(capacity.duration))
+        return Group(
+            [Choice(name) for name in group.instance_types],
+            bought,
+            None if paid else wanted,
+            wanted,
+            lambda: [_disk(group.volume)],
+            group.public_addresses,
+            hours,
+        )
+
+    yield "", launch(market, sizes)
+    if capacity.on_demand_fallback:
+        yield FALLBACK_SUFFIX, launch(ON_DEMAND, Sizes(0, 0, capacity.max))
+
+
+def _market(capacity: CapacityPlan) -> tuple[Market, bool]:
+    """How the nodes of a group are bought, and whether a reservation or a block of the plan pays for them."""
+    if capacity.kind == "spot":
+        return Market(0, 0, capacity.spot_max_price), False
+    if capacity.kind == "on-demand":
+        return ON_DEMAND, False
+    return IN_RESERVATION, capacity.kind == "capacity-block" or capacity.reservation_id is None
+
+
+def _disk(volume: VolumePlan) -> Disk:
+    return Disk("gp3", volume.size_gib, volume.iops, volume.throughput)

@@ -1,0 +1,67 @@
+"""What pricing one stack knows: prices, where a resource is, whose it is, what is reserved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gpufleet.catalog import Catalog
+from gpufleet.plan.models import FleetPlan, NodeGroupPlan
+from gpufleet.pricing.book import Book, Owner, Thing
+from gpufleet.pricing.cost import Cost, Sizes
+from gpufleet.pricing.models import Kind
+from gpufleet.pricing.of_stack.owners import Owners
+from gpufleet.pricing.rates import Prices, UnpricedError
+from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.stack import Stack
+
+
+@dataclass
+class Pricing:
+    """One run over one stack."""
+
+    stack: Stack
+    catalog: Catalog
+    plan: FleetPlan | None
+    default_region: str
+    book: Book = field(default_factory=Book)
+    schedules: dict[str, list[Resource]] | None = None
+    """Schedules by the URN of the group that they scale; None until somebody asks."""
+    reserved: dict[str, Sizes] = field(default_factory=dict)
+    """Nodes that each reservation of the stack still has room for."""
+
+    def __post_init__(self) -> None:
+        self.owners = Owners(self.stack, self.plan)
+        self.groups: dict[tuple[str, str], NodeGroupPlan] = (
+            {(group.site, group.name): group for group in self.plan.node_groups} if self.plan else {}
+        )
+
+    def prices(self, resource: Resource) -> Prices:
+        """The prices where a resource is: by its own `region`, its provider's or the default.
+
+        Raises `UnpricedError` where that is not known.
+        """
+        inputs = resource.inputs if resource.inputs is not None else {}
+        provider = resource.provider.props.get("region") if resource.provider is not None else None
+        found = inputs.get("region")
+        if found is None:
+            output = resource.props.get("region")
+            found = output if output is not UNKNOWN else None
+        if found is None:
+            found = provider if provider is not None else self.default_region
+        if not isinstance(found, str) or not found.strip():
+            raise UnpricedError("its region is not known")
+        return Prices(self.catalog, found)
+
+    def price(self, resource: Resource, compute: Callable[[], Cost], owner: Owner) -> None:
+        """Add the line of a resource, with a price or without (see `Book.price`)."""
+        self.book.price(thing_of(resource, owner), compute)
+
+    def unknown(self, resource: Resource, what: str, kind: Kind, reason: str, owner: Owner) -> None:
+        """Add a line without a price."""
+        self.book.unknown(thing_of(resource, owner), what, kind, reason)
+
+
+def thing_of(resource: Resource, owner: Owner) -> Thing:
+    """What the lines of a resource are of."""
+    return Thing(resource.type, resource.name, owner, resource.urn)

@@ -1,0 +1,110 @@
+"""What is paid by the hour or month, used or not: control planes, gateways, addresses, keys; and Lustre."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.catalog import Catalog
+from gpufleet.plan.names import CONTROL_PLANE, NETWORK
+from gpufleet.pricing import lustre, services
+from gpufleet.pricing.of_stack.context import Pricing
+from gpufleet.pricing.of_stack.inputs import count, declared, flag, held, text
+from gpufleet.pricing.rates import UnpricedError
+from gpufleet.resources.resource import UNKNOWN, Resource, shown
+
+
+def price_cluster(pricing: Pricing, resource: Resource) -> None:
+    """An EKS control plane. A cluster enters extended support unless it says STANDARD."""
+    owner = pricing.owners.of(resource, default=CONTROL_PLANE)
+    if flag(resource, "computeConfig.enabled"):
+        pricing.unknown(
+            resource, "nodes of EKS Auto Mode", "compute", "EKS Auto Mode launches what pods ask for", owner
+        )
+    tier = text(resource, "controlPlaneScalingConfig.tier")
+    if tier not in (None, "standard"):
+        raise UnpricedError(f"no price of a control plane of tier {tier} was read")
+    prices = pricing.prices(resource)
+    extended = text(resource, "upgradePolicy.supportType") != "STANDARD"
+    old = extended and _is_old(text(resource, "version"), pricing.catalog)
+    pricing.price(resource, lambda: services.price_control_plane(prices, extended=extended, old=old), owner)
+
+
+def _is_old(version: str | None, catalog: Catalog) -> bool:
+    """Whether a Kubernetes version is older than all that the catalog's software channels name."""
+    known = [_minor(each) for lock in catalog.locks.values() for each in lock.kubernetes]
+    return version is not None and bool(known) and _minor(version) < min(known)
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in version.removeprefix("v").split(".")[:2])
+    except ValueError:
+        raise UnpricedError(f"version is {shown(version)}") from None
+
+
+def price_nat_gateway(pricing: Pricing, resource: Resource) -> None:
+    """A NAT gateway by the hour. One over a region's zones is charged by the zone, whose number varies."""
+    if text(resource, "availabilityMode") == "regional":
+        raise UnpricedError("a regional NAT gateway is charged by the zone that it grows into")
+    prices, owner = pricing.prices(resource), pricing.owners.of(resource, default=NETWORK)
+    pricing.price(resource, lambda: services.price_nat_gateway(prices), owner)
+
+
+def price_address(pricing: Pricing, resource: Resource) -> None:
+    """A public IPv4 address; one of the account's own pool costs nothing."""
+    pool = declared(resource, "publicIpv4Pool")
+    if isinstance(pool, str) and pool not in ("", "amazon"):
+        return
+    prices, owner = pricing.prices(resource), pricing.owners.of(resource, default=NETWORK)
+    pricing.price(resource, lambda: services.price_address(prices), owner)
+
+
+def price_endpoint(pricing: Pricing, resource: Resource) -> None:
+    """A VPC endpoint: gateways are free, interfaces are charged in each zone that they have a subnet in."""
+    kind = text(resource, "vpcEndpointType") or "Gateway"
+    if kind == "Gateway":
+        return
+    if kind != "Interface":
+        raise UnpricedError(f"no price of a {kind} endpoint was read")
+    subnets = declared(resource, "subnetIds")
+    if subnets is None:
+        subnets = declared(resource, "subnetConfigurations")
+    if subnets is UNKNOWN or not isinstance(subnets, Sequence):
+        raise UnpricedError(f"in how many zones it is, is not known: subnetIds is {shown(subnets)}")
+    prices, owner = pricing.prices(resource), pricing.owners.of(resource, default=NETWORK)
+    pricing.price(resource, lambda: services.price_endpoint(prices, len(subnets)), owner)
+
+
+def price_key(pricing: Pricing, resource: Resource) -> None:
+    """A customer managed KMS key."""
+    prices = pricing.prices(resource)
+    pricing.price(resource, lambda: services.price_key(prices), pricing.owners.of(resource))
+
+
+def price_addon(pricing: Pricing, resource: Resource) -> None:
+    """An EKS add-on is free, unless it is sold in the AWS Marketplace (those have the vendor in the name)."""
+    name = text(resource, "addonName")
+    if name is None or "_" in name:
+        raise UnpricedError(f"the add-on {shown(name)} is not one of AWS's own: its vendor sets the price")
+
+
+def price_lustre(pricing: Pricing, resource: Resource) -> None:
+    """An FSx for Lustre file system, and its provisioned metadata IOPS."""
+    held(resource, "storageCapacity", "perUnitStorageThroughput", "deploymentType")
+    if text(resource, "storageType") not in (None, "SSD"):
+        raise UnpricedError(f"no price of storage type {text(resource, 'storageType')} was read")
+    if any(
+        declared(resource, each) not in (None, 0)
+        for each in ("dataReadCacheConfiguration", "throughputCapacity")
+    ):
+        raise UnpricedError("no price of a read cache or of throughput capacity was read")
+    owner, prices = pricing.owners.of(resource), pricing.prices(resource)
+    deployment = text(resource, "deploymentType") or "SCRATCH_1"
+    gib = count(resource, "storageCapacity")
+    throughput = count(resource, "perUnitStorageThroughput", default=0) or None
+    pricing.price(resource, lambda: lustre.price_lustre(prices, deployment, gib, throughput), owner)
+    metadata = declared(resource, "metadataConfiguration.iops")
+    if metadata is not None and text(resource, "metadataConfiguration.mode") != "AUTOMATIC":
+        pricing.price(resource, lambda: lustre.price_metadata_iops(shown(metadata)), owner)
+    if declared(resource, "automaticBackupRetentionDays") not in (None, 0):
+        pricing.book.leave_out(lustre.BACKUPS)

@@ -1,0 +1,156 @@
+"""Prices of one unit, as the catalog has them: a price that nobody read is an error and never a 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import TYPE_CHECKING
+
+from gpufleet.errors import InputError
+
+if TYPE_CHECKING:
+    from gpufleet.catalog import Catalog, Price
+    from gpufleet.plan.models import CapacityKind
+    from gpufleet.pricing.models import Kind
+
+HOURS_PER_MONTH = 730
+MONTH = Decimal(HOURS_PER_MONTH)
+
+_EXACT = Decimal("0.000001")
+
+
+class UnpricedError(Exception):
+    """No price is known for something; the message says why, without secret values.
+
+    `what` and `kind` are those of the cost line; empty and None where the inputs cannot be read.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.what = ""
+        self.kind: Kind | None = None
+
+
+@contextmanager
+def pricing_of(what: str, kind: Kind) -> Iterator[None]:
+    """Say of each `UnpricedError` within what has no price."""
+    try:
+        yield
+    except UnpricedError as error:
+        error.what, error.kind = what, kind
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A known price of one unit (an instance-hour, a GB-month), with where it was read and when.
+
+    `expected` is what is paid for most of the time, `low` and `high` the cheapest and the most
+    expensive read.
+    """
+
+    low: Decimal
+    expected: Decimal
+    high: Decimal
+    source: str
+    date: str | None
+    note: str = ""
+
+    def capped(self, most: Decimal | None) -> Rate:
+        """The rate where nothing is bought above `most` USD; as it is where that is None."""
+        return self if most is None else self._with(min(each, most) for each in self._amounts)
+
+    def divided(self, parts: int) -> Rate:
+        """The rate of one of so many equal parts."""
+        return self if parts == 1 else self._with(settle(each / parts) for each in self._amounts)
+
+    @property
+    def _amounts(self) -> tuple[Decimal, Decimal, Decimal]:
+        return self.low, self.expected, self.high
+
+    def _with(self, amounts: Iterable[Decimal]) -> Rate:
+        low, expected, high = amounts
+        return Rate(low, expected, high, self.source, self.date, self.note)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The catalog's prices in one region. Each method raises `UnpricedError` where there is none."""
+
+    catalog: Catalog
+    region: str
+
+    def node(self, instance: str, kind: CapacityKind) -> Rate:
+        """USD per instance-hour for one way to buy nodes.
+
+        An On-Demand Capacity Reservation costs the on-demand rate whether it is used or not. Spot is
+        expected at the region's median over its zones.
+        """
+        if instance not in self.catalog.instances:
+            raise UnpricedError(f"{instance} is not in the catalog")
+        what = f"{instance}, {kind}, in {self.region}"
+        if kind == "spot":
+            spot = self.catalog.spot(instance, self.region)
+            if spot is None:
+                raise UnpricedError(f"no spot price of {instance} was seen in {self.region}")
+            date = spot.date.isoformat() if spot.date is not None else None
+            return _above_zero(Rate(spot.low, spot.median, spot.high, spot.source, date, spot.note), what)
+        read = self.catalog.capacity_block if kind == "capacity-block" else self.catalog.on_demand
+        return _rate(read(instance, self.region), what)
+
+    def service(self, key: str) -> Rate:
+        """USD per unit of a service (`nat-gateway-hour`)."""
+        title = self.catalog.services[key].title
+        return _rate(self.catalog.service_price(key, self.region), f"{title} in {self.region}")
+
+    def lustre(self, deployment: str, throughput: int | None) -> Rate:
+        """USD per GB-month of an FSx for Lustre tier; throughput in MB/s per TiB."""
+        try:
+            tier = self.catalog.lustre_tier(deployment, throughput)
+        except InputError as error:
+            raise UnpricedError(error.message) from None
+        return _rate(self.catalog.lustre_price(tier, self.region), f"{deployment} in {self.region}")
+
+
+def _rate(price: Price, what: str) -> Rate:
+    if price.amount is None:
+        raise UnpricedError(price.note or "no price was read")
+    date = price.date.isoformat() if price.date is not None else None
+    return _above_zero(Rate(price.amount, price.amount, price.amount, price.source, date, price.note), what)
+
+
+def _above_zero(rate: Rate, what: str) -> Rate:
+    if min(rate.low, rate.expected, rate.high) <= 0:
+        raise UnpricedError(f"the catalog has a price of 0 for {what}, which cannot be")
+    return rate
+
+
+def hours_of(length: timedelta) -> Decimal:
+    """A length of time in hours, exact for whole seconds in steps of 36."""
+    return settle(Decimal(length // timedelta(microseconds=1)) / Decimal(3_600_000_000))
+
+
+def settle(amount: Decimal) -> Decimal:
+    """The result of a division, at a millionth: sums of such amounts stay exact in any order."""
+    return amount.quantize(_EXACT, ROUND_HALF_EVEN)
+
+
+def number(amount: Decimal) -> str:
+    """A number for a basis text: no exponent and no trailing zeros."""
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Distinct texts, in order, as one."""
+    return "; ".join(dict.fromkeys(text for text in texts if text))
+
+
+def oldest(dates: Iterable[str | None]) -> str | None:
+    """The oldest of dates; None where one is not dated, or where there is none."""
+    found = list(dates)
+    known = [date for date in found if date is not None]
+    return min(known) if known and len(known) == len(found) else None

@@ -1,0 +1,120 @@
+"""Fleets by chance: the same seed gives the same fleet. All can be planned, and built by our program."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from gpufleet.spec.models import FleetSpec
+from tests.unit.plan.fleets import CATALOG, block, cloud_site, group, odcr, on_demand, rack_site, spec, spot
+
+REGIONS = ["us-east-1", "us-west-2", "us-east-2", "eu-north-1", "ap-northeast-1"]
+_KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+_DEPLOYMENTS = {"persistent-2": "PERSISTENT_2", "persistent-1": "PERSISTENT_1", "scratch-2": "SCRATCH_2"}
+
+
+def random_fleet(seed: int, *, most_sites: int = 3, most_groups: int = 4) -> FleetSpec:
+    """A fleet of some cloud sites and some racks."""
+    chance = random.Random(seed)
+    cloud = [_cloud_site(chance, number, most_groups) for number in range(chance.randint(0, most_sites))]
+    racks = [_rack_site(chance, number) for number in range(chance.randint(0, 2))]
+    return spec(cloud=cloud, onprem=racks, policies=_assumptions(chance))
+
+
+def _assumptions(chance: random.Random) -> dict[str, Any]:
+    amounts = {
+        "atlas-test-c0-*": "50 USD",
+        "atlas-test-c0-g0/compute": "900 USD",
+        "atlas-test-c*-fs": "1200 USD",
+        "r0": "70 USD",
+        "r*/ownership": "11 USD",
+    }
+    chosen = chance.sample(sorted(amounts), chance.randint(0, 2))
+    return {"budget-unknown-cost": {"settings": {"assume": {key: amounts[key] for key in chosen}}}}
+
+
+def _rack_site(chance: random.Random, number: int) -> dict[str, Any]:
+    return rack_site(
+        site=f"r{number}",
+        system=chance.choice(sorted(CATALOG.systems)),
+        nodes=f"r{number}n[01-{chance.randint(2, 40):02}]",
+        ownership=chance.choice([None, {"acquisition": "270001 USD", "lifetime": "7 y"}]),
+        **chance.choice([{}, {"power": None}]),
+    )
+
+
+def _cloud_site(chance: random.Random, number: int, most_groups: int) -> dict[str, Any]:
+    region = chance.choice(REGIONS)
+    zones = list(CATALOG.zones(region))[: chance.randint(1, 3)]
+    scheduler = chance.choice(["kubernetes", "slurm"])
+    system = {"instance_types": chance.choice([["m7i.xlarge"], ["m7i.2xlarge", "m7i.xlarge"]]), "max": 5}
+    return cloud_site(
+        *(_group(chance, f"g{index}", zones, scheduler) for index in range(chance.randint(0, most_groups))),
+        site=f"c{number}",
+        region=region,
+        zones=zones,
+        network={
+            "cidr": f"10.{number}.0.0/{chance.randint(16, 22)}",
+            "nat": chance.choice(["none", "single", "per-zone"]),
+        },
+        scheduler=scheduler,
+        storage=[each for each in (_lustre(chance), _bucket(chance, number)) if each is not None],
+        **({"kubernetes": {"system_nodes": system}} if scheduler == "kubernetes" else {}),
+    )
+
+
+def _group(chance: random.Random, name: str, zones: list[str], scheduler: str) -> dict[str, Any]:
+    capacity = _capacity(chance, zones, scheduler)
+    reserved = "reserved" in capacity
+    types = chance.sample(sorted(CATALOG.instances), 1 if reserved else chance.randint(1, 3))
+    several_cards = any(CATALOG.instances[each].multi_card for each in types)
+    volume = {"size": f"{chance.randint(100, 900)} GiB", "iops": chance.choice([3000, 9000])}
+    return group(
+        name,
+        types,
+        capacity,
+        team=chance.choice([None, "a", "b"]),
+        zones=chance.choice([[], zones[:1]]),
+        volume=volume | {"throughput": chance.choice([125, 500])},
+        public_ip=chance.choice([False, True]) and not several_cards and not reserved,
+    )
+
+
+def _capacity(chance: random.Random, zones: list[str], scheduler: str) -> dict[str, Any]:
+    low = chance.randint(0, 4)
+    high = low + chance.randint(0, 6)
+    shortage = chance.sample(["other-zone", "other-type", "on-demand", "wait"], 2)
+    capped = spot(low, high, *shortage)
+    if scheduler == "slurm" and chance.random() < 0.5:
+        capped["spot"]["max_price"] = f"{chance.choice([1, 5, 25])} USD/h"
+    days = f"{chance.choice([1, 5, 14, 49, 182])} d"
+    held = {"id": "cr-0123456789abcdef0", "zone": zones[0]}
+    return chance.choice(
+        [
+            on_demand(low, high, chance.randint(low, high)),
+            capped,
+            block(chance.randint(1, 64), duration=days),
+            block(chance.randint(1, 64), duration=chance.choice([days, None]), start=None, **held),
+            odcr(chance.randint(1, 8)),
+            odcr(chance.randint(1, 8), **held),
+        ]
+    )
+
+
+def _lustre(chance: random.Random) -> dict[str, Any] | None:
+    if chance.random() < 0.4:
+        return None
+    deployment = chance.choice(sorted(_DEPLOYMENTS))
+    throughputs = CATALOG.lustre_throughputs(_DEPLOYMENTS[deployment])
+    lustre: dict[str, Any] = {"deployment": deployment, "capacity": f"{2400 * chance.randint(1, 20)} GiB"}
+    if throughputs:
+        lustre["throughput"] = f"{chance.choice(throughputs)} MB/s/TiB"
+        lustre |= chance.choice([{}, {"kms_key": _KEY}, {"backups": "7 d"}])
+    if deployment == "persistent-2":
+        lustre |= chance.choice([{}, {"metadata_iops": 6000}])
+    return {"name": "fs", "mount": "/fsx", "lustre": lustre}
+
+
+def _bucket(chance: random.Random, number: int) -> dict[str, Any] | None:
+    bucket = {"name": f"atlas-data-{number}", **chance.choice([{}, {"kms_key": _KEY}])}
+    return chance.choice([None, {"name": "data", "bucket": bucket}])
