@@ -108,6 +108,9 @@ def make_checkout(folder: Path) -> Checkout:
     shutil.copy(ROOT / "Pulumi.yaml", folder)
     for name in ("stacks", "ansible", "policies"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    link = folder / "gpufleet" / "collections" / "ansible_collections" / "gpufleet" / "rack"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(folder / "ansible")
     shutil.copytree(ROOT / "docs" / "examples", folder / "docs" / "examples")
     return Checkout(folder, {"HOME": str(folder / "home"), "GPUFLEET_ROOT": ""})
 

@@ -28,6 +28,7 @@ from gpufleet.racks.configure.transport import Transport
 from gpufleet.racks.configure.vault import read_vault, vault_password
 from gpufleet.racks.inventory import Inventory, build_inventory
 from gpufleet.racks.inventory_text import render
+from gpufleet.racks.project import ansible_project
 from gpufleet.racks.secrets import collect_secrets
 from gpufleet.workspace import Workspace
 
@@ -113,7 +114,7 @@ class Setup:
                 f"transport {transport!r} is none of {', '.join(get_args(Transport))}",
                 remedy="leave --transport out",
             )
-        project = self.workspace.root / "ansible"
+        project = ansible_project(self.workspace.root)
         last = self._resumed() if resume else None
         only = self._known_roles(project, self._only or (last.only if last is not None else ()))
         path = self.folder.path / "inventory.yaml"

@@ -25,6 +25,7 @@ from gpufleet.racks.hostlists import fold_hosts
 from gpufleet.racks.inventory_text import render
 from gpufleet.racks.operations.operation import Operation, Value
 from gpufleet.racks.operations.run import OperationRequest
+from gpufleet.racks.project import ansible_project
 from gpufleet.racks.secrets import collect_secrets
 from gpufleet.racks.verify.expected import members_of
 
@@ -103,7 +104,7 @@ class OperateSetup(Setup):
             operation=self.operation,
             plan=self.plan,
             catalog=self.validated.catalog,
-            project=self.workspace.root / "ansible",
+            project=ansible_project(self.workspace.root),
             inventory=path,
             targets=targets,
             helpers=helpers,

@@ -52,6 +52,7 @@ def verify(
     )
     from gpufleet.racks.configure.transport import Transport
     from gpufleet.racks.inventory_text import render
+    from gpufleet.racks.project import ansible_project
     from gpufleet.racks.verify.run import VerifyRequest
     from gpufleet.racks.verify.run import verify as run_verify
     from gpufleet.racks.verify.table import verify_table
@@ -74,7 +75,7 @@ def verify(
     request = VerifyRequest(
         plan=setup.plan,
         catalog=setup.validated.catalog,
-        project=setup.workspace.root / "ansible",
+        project=ansible_project(setup.workspace.root),
         inventory=inventory,
         groups=setup.inventory,
         hosts=hosts,

@@ -22,6 +22,7 @@ from typing import Any
 from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.interruption import interruptible
 from gpufleet.racks.events import HostStats, TaskEvent, host_stats, task_event
+from gpufleet.racks.project import collections_folder
 from gpufleet.racks.stragglers import end_marked, folder_prefix, marking
 
 OnTask = Callable[[TaskEvent], None]
@@ -41,7 +42,7 @@ _CANCELLED_WITHIN_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class PlaybookRun:
-    """What to run. `playbook` is relative to `project` (the checkout's `ansible/`).
+    """What to run. `playbook` is relative to `project` (see `project.ansible_project`).
 
     `secrets` and `vault_password` are kept out of argv, logs and files. `variables` are extra
     variables and no secrets. `limit` is an Ansible host pattern. `tags` are roles; all if left out.
@@ -232,6 +233,8 @@ def _environment(run: PlaybookRun, private: Path) -> dict[str, str]:
     values = {
         "PATH": os.pathsep.join((here, os.environ.get("PATH", os.defpath))),
         "ANSIBLE_CONFIG": str(run.project.resolve() / "ansible.cfg"),
+        # The configuration finds them in a checkout only.
+        "ANSIBLE_COLLECTIONS_PATH": str(collections_folder(run.project)),
         # ansible-runner turns the check of host keys off unless it is told not to.
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_LOCAL_TEMP": str(private / "tmp"),

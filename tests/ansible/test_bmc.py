@@ -147,7 +147,7 @@ def test_an_operation_judges_the_controller_as_verify_does(run: Run, tmp_path: P
     """Of a node that takes part in nothing else, before it is given back."""
     project = tmp_path / "ansible"
     (project / "playbooks").mkdir(parents=True)
-    for name in ("ansible.cfg", "roles", "collections", "playbooks/tasks", "playbooks/verify.yml"):
+    for name in ("ansible.cfg", "roles", "playbooks/tasks", "playbooks/verify.yml"):
         (project / name).symlink_to(ANSIBLE / name)
     (project / "playbooks" / "judge.yml").write_text(JUDGE)
     unfit, _ = run("judge", project=project)

@@ -119,7 +119,7 @@ def plain_settings(folder: Path, lab: Lab) -> dict[str, str]:
     settings.write_text(
         "[defaults]\n"
         f"roles_path = {ROOT / 'ansible' / 'roles'}\n"
-        f"collections_path = {ROOT / 'ansible' / 'collections'}\n"
+        f"collections_path = {ROOT / 'gpufleet' / 'collections'}\n"
         "fact_caching = jsonfile\n"
         f"fact_caching_connection = {folder / 'facts'}\n"
     )

@@ -42,10 +42,10 @@ class Project:
         listed = _git(ROOT, "ls-files", "-co", "--exclude-standard", "-z").split("\0")
         for name in listed:
             source = ROOT / name
-            if name and source.is_file():
+            if name and (source.is_file() or source.is_symlink()):
                 target = self.origin / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target)
+                shutil.copy2(source, target, follow_symlinks=False)
         _git(self.origin, "init", "--quiet")
         _git(self.origin, "add", "--all", "--force")
         _git(self.origin, "commit", "--quiet", "-m", "main")

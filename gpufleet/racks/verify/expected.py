@@ -14,6 +14,7 @@ from gpufleet.racks.inventory import Inventory
 from gpufleet.racks.variables import fleet_values, host_values, site_values
 
 PLAYBOOK = "playbooks/verify.yml"
+_COLLECTION = "gpufleet.rack."
 _IMPORT = "ansible.builtin.import_role"
 
 
@@ -21,7 +22,7 @@ def measuring_roles(project: Path) -> list[tuple[str, str]]:
     """(group, role) of every role that the playbook asks to measure, in its order."""
     plays = yaml.safe_load((project / PLAYBOOK).read_text(encoding="utf-8"))
     return [
-        (str(play["hosts"]), str(task[_IMPORT]["name"]))
+        (str(play["hosts"]), str(task[_IMPORT]["name"]).removeprefix(_COLLECTION))
         for play in plays
         for task in play.get("tasks", ())
         if task.get(_IMPORT, {}).get("tasks_from") == "verify"

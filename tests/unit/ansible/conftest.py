@@ -7,4 +7,4 @@ from pathlib import Path
 from ansible.plugins.loader import init_plugin_loader
 
 # Once a process: whoever imports `ansible_collections` first decides where it is.
-init_plugin_loader([str(Path(__file__).resolve().parents[3] / "ansible" / "collections")])
+init_plugin_loader([str(Path(__file__).resolve().parents[3] / "gpufleet" / "collections")])

@@ -45,7 +45,7 @@ class Role:
 
 def load_module(path: str) -> ModuleType:
     """A module of a role or of the collection, by its path below `ansible/`."""
-    collections = str(ANSIBLE / "collections")
+    collections = str(ANSIBLE.parent / "gpufleet" / "collections")
     if collections not in sys.path:
         sys.path.append(collections)
     name = Path(path).stem

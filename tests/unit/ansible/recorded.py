@@ -19,7 +19,7 @@ from typing import Any
 from tests.rack.lab import plan_fleet
 from tests.unit.ansible.rendering import ANSIBLE, facts
 
-RACK = ANSIBLE / "collections" / "ansible_collections" / "gpufleet" / "rack"
+RACK = ANSIBLE
 # In place of a module runs what Ansible calls an action: within Ansible, where no host is needed.
 ACTION = """\
 import importlib, json, os, yaml
@@ -90,7 +90,7 @@ class Recorder:
         copy = folder / "collections" / "ansible_collections" / "gpufleet" / "rack"
         for kind in ("modules", "action"):
             (copy / "plugins" / kind).mkdir(parents=True)
-        for name in ("meta", "galaxy.yml", "plugins/module_utils", "plugins/filter"):
+        for name in ("meta", "galaxy.yml", "roles", "plugins/module_utils", "plugins/filter"):
             (copy / name).symlink_to(RACK / name)
         for path in (RACK / "plugins" / "modules").glob("*.py"):
             (copy / "plugins" / "modules" / path.name).symlink_to(path)

@@ -100,7 +100,7 @@ class Site:
         found: list[str] = []
         for play in self.playbooks:
             if host in [item.name for item in self.inventory.get_hosts(play["hosts"])]:
-                found += [item["role"] for item in play["roles"]]
+                found += [item["role"].removeprefix("gpufleet.rack.") for item in play["roles"]]
         return list(dict.fromkeys(found))
 
     def variables(self, host: str, role: str, system: str, **facts_of: Any) -> dict[str, Any]:

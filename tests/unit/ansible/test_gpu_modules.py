@@ -23,7 +23,7 @@ all:
 
 @pytest.fixture(scope="module")
 def runtimes() -> ModuleType:
-    return load_module("roles/container_toolkit/library/container_toolkit_runtimes.py")
+    return load_module("plugins/modules/container_toolkit_runtimes.py")
 
 
 class Runtimes:
@@ -99,14 +99,14 @@ def test_a_broken_configuration_of_docker_is_named(runtimes: ModuleType, tmp_pat
 
 
 def test_modules_that_the_kernel_has_are_not_loaded_again(tmp_path: Path) -> None:
-    module = load_module("collections/ansible_collections/gpufleet/rack/plugins/modules/kernel_modules.py")
+    module = load_module("plugins/modules/kernel_modules.py")
     (tmp_path / "sys/module/nvidia_peermem").mkdir(parents=True)
     assert module.missing(["nvidia-peermem", "gdrdrv"], tmp_path) == ["gdrdrv"]
 
 
 @pytest.fixture(scope="module")
 def tests_module() -> ModuleType:
-    return load_module("roles/nccl/library/nccl_tests.py")
+    return load_module("plugins/modules/nccl_tests.py")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ OLD = "570.211.01"
 
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
-    return load_module("roles/nvidia_driver/library/nvidia_driver_state.py")
+    return load_module("plugins/modules/nvidia_driver_state.py")
 
 
 class Kernel:
@@ -332,7 +332,7 @@ def test_a_host_without_a_driver_has_no_jobs_to_wait_for(
 
 @pytest.fixture(scope="module")
 def slurm() -> ModuleType:
-    return load_module("collections/ansible_collections/gpufleet/rack/plugins/module_utils/slurm_node.py")
+    return load_module("plugins/module_utils/slurm_node.py")
 
 
 SHOWN = (

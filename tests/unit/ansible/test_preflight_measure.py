@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-MODULE = ROOT / "ansible" / "roles" / "preflight" / "library" / "preflight_measure.py"
+MODULE = ROOT / "ansible" / "plugins" / "modules" / "preflight_measure.py"
 EFI = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 

@@ -14,7 +14,7 @@ import yaml
 from jinja2 import nodes
 
 ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
-COLLECTION = ANSIBLE / "collections" / "ansible_collections" / "gpufleet" / "rack" / "plugins"
+COLLECTION = ANSIBLE / "plugins"
 ROLES = sorted(path.name for path in (ANSIBLE / "roles").iterdir() if path.is_dir())
 SYSTEMS = {"debian_12", "ubuntu_22_04", "ubuntu_24_04", "dgx_os_6", "dgx_os_7"}
 SECRETS = {
@@ -303,9 +303,10 @@ def test_every_role_is_in_a_playbook_under_its_own_tag() -> None:
     for name, plays in playbooks().items():
         for play in plays:
             for item in play.get("roles", []):
-                assert item["role"] in ROLES, name
-                assert item["role"] in item.get("tags", [item["role"]]), f"{name}: {item['role']}"
-                placed.add(item["role"])
+                role = item["role"].removeprefix("gpufleet.rack.")
+                assert role in ROLES, name
+                assert role in item.get("tags", [role]), f"{name}: {role}"
+                placed.add(role)
     assert set(ROLES) <= placed
 
 

@@ -52,7 +52,7 @@ def test_playbooks_import_only_what_exists():
             if "ansible.builtin.import_playbook" in play:
                 assert (path.parent / play["ansible.builtin.import_playbook"]).is_file()
             for role in play.get("roles", ()):
-                assert role["role"] in ROLES
+                assert role["role"] in {f"gpufleet.rack.{name}" for name in ROLES}
 
 
 def after_set_filters(text: str) -> list[str]:

@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tests.programs import find_program
 
 ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
-PLUGINS = ANSIBLE / "collections" / "ansible_collections" / "gpufleet" / "rack" / "plugins"
+PLUGINS = ANSIBLE / "plugins"
 RELEASES = json.loads(Path(__file__).with_name("slurm_releases.json").read_text())
 DGX = {
     "processor_nproc": 224,

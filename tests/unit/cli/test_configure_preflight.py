@@ -34,7 +34,7 @@ def test_a_host_with_a_fault_of_its_hardware_is_shown_and_set_up_all_the_same(ra
 
 
 def test_a_host_of_a_system_that_no_role_is_written_for_is_left_alone(rack: Rack) -> None:
-    module = rack.root / "ansible" / "roles" / "preflight" / "library" / "preflight_measure.py"
+    module = rack.root / "ansible" / "plugins" / "modules" / "preflight_measure.py"
     text = module.read_text()
     assert '"id": found["ID"]' in text
     module.write_text(text.replace('"id": found["ID"]', '"id": "plan9"'))
@@ -82,7 +82,7 @@ def test_roles_that_were_named_run_where_preflight_that_was_named_with_them_lets
 
 
 def test_a_run_that_is_killed_while_it_measures_has_refused_nobody(rack: Rack) -> None:
-    module = rack.root / "ansible" / "roles" / "preflight" / "library" / "preflight_measure.py"
+    module = rack.root / "ansible" / "plugins" / "modules" / "preflight_measure.py"
     begun = rack.root / "begun"
     wait = f"def main():\n    Path({str(begun)!r}).touch()\n    time.sleep(60)\n"
     module.write_text(module.read_text().replace("def main():\n", wait))

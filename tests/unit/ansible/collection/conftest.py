@@ -16,7 +16,7 @@ from ansible.module_utils.testing import patch_module_args
 if TYPE_CHECKING:
     from tests.unit.ansible.collection.controller import Controller
 
-COLLECTIONS = Path(__file__).resolve().parents[4] / "ansible" / "collections"
+COLLECTIONS = Path(__file__).resolve().parents[4] / "gpufleet" / "collections"
 PLUGINS = COLLECTIONS / "ansible_collections" / "gpufleet" / "rack" / "plugins"
 
 

@@ -221,7 +221,7 @@ def test_a_node_of_kubernetes_has_to_be_cordoned(
 
 
 def test_the_program_of_the_boot_is_the_same_file() -> None:
-    role = PLUGINS.parents[4] / "roles" / "mig" / "tasks" / "configure.yml"
+    role = PLUGINS.parent / "roles" / "mig" / "tasks" / "configure.yml"
     assert "shared: mig.py, mode" in role.read_text()
     # A host has no collection beside it.
     text = (PLUGINS / "module_utils" / "mig.py").read_text()

@@ -14,10 +14,10 @@ from types import ModuleType
 
 import pytest
 
-from tests.unit.ansible.collection.conftest import COLLECTIONS, PLUGINS
+from tests.unit.ansible.collection.conftest import PLUGINS
 from tests.unit.ansible.collection.controller import PASSWORD, Controller, Run, make
 
-ROLE = COLLECTIONS.parent / "roles" / "slurm_database"
+ROLE = PLUGINS.parent / "roles" / "slurm_database"
 
 
 def test_a_backup_is_whole_for_root_alone_and_has_neither_password_nor_half_files(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ansible.collection.conftest import COLLECTIONS, Programs
+from tests.unit.ansible.collection.conftest import PLUGINS, Programs
 
-FILES = COLLECTIONS.parent / "roles" / "slurm_controller" / "files"
+FILES = PLUGINS.parent / "roles" / "slurm_controller" / "files"
 
 
 def start(program: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,7 @@
 """Pictures of the dashboards with simulated series, for people to look at. No test runs this.
 
     npm pack uplot && tar xzf uplot-*.tgz
-    PYTHONPATH=.:ansible/collections python -m tests.unit.ansible.monitoring.shots package/dist OUT
+    PYTHONPATH=.:gpufleet/collections python -m tests.unit.ansible.monitoring.shots package/dist OUT
 
 Queries are those of the dashboards, answered by a real Prometheus; a page of our own draws them in Chromium
 with uPlot, which Grafana draws its graphs with. It is not Grafana: what only Grafana reads is not looked at.

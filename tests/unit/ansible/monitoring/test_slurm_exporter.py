@@ -17,7 +17,7 @@ from types import ModuleType
 
 import pytest
 
-COLLECTIONS = Path(__file__).resolve().parents[4] / "ansible/collections"
+COLLECTIONS = Path(__file__).resolve().parents[4] / "gpufleet/collections"
 PROGRAM = Path(__file__).resolve().parents[4] / "ansible/roles/slurm_exporter/files/slurm-exporter"
 NOW = time.mktime((2026, 11, 22, 14, 0, 0, 0, 0, -1))
 PING = "Slurmctld(primary) at ctl01 is DOWN\nSlurmctld(backup) at ctl02 is UP\n"

@@ -115,7 +115,7 @@ def test_a_line_that_nobody_can_be_told_ends_nothing_of_mitogen_s() -> None:
 
 
 def test_a_module_takes_along_what_mitogen_itself_finds_that_it_needs() -> None:
-    collections = ROOT / "ansible" / "collections"
+    collections = ROOT / "gpufleet" / "collections"
     modules = collections / "ansible_collections" / "gpufleet" / "rack" / "plugins" / "modules"
     done = subprocess.run(
         [sys.executable, "-c", COMPARED, str(PLUGIN), str(modules)],

@@ -121,7 +121,7 @@ def site_roles() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for play in plays("site.yml"):
         for role in play.get("roles") or ():
-            found.setdefault(role["role"], set()).add(play["hosts"])
+            found.setdefault(role["role"].removeprefix("gpufleet.rack."), set()).add(play["hosts"])
     return found
 
 

@@ -50,7 +50,7 @@ author:
 
 EXAMPLES = r"""
 - name: Build nccl-tests
-  nccl_tests:
+  gpufleet.rack.nccl_tests:
     version: 2.18.3
     archive: https://packages.example.com/nccl-tests-2.18.3.tar.gz
     sha256: "{{ nccl_tests_sha256 }}"

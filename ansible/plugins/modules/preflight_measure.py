@@ -38,7 +38,7 @@ author:
 
 EXAMPLES = r"""
 - name: Measure the host
-  preflight_measure:
+  gpufleet.rack.preflight_measure:
     paths: [/, /var]
   register: measured
 """

@@ -62,7 +62,7 @@ author:
 
 EXAMPLES = r"""
 - name: Load the driver
-  nvidia_driver_state:
+  gpufleet.rack.nvidia_driver_state:
     stage: load
     version: 580.159.03
     open_modules: true

@@ -30,7 +30,7 @@ author:
 
 EXAMPLES = r"""
 - name: Let Docker use CDI
-  container_toolkit_runtimes:
+  gpufleet.rack.container_toolkit_runtimes:
     runtimes: [docker]
 """
 
