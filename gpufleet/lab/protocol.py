@@ -43,6 +43,10 @@ class InitFailedError(GpufleetError):
         self.inputs = inputs
 
 
+class UnknownOutcomeError(GpufleetError):
+    """Nobody knows whether a creation took place: the engine must look for it before it creates again."""
+
+
 class DiffRequest(api.DiffRequest):
     """A diff request with the old inputs, which the protocol has and the base class lacks."""
 
@@ -73,6 +77,8 @@ class Servicer(ProviderServicer):
             cause = _cause(error)
             if isinstance(cause, InitFailedError):
                 await context.abort_with_status(_init_failed(cause))
+            if isinstance(cause, UnknownOutcomeError):
+                await context.abort(grpc.StatusCode.ABORTED, one_line(cause))
             if isinstance(cause, GpufleetError):
                 await context.abort(grpc.StatusCode.UNKNOWN, one_line(cause))
             raise

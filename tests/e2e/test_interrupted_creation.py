@@ -36,6 +36,15 @@ def test_a_death_after_a_call_is_finished_by_the_next_up(sweep: Sweep) -> None:
     assert [one for one in found if one.wrong] == []
 
 
+def test_a_creation_whose_answer_is_lost_is_found_by_the_next_up(sweep: Sweep) -> None:
+    # Sent again, the subnet and the route conflict with the first ones, and the address is a second one.
+    once = {"ec2:CreateSubnet#3", "ec2:CreateRoute#1", "ec2:AllocateAddress#1", "ec2:CreateRouteTable#2"}
+    calls = [call for call in sweep.calls if str(call) in once]
+    found = list(sweep.lost(calls, len(calls)))
+    assert [one for one in found if one.wrong] == []
+    assert sweep.unreached == []
+
+
 def test_every_action_that_is_refused_once_is_made_up_for(sweep: Sweep) -> None:
     (found,) = sweep.kinds()
     assert found.wrong == ()

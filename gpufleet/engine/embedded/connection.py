@@ -22,6 +22,7 @@ from gpufleet.engine.embedded.diffs import Diff
 from gpufleet.engine.embedded.provider_errors import (
     InitFailedError,
     ProviderStoppedError,
+    UnknownOutcomeError,
     clean_message,
     details_of,
 )
@@ -207,6 +208,8 @@ class Connection:
                 if inputs is not None and not self._secrets:
                     values.keep_secrets_of(partial.properties, inputs)
                 return partial
+        if error.code() is grpc.StatusCode.ABORTED:
+            return UnknownOutcomeError(message)
         return ProviderError(message)
 
 

@@ -24,8 +24,12 @@ class InitFailedError(ProviderError):
         self.inputs = values.decode(detail.inputs) if detail.HasField("inputs") else None
 
 
-class ProviderStoppedError(ProviderError):
-    """The plugin went away during a call: nobody knows whether the operation took place."""
+class UnknownOutcomeError(ProviderError):
+    """Nobody knows whether the operation took place."""
+
+
+class ProviderStoppedError(UnknownOutcomeError):
+    """The plugin went away during a call."""
 
 
 def details_of(error: grpc.RpcError) -> Sequence[Any]:

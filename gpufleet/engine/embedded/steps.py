@@ -10,7 +10,11 @@ from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.diffs import Diff
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import ResourceOperations
-from gpufleet.engine.embedded.provider_errors import InitFailedError, ProviderStoppedError
+from gpufleet.engine.embedded.provider_errors import (
+    InitFailedError,
+    ProviderStoppedError,
+    UnknownOutcomeError,
+)
 from gpufleet.engine.embedded.reporter import Step
 from gpufleet.engine.embedded.resource import ResourceState, timestamp
 from gpufleet.engine.embedded.values import UNKNOWN_WIRE, Secret
@@ -59,8 +63,8 @@ class StepRunner:
             except InitFailedError as error:
                 failure = error
                 new.id, new.outputs, new.init_errors = error.id, error.properties, error.reasons
-            except ProviderStoppedError:
-                # Nobody knows whether it exists: the operation stays pending.
+            except UnknownOutcomeError:
+                # It may exist: the operation stays pending.
                 raise
             except ProviderError:
                 self._store.abandon(number)

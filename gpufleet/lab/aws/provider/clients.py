@@ -17,7 +17,8 @@ _CONFIG = Config(
     connect_timeout=5,
     read_timeout=60,
     max_pool_connections=40,
-    retries={"mode": "standard", "max_attempts": 4},
+    # None of botocore's own: it repeats a creation whose answer was lost. See patience.
+    retries={"mode": "standard", "total_max_attempts": 1},
     s3={"addressing_style": "path"},
     # The sandbox's address is on loopback: a proxy of the user's environment must not see it.
     proxies={},

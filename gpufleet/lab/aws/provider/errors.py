@@ -6,9 +6,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, ParamValidationError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    HTTPClientError,
+    ParamValidationError,
+)
 
 from gpufleet.errors import CloudError, GpufleetError
+from gpufleet.lab.aws.provider.patience import TRANSIENT
 
 _MISSING = re.compile(r"NotFound|NoSuch|NotExist|NonExistent|^404$|\.Unknown$|^Unknown(Monitor|Subscription)")
 _NO_CAPACITY = "InsufficientInstanceCapacity"
@@ -43,6 +50,15 @@ class PartialCreateError(GpufleetError):
     def __init__(self, message: str, *, resource_id: str, remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
         self.resource_id = resource_id
+
+
+def is_unsure(error: BaseException) -> bool:
+    """Whether an exception leaves open what became of the request: the server failed, or the line broke."""
+    if isinstance(error, EndpointConnectionError):
+        return False
+    if isinstance(error, ClientError):
+        return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in TRANSIENT
+    return isinstance(error, HTTPClientError)
 
 
 @contextmanager

@@ -1,8 +1,11 @@
-"""Retries that AWS asks for beyond what botocore does by itself: throttling, and things seen too late.
+"""Retries of all types: throttling, things seen too late, and faults of the server's own.
 
 botocore gives up on throttling after its attempts or its retry quota, whichever ends first; a stack of
 hundreds of resources meets buckets that refill once in three seconds. And what was just made may not be
-found at first: AWS is eventually consistent. Both pass, so both are waited for, here and for all types.
+found at first: AWS is eventually consistent. Both pass, so both are waited for.
+
+Where the server fails, nobody knows whether it did what it was asked. What makes something is not sent
+again then: there would be two, or a conflict with the first. The engine looks for it in its next run.
 """
 
 from __future__ import annotations
@@ -14,8 +17,16 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from botocore.exceptions import HTTPClientError
+
 MOST_ATTEMPTS = 25
 """How often a throttled request is sent: the real provider's default (`maxRetries`)."""
+
+TRANSIENT = frozenset({500, 502, 503, 504})
+"""Statuses of answers that say nothing of what became of the request."""
+
+_MOST_SENT = 4
+"""How often a request is sent that the server fails at."""
 
 LONGEST_PAUSE_S = 20.0
 SETTLED_AFTER_S = 60.0
@@ -26,6 +37,7 @@ _THROTTLED = frozenset(
 )
 _MISSING = re.compile(r"NotFound|NoSuchEntity")
 _MAKES = ("Create", "Allocate", "Authorize", "Run")
+_MAKES_ONCE = (*_MAKES, "Add", "Associate", "Attach", "Purchase", "Request")
 _UNMAKES = ("Delete", "Disassociate", "Detach", "Release", "Remove", "Revoke", "Terminate")
 _ID = re.compile(r"[a-z]+-[0-9a-f]{8,17}")
 _IAM_NAMES = {"CreateRole": "RoleName", "CreateInstanceProfile": "InstanceProfileName"}
@@ -64,11 +76,19 @@ class Patience:
             # It has been found: should it be missing later, then it is gone.
             self._forget(texts)
 
-    def _pause(self, response: Any, attempts: int, **_: Any) -> float | None:
+    def _pause(
+        self, response: Any, attempts: int, operation: Any = None, caught_exception: Any = None, **_: Any
+    ) -> float | None:
         """How many seconds to wait before the request is sent again; None where that would not help."""
-        error = response[1].get("Error", {}) if response is not None else {}
+        broken = isinstance(caught_exception, HTTPClientError)
+        answer = response[1] if response is not None else {}
+        status, error = answer.get("ResponseMetadata", {}).get("HTTPStatusCode"), answer.get("Error", {})
         code = str(error.get("Code", ""))
         throttled = code in _THROTTLED and attempts < MOST_ATTEMPTS
+        if not throttled and (broken or status in TRANSIENT):
+            made_twice = operation is not None and operation.name.startswith(_MAKES_ONCE)
+            again = attempts < _MOST_SENT and not made_twice
+            return random.random() * 2.0 ** (attempts - 1) if again else None  # noqa: S311 - no secret
         if not throttled and not (_MISSING.search(code) and self._awaited(str(error.get("Message", "")))):
             return None
         least = 1.0 if throttled else 0.1

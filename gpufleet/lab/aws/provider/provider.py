@@ -15,12 +15,12 @@ from gpufleet.lab.aws.provider import VERSION, planning
 from gpufleet.lab.aws.provider.clients import Clients
 from gpufleet.lab.aws.provider.compare import drifted_inputs
 from gpufleet.lab.aws.provider.config import ProviderConfig, parse, sandbox_folder, unknown_keys
-from gpufleet.lab.aws.provider.errors import PartialCreateError, explain, is_missing, keeping
+from gpufleet.lab.aws.provider.errors import PartialCreateError, explain, is_missing, is_unsure, keeping
 from gpufleet.lab.aws.provider.handler import Aws, Handler
 from gpufleet.lab.aws.provider.invokes import run_invoke
 from gpufleet.lab.aws.provider.registry import handler_for, tokens
 from gpufleet.lab.aws.provider.wire import Props, contains_unknown, plain_map, secret_keys, wrap, wrap_map
-from gpufleet.lab.protocol import InitFailedError
+from gpufleet.lab.protocol import InitFailedError, UnknownOutcomeError
 
 T = TypeVar("T")
 _WORKERS = 32
@@ -174,7 +174,13 @@ class AwsProvider(api.Provider):
                 if observed is None:
                     raise TimeoutError("AWS does not show it")
         except Exception as error:
-            raise explain(error, f"{handler.pulumi_type} {name}", "creating") from error
+            known = explain(error, f"{handler.pulumi_type} {name}", "creating")
+            if is_unsure(error):
+                raise UnknownOutcomeError(
+                    f"{known.message}; nobody knows whether it was made",
+                    remedy="run up again, which looks for it first",
+                ) from error
+            raise known from error
         return rid, planning.state_of(handler, self._config, inputs, rid, observed)
 
     def _seen_of(self, handler: Handler, inputs: Props, rid: str) -> Props:

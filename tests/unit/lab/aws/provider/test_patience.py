@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from gpufleet.lab.aws.provider import patience
 from gpufleet.lab.aws.provider.clients import Clients
+from gpufleet.lab.aws.provider.errors import is_unsure
 
 SUBNET = "subnet-0123456789abcdef1"
 
@@ -80,6 +81,27 @@ def test_the_pauses_of_a_throttled_request_grow(monkeypatch: pytest.MonkeyPatch)
     refused = (None, {"Error": {"Code": "RequestLimitExceeded", "Message": ""}})
     pauses = [patience.Patience()._pause(refused, attempts) for attempts in range(1, 8)]
     assert pauses == [1, 2, 4, 8, 16, 20, 20]
+
+
+def test_a_question_that_the_server_fails_at_is_asked_again(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [error("InternalError", status=500)] * 3 + [FOUND]
+    assert ec2.describe_subnets()["Subnets"]
+    assert answers.asked == 4
+
+
+def test_a_creation_that_the_server_fails_at_is_not_sent_again(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [error("InternalError", status=500), MADE]
+    with pytest.raises(ClientError, match="InternalError") as failed:
+        ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
+    assert answers.asked == 1
+    assert is_unsure(failed.value)
+
+
+def test_a_refusal_leaves_no_doubt(ec2: Any, answers: Answers) -> None:
+    answers.prepared = [error("InvalidSubnet.Conflict")]
+    with pytest.raises(ClientError, match="Conflict") as failed:
+        ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
+    assert not is_unsure(failed.value)
 
 
 def test_what_was_just_made_is_looked_for_again(ec2: Any, answers: Answers) -> None:
