@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +23,9 @@ from gpufleet.visible import visible, visible_line
 
 # Without a terminal (a pipe, a CI log) there is no width to fit into, and 80 columns break tables.
 _WIDTH_WITHOUT_TERMINAL = 140
+
+# `PipeConsole.size` alone judges COLUMNS: Rich shows nothing for 0, and breaks off at what is no number.
+_SEEN_BY_RICH = ChainMap({"COLUMNS": ""}, os.environ)
 
 
 class PipeConsole(Console):
@@ -85,7 +89,7 @@ def _console(*, stderr: bool) -> Console:
     # A stream that the caller has closed is None here; `streams.prepare` puts another in its place.
     width = None if stream is not None and stream.isatty() else _WIDTH_WITHOUT_TERMINAL
     # No emoji: they would make a picture of what stands between two colons in a user's own text.
-    return PipeConsole(stderr=stderr, highlight=False, emoji=False, width=width)
+    return PipeConsole(stderr=stderr, highlight=False, emoji=False, width=width, _environ=_SEEN_BY_RICH)
 
 
 out = _console(stderr=False)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 from typer.exceptions import TyperException
@@ -16,6 +17,7 @@ from gpufleet.cli import streams
 from gpufleet.cli.console import emit_json, error_json, errors, is_terminal, print_error
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError, InterruptionError, RefusedError
 from gpufleet.interruption import is_recorded
+from gpufleet.workspace import find_root
 
 _STOPPED = "stopped; nothing was changed"
 
@@ -49,6 +51,8 @@ _HOST_FAULTS = {
     errno.EMFILE: "raise the limit of open files (`ulimit -n`), or pass a smaller --parallel",
     errno.ENFILE: "the machine has too many files open: end something else",
 }
+
+_NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def report(error: BaseException, arguments: Sequence[str]) -> int:
@@ -110,10 +114,22 @@ def _in_words(error: BaseException) -> GpufleetError | None:
         return InputError(_option_message(error), remedy=f"see `{_command_path(error)} --help`")
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return InputError(f"{str(error.filename)[:80]}...: {error.strerror}", remedy="use a shorter name")
+    if isinstance(error, OSError) and error.errno in _NOT_OURS and _is_in_checkout(error.filename):
+        return InputError(
+            f"this checkout cannot be written: {error.filename}: {error.strerror}",
+            remedy="work in a checkout of yours; validate, plan and check need none that can be written",
+        )
     if isinstance(error, OSError) and error.errno in _HOST_FAULTS:
         place = f"{error.filename}: " if error.filename else ""
         return CloudError(f"{place}{error.strerror}", remedy=_HOST_FAULTS[error.errno])
     return None
+
+
+def _is_in_checkout(path: object) -> bool:
+    try:
+        return isinstance(path, str) and Path(path).absolute().is_relative_to(find_root())
+    except (GpufleetError, OSError):
+        return False
 
 
 def _usage(error: BaseException) -> str | None:
