@@ -1,7 +1,7 @@
 """Files that a pull request names: read only where they lie in the repository that names them.
 
 A fleet file, what it extends, its exemptions, its stack settings and its vault file come with a change
-that nobody has reviewed yet. A path with `..` or a link in it must not show a file of the machine that
+that is not reviewed yet. A path with `..` or a link in it must not show a file of the machine that
 judges the change, neither its contents nor whether it is there.
 """
 

@@ -34,7 +34,7 @@ def _plan(root: Path, settings: Settings) -> FleetPlan:
     from gpufleet.checks import validate
     from gpufleet.plan import build_plan
 
-    # Without a state nobody can tell here what is bought: the look-up of an offering refuses a start that
+    # Without a state it is unknown here what is bought: the look-up of an offering refuses a start that
     # is past, and gpufleet before it.
     validated = validate(settings.fleet_file, root=root, bought=None)
     if not os.environ.get(FINDINGS_SHOWN):

@@ -88,8 +88,8 @@ def labels_without_kubernetes(fleet: Fleet) -> Iterator[Problem]:
 
 @check("one-scheduler", "scheduler")
 def one_scheduler(fleet: Fleet) -> Iterator[Problem]:
-    """A cloud site has one scheduler. Settings of a Kubernetes cluster in a Slurm site say that somebody
-    expects a cluster that is not built: its teams and their limits would be missing."""
+    """A cloud site has one scheduler. Settings of a Kubernetes cluster in a Slurm site
+    belong to a cluster that is not built: its teams and their limits would be missing."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" and site.kubernetes is not None:
             yield Problem(

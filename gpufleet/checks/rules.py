@@ -183,7 +183,7 @@ class Check:
     """A rule and the function that finds what breaks it; the reason is the function's docstring.
 
     `refers` are the fields that hold what the rule looks up (names of teams, hosts of the site): where
-    one of them is broken, nobody can say that something is missing in it.
+    one of them is broken, it is unknown whether something is missing in it.
     """
 
     rule: str
@@ -206,7 +206,7 @@ def check(rule: str, *refers: str) -> Callable[[Judge], Check]:
 
 
 def listed(items: Sequence[str], limit: int = 8) -> str:
-    """Items as text, cut where nobody reads on."""
+    """Items as text, the first `limit` of them."""
     more = len(items) - limit
     return ", ".join(items[:limit]) + (f" and {more} more" if more > 0 else "")
 

@@ -125,7 +125,7 @@ def _clients(profile: str | None) -> tuple[Any, str | None]:
             remedy="set AWS_PROFILE or pass --profile; without an account the shipped catalog stays in use",
         )
     patient = Config(retries={"mode": "adaptive", "max_attempts": 8})
-    # The first question shows whether AWS is reached at all: nobody waits minutes for that.
+    # The first question shows whether AWS is reached at all, without a wait of minutes.
     quick = Config(retries={"mode": "standard", "max_attempts": 2}, connect_timeout=5, read_timeout=20)
 
     def client(service: str, region: str) -> Any:

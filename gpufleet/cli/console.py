@@ -38,7 +38,7 @@ class PipeConsole(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """As Rich's own, but `soft_wrap` (lines stay whole) is for pipes: a screen breaks between words.
 
-        COLUMNS is the word of somebody who wants the screen's lines without one. Where the output cannot
+        COLUMNS sets the width of the lines without one. Where the output cannot
         be written it goes on without, and `streams.finish` reports it.
         """
         if options.get("soft_wrap") and (self.is_terminal or _asked_columns()):

@@ -42,7 +42,7 @@ class Pace:
         return f"{self._verb}: {', '.join([self.count('done'), *filter(None, more), *self.times()])}"
 
     def count(self, unit: str) -> str:
-        """`120 of 235 done`, or `120 done` where nobody knows how many there are."""
+        """`120 of 235 done`, or `120 done` where the total is unknown."""
         total = self._expected.steps
         return f"{self.done} of {max(total, self.done)} {unit}" if total else f"{self.done} {unit}"
 

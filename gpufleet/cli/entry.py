@@ -25,7 +25,7 @@ def main() -> int:
 
     try:
         code = run()
-        # What is left is the end of helper processes, which need nobody to wait for them.
+        # What is left is the end of helper processes, which no command waits for.
         for sign in answered:
             signal.signal(sign, lambda *_: os._exit(code))
     except KeyboardInterrupt:

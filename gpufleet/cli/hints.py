@@ -1,6 +1,6 @@
 """The commands that messages offer: completed with the environment and the options that the user gave.
 
-Messages name commands in backticks (`gpufleet preview`). Where they are raised nobody knows how gpufleet was
+Messages name commands in backticks (`gpufleet preview`). Where they are raised it is unknown how gpufleet was
 called, so each is completed where it is printed.
 """
 

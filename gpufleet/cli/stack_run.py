@@ -275,7 +275,7 @@ class StackRun:
     def _refusals(
         self, result: RunResult, request: StackRequest, report: Path, deployed: Deployed
     ) -> tuple[Refusal, ...]:
-        """The broken mandatory rules with their lines of the fleet file; nobody reads them with --json."""
+        """The broken mandatory rules with their lines of the fleet file; none with --json."""
         from gpufleet.cli.refusals import placed_refusals
 
         if self.options.json or not any(each.enforcement == "mandatory" for each in result.violations):
@@ -328,7 +328,7 @@ class StackRun:
         return Durations.of(self.workspace.local)
 
     def _steps(self, verb: Verb, key: str) -> int:
-        """How many resources a run has to do with; 0 where nobody knows yet."""
+        """How many resources a run has to do with; 0 where that is unknown."""
         if verb == "up":
             seen = self._foreseen
             return seen.changes.total + seen.changes.same if seen is not None else 0

@@ -164,7 +164,7 @@ class RunResult:
 
     `ok` is False when the program, a provider or a policy failed; `failures` then names each
     resource and why, `violations` what a policy said. `outputs` are the stack's outputs with secrets
-    replaced by `SECRET` unless the request asked to show them. `interrupted` says that somebody ended the
+    replaced by `SECRET` unless the request asked to show them. `interrupted` says that a signal ended the
     run before it was through.
     """
 

@@ -89,7 +89,7 @@ class EventTranslator:
                 self._summarize(event.summary_event)
 
     def interrupt(self, forced: bool) -> None:
-        """Somebody ends the run."""
+        """The run is interrupted."""
         with self._lock:
             self._send(InterruptEvent(forced))
 

@@ -57,7 +57,7 @@ class ProviderError(GpufleetError):
 
 
 class RunInterruptedError(GpufleetError):
-    """Somebody ended the run before this step began."""
+    """The run was interrupted before this step began."""
 
     exit_code = ExitCode.INTERRUPTED
 

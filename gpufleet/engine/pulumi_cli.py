@@ -233,7 +233,7 @@ def _command(env: Mapping[str, str]) -> OwnSessionCommand:
     except (OSError, subprocess.CalledProcessError) as error:
         raise InputError(
             f"{found} is not a Pulumi CLI that works: `pulumi version` fails ({_why(error)})",
-            remedy=f"run `{found} version` to see why, or install the CLI anew: {INSTALL_PULUMI}",
+            remedy=f"run `{found} version` to see why, or install the CLI again: {INSTALL_PULUMI}",
         ) from error
     if command.version is None:
         # A development build does not say its version; it is taken for as new as the SDK.

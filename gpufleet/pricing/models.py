@@ -24,7 +24,7 @@ class CostLine:
     `on-demand and spot`, `odcr`, `capacity-block`), empty for all else.
 
     `type` and `name` are the resource's, from a plan as well; `urn` is empty there. `site`, `owner`
-    (node group or storage) and `team` are whose cost it is; empty where nobody can be named. `basis`
+    (node group or storage) and `team` are whose cost it is; empty where that is unknown. `basis`
     says how it was computed, `source` and `date` where its prices come from, `note` what a reader
     must know of them.
     """

@@ -150,7 +150,8 @@ class Kubernetes(Model):
     public_cidrs: Annotated[
         tuple[Cidr, ...],
         Field(
-            description="Who may reach the API from outside; nobody if empty.", examples=[["203.0.113.0/24"]]
+            description="Networks that may reach the API from outside; none if empty.",
+            examples=[["203.0.113.0/24"]],
         ),
     ] = ()
     admins: Annotated[

@@ -93,7 +93,7 @@ def read_fleet(target: str, *, root: Path) -> Reading:
 
 
 def fewer(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, cut where nobody reads on."""
+    """The first findings, up to `MOST_FINDINGS`."""
     if len(findings) <= MOST_FINDINGS:
         return list(findings)
     return [*findings[:MOST_FINDINGS], _more(findings[MOST_FINDINGS], len(findings) - MOST_FINDINGS)]

@@ -117,7 +117,10 @@ class Budget(Model):
     monthly: Annotated[Money, Field(description="What a month may cost.")]
     alerts: Annotated[
         tuple[Percent, ...],
-        Field(description="Shares of `monthly` at which people are told.", examples=[["50%", "80%", "100%"]]),
+        Field(
+            description="Shares of `monthly` at which `notify` gets an alert.",
+            examples=[["50%", "80%", "100%"]],
+        ),
     ] = (Percent(50), Percent(80), Percent(100))
     on_breach: Annotated[
         Literal["notify", "stop-scale-out"],
@@ -125,7 +128,10 @@ class Budget(Model):
     ] = "notify"
     notify: Annotated[
         tuple[MailAddress, ...],
-        Field(description="E-mail addresses of those who are told.", examples=[["ml-platform@example.com"]]),
+        Field(
+            description="E-mail addresses of the recipients of budget alerts.",
+            examples=[["ml-platform@example.com"]],
+        ),
     ] = ()
     upfront: Annotated[Money | None, Field(description="What may be paid at once (Capacity Blocks).")] = None
     max_increase: Annotated[

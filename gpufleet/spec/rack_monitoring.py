@@ -36,7 +36,10 @@ class RemoteWrite(Model):
     ]
     username: Annotated[
         ServiceUser | None,
-        Field(description="Who logs in there, by a secret password; nobody if left out.", examples=["dc1"]),
+        Field(
+            description="User that logs in there, with a secret password; no login if left out.",
+            examples=["dc1"],
+        ),
     ] = None
 
 
@@ -65,7 +68,7 @@ class EmailReceiver(Model):
 
     to: Annotated[
         tuple[MailAddress, ...],
-        Field(min_length=1, description="Addresses of those who are told.", examples=[["ops@example.com"]]),
+        Field(min_length=1, description="Addresses of the recipients.", examples=[["ops@example.com"]]),
     ]
     sender: Annotated[
         MailAddress, Field(description="The address that mails come from.", examples=["alerts@example.com"])
@@ -77,7 +80,8 @@ class EmailReceiver(Model):
     username: Annotated[
         ServiceUser | None,
         Field(
-            description="Who logs in there, by a secret password; nobody if left out.", examples=["alerts"]
+            description="User that logs in there, with a secret password; no login if left out.",
+            examples=["alerts"],
         ),
     ] = None
 

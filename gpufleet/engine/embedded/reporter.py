@@ -125,7 +125,7 @@ class Reporter:
             self._on_event(event)
 
     def interrupted(self, *, forced: bool) -> None:
-        """Somebody ends the run."""
+        """The run is interrupted."""
         with self._lock:
             self._on_event(InterruptEvent(forced))
 

@@ -252,7 +252,7 @@ _emit = ansible_mitogen.logging.Handler.emit
 
 
 def _tell_if_heard(handler: Any, record: logging.LogRecord) -> None:
-    """A line of mitogen's log, which is lost where nobody listens: Ansible was killed, its terminal is gone.
+    """A line of mitogen's log, which is lost without a reader: Ansible was killed, its terminal is gone.
 
     mitogen's process would lose the thread that cannot write it, and with that the answer that a worker waits
     for. Neither would ever end.

@@ -36,7 +36,7 @@ def get_resources(aws: Aws, arguments: Props) -> Props:
 
 
 def get_objects(aws: Aws, arguments: Props) -> Props:
-    """The keys in a bucket, at most `maxKeys` (1000 where nobody says)."""
+    """The keys in a bucket, at most `maxKeys` (1000 by default)."""
     parameters: dict[str, Any] = {"Bucket": str(arguments["bucket"])}
     for key, name in (("prefix", "Prefix"), ("delimiter", "Delimiter"), ("startAfter", "StartAfter")):
         if arguments.get(key):
