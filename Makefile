@@ -48,8 +48,8 @@ lint: setup ## ruff, mypy strict, import contracts, ansible-lint production, she
 	@cd ansible && ../$(BIN)/ansible-lint --offline -q
 	@bash -n scripts/setup .ci/run
 
-bench: setup ## the figures of docs/performance.md, measured beside their peers in one run
-	@$(BIN)/python -m tests.bench
+bench: setup ## the figures of docs/performance.md beside their peers, in one run; ARGS="--only hosts" narrows it
+	@$(BIN)/python -m tests.bench $(ARGS)
 
 faults: setup ## every fault at every call of the first up of dev and sandbox; the next up has to finish it
 	@$(BIN)/python -m tests.faults $(ARGS)

@@ -2,7 +2,8 @@
 
 Peers: a bare YAML parse for validation; the SDK's own floor (the same program under
 `pulumi.runtime.set_mocks`) for previews; the Pulumi CLI with the same providers where it is on PATH;
-the policy SDK's own server and checkov for rules; plain ansible-core for the racks' roles.
+the policy SDK's own server and checkov for rules; plain ansible-core for the racks' roles; its list of the
+same hosts for large inventories.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gpufleet.lab.rack import missing
-from tests.bench import engines, many, policies, racks, scale, specs, validation
+from tests.bench import engines, hosts, many, policies, racks, scale, specs, validation
 from tests.bench.measure import Row
 
-PARTS = ("engine", "scale", "rules", "racks")
+PARTS = ("engine", "scale", "rules", "racks", "hosts")
 
 
 def main() -> int:
@@ -64,6 +65,8 @@ def main() -> int:
             or f"Without a rack in a box, which needs {missing()}: its rows are left out."
         )
         console.print(many.table())
+    if "hosts" in parts:
+        console.print(hosts_table(options))
     return 0
 
 
@@ -73,6 +76,16 @@ def engine_table(options: argparse.Namespace) -> Table:
         rows: list[Row] = []
         rows += validation.measure(Path(folder), options.rounds)
         rows += engines.measure(Path(folder), options.groups, options.rounds)
+    return _table(rows)
+
+
+def hosts_table(options: argparse.Namespace) -> Table:
+    """A hundred thousand rack hosts beside Ansible's own list of them."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
+        return _table(hosts.measure(Path(folder), options.rounds))
+
+
+def _table(rows: list[Row]) -> Table:
     table = Table("what", "size", "ours", "peer", "peer's", "ours / peer", title="median of runs, seconds")
     for row in rows:
         table.add_row(
