@@ -47,6 +47,13 @@ def init(
         list[str] | None,
         typer.Option(help="An AWS region, us-east-1 if left out; repeat it for a site in each."),
     ] = None,
+    zone: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A zone of the region that offers the types, as your account names it; the first two if left"
+            " out; repeat it for each zone."
+        ),
+    ] = None,
     cloud_nodes: Annotated[
         int | None, typer.Option(help="Nodes of the group for training in the first region; 4 if left out.")
     ] = None,
@@ -73,7 +80,7 @@ def init(
     form = _Form(ask=not yes and not json and sys.stdin.isatty() and is_terminal(out.file))
     name = form.take("--template", template, "hybrid", "Template (sandbox, cloud, onprem, hybrid)", _template)
     expires = last_day(root, environment, dt.datetime.now(tz=dt.UTC).date())
-    given = {"regions": region, "cloud_nodes": cloud_nodes, "system": system, "nodes": nodes}
+    given = {"regions": region, "zones": zone, "cloud_nodes": cloud_nodes, "system": system, "nodes": nodes}
     draft = _draft(root, form, name, given, budget, environment=environment, fleet=fleet, expires=expires)
     with completing():
         written = write_environment(root, environment, name, draft.text)
@@ -142,10 +149,14 @@ def _draft(
     choices = Choices(template)
     for item, applies, option, question in (
         ("regions", choices.has_cloud, "--region", "AWS regions, a site in each"),
+        ("zones", choices.has_cloud, "--zone", ""),
         ("cloud_nodes", choices.has_training, "--cloud-nodes", "Nodes for training in the first region"),
         ("system", choices.has_racks, "--system", "System in the racks"),
         ("nodes", choices.has_racks, "--nodes", "GPU nodes in the racks"),
     ):
+        if item == "zones" and applies and not given[item]:
+            # The catalog lists the zones of every region: nothing to ask.
+            continue
         if applies:
             default = getattr(choices, item)
             shown = ", ".join(default) if isinstance(default, tuple) else default

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 from gpufleet.catalog import Catalog
@@ -42,12 +43,14 @@ _BESIDE_NODES = 8
 class Choices:
     """What the user chose for a template; what the template does not have is not looked at.
 
-    `cloud_nodes` are the nodes of the training group, which the first region gets. Raises
-    `InputError` for figures out of range when it is made.
+    `zones` are those of any of the regions; a region without one gets its first two. `cloud_nodes` are the
+    nodes of the training group, which the first region gets, in its first zone. Raises `InputError` for
+    figures out of range when it is made.
     """
 
     template: str
     regions: tuple[str, ...] = (DEFAULT_REGION,)
+    zones: tuple[str, ...] = ()
     system: str = DEFAULT_SYSTEM
     nodes: int = DEFAULT_NODES
     cloud_nodes: int = DEFAULT_CLOUD_NODES
@@ -83,9 +86,9 @@ def fill(choices: Choices, catalog: Catalog, item: str, value: Any) -> Choices:
     Raises `InputError` for a value that the catalog or the template has no room for.
     """
     taken: Any = value
-    if item == "regions":
+    if item in ("regions", "zones"):
         listed = value.replace(",", " ").split() if isinstance(value, str) else value
-        taken = tuple(listed) or choices.regions
+        taken = tuple(dict.fromkeys(listed)) if item == "zones" else tuple(listed) or choices.regions
     elif item in ("nodes", "cloud_nodes"):
         if not str(value).isascii() or not str(value).isdigit():
             raise InputError(
@@ -93,7 +96,7 @@ def fill(choices: Choices, catalog: Catalog, item: str, value: Any) -> Choices:
             )
         taken = int(value)
     filled = replace(choices, **{item: taken})
-    if item in ("regions", "cloud_nodes"):
+    if item in ("regions", "zones", "cloud_nodes"):
         cloud_sites(filled, catalog, "")
     elif filled.has_racks:
         rack_site(filled, catalog)
@@ -107,6 +110,7 @@ def cloud_sites(choices: Choices, catalog: Catalog, bucket: str) -> list[dict[st
     does not offer what the template needs.
     """
     sites = []
+    _refuse_foreign_zones(choices, catalog)
     for index, region in enumerate(choices.regions if choices.has_cloud else ()):
         known = _region(region, catalog)
         name = catalog.regions[known].zone_ids[0].partition("-")[0]
@@ -118,7 +122,8 @@ def cloud_sites(choices: Choices, catalog: Catalog, bucket: str) -> list[dict[st
             {
                 "name": name,
                 "region": known,
-                "zones": catalog.zones(known)[:2],
+                "zones": [zone for zone in choices.zones if zone in catalog.zones(known)]
+                or catalog.zones(known)[:2],
                 "cidr": f"10.{50 + index}.0.0/16",
                 "training": training,
                 "block": block,
@@ -130,6 +135,18 @@ def cloud_sites(choices: Choices, catalog: Catalog, bucket: str) -> list[dict[st
             }
         )
     return sites
+
+
+def _refuse_foreign_zones(choices: Choices, catalog: Catalog) -> None:
+    """Raise `InputError` for a zone of none of the regions, with the nearest name."""
+    known = [zone for region in choices.regions for zone in catalog.zones(region)]
+    for zone in choices.zones:
+        if zone not in known:
+            near = get_close_matches(zone, known, n=1)
+            raise InputError(
+                f"no zone {zone[:60]!r} in {', '.join(choices.regions)}",
+                remedy=(f"did you mean {near[0]}? " if near else "") + f"There are {', '.join(known)}",
+            )
 
 
 def _region(region: str, catalog: Catalog) -> str:

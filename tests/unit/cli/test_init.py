@@ -56,6 +56,19 @@ def test_options_go_into_the_file_and_are_no_defaults(gpufleet: Gpufleet, workpl
     assert str(spec.budget.monthly) == "900000 USD"
 
 
+def test_zones_go_to_the_sites_of_their_regions(gpufleet: Gpufleet, workplace: Path) -> None:
+    answer = gpufleet(
+        *("init", "lab", "--template", "cloud", "--region", "us-east-1", "--region", "us-west-2"),
+        *("--zone", "us-east-1d", "--zone", "us-east-1f", "--cloud-nodes", "2"),
+    )
+    assert answer.code == 0
+    first, second = load_fleet("lab", root=workplace).spec.cloud
+    assert first.zones == ("us-east-1d", "us-east-1f")
+    assert {group.zones for group in first.node_groups} <= {(), ("us-east-1d",)}
+    assert second.zones == ("us-west-2a", "us-west-2b")
+    assert gpufleet("validate", "lab").code == 0
+
+
 def test_a_terminal_is_asked_for_what_the_options_leave_open(
     gpufleet: Gpufleet, workplace: Path, terminal: list[str]
 ) -> None:
@@ -82,6 +95,10 @@ def test_a_terminal_is_not_asked_where_the_defaults_are_taken(
         (("--template", "cloud", "--region", "us-east1"), "did you mean us-east-1?"),
         (("--template", "onprem", "--system", "dgx-h10"), "did you mean dgx-h100?"),
         (("--template", "onprem", "--region", "us-east-1"), "takes no --region"),
+        (("--template", "cloud", "--zone", "us-east-1z"), "There are us-east-1a"),
+        (("--template", "cloud", "--zone", "us-east1b"), "did you mean us-east-1b?"),
+        (("--region", "us-west-2", "--zone", "us-east-1a"), "no zone 'us-east-1a' in us-west-2"),
+        (("--template", "onprem", "--zone", "us-east-1a"), "takes no --zone"),
         (("--template", "cloud", "--nodes", "4"), "takes no --nodes"),
         (("--template", "cloud", "--nodes", "0"), "takes no --nodes"),
         (("--budget", "much"), "--budget"),
