@@ -16,7 +16,7 @@ from typing import Any
 
 TERMINATION_GRACE_S = 10.0
 """How long steps under way may take after a SIGTERM before they are given up: their operations then stay
-pending, since nobody knows how they ended. Who sends it kills in the end."""
+pending, since it is unknown how they ended. Who sends it kills in the end."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _CLEANING_UP_S = 2.0
