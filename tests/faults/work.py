@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import tempfile
 from collections.abc import Iterator
@@ -44,6 +45,8 @@ def work(options: argparse.Namespace, worker: int, found: Any) -> None:
     Puts (environment, Found) for each case, (environment, calls, unreached calls) after the last one of an
     environment, and at the end its largest resident size in MiB.
     """
+    # `tests.conftest` stops the collector for its imports, and what a case leaves behind are cycles.
+    gc.enable()
     share, shares = options.part
     part, parts = (share - 1) * options.workers + worker, shares * options.workers
     with tempfile.TemporaryDirectory(prefix="gpufleet-faults-") as folder:
