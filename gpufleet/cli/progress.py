@@ -92,6 +92,8 @@ class Progress:
             shown, logged = self._resource(event)
         else:
             shown = logged = self._message(event)
+            if self._stopping and isinstance(event, DiagnosticEvent) and not event.urn:
+                shown = None  # an interrupted program prints its traceback
         if self._log is not None and logged is not None:
             self._log.write(logged.plain.strip())
         if self._quiet:
@@ -173,9 +175,7 @@ def _operations(count: int) -> str:
 
 def _interruption(verb: str, waiting: int, *, forced: bool) -> Text:
     if forced:
-        said = (
-            f"interrupted again: {_operations(waiting)} ended at once; the next run looks what became of them"
-        )
+        said = f"interrupted again: {_operations(waiting)} ended at once; the next run checks their results"
     elif waiting:
         said = f"interrupted: waiting for {_operations(waiting)}; the state is kept (Ctrl-C again ends them)"
     else:

@@ -108,8 +108,17 @@ def test_an_interruption_says_at_once_how_many_operations_it_waits_for() -> None
     lines = shown(*begun, InterruptEvent(), event(VPC), InterruptEvent(forced=True), listed=False)
     assert lines == [
         "   interrupted: waiting for 2 operations; the state is kept (Ctrl-C again ends them)",
-        "   interrupted again: 1 operation ended at once; the next run looks what became of them",
+        "   interrupted again: 1 operation ended at once; the next run checks their results",
     ]
+
+
+def test_an_interrupted_program_s_traceback_is_not_shown_and_a_resource_s_error_is() -> None:
+    lines = shown(
+        InterruptEvent(),
+        DiagnosticEvent("info", "Traceback (most recent call last):"),
+        DiagnosticEvent("error", "no capacity", VPC),
+    )
+    assert lines == ["   interrupted: ending up", "   atlas-dev-use1-vpc: no capacity"]
 
 
 def test_the_live_screen_shows_what_is_under_way_cut_to_its_height_and_width() -> None:
