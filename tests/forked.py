@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import IO
 
 from gpufleet.engine.forks import prepare
+from tests import warm_servers
 
 IMPORTED = (
     *("gpufleet.cli.main", "gpufleet.cli.run", "gpufleet.cli.change_rules", "gpufleet.cli.check"),
     *("gpufleet.engine.embedded", "gpufleet.lab.aws.daemon", "gpufleet.verdict.check", "gpufleet.plan"),
+    "tests.warm_servers",
 )
 
 
@@ -23,7 +25,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """What subprocess.run gives of `command`, with its outputs as text and nothing to read."""
     server = prepare(env, IMPORTED)
-    process = server.start(command, env, cwd) if server is not None else None
+    warm = {**env, warm_servers.VARIABLE: warm_servers.address_of(env)}
+    process = server.start(command, warm, cwd) if server is not None else None
     if process is None:
         return subprocess.run(
             command,

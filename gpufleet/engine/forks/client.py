@@ -29,7 +29,7 @@ _AT_START = (
     "GLIBC_",
     "OPENSSL_",
 )
-_SERVER = Path(__file__).with_name("server.py")
+SERVER = Path(__file__).with_name("server.py")
 # As long as what it imports may take on a cold disk.
 _TIMEOUT_S = 60.0
 _LARGEST = 1 << 16
@@ -61,6 +61,18 @@ class Process(Protocol):
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit code. Raises subprocess.TimeoutExpired."""
+        ...
+
+
+class ServerProcess(Protocol):
+    """What this side needs of the server's process; subprocess.Popen has it."""
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+    def wait(self) -> object:
+        """Wait until it has ended."""
         ...
 
 
@@ -99,7 +111,7 @@ class ForkServer:
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        self._start = _read_at_start(env)
+        self._start = read_at_start(env)
         self._lock = threading.Lock()
         self._asked = 0
         self._waiting: dict[int, tuple[Future[Forked | None], Sequence[str], int, int]] = {}
@@ -108,15 +120,7 @@ class ForkServer:
         self._gone = False
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
-                [sys.executable, "-u", str(_SERVER), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={key: value for key, value in env.items() if key != "PYTHONPATH"},
-                start_new_session=True,
-                pass_fds=(theirs.fileno(),),
-            )
+            self._process = start_server(env, theirs)
         self._reader = threading.Thread(target=self._read, name="forks", daemon=True)
         self._reader.start()
 
@@ -137,7 +141,7 @@ class ForkServer:
     def start(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Forked | None:
         """`command` as a fork in a session of its own, with both outputs piped; None if it cannot be one."""
         asked = _interpreted(command)
-        if asked is None or self._gone or _read_at_start(env) != self._start or not cwd.is_dir():
+        if asked is None or self._gone or read_at_start(env) != self._start or not cwd.is_dir():
             return None
         path = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
         if self._shadowed(path):
@@ -230,7 +234,21 @@ class ForkServer:
         self._link.close()
 
 
-def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
+def start_server(env: Mapping[str, str], link: socket.socket) -> ServerProcess:
+    """Start the process that serves `link`."""
+    return subprocess.Popen(  # noqa: S603 - our own interpreter and script
+        [sys.executable, "-u", str(SERVER), str(link.fileno())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={key: value for key, value in env.items() if key != "PYTHONPATH"},
+        start_new_session=True,
+        pass_fds=(link.fileno(),),
+    )
+
+
+def read_at_start(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that only a start reads."""
     return {key: value for key, value in env.items() if key.startswith(_AT_START) and key != "PYTHONPATH"}
 
 
@@ -259,7 +277,7 @@ def prepare(env: Mapping[str, str], modules: Iterable[str] = ()) -> ForkServer |
     """
     if not sys.platform.startswith("linux"):
         return None
-    key = frozenset(_read_at_start(env).items())
+    key = frozenset(read_at_start(env).items())
     with _preparing:
         server = _servers.get(key)
         if server is None or not server.alive:
