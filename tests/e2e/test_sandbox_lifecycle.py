@@ -36,17 +36,23 @@ def two_years_later(checkout: Checkout, *arguments: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def deployed(shared_checkout: Checkout) -> Checkout:
-    result = shared_checkout.json("up", "sandbox", "--engine", "embedded", "--yes")
+def first_runs(shared_checkout: Checkout) -> tuple[Any, Any]:
+    """What the first preview and the first up say."""
+    promised = shared_checkout.json("preview", "sandbox", "--engine", "embedded")
+    return promised, shared_checkout.json("up", "sandbox", "--engine", "embedded", "--yes")
+
+
+@pytest.fixture(scope="module")
+def deployed(shared_checkout: Checkout, first_runs: tuple[Any, Any]) -> Checkout:
+    result = first_runs[1]
     assert result["ok"], result
     assert result["changes"]["create"] > 100
     return shared_checkout
 
 
-def test_a_preview_promises_what_up_then_creates(checkout: Checkout) -> None:
-    promised = checkout.json("preview", "sandbox", "--engine", "embedded")
+def test_a_preview_promises_what_up_then_creates(first_runs: tuple[Any, Any]) -> None:
+    promised, done = first_runs
     assert promised["changes"]["create"] > 100
-    done = checkout.json("up", "sandbox", "--engine", "embedded", "--yes")
     assert done["changes"] == promised["changes"]
     assert (done["engine"], done["cloud"]) == ("embedded", "sandbox")
     assert done["duration_s"] > 0
