@@ -22,6 +22,8 @@ from tests.unit.ansible.collection.conftest import load, run  # noqa: F401
 from tests.unit.ansible.gpu_roles import Role
 from tests.unit.ansible.test_kubernetes_gpu_templates import SLICED, TEAMS, WHOLE, role
 
+pytestmark = pytest.mark.xdist_group("kube")
+
 Apply = Callable[..., dict[str, Any]]
 LEVELS = ["gpufleet.io/leaf", "gpufleet.io/rack", "kubernetes.io/hostname"]
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
@@ -40,7 +42,7 @@ PRUNE = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kueue_definitions(api_server: ApiServerProcess) -> Iterator[None]:
     """Kueue's definitions, as its chart installs them, on the tests' server."""
     folder = charts.kueue()
