@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -199,14 +198,3 @@ class Catalog:
         service = self.services[key]
         found = service.prices.get(region) or service.prices.get(ANY_REGION)
         return found or unknown_price(service.unit, f"no price of {service.title} in {region} was read")
-
-    def price_dates(self) -> tuple[dt.date, ...]:
-        """Days on which the dated prices were read, oldest first."""
-        prices: list[Price | SpotPrices] = []
-        for item in self.instances.values():
-            prices += [*item.on_demand.values(), *item.capacity_block.values(), *item.spot.values()]
-        for service in self.services.values():
-            prices += service.prices.values()
-        for tier in self.lustre_tiers:
-            prices += tier.prices.values()
-        return tuple(sorted({price.date for price in prices if price.date is not None}))

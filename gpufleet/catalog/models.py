@@ -191,12 +191,6 @@ class LustreTier(Fact):
     source: str
     notes: tuple[str, ...] = ()
 
-    def allows_gib(self, gib: int, *, efa: bool = False) -> bool:
-        """Whether a file system of `gib` GiB can be created; False for EFA where it is not offered."""
-        if efa:
-            return self.efa_multiple_gib is not None and gib > 0 and gib % self.efa_multiple_gib == 0
-        return gib == self.first_gib or (gib > 0 and gib % self.multiple_gib == 0)
-
 
 class SoftwareLock(Fact):
     """One software channel: exact versions that belong together, on racks and in the cloud.

@@ -9,11 +9,6 @@ from typing import Literal
 from gpufleet.catalog.models import Fact
 from gpufleet.catalog.store import read_entries
 
-GPU_VENDOR = "10de"
-"""NVIDIA."""
-NIC_VENDOR = "15b3"
-"""NVIDIA's network adapters (Mellanox): ConnectX and BlueField."""
-
 
 class GpuDevice(Fact):
     """A GPU as the PCI bus names it. `device` is four hexadecimal digits."""

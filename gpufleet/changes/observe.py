@@ -1,14 +1,8 @@
-"""The effect of a change, read off the steps that an engine takes.
-
-What an engine cannot see is declared here: which updates make AWS replace nodes one after another, and
-which resources can go and come again without anybody noticing. Every other deletion or replacement
-counts as a replacement, so a new resource type is judged harshly until somebody has thought about it.
-"""
+"""What a change does to the resources of a stack: its steps, and the kinds of effect it can have."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,34 +17,6 @@ class Effect(StrEnum):
     ROLLING = "rolling"
     REPLACEMENT = "replacement"
 
-
-ROLLS: Mapping[str, frozenset[str]] = {
-    # EKS user guide, "Update a managed node group": a new version of the launch template or of
-    # Kubernetes drains and replaces the nodes, as many at once as updateConfig says (one, here).
-    "aws:eks/nodeGroup:NodeGroup": frozenset({"launchTemplate", "version", "releaseVersion"}),
-    # A new pod template or image: a DaemonSet replaces its pods node by node. Running pods keep the
-    # devices they have, so this is no rolling of nodes, and it is not listed.
-}
-"""Type -> inputs whose update makes AWS replace nodes one after another."""
-
-UNNOTICED = frozenset(
-    {
-        # Rights and rules: the new one is there before the old one goes, or nothing holds on to it.
-        "aws:eks/accessEntry:AccessEntry",
-        "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
-        "aws:iam/rolePolicy:RolePolicy",
-        "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
-        "aws:s3/bucketVersioning:BucketVersioning",
-        "aws:sns/topicSubscription:TopicSubscription",
-        "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
-        "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
-        # When nodes of a Capacity Block are asked for: the block's own times, written again.
-        "pulumi-python:dynamic/capacity:CapacityBlockSchedule",
-        # The link of a file system to its bucket: files that are there stay.
-        "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
-    }
-)
-"""Types whose deletion or replacement interrupts nobody and loses nothing."""
 
 _HOW = {
     Op.CREATE: "create",
@@ -96,25 +62,6 @@ def seen_steps(events: Iterable[ResourceEvent]) -> tuple[SeenStep, ...]:
 def _is_real(kind: str) -> bool:
     """Whether a type is a resource of the cloud: neither a component nor a provider nor the stack."""
     return not kind.startswith(("gpufleet:", "pulumi:"))
-
-
-def effect_of(steps: Iterable[SeenStep]) -> Effect:
-    """The strongest effect of the steps."""
-    worst = Effect.NOTHING
-    for step in steps:
-        if step.how in ("delete", "replace") and step.type not in UNNOTICED:
-            return Effect.REPLACEMENT
-        if step.how == "update" and step.diff & ROLLS.get(step.type, frozenset()):
-            worst = Effect.ROLLING
-        elif worst is Effect.NOTHING:
-            worst = Effect.IN_PLACE
-    return worst
-
-
-def summary(steps: Iterable[SeenStep]) -> dict[str, int]:
-    """How many resources of which type each kind of step touches: `update eks.NodeGroup` -> 1."""
-    counts = Counter(f"{step.how} {short_type(step.type)}" for step in steps)
-    return dict(sorted(counts.items()))
 
 
 def short_type(kind: str) -> str:

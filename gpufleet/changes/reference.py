@@ -22,7 +22,7 @@ What happens to what exists when a field of the fleet file is changed, and who n
 Tests run every one of these changes through the engine, on a fleet that is deployed in an emulated
 account, and take the effect from the steps (that of the software channel from the plan, which is the same
 for every channel). What an engine cannot see, such as that EKS replaces nodes
-for a new version of a launch template, is declared in `gpufleet/changes/observe.py`.
+for a new version of a launch template, is declared in `tests/effects.py`.
 
 FSx file systems, buckets and reservations survive every change but their explicit removal. `up` previews
 first, and ends before anything is changed where

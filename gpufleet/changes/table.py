@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpufleet.changes.change import Change
-from gpufleet.changes.fields import Field, fleet_fields
 from gpufleet.changes.table_fleet import FLEET
 from gpufleet.changes.table_groups import NODE_GROUPS
 from gpufleet.changes.table_sites import SITES
@@ -28,10 +27,3 @@ def is_rack(path: str) -> bool:
 def counts_alone(path: str) -> bool:
     """Whether a field of a rack site only changes what it is taken to cost."""
     return any(path == each or path.startswith(f"{each}.") for each in COSTS_ALONE)
-
-
-def cloud_fields() -> tuple[Field, ...]:
-    """The fields that need an entry in `CLOUD`: neither groups of fields nor fixed nor a rack's."""
-    return tuple(
-        each for each in fleet_fields() if not each.group and not each.only and not is_rack(each.path)
-    )

@@ -19,7 +19,6 @@ from gpufleet.spec.models import NodeGroup
 EKS_CLUSTER = 100
 EKS_NODE_GROUP = 63
 IAM_ROLE = 64
-KUBERNETES_NAME = 63
 NAMESPACES = ("default", "amazon-cloudwatch", "gpu-operator", "amazon-guardduty")
 RACK_NAMESPACES = (
     "default",

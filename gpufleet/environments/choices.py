@@ -33,7 +33,6 @@ SPOT = (
     ("g4dn.xlarge", "g4dn.2xlarge"),
 )
 SERVICE = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge")
-SYSTEM_NODES = "m7i.xlarge"
 
 _BESIDE_NODES = 8
 """Addresses of a rack's network that are not for GPU nodes: controllers, login, gateway."""

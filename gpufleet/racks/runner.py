@@ -87,18 +87,6 @@ class PlaybookResult:
         """Tasks that changed something, over all hosts."""
         return sum(stats.changed for stats in self.hosts.values())
 
-    def raise_for_failures(self) -> None:
-        """Raises CloudError when a host failed or was not reached; the others are done."""
-        failed = self.failed_hosts
-        if not failed:
-            return
-        first = self.failures[0] if self.failures else None
-        reason = f"; first: {first.host}: {first.task}: {first.message}" if first else ""
-        raise CloudError(
-            f"{len(failed)} of {len(self.hosts)} hosts failed: {_few(failed)}{reason}",
-            remedy=f"correct the cause, then run again with the limit {','.join(failed)}",
-        )
-
 
 def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookResult:
     """Run a playbook to its end; `on_task` gets every task of every host as it happens.
@@ -266,8 +254,3 @@ def _forgetting(private: Path) -> Callable[..., None]:
                 path.unlink(missing_ok=True)
 
     return forget
-
-
-def _few(names: tuple[str, ...], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

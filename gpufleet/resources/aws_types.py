@@ -1,4 +1,4 @@
-"""Which resource types pulumi_aws has, which of them carry tags, and which name a region of their own.
+"""Which resource types pulumi_aws has, and which of them carry tags.
 
 The data is derived from pulumi_aws by `aws_types_build` and ships with the package, since importing
 pulumi_aws would take a policy pack seconds.
@@ -36,13 +36,8 @@ def exists(token: str) -> bool:
 
 def taggable(token: str) -> Shape | None:
     """How the type takes tags: as a map, as a list of keys and values, or not at all (unknown types too)."""
-    shape = _data()["types"].get(token, NO_TAGS).split()[0]
+    shape = _data()["types"].get(token, NO_TAGS)
     return None if shape == NO_TAGS else cast(Shape, shape)
-
-
-def has_region(token: str) -> bool:
-    """Whether a resource of the type can name a region other than its provider's."""
-    return str(_data()["types"].get(token, "")).endswith(" region")
 
 
 def renamed(token: str) -> str | None:

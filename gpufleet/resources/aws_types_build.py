@@ -27,9 +27,8 @@ _DICTIONARY = "Mapping[str, pulumi.Input[_builtins.str]]"
 
 
 def build() -> dict[str, Any]:
-    """The version of pulumi_aws, its resource types with how each takes tags and whether it names a
-    region of its own, the old names of renamed types, inputs about tags besides `tags`, and the
-    types that are one tag of another resource.
+    """The version of pulumi_aws, its resource types with how each takes tags, the old names of renamed
+    types, inputs about tags besides `tags`, and the types that are one tag of another resource.
     """
     types: dict[str, str] = {}
     renamed: dict[str, str] = {}
@@ -37,7 +36,7 @@ def build() -> dict[str, Any]:
     single: list[str] = []
     for path in sorted(package().rglob("*.py")):
         for token, inputs, text in resources(path.read_text(encoding="utf-8")):
-            types[token] = f"{shape(inputs)}{' region' if 'region' in inputs else ''}"
+            types[token] = shape(inputs)
             renamed.update({old: token for old in _ALIAS.findall(text) if old != token})
             others = sorted(name for name in inputs if _ABOUT_TAGS.search(name) and name != "tags")
             if others:

@@ -15,13 +15,14 @@ import pytest
 from gpufleet.changes.change import Change, Word
 from gpufleet.changes.fields import fleet_fields
 from gpufleet.changes.guard import RESERVATIONS, STORAGE, hold, lost_data, lost_reservations
-from gpufleet.changes.observe import Effect, SeenStep, effect_of
+from gpufleet.changes.observe import Effect, SeenStep
 from gpufleet.changes.table import CLOUD, is_rack
 from gpufleet.errors import RefusedError
 from tests.e2e.changes_cases import SITES, SLURM_ONLY, Case, all_cases, rack_cases, rounds
 from tests.e2e.changes_fleet import changed, fleet
 from tests.e2e.changes_lab import Lab, steps_text
 from tests.e2e.changes_racks import RACKS_AFTER, written
+from tests.effects import effect_of
 
 pytestmark = pytest.mark.xdist_group("e2e-changes")
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
 from tests.documents import packages
@@ -65,6 +66,18 @@ def test_an_import_in_the_wrong_direction_breaks_a_contract(
 def test_every_package_has_a_contract() -> None:
     found = {file.parent.name for file in (ROOT / "gpufleet").glob("*/__init__.py")}
     assert found - packages.importers().keys() == set()
+
+
+def test_no_contract_allows_an_import_that_nobody_needs() -> None:
+    graph = grimp.build_graph("gpufleet", cache_dir=None)
+    needed = {
+        (importer.split(".")[1], module.split(".")[1])
+        for module in graph.modules
+        for importer in graph.find_modules_that_directly_import(module)
+        if "." in module
+    }
+    allowed = {(name, imported) for imported, names in packages.importers().items() for name in names}
+    assert allowed - needed == set()
 
 
 def test_the_table_of_packages_is_what_the_contracts_say() -> None:

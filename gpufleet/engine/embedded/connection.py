@@ -249,7 +249,6 @@ def to_diff(answer: provider_pb2.DiffResponse) -> Diff:
         changes=changes,
         replace_keys=tuple(answer.replaces),
         changed_keys=tuple(answer.diffs),
-        stable_keys=tuple(answer.stables),
         delete_before_replace=answer.deleteBeforeReplace,
         detailed=detailed,
     )

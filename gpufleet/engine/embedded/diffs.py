@@ -23,7 +23,6 @@ class Diff:
     changes: bool | None
     replace_keys: tuple[str, ...] = ()
     changed_keys: tuple[str, ...] = ()
-    stable_keys: tuple[str, ...] = ()
     delete_before_replace: bool = False
     detailed: Mapping[str, bool] | None = None  # property path -> whether it forces a replacement
 

@@ -47,10 +47,6 @@ class Context:
         """The site's hosts of one role, in the order of the fleet file."""
         return [host for host in self.site.hosts if host.role == role]
 
-    def with_host(self, host: HostPlan) -> Context:
-        """The same for one host."""
-        return Context(self.lock, self._site, self._system, host)
-
 
 @dataclass(frozen=True, slots=True)
 class Variable:

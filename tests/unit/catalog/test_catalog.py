@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 
 from gpufleet.catalog import Catalog, Price, age_in_words, is_stale, load_catalog, price_age
+from gpufleet.catalog.lustre import is_size, size_steps
 from gpufleet.errors import InputError
 
 
@@ -100,13 +101,14 @@ def test_an_illegal_lustre_throughput_names_the_legal_ones(catalog: Catalog) -> 
 def test_a_capacity_is_allowed_in_its_steps_alone(
     catalog: Catalog, throughput: int, gib: int, efa: bool, allowed: bool
 ) -> None:
-    assert catalog.lustre_tier("PERSISTENT_2", throughput).allows_gib(gib, efa=efa) is allowed
+    steps = size_steps(catalog, "PERSISTENT_2", throughput, efa=efa)
+    assert steps is not None
+    assert is_size(gib, steps) is allowed
 
 
 def test_scratch_takes_no_efa_at_any_capacity(catalog: Catalog) -> None:
-    scratch = catalog.lustre_tier("SCRATCH_2", None)
-    assert scratch.allows_gib(1200)
-    assert not scratch.allows_gib(38_400, efa=True)
+    assert size_steps(catalog, "SCRATCH_2", None, efa=False) is not None
+    assert size_steps(catalog, "SCRATCH_2", None, efa=True) is None
 
 
 def test_a_terabyte_of_scratch_costs_what_people_pay(catalog: Catalog) -> None:
@@ -142,9 +144,3 @@ def test_a_price_is_stale_after_180_days_and_never_without_a_date() -> None:
     assert not is_stale(price, price.date + dt.timedelta(days=180) if price.date else dt.date.max)
     assert is_stale(price, dt.date(2026, 1, 1) + dt.timedelta(days=181))
     assert not is_stale(Price(amount=Decimal(1), unit="hour"), dt.date(2099, 1, 1))
-
-
-def test_price_dates_run_from_the_oldest_to_the_newest(catalog: Catalog) -> None:
-    dates = catalog.price_dates()
-    assert (dates[0], dates[-1]) == (dt.date(2024, 9, 25), dt.date(2026, 7, 20))
-    assert list(dates) == sorted(set(dates))

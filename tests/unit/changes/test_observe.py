@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.changes.observe import Effect, SeenStep, effect_of, seen_steps, short_type, summary
+from gpufleet.changes.observe import Effect, SeenStep, seen_steps, short_type
 from gpufleet.engine.api import Op, ResourceEvent
+from tests.effects import effect_of
 
 NODES = "aws:eks/nodeGroup:NodeGroup"
 RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
@@ -72,13 +73,6 @@ def test_components_providers_and_what_stays_are_no_steps() -> None:
         event(NODES, Op.UPDATE, urn="e", status="started"),
     ]
     assert seen_steps(events) == ()
-
-
-def test_a_summary_counts_by_step_and_type() -> None:
-    assert summary([step(NODES, "update"), step(NODES, "update"), step(RULE, "create")]) == {
-        "create vpc.SecurityGroupIngressRule": 1,
-        "update eks.NodeGroup": 2,
-    }
 
 
 def test_types_of_other_packages_keep_their_package() -> None:

@@ -56,12 +56,6 @@ def test_only_types_by_their_very_name_exist() -> None:
         assert not aws_types.exists(wrong)
 
 
-def test_global_services_have_no_region_of_their_own() -> None:
-    assert aws_types.has_region(INSTANCE)
-    assert not aws_types.has_region("aws:iam/role:Role")
-    assert not aws_types.has_region("aws:ec2/nothing:Nothing")
-
-
 def test_a_renamed_type_is_found_by_its_old_name() -> None:
     assert aws_types.renamed("aws:s3/bucketV2:BucketV2") == "aws:s3/bucket:Bucket"
     assert aws_types.renamed("aws:s3/bucket:Bucket") is None
