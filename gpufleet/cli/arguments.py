@@ -29,3 +29,10 @@ CloudOption = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+PreviewEngine = Annotated[
+    str, typer.Option("--engine", help="embedded: no account, no network; pulumi: a real preview.")
+]
+PreviewCloud = Annotated[
+    str | None,
+    typer.Option("--cloud", help="With --engine pulumi: sandbox or aws; default: the stack's own."),
+]

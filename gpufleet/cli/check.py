@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from gpufleet.cli.arguments import Environment, Json
+from gpufleet.cli.arguments import Environment, Json, PreviewCloud, PreviewEngine
 from gpufleet.cli.console import emit_json, emit_text, err, is_quiet, out
 from gpufleet.cli.counting import Pace
 from gpufleet.cli.policy_options import PolicyConfig
@@ -44,13 +44,8 @@ def check(
             "--open", metavar="REF", help="Another open change that counts for the budget; repeat it."
         ),
     ] = None,
-    engine: Annotated[
-        str, typer.Option("--engine", help="embedded: no account, no network; pulumi: a real preview.")
-    ] = "embedded",
-    cloud: Annotated[
-        str | None,
-        typer.Option("--cloud", help="With --engine pulumi: sandbox or aws; default: the stack's own."),
-    ] = None,
+    engine: PreviewEngine = "embedded",
+    cloud: PreviewCloud = None,
     jobs: Annotated[
         Path | None,
         typer.Option("--jobs", metavar="FILE", help='Running jobs by node group: {"site/group": 3}.'),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpufleet.cli.arguments import Environment, Json
+from gpufleet.cli.arguments import Environment, Json, PreviewCloud, PreviewEngine
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.policy_options import PolicyConfig
 from gpufleet.errors import ExitCode, InputError
@@ -35,13 +35,8 @@ def report(
             "--base", metavar="REF", help="Also show what changes since this branch, tag or commit."
         ),
     ] = None,
-    engine: Annotated[
-        str, typer.Option("--engine", help="embedded: no account, no network; pulumi: a real preview.")
-    ] = "embedded",
-    cloud: Annotated[
-        str | None,
-        typer.Option("--cloud", help="With --engine pulumi: sandbox or aws; default: the stack's own."),
-    ] = None,
+    engine: PreviewEngine = "embedded",
+    cloud: PreviewCloud = None,
     policy_config: PolicyConfig = None,
     json: Json = False,
 ) -> int:
