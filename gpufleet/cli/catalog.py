@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, get_args
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from gpufleet.catalog import (
-    STALE_AFTER_DAYS,
     Catalog,
     InstanceType,
     Price,
     SpotPrices,
     System,
     load_catalog,
-    price_age,
 )
 from gpufleet.catalog.catalog import nearest
 from gpufleet.catalog.listing import (
@@ -30,17 +25,16 @@ from gpufleet.catalog.listing import (
     system_prices,
 )
 from gpufleet.catalog.models import Fact, UsageClass
-from gpufleet.cli import completion
+from gpufleet.cli import catalog_shown, completion
 from gpufleet.cli.arguments import Json
 from gpufleet.cli.catalog_refresh import refresh
+from gpufleet.cli.catalog_shown import facts_to_json, price_to_json, show
 from gpufleet.cli.commands import Group
-from gpufleet.cli.console import emit_json, is_quiet, out
+from gpufleet.cli.console import emit_json
 from gpufleet.errors import InputError
-from gpufleet.report.tables import print_table
 from gpufleet.workspace import find_root
 
 DEFAULT_REGION = "us-east-1"
-REFRESHABLE = get_args(UsageClass)
 
 
 class _InstancesByDefault(Group):
@@ -88,11 +82,6 @@ Usage = Annotated[
 Sources = Annotated[bool, typer.Option("--sources", help="Say where each figure comes from.")]
 
 
-def today() -> dt.date:
-    """The day from which the age of a price counts."""
-    return dt.datetime.now(tz=dt.UTC).date()
-
-
 def checkout_catalog() -> Catalog:
     """The catalog of this checkout: the shipped one under what `refresh` has written.
 
@@ -134,11 +123,11 @@ def instances(
     ]
     rows = list(instance_prices(found, where))
     if json:
-        emit_json(_json("instances", found, rows) | {"region": where})
+        emit_json(facts_to_json("instances", found, rows) | {"region": where})
         return
-    table = instances_table(found, catalog, where, today())
+    table = instances_table(found, catalog, where, catalog_shown.today())
     notes = [f"{item.name}: {note}" for item in found for note in item.notes] if sources else []
-    _show(table, rows, sources, count=len(found), legend=LEGEND + ". Spot is the median.", notes=notes)
+    show(table, rows, sources, count=len(found), legend=LEGEND + ". Spot is the median.", notes=notes)
 
 
 @app.command()
@@ -167,10 +156,17 @@ def systems(
     ]
     rows = list(system_prices(found))
     if json:
-        emit_json(_json("systems", found, rows))
+        emit_json(facts_to_json("systems", found, rows))
         return
     notes = _system_notes(found) if sources else []
-    _show(systems_table(found, today()), rows, sources, count=len(found), legend=LEGEND, notes=notes)
+    show(
+        systems_table(found, catalog_shown.today()),
+        rows,
+        sources,
+        count=len(found),
+        legend=LEGEND,
+        notes=notes,
+    )
 
 
 @app.command()
@@ -194,11 +190,11 @@ def storage(
     ]
     rows = list(storage_prices(tiers, where))
     if json:
-        emit_json(_json("storage", tiers, rows) | {"region": where})
+        emit_json(facts_to_json("storage", tiers, rows) | {"region": where})
         return
     notes = sorted({tier.source for tier in tiers} | {note for tier in tiers for note in tier.notes})
-    table = storage_table(tiers, catalog, where, today())
-    _show(table, rows, sources, count=len(tiers), legend=LEGEND, notes=notes if sources else [])
+    table = storage_table(tiers, catalog, where, catalog_shown.today())
+    show(table, rows, sources, count=len(tiers), legend=LEGEND, notes=notes if sources else [])
 
 
 @app.command()
@@ -208,12 +204,12 @@ def software(text: Words = None, sources: Sources = False, json: Json = False) -
 
     locks = [lock for lock in checkout_catalog().locks.values() if _mentions(lock, text)]
     if json:
-        emit_json(_json("software", locks, []))
+        emit_json(facts_to_json("software", locks, []))
         return
     notes = [f"{lock.channel}: {note}" for lock in locks for note in lock.notes]
     notes += [f"{lock.channel} {name}: {source}" for lock in locks for name, source in lock.sources.items()]
     legend = "'*' read from a source, but its fit with the rest is stated by none"
-    _show(software_table(locks), [], sources, count=len(locks), legend=legend, notes=notes if sources else [])
+    show(software_table(locks), [], sources, count=len(locks), legend=legend, notes=notes if sources else [])
 
 
 @app.command()
@@ -244,9 +240,9 @@ def prices(
         and _has_words(f"{row.what} {row.kind} {row.region} {row.price.model_dump_json()}", text)
     ]
     if json:
-        emit_json({"kind": "prices", "prices": [_price_json(row) for row in rows]})
+        emit_json({"kind": "prices", "prices": [price_to_json(row) for row in rows]})
         return
-    _show(prices_table(rows, today()), rows, sources, count=len(rows), legend=LEGEND)
+    show(prices_table(rows, catalog_shown.today()), rows, sources, count=len(rows), legend=LEGEND)
 
 
 def _find(
@@ -321,77 +317,3 @@ def _system_notes(found: Iterable[System]) -> list[str]:
         for item in found
         for text in (*item.notes, *([item.price.note] if item.price.known else []), *item.sources)
     ]
-
-
-def _show(
-    table: Table,
-    rows: Sequence[PriceRow],
-    sources: bool,
-    *,
-    count: int,
-    legend: str,
-    notes: Sequence[str] = (),
-) -> None:
-    """The table, its legend, a warning for old prices, and the sources when asked for."""
-    if count == 0:
-        out.print("nothing in the catalog meets all these conditions; leave one out")
-        return
-    print_table(table, out)
-    if not is_quiet():
-        out.print(Text(legend, style="dim"), soft_wrap=True)
-        for line in _age_lines(rows):
-            out.print(line, soft_wrap=True)
-    if sources:
-        for line in (*_source_lines(rows), *notes):
-            out.print(Text(f"  {line}"), soft_wrap=True)
-
-
-def _age_lines(rows: Sequence[PriceRow]) -> list[str]:
-    """The warning for old prices, and how many have no date."""
-    ages = [age for row in rows if (age := price_age(row.price, today())) is not None]
-    old = [age for age in ages if age > STALE_AFTER_DAYS]
-    lines = []
-    if old:
-        lines.append(
-            f"[yellow]warning:[/yellow] {len(old)} of {len(rows)} prices older than {STALE_AFTER_DAYS} days, "
-            f"the oldest {max(old)}"
-        )
-        if any(row.kind in REFRESHABLE for row in rows):
-            lines.append("  `gpufleet catalog refresh` reads today's from your AWS account")
-    undated = sum(1 for row in rows if row.price.date is None and getattr(row.price, "known", True))
-    if undated:
-        lines.append(f"{undated} of {len(rows)} prices undated: the source does not say of which day it is")
-    return lines
-
-
-def _source_lines(rows: Iterable[PriceRow]) -> list[str]:
-    counts: dict[tuple[str, str], int] = {}
-    for row in rows:
-        if row.price.source:
-            date = row.price.date.isoformat() if row.price.date else "undated"
-            counts[(row.price.source, date)] = counts.get((row.price.source, date), 0) + 1
-    return [
-        f"{count} price{'s' if count != 1 else ''} ({date}): {source}"
-        for (source, date), count in sorted(counts.items(), key=lambda item: -item[1])
-    ]
-
-
-def _json(kind: str, facts: Sequence[Fact], rows: Sequence[PriceRow]) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        kind: [fact.model_dump(mode="json") for fact in facts],
-        "prices": [_price_json(row) for row in rows],
-    }
-
-
-def _price_json(row: PriceRow) -> dict[str, Any]:
-    age = price_age(row.price, today())
-    return {
-        "what": row.what,
-        "kind": row.kind,
-        "region": row.region,
-        "unit": "instance-hour",
-        **row.price.model_dump(mode="json"),
-        "age_days": age,
-        "stale": age is not None and age > STALE_AFTER_DAYS,
-    }

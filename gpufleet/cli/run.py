@@ -11,6 +11,7 @@ from gpufleet.cli.console import emit_json, err, out
 from gpufleet.cli.engine_choice import choose_engine
 from gpufleet.cli.hints import complete_hints
 from gpufleet.cli.policy_options import PolicyConfig, SkipPolicies
+from gpufleet.cli.run_shown import finish, show_preview
 from gpufleet.cli.stack_run import Options, StackRun, state_summary
 from gpufleet.errors import ExitCode
 from gpufleet.workspace import Workspace
@@ -59,7 +60,7 @@ def preview(
     _ = run.plan
     run.introduce()
     run.show_findings()
-    return run.finish(run.execute("preview"))
+    return finish(run, run.execute("preview"))
 
 
 def up(
@@ -101,17 +102,17 @@ def up(
         if run.needs_preview:
             foreseen = run.execute("preview")
             if not foreseen.result.ok:
-                return run.finish(foreseen)
+                return finish(run, foreseen)
             run.hold(foreseen)
     else:
         foreseen = run.execute("preview")
         if not foreseen.result.ok:
-            return run.finish(foreseen)
-        run.show_preview(foreseen)
+            return finish(run, foreseen)
+        show_preview(run, foreseen)
         run.hold(foreseen)
         if foreseen.result.changes.total:
             run.confirm("Go on with these changes?")
-    return run.finish(run.execute("up"))
+    return finish(run, run.execute("up"))
 
 
 def refresh(
@@ -130,7 +131,7 @@ def refresh(
     run = StackRun("refresh", Options(environment, engine, cloud, parallel, yes, json, verbose=verbose))
     run.introduce()
     run.confirm("Write what the cloud says into the state?")
-    return run.finish(run.execute("refresh"))
+    return finish(run, run.execute("refresh"))
 
 
 def destroy(
@@ -159,7 +160,7 @@ def destroy(
         for kind, count in sorted(counts.items()):
             out.print(f"  {count:>4} {kind}", markup=False)
         run.confirm(f"Delete all {sum(counts.values())} of {run.name} in cloud {run.cloud}?")
-    return run.finish(run.execute("destroy"))
+    return finish(run, run.execute("destroy"))
 
 
 def outputs(

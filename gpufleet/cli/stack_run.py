@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from gpufleet.cli.console import (
-    emit_json,
     err,
-    errors,
-    from_here,
     is_quiet,
     is_terminal,
-    note,
     out,
     print_findings,
 )
@@ -335,83 +331,6 @@ class StackRun:
         last = self._durations.expected(f"{self.cloud}/{self.name}/up").steps
         # A preview has its own last run; before there is one, that of `up` is near.
         return 0 if verb == "preview" and self._durations.expected(key).steps else last
-
-    # -- after
-
-    def show_preview(self, outcome: Outcome) -> None:
-        """The changes under their sites, then sites, cost and budget where the eye ends up.
-
-        Before the question of `up` creations are only counted, unless --verbose.
-        """
-        from gpufleet.report.changes_text import print_site_changes
-        from gpufleet.report.cost_text import ACCOUNT, print_budget
-        from gpufleet.report.overview_text import print_overview
-        from gpufleet.report.plan_text import site_line
-        from gpufleet.report.run_text import print_result
-
-        listed = self.verb == "preview" or self.options.verbose
-        groups = outcome.by_site(self.plan)
-        headings = {site.site: site_line(site) for site in self.plan.cloud}
-        for group in groups:
-            if group.events:
-                heading = ACCOUNT if group.site is None else headings.get(group.site, group.site)
-                print_site_changes(group, heading, out, listed=listed)
-        print_overview(self.plan, self.cost, groups, out)
-        print_budget(self.cost, self.plan, out, briefly=not listed)
-        print_result(outcome.result, out, errors)
-        if not listed and self.log.is_written:
-            out.print(f"each change: {from_here(self.log.path)}, or --verbose", markup=False, soft_wrap=True)
-
-    def show_result(self, outcome: Outcome) -> None:
-        """What changed in which site, what failed, and the outputs."""
-        from gpufleet.report.overview_text import print_overview
-        from gpufleet.report.run_text import print_outputs, print_result
-
-        result = outcome.result
-        if self.verb == "up" and result.changes.total and not is_quiet() and not result.interrupted:
-            print_overview(self.plan, self.cost, outcome.by_site(self.plan), out)
-        if self.verb == "up" and result.ok and result.outputs and not is_quiet():
-            if self.options.verbose:
-                out.print("outputs:")
-                print_outputs(result.outputs, out)
-            else:
-                out.print(f"outputs: {', '.join(sorted(result.outputs))}", markup=False)
-        print_result(result, out, errors)
-        if self.log.is_written and not is_quiet():
-            out.print(f"log: {from_here(self.log.path)}", markup=False, soft_wrap=True)
-
-    def finish(self, outcome: Outcome) -> int:
-        """Print how it ended and what to do next; the exit code that says the same."""
-        from gpufleet.report.refusals_text import print_refusals
-        from gpufleet.report.run_text import next_steps
-
-        if outcome.result.interrupted and outcome.result.verb == "preview":
-            raise KeyboardInterrupt
-        if self.options.json:
-            self._emit(outcome)
-        elif outcome.result.interrupted:
-            self.show_result(outcome)
-            raise KeyboardInterrupt
-        else:
-            if outcome.result.verb == "preview" and not is_quiet():
-                self.show_preview(outcome)
-            else:
-                self.show_result(outcome)
-            for line in next_steps(outcome.result):
-                note(line)
-            print_refusals(outcome.refusals, out)
-        return int(outcome.exit_code)
-
-    def _emit(self, outcome: Outcome) -> None:
-        from gpufleet.pricing.json import cost_to_json
-        from gpufleet.report.run_text import result_to_json, sites_to_json
-
-        document = result_to_json(outcome.result, self.cloud)
-        if self.verb in ("preview", "up"):
-            document["cost"] = cost_to_json(self.cost, self.plan)
-            document["findings"] = [finding.to_json() for finding in self.validated.findings]
-            document["sites"] = sites_to_json(outcome.by_site(self.plan))
-        emit_json(document)
 
 
 def state_summary(run: StackRun) -> dict[str, Any]:

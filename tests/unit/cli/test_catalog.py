@@ -13,8 +13,7 @@ import pytest
 
 from gpufleet.catalog import InstanceType, Price, RegionRead, load_catalog
 from gpufleet.catalog.store import INSTANCES, instances_text, read_entries
-from gpufleet.cli import catalog as catalog_cli
-from gpufleet.cli import catalog_refresh
+from gpufleet.cli import catalog_refresh, catalog_shown
 from gpufleet.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,7 +27,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "stacks").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    monkeypatch.setattr(catalog_cli, "today", lambda: TODAY)
+    monkeypatch.setattr(catalog_shown, "today", lambda: TODAY)
     return tmp_path
 
 
@@ -183,7 +182,7 @@ def test_two_years_later_the_table_is_the_same_but_for_ages_and_warnings(
 ) -> None:
     before = run(capsys, "--gpu", "B300")
     assert "warning" not in before
-    monkeypatch.setattr(catalog_cli, "today", lambda: TODAY + dt.timedelta(days=730))
+    monkeypatch.setattr(catalog_shown, "today", lambda: TODAY + dt.timedelta(days=730))
     after = run(capsys, "--gpu", "B300")
     assert "854 d" in after
     assert "warning" in after
