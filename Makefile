@@ -12,7 +12,7 @@ SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20 -
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up rack test test-rack test-fresh lint bench faults mutate docs readme screenshots lock clean
+.PHONY: help setup up rack test test-rack test-fresh lint bench faults mutate docs readme screenshots wheel lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 12
@@ -61,6 +61,9 @@ docs: setup ## the reference pages that are written from code and data
 	@$(BIN)/python -m gpufleet.changes.fleet_file >docs/reference/.new && mv docs/reference/.new docs/reference/fleet_file.md
 	@$(BIN)/python -m gpufleet.changes.reference >docs/reference/.new && mv docs/reference/.new docs/reference/changes.md
 	@$(BIN)/python -m tests.documents.packages
+
+wheel: setup ## dist/: the wheel with everything that `pip install gpufleet` brings
+	@$(BIN)/uv build -q --wheel --no-build-isolation --python $(BIN)/python -o dist
 
 screenshots: setup ## docs/images, the pictures of README, from the output of real commands (needs Chromium)
 	@$(BIN)/python -m tests.screenshots $(ARGS)

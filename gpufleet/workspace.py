@@ -37,8 +37,8 @@ def find_root(start: Path | None = None) -> Path:
         if (folder / "Pulumi.yaml").is_file() and (folder / "stacks").is_dir():
             return folder
     raise InputError(
-        f"{here} is not inside a gpufleet checkout (a folder with Pulumi.yaml and stacks/)",
-        remedy="change into the checkout, or name a fleet file inside one",
+        f"{here} is not inside a fleet repository (a folder with Pulumi.yaml and stacks/)",
+        remedy="change into one, name a fleet file inside one, or write one with `gpufleet new DIR`",
     )
 
 

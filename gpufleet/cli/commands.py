@@ -17,6 +17,7 @@ from gpufleet.cli import console, hints
 # part of the help -> command -> the module of gpufleet.cli that registers it, in the order of use
 _PARTS = {
     "The fleet file": {
+        "new": "new",
         "init": "init",
         "validate": "inspect",
         "plan": "inspect",

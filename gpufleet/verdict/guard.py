@@ -24,6 +24,7 @@ _JUDGING = (
     "gpufleet",
     ".gpufleet/catalog",
     "requirements",
+    "requirements.txt",
     "scripts",
     "pyproject.toml",
     "Pulumi.yaml",

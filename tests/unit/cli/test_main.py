@@ -22,7 +22,7 @@ from gpufleet.errors import CloudError
 from .conftest import FakeEngine, Gpufleet
 
 PARTS = {
-    "The fleet file": ["init", "validate", "plan", "schema", "catalog"],
+    "The fleet file": ["new", "init", "validate", "plan", "schema", "catalog"],
     "A change before it is made": ["check", "preview", "rules", "comment", "report"],
     "The cloud half": ["up", "refresh", "destroy", "outputs", "state"],
     "The racks": ["inventory", "configure", "verify", "operate", "hostkeys", "secrets"],
