@@ -23,6 +23,7 @@ from gpufleet.lab.aws.server.process import Files, Runtime
 from gpufleet.loopback import LOOPBACK, require_loopback
 
 START_TIMEOUT_S = 60.0
+SERVER = "gpufleet.lab.aws.server"
 IDLE_S = 300.0
 """The server ends by itself after so long, should this process die without ending it."""
 _TAIL = 2000
@@ -82,7 +83,7 @@ class ThrowawayAccount:
         environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, environ.get("PYTHONPATH")]))
         with (self._root / "start.log").open("wb") as log:
             return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "gpufleet.lab.aws.server", str(self._root), "--idle", str(IDLE_S)],
+                [sys.executable, "-m", SERVER, str(self._root), "--unsaved", "--idle", str(IDLE_S)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import urllib.error
 import urllib.request
 
+import botocore.session
 import pytest
 
 from gpufleet.errors import GpufleetError
 from gpufleet.lab.aws import throwaway as module
-from gpufleet.lab.aws.server.process import process_start
+from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from gpufleet.lab.aws.server.process import Files, process_start
 from gpufleet.verdict.scratch import scratch
 
 
@@ -33,6 +36,18 @@ def test_it_answers_and_leaves_nothing_behind() -> None:
     assert not _answers(endpoint.url)
     assert process_start(endpoint.pid) == ""
     assert not folder.exists()
+
+
+def test_its_account_is_not_saved_even_where_it_ends_in_order() -> None:
+    with scratch() as own:
+        endpoint = own.account.endpoint
+        keys = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
+        session = botocore.session.Session()
+        ec2 = session.create_client("ec2", "us-east-1", endpoint_url=endpoint.url, **keys)
+        ec2.create_vpc(CidrBlock="10.0.0.0/16")
+        os.kill(endpoint.pid, signal.SIGTERM)
+        os.waitpid(endpoint.pid, 0)
+        assert not Files(own.folder / "aws").snapshot.exists()
 
 
 def test_it_is_gone_after_a_failure_too() -> None:

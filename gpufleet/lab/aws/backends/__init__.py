@@ -61,7 +61,7 @@ SERVICES = {
     "autoscaling": ServiceExtension(
         "moto.autoscaling.responses:AutoScalingResponse", ("autoscaling_groups", "autoscaling_refresh")
     ),
-    "kms": ServiceExtension("moto.kms.responses:KmsResponse", ("kms_rotation",)),
+    "kms": ServiceExtension("moto.kms.responses:KmsResponse", ("kms_private_keys", "kms_rotation")),
     "logs": ServiceExtension("moto.logs.responses:LogsResponse", ("logs_groups",)),
     "ce": ServiceExtension("moto.ce.responses:CostExplorerResponse", ("ce_anomalies",)),
     "budgets": ServiceExtension("moto.budgets.responses:BudgetsResponse", ("budgets_notifications",)),

@@ -31,12 +31,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpufleet.lab.aws.server", description=__doc__)
     parser.add_argument("root", type=Path, help="the folder of the sandbox's files")
     parser.add_argument("--daemon", action="store_true", help="return once the server answers")
+    parser.add_argument("--unsaved", action="store_true", help="keep no state on disk")
     parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds without requests until it stops")
     arguments = parser.parse_args(argv)
     files = Files(arguments.root)
     files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        server = _Server(files, arguments.idle)
+        server = _Server(files, arguments.idle, saves=not arguments.unsaved)
     except GpufleetError as error:
         sys.stderr.write(f"{error.message}\n{error.remedy}\n")
         return int(error.exit_code)
@@ -91,7 +92,7 @@ class _Server:
     deleted): a server that no runtime file names can be found by nobody.
     """
 
-    def __init__(self, files: Files, idle: float) -> None:
+    def __init__(self, files: Files, idle: float, *, saves: bool) -> None:
         from gpufleet.lab.aws.server import snapshot
 
         self._code = code_stamp()
@@ -108,8 +109,9 @@ class _Server:
         self._files = files
         self._idle = idle
         self._runtime = Runtime(0, 0, "")
-        self._saver = Saver(files.snapshot, self._owns_folder)
-        self._app = SandboxApp(self._saver.changed, Injector(files.faults))
+        self._saver = Saver(files.snapshot, self._owns_folder) if saves else None
+        changed = self._saver.changed if self._saver is not None else lambda: None
+        self._app = SandboxApp(changed, Injector(files.faults))
         try:
             port = int(files.port.read_text())
         except (OSError, ValueError):
@@ -131,7 +133,8 @@ class _Server:
         self._runtime = runtime
         put(self._files.port, str(runtime.port).encode())
         runtime.write(self._files.runtime)
-        self._saver.start(self._app.lock)
+        if self._saver is not None:
+            self._saver.start(self._app.lock)
         threading.Thread(target=self._watch, name="sandbox-idle", daemon=True).start()
         if ready is not None:
             os.close(ready)
@@ -139,7 +142,8 @@ class _Server:
             self._server.serve_forever(poll_interval=0.1)
         finally:
             try:
-                self._saver.close()
+                if self._saver is not None:
+                    self._saver.close()
             finally:
                 self._server.server_close()
                 if self._owns_folder():
