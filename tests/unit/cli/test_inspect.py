@@ -125,7 +125,9 @@ def test_plan_shows_sites_costs_and_what_is_not_counted(gpufleet: Gpufleet) -> N
     out = gpufleet("plan", "sandbox").out
     for words in ("use1  aws us-east-1", "usw2  aws us-west-2", "lab  racks", "monthly cost (730 hours)"):
         assert words in out
-    assert "unknown cost: usw2/home" in out
+    assert "unknown cost" not in out
+    home = next(line for line in out.splitlines() if "PERSISTENT_1 50 MB" in line)
+    assert home.rstrip().endswith("fleet file")
     assert "not counted, since it depends on use or is paid already:" in out
     electricity = next(line for line in out.splitlines() if "electricity" in line)
     assert electricity.rstrip().endswith("fleet file")
