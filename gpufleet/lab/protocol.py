@@ -44,7 +44,7 @@ class InitFailedError(GpufleetError):
 
 
 class UnknownOutcomeError(GpufleetError):
-    """Nobody knows whether a creation took place: the engine must look for it before it creates again."""
+    """It is unknown whether a creation took place: the engine must look for it before it creates again."""
 
 
 class DiffRequest(api.DiffRequest):

@@ -91,11 +91,21 @@ def test_what_is_found_late_is_waited_for(place: Place) -> None:
 
 
 def test_a_slow_answer_is_waited_for_and_an_error_of_the_server_is_tried_again(place: Place) -> None:
-    place.faults("--slow", "ec2:CreateInternetGateway=2", "--fail", "ec2:CreateVpc#1")
+    place.faults("--slow", "ec2:CreateInternetGateway=2", "--fail", "ec2:DescribeVpcs#1")
     done = place.up()
     assert done["ok"]
     assert done["duration_s"] > 2
-    assert place.faults()["injected"] == {"failed ec2:CreateVpc": 1, "slow ec2:CreateInternetGateway": 1}
+    assert place.faults()["injected"] == {"failed ec2:DescribeVpcs": 1, "slow ec2:CreateInternetGateway": 1}
+
+
+def test_a_creation_at_which_the_server_fails_is_not_sent_again_and_the_next_run_finishes(
+    place: Place,
+) -> None:
+    place.faults("--fail", "ec2:CreateVpc#1")
+    (said,) = [each for each in place.failures() if "InternalError" in each]
+    assert "whether it was made is unknown" in said
+    assert place.faults()["injected"] == {"failed ec2:CreateVpc": 1}
+    place.finished()
 
 
 def test_an_error_at_the_nth_call_fails_one_resource_and_the_next_run_finishes(place: Place) -> None:

@@ -25,7 +25,7 @@ class InitFailedError(ProviderError):
 
 
 class UnknownOutcomeError(ProviderError):
-    """Nobody knows whether the operation took place."""
+    """It is unknown whether the operation took place."""
 
 
 class ProviderStoppedError(UnknownOutcomeError):

@@ -19,6 +19,8 @@ from gpufleet.lab.aws.provider.patience import TRANSIENT
 
 _MISSING = re.compile(r"NotFound|NoSuch|NotExist|NonExistent|^404$|\.Unknown$|^Unknown(Monitor|Subscription)")
 _NO_CAPACITY = "InsufficientInstanceCapacity"
+# Of EC2's server errors (its list of error codes), those that say that nothing was made.
+_REFUSED = re.compile(r"Insufficient\w*Capacity")
 _ELSEWHERE = (
     "name another zone or type (`zones`, `instance_types`), reserve capacity, or run up again later: "
     "what was done is kept"
@@ -57,6 +59,8 @@ def is_unsure(error: BaseException) -> bool:
     if isinstance(error, EndpointConnectionError):
         return False
     if isinstance(error, ClientError):
+        if _REFUSED.match(error.response.get("Error", {}).get("Code", "")):
+            return False
         return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in TRANSIENT
     return isinstance(error, HTTPClientError)
 

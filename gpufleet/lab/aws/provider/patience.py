@@ -4,7 +4,7 @@ botocore gives up on throttling after its attempts or its retry quota, whichever
 hundreds of resources meets buckets that refill once in three seconds. And what was just made may not be
 found at first: AWS is eventually consistent. Both pass, so both are waited for.
 
-Where the server fails, nobody knows whether it did what it was asked. What makes something is not sent
+Where the server fails, it is unknown whether it did what it was asked. What makes something is not sent
 again then: there would be two, or a conflict with the first. The engine looks for it in its next run.
 """
 

@@ -177,7 +177,7 @@ class AwsProvider(api.Provider):
             known = explain(error, f"{handler.pulumi_type} {name}", "creating")
             if is_unsure(error):
                 raise UnknownOutcomeError(
-                    f"{known.message}; nobody knows whether it was made",
+                    f"{known.message}; whether it was made is unknown",
                     remedy="run up again, which looks for it first",
                 ) from error
             raise known from error
