@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +143,8 @@ def test_one_action_has_one_commit_in_all_workflows() -> None:
 
 
 def test_the_pulumi_cli_is_of_the_sdks_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    [sdk] = [each for each in project["project"]["dependencies"] if re.match(r"pulumi==", each)]
-    wanted = sdk.removeprefix("pulumi==")
+    lock = (ROOT / "requirements" / "lock.txt").read_text()
+    [wanted] = re.findall(r"^pulumi==([\d.]+)", lock, re.MULTILINE)
     given = [
         step["with"]["pulumi-version"]
         for _, _, job in all_jobs()
