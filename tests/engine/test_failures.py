@@ -130,6 +130,18 @@ def test_a_resource_that_does_not_come_up_is_kept_with_its_errors(lab: Lab) -> N
     assert "initErrors" not in lab.resources()["a"]
 
 
+def test_a_large_resource_that_does_not_come_up_is_kept_too(lab: Lab) -> None:
+    # It comes in the trailers of the answer. grpc takes 8 KiB of them unless told otherwise.
+    text = "x" * 200_000
+    lab.fault("create", "a", init="it never answered")
+    lab.program(f'Box("a", {{"text": "{text}"}})\n')
+    assert not lab.run("up").ok
+    assert lab.errors()["a"] == "it never answered"
+    assert lab.resources()["a"]["outputs"]["text"] == text
+    lab.up()
+    assert lab.names() == ["a"]
+
+
 def test_the_programs_own_frames_are_all_that_is_shown_of_its_exception(lab: Lab) -> None:
     lab.up('Box("old")\n')
     lab.program("""

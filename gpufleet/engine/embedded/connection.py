@@ -35,6 +35,9 @@ _DYING_S = 1.0
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", 400 * 1024 * 1024),
     ("grpc.max_send_message_length", 400 * 1024 * 1024),
+    # A failed creation brings the resource that it left in its trailers, of which Go takes so much. With
+    # grpc's default (8 to 16 KiB) a large one was lost, and made again by the next run.
+    ("grpc.max_metadata_size", 16 * 1024 * 1024),
     ("grpc.enable_http_proxy", 0),
 ]
 
