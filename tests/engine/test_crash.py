@@ -94,7 +94,7 @@ def test_a_killed_up_is_reported_and_finished_by_the_next_one(
     wait_for(lambda: processes_of(lab) == [])
     lab.no_faults()
     result = lab.up()
-    assert "died while creating urn:pulumi:dev::lab::box:index:Box::b" in lab.messages("warning")
+    assert "did not finish creating urn:pulumi:dev::lab::box:index:Box::b" in lab.messages("warning")
     assert result.changes == Changes(create=2, same=2)
     assert lab.names() == ["a", "b", "c"]
     assert lab.up().changes == Changes(same=4)
@@ -221,7 +221,7 @@ def test_a_run_that_follows_a_death_at_once_waits_for_what_the_dead_ones_provide
     process.wait()
     assert lab.things() == {}
     lab.up()
-    assert "died while creating" in lab.messages("warning")
+    assert "did not finish creating" in lab.messages("warning")
     assert processes_of(lab) == []
     assert list(lab.things()) == [lab.resources()["a"]["id"]]
     assert lab.up().changes.total == 0

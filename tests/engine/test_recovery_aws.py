@@ -130,8 +130,8 @@ def test_a_killed_run_is_told_what_became_of_its_resource(
     ]  # fmt: skip
     assert lab.run("preview").ok
     said = lab.messages("warning")
-    assert "died while creating urn:pulumi:dev::lab::aws:ec2/vpc:Vpc::net: it was made" in said
-    assert f"taken over (id {vpc})" in said
+    assert "did not finish creating urn:pulumi:dev::lab::aws:ec2/vpc:Vpc::net " in said
+    assert f": it was made, and is taken over (id {vpc})" in said
     assert lab.run("destroy").ok
     assert "taken over" in lab.messages("warning")
     assert lab.export()["resources"] == []

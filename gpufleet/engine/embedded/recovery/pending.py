@@ -1,4 +1,4 @@
-"""Settling the operations that a dead run left pending: each is looked up in the cloud.
+"""Settling the operations that an earlier run left pending: each is looked up in the cloud.
 
 A creation that took place is taken over, one that did not is forgotten; after a deletion and an
 update the resource is read. What cannot be told stays pending, and its resource is not created again
@@ -89,7 +89,10 @@ class Recovery:
     def _say(self, doing: str, state: ResourceState, became: str) -> None:
         named = f" (id {state.id})" if state.id and doing != "creating" else ""
         self._context.reporter.say(
-            "warning", f"an earlier run died while {doing} {state.urn}{named}: {became}", state.urn
+            "warning",
+            f"an earlier run did not finish {doing} {state.urn}{named} "
+            f"(the answer to it was lost, or the run died): {became}",
+            state.urn,
         )
 
     # -- creations
