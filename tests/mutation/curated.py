@@ -54,7 +54,6 @@ CURATED = (
     "components.cluster drop enabled_cluster_log_types of Cluster in __init__",
     "components.flow_logs leave out aws.ec2.FlowLog(...) in flow_logs",
     "components.flow_logs drop retention_in_days of LogGroup in flow_logs",
-    "components.network default log_retention_days 365 -> 1",
     # data that stays
     "components.bucket force_destroy reversed of Bucket in __init__",
     "components.bucket drop protect of child in __init__",

@@ -240,7 +240,7 @@ def test_encrypted_settings_stop_the_sandbox_only_on_the_engine_that_cannot_read
     name: Literal["pulumi", "embedded"],
 ) -> None:
     engine.name = name
-    monkeypatch.setattr("gpufleet.lab.aws.daemon.ensure", lambda _: None)
+    monkeypatch.setattr("gpufleet.lab.aws.daemon.ensure", lambda *_, **__: None)
     monkeypatch.setattr("gpufleet.lab.aws.daemon.sandbox_env", lambda _: {})
     settings = workplace / "stacks" / "Pulumi.dev.yaml"
     settings.write_text("config:\n  gpufleet:token: {secure: v1:abc}\n  aws:defaultTags: {tags: {}}\n")
