@@ -171,7 +171,7 @@ def import_(
     content = sys.stdin.buffer.read() if file == "-" else _content(Path(file))
     after = len(check_import(content, PROJECT, name)["resources"])
     if not examine(state_file).is_whole:
-        question = f"The state of {name} is damaged (`gpufleet state repair` may mend it)."
+        question = f"The state of {name} is damaged (`gpufleet state repair` may repair it)."
         confirm(f"{question} Put the {after} resources of the export in its place?", yes=yes, json=json)
     elif before := len(load_folded(state_file).folded.resources):
         confirm(f"Replace the {before} resources in the state of {name} by {after}?", yes=yes, json=json)

@@ -49,10 +49,10 @@ def _rules_of(module: str) -> list[Rule[Any]]:
     try:
         loaded = importlib.import_module(module)
     except Exception as error:
-        # Rules are the checkout's own code: what is wrong with one is its author's to mend.
+        # Rules are the checkout's own code: what is wrong with one is its author's to repair.
         raise InputError(
             f"the rule module {module} does not load: {type(error).__name__}: {error}",
-            remedy=f"mend {module.removeprefix('gpufleet.').replace('.', '/')}.py",
+            remedy=f"repair {module.removeprefix('gpufleet.').replace('.', '/')}.py",
         ) from error
     rules = [value for value in vars(loaded).values() if isinstance(value, Rule)]
     if len(rules) != 1:

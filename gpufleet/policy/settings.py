@@ -99,7 +99,7 @@ def _configure(
                 f"policies.{rule.name}.enforcement",
                 "remediate",
                 "policy-enforcement",
-                f"the rule {rule.name} cannot mend what it finds",
+                f"the rule {rule.name} cannot repair what it finds",
                 f"write one of {', '.join(each for each in LEVELS if each != 'remediate')}",
                 source,
             )

@@ -14,7 +14,7 @@ from gpufleet.pricing.models import CostLine
 def assumed_for(line: CostLine, assumptions: Assumptions) -> tuple[str, Decimal] | None:
     """The key that covers a line, and its amount: `name/kind`, then the name, then the highest pattern.
 
-    Nodes are covered only by `name/compute`: what somebody assumes for a group's volumes must not
+    Nodes are covered only by `name/compute`: an amount for a group's volumes must not
     cover a change of its instance type, nor a pattern a group that is new in its reach.
     """
     exact = f"{line.name}/{line.kind}"

@@ -12,7 +12,7 @@ from gpufleet.pricing.rates import UnpricedError, joined, oldest
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Site, owner within it (node group or storage) and team; empty where nobody can be named."""
+    """Site, owner within it (node group or storage) and team; empty where that is unknown."""
 
     site: str = ""
     owner: str = ""

@@ -18,7 +18,7 @@ class CostLine:
 
     `minimum`, `expected` and `maximum` are at the least, the desired and the largest size of what
     scales; equal for what does not. All three are None when anything needed is unknown, and
-    `reason` then says what: a price that nobody read, or an input that is not known before it exists.
+    `reason` then says what: a price that was not read, or an input that is not known before it exists.
     `assumed` says that the fleet file named the amount, since there is no price. `upfront` is paid at
     once, when the resource is created. `bought` is the purchase option of nodes (`on-demand`, `spot`,
     `on-demand and spot`, `odcr`, `capacity-block`), empty for all else.

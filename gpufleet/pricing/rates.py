@@ -1,4 +1,4 @@
-"""Prices of one unit, as the catalog has them: a price that nobody read is an error and never a 0."""
+"""Prices of one unit, as the catalog has them: one that was not read is an error and never a 0."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Self
@@ -22,6 +23,19 @@ def _currency(kind: type[Quantity], text: str, currency: str) -> str:
         else "the currency is missing"
     )
     raise kind.error(text, why)
+
+
+def _rate(kind: type[Quantity], text: str, units: Mapping[str, Decimal]) -> tuple[Decimal, str]:
+    """The amount for one of the unit whose factor is 1, and its currency."""
+    number, unit = kind.split(text)
+    currency, slash, per = (part.strip() for part in unit.partition("/"))
+    _currency(kind, text, currency)
+    if not slash or per not in units:
+        expected = (
+            f"'{per[:20]}' is not {' or '.join(units)}" if per else f"'/{next(iter(units))}' is missing"
+        )
+        raise kind.error(text, expected)
+    return number * units[per], currency
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +82,7 @@ class EnergyPrice(Quantity):
     @classmethod
     def parse(cls, text: str) -> Self:
         """`0.11 USD/kWh` -> 0.11 for each kWh."""
-        number, unit = cls.split(text)
-        currency, slash, energy = (part.strip() for part in unit.partition("/"))
-        _currency(cls, text, currency)
-        if not slash or energy not in PER_KWH:
-            raise cls.error(text, f"'{energy[:20]}' is not kWh or MWh" if energy else "'/kWh' is missing")
-        return cls(number * PER_KWH[energy], currency)
+        return cls(*_rate(cls, text, PER_KWH))
 
     def __str__(self) -> str:
         return f"{plain(self.amount)} {self.currency}/kWh"
@@ -95,11 +104,7 @@ class HourlyPrice(Quantity):
     @classmethod
     def parse(cls, text: str) -> Self:
         """`12.5 USD/h` -> 12.5 an hour; above zero, at most four decimals (as EC2 prices spot)."""
-        number, unit = cls.split(text)
-        currency, slash, hour = (part.strip() for part in unit.partition("/"))
-        _currency(cls, text, currency)
-        if not slash or hour != "h":
-            raise cls.error(text, f"'{hour[:20]}' is not h" if hour else "'/h' is missing")
+        number, currency = _rate(cls, text, {"h": Decimal(1)})
         if number == 0:
             raise cls.error(text, "it is zero")
         if number != number.quantize(Decimal("0.0001")):

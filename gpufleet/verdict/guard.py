@@ -139,8 +139,8 @@ def open_changes_result(opens: Sequence[Open], locator: Locator) -> RuleResult:
         Violated(
             STACK,
             STACK,
-            f"{each.name} cannot be priced: {each.reason}; mend or close it",
-            "mend or close it",
+            f"{each.name} cannot be priced: {each.reason}; repair or close it",
+            "repair or close it",
             file,
             line,
             "mandatory",

@@ -127,7 +127,7 @@ def judged_preview(
     if result.failures or not (result.ok or refused):
         raise InputError(
             f"{name} cannot be previewed: {why(result, request.project_root)}",
-            remedy="mend that, then check again",
+            remedy="repair that, then check again",
         )
     try:
         return Previewed(result, tuple(events), read_report(report))

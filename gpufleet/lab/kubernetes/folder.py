@@ -50,10 +50,10 @@ class Folder:
             return None
         except (OSError, yaml.YAMLError) as error:
             raise CloudError(
-                f"{path} cannot be read: {' '.join(str(error).split())}", remedy="mend or delete the file"
+                f"{path} cannot be read: {' '.join(str(error).split())}", remedy="repair or delete the file"
             ) from None
         if not isinstance(found, dict):
-            raise CloudError(f"{path} holds no object", remedy="mend or delete the file")
+            raise CloudError(f"{path} holds no object", remedy="repair or delete the file")
         return found
 
     def apply(self, manifest: Manifest, *, create: bool, force: bool, dry_run: bool) -> Manifest:

@@ -26,7 +26,7 @@ class Pricing:
     default_region: str
     book: Book = field(default_factory=Book)
     schedules: dict[str, list[Resource]] | None = None
-    """Schedules by the URN of the group that they scale; None until somebody asks."""
+    """Schedules by the URN of the group that they scale; None until it is asked for."""
     reserved: dict[str, Sizes] = field(default_factory=dict)
     """Nodes that each reservation of the stack still has room for."""
 

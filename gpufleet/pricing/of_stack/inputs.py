@@ -108,7 +108,7 @@ def held(resource: Resource, *paths: str) -> None:
     need not be what runs."""
     for path in paths:
         if resource.ignores(path):
-            raise UnpricedError(f"changes of {path} are ignored: what somebody sets it to stays")
+            raise UnpricedError(f"changes of {path} are ignored: what was set later stays")
 
 
 def first(values: Mapping[str, Any], *names: str) -> Any:

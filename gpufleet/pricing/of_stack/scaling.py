@@ -56,7 +56,7 @@ def scheduled_group(pricing: Pricing, schedule: Resource) -> Resource | None:
 
 
 def price_schedule(pricing: Pricing, resource: Resource) -> None:
-    """A schedule counts in its group; one of a group outside of the stack has a cost nobody knows."""
+    """A schedule counts in its group; one of a group outside of the stack has an unknown cost."""
     if scheduled_group(pricing, resource) is None:
         raise UnpricedError("the group that it scales is not in this stack")
 

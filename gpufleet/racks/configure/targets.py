@@ -76,7 +76,7 @@ def known_hosts_files(fleet_folder: Path, ssh_config: Path | None = None) -> tup
         raise InputError(f"ssh does not run: {error.strerror}", remedy="install the OpenSSH client") from None
     if done.returncode != 0:
         raise InputError(
-            f"ssh cannot use its configuration: {done.stderr.strip()[:300]}", remedy="mend what it names"
+            f"ssh cannot use its configuration: {done.stderr.strip()[:300]}", remedy="repair what it names"
         )
     settings = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
     own = fleet_folder / "known_hosts"

@@ -30,7 +30,7 @@ Kind = Literal["instance", "volume", "network-interface", "spot-instances-reques
 REQUIRED: tuple[Kind, ...] = ("instance", "volume", "network-interface")
 
 Launched = tuple[Resource, Kind, Tags]
-"""A resource to mend, a kind of thing that it makes, and the tags that these get."""
+"""A resource to repair, a kind of thing that it makes, and the tags that these get."""
 
 _FARGATE = ("FARGATE", "FARGATE_SPOT")
 

@@ -58,7 +58,7 @@ def remediate(resource: Resource, context: Context[Settings]) -> Mapping[str, An
     why="A tag that names another team, another environment or a site that does not exist sends its cost to "
     "somebody else, and budgets, which filter by these tags, do not count it.",
     fix="Pass a component's tags on unchanged. Under `enforcement: remediate` the fleet's tags are added, "
-    "and wrong values of them replaced; a wrong site, node group or storage is for you to mend.",
+    "and wrong values of them replaced; a wrong site, node group or storage is for you to repair.",
     severity="medium",
     framework=ALLOCATION,
     types=taggable_types() | SINGLE,

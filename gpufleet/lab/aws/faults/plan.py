@@ -79,5 +79,5 @@ def read_faults(path: Path) -> Faults:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise InputError(
-            f"{path}: {where}: {first['msg']}", remedy="run `gpufleet sandbox faults --clear`, or mend it"
+            f"{path}: {where}: {first['msg']}", remedy="run `gpufleet sandbox faults --clear`, or repair it"
         ) from None
