@@ -116,11 +116,12 @@ def load_driver(state):
     module = installed_module("nvidia")
     if module is None or not gpus(state):
         return None
-    for name in ("nvidia", "nvidia_uvm", "nvidia_modeset"):
-        load_module(name, module["version"])
     _proc_entry(module)
     _proc_gpus(state)
     make_devices(state)
+    # Last: another process takes a loaded module for a driver that has all its files.
+    for name in ("nvidia_modeset", "nvidia_uvm", "nvidia"):
+        load_module(name, module["version"])
     return module["version"]
 
 
@@ -167,7 +168,8 @@ def make_devices(state):
         names += ["nvidia-nvswitchctl", *(f"nvidia-nvswitch{i}" for i in range(state["nvswitches"]))]
     for name in names:
         path = Path("/dev") / name
-        if not path.exists():
+        # Two processes may load the driver at the same time.
+        with contextlib.suppress(FileExistsError):
             os.mknod(path, 0o020666, os.makedev(1, 3))
             path.chmod(0o666)
 
