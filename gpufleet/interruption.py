@@ -7,6 +7,7 @@ the import system, in a library with a bare `except`. There it can end, and the 
 from __future__ import annotations
 
 import contextlib
+import queue
 import signal
 import sys
 import threading
@@ -81,6 +82,27 @@ def interruptible(interrupt: Callable[[int], None]) -> Iterator[None]:
 
     with _handling(dict.fromkeys(_SIGNALS, handler)):
         yield
+
+
+@contextlib.contextmanager
+def in_order(tell: Callable[[bool], None]) -> Iterator[Callable[[bool], None]]:
+    """A form of `tell` for signal handlers, which must not wait: it runs in another thread, call after call.
+
+    All calls have ended when the block ends.
+    """
+    calls: queue.SimpleQueue[bool | None] = queue.SimpleQueue()
+
+    def work() -> None:
+        while (call := calls.get()) is not None:
+            tell(call)
+
+    thread = threading.Thread(target=work, name="interrupted", daemon=True)
+    thread.start()
+    try:
+        yield calls.put
+    finally:
+        calls.put(None)
+        thread.join()
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ from gpufleet.engine.errors import INSTALL_PULUMI, CliMissingError, StateLockedE
 from gpufleet.engine.policy_config import check_policy_config
 from gpufleet.engine.previewed import up_after_preview
 from gpufleet.errors import CloudError, InputError
-from gpufleet.interruption import interruptible
+from gpufleet.interruption import in_order, interruptible
 
 _REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: see `pulumi login --help`"
 
@@ -110,14 +109,11 @@ class PulumiCliEngine:
         with _session(request, create=True) as session:
             assert session is not None  # noqa: S101 - it was to be created
             command = session.command
-
-            def interrupt(signum: int) -> None:
-                # In a thread of its own: a signal handler must not wait.
-                forced = command.interrupt(signum)
-                threading.Thread(target=events.interrupt, args=(forced,), daemon=True).start()
-
             try:
-                with interruptible(interrupt):
+                with (
+                    in_order(events.interrupt) as tell,
+                    interruptible(lambda signum: tell(command.interrupt(signum))),
+                ):
                     _operation(verb, session, request)(
                         on_event=events.take,
                         parallel=request.parallel,

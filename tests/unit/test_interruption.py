@@ -139,6 +139,22 @@ def test_an_interruptible_part_of_another_thread_gets_the_signal_too() -> None:
     assert got == [signal.SIGINT]
 
 
+def test_what_handlers_tell_is_told_in_their_order_and_to_its_end() -> None:
+    order: list[bool] = []
+    first = threading.Event()
+
+    def tell(forced: bool) -> None:
+        if not order:
+            first.wait(60)
+        order.append(forced)
+
+    with interruption.in_order(tell) as handler:
+        handler(False)
+        handler(True)
+        first.set()
+    assert order == [False, True]
+
+
 def test_all_handlers_come_back() -> None:
     signs = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
     before = [signal.getsignal(sign) for sign in signs], sys.unraisablehook

@@ -24,7 +24,7 @@ from gpufleet.engine.embedded.registrar import Registrar
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.plugins import ProcessGroup
-from gpufleet.interruption import TERMINATION_GRACE_S, interruptible
+from gpufleet.interruption import TERMINATION_GRACE_S, in_order, interruptible
 from gpufleet.loopback import require_loopback
 
 
@@ -82,6 +82,9 @@ class Run:
             deployment.policies = PolicyPacks(
                 self._packs, self.context, deployment.refuse, deployment.former_urn
             )
+        self._tell = self._signals.enter_context(
+            in_order(lambda forced: self.context.reporter.interrupted(forced=forced))
+        )
         self._signals.enter_context(interruptible(self.interrupt))
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -111,11 +114,11 @@ class Run:
             self._killer = threading.Timer(TERMINATION_GRACE_S, self.context.processes.close)
             self._killer.daemon = True
             self._killer.start()
+        self._tell(again)
         # In a thread of its own: a signal handler must not wait.
         threading.Thread(target=self._wind_down, args=(signum, again), name="interrupt", daemon=True).start()
 
     def _wind_down(self, signum: int, again: bool) -> None:
-        self.context.reporter.interrupted(forced=again)
         if again or self.context.dry_run:
             self.context.processes.close()
             return
