@@ -32,7 +32,6 @@ def run(root: Path) -> None:
 
 def _plan(root: Path, settings: Settings) -> FleetPlan:
     from gpufleet.checks import validate
-    from gpufleet.plan import build_plan
 
     # Without a state it is unknown here what is bought: the look-up of an offering refuses a start that
     # is past, and gpufleet before it.
@@ -40,7 +39,7 @@ def _plan(root: Path, settings: Settings) -> FleetPlan:
     if not os.environ.get(FINDINGS_SHOWN):
         for finding in validated.findings:
             pulumi.log.warn(_line(finding))
-    plan = build_plan(validated.loaded.spec, validated.catalog)
+    plan = validated.plan
     if plan.environment != pulumi.get_stack():
         pulumi.log.warn(
             f"the stack {pulumi.get_stack()} is built from a fleet file of environment {plan.environment}"

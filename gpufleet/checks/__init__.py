@@ -42,8 +42,9 @@ from gpufleet.checks import (
 from gpufleet.checks.rules import BoughtBlocks, Check, Fleet, Problem, nothing_bought
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
+from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing import FleetCost
 from gpufleet.spec.load import LoadedFleet, Reading, fewer, read_fleet
-from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.partial import partials
 from gpufleet.spec.source import SourceMap
 
@@ -91,33 +92,39 @@ OVERRIDES = Path(".gpufleet") / "catalog"
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """A fleet without errors; `findings` are warnings alone. `catalog` is what it was judged by."""
+    """A fleet without errors; `findings` are warnings alone. `fleet` is what was judged."""
 
     loaded: LoadedFleet
     findings: tuple[Finding, ...]
-    catalog: Catalog
+    fleet: Fleet
+
+    @property
+    def catalog(self) -> Catalog:
+        """The facts that it was judged by."""
+        return self.fleet.catalog
+
+    @property
+    def plan(self) -> FleetPlan:
+        """The plan that was judged."""
+        return self.fleet.plan
+
+    @property
+    def cost(self) -> FleetCost:
+        """What the plan costs."""
+        return self.fleet.cost
 
 
-def run_checks(
-    spec: FleetSpec,
-    catalog: Catalog,
-    source: SourceMap,
-    *,
-    now: dt.datetime | None = None,
-    bought: BoughtBlocks | None = nothing_bought,
-) -> list[Finding]:
+def run_checks(fleet: Fleet) -> list[Finding]:
     """The findings of all checks, in the order of the file's lines, errors and warnings alike.
 
-    `now` (UTC, default: the clock) is what prices, support dates and booking windows are compared
-    with. The passing of time alone only adds warnings, but for Capacity Blocks: one whose start is past
-    is an error, unless `bought` has it and it still runs; where nothing is going to be bought (None) it is a
-    warning.
+    `fleet.now` is what prices, support dates and booking windows are compared with. The passing of time
+    alone only adds warnings, but for Capacity Blocks: one whose start is past is an error, unless
+    `fleet.bought` has it and it still runs; where nothing is going to be bought (None) it is a warning.
     """
-    fleet = Fleet(spec, catalog, source, now or dt.datetime.now(dt.UTC), bought)
     findings = _judge(fleet, ALL_CHECKS)
     if not any(finding.severity == "error" for finding in findings):
         findings += _judge(fleet, PLANNED_CHECKS)
-    return _sorted(findings, source)
+    return _sorted(findings, fleet.source)
 
 
 def validate(
@@ -132,8 +139,8 @@ def validate(
 
     Raises InputError where there is no such fleet, and SpecError with all findings, warnings too,
     when one of them is an error. Without `catalog`, the shipped one with what the checkout's
-    `gpufleet catalog refresh` has read. `bought` reads the Capacity Blocks that are bought already; it is
-    None for what does not go on to buy any.
+    `gpufleet catalog refresh` has read. `now` is in UTC, by default the clock's. `bought` reads the Capacity
+    Blocks that are bought already; it is None for what does not go on to buy any.
     """
     reading = read_fleet(target, root=root)
     facts = catalog if catalog is not None else load_catalog(root / OVERRIDES)
@@ -141,10 +148,11 @@ def validate(
         found = [*reading.findings, *_of_the_rest(reading, facts, now or dt.datetime.now(dt.UTC), bought)]
         raise SpecError(fewer(_sorted(found, reading.source)))
     loaded = reading.fleet
-    findings = run_checks(loaded.spec, facts, loaded.source, now=now, bought=bought)
+    fleet = Fleet(loaded.spec, facts, loaded.source, now or dt.datetime.now(dt.UTC), bought)
+    findings = run_checks(fleet)
     if any(finding.severity == "error" for finding in findings):
         raise SpecError(findings)
-    return Validated(loaded, tuple(findings), facts)
+    return Validated(loaded, tuple(findings), fleet)
 
 
 def _of_the_rest(

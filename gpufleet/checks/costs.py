@@ -6,13 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from gpufleet.checks.rules import Fleet, Problem, check
-from gpufleet.plan import build_plan
-from gpufleet.pricing import FleetCost, price_plan
 from gpufleet.pricing.age import STALE_AFTER, stale_prices
-
-
-def _cost(fleet: Fleet) -> FleetCost:
-    return price_plan(build_plan(fleet.spec, fleet.catalog), fleet.catalog)
 
 
 def _usd(amount: Decimal) -> str:
@@ -23,7 +17,7 @@ def _usd(amount: Decimal) -> str:
 def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
     """What is expected to be spent is compared with the cap before anything is built. At maximum size a
     fleet may be meant to exceed it for a while; it is said all the same."""
-    cost = _cost(fleet)
+    cost = fleet.cost
     path, budget = ("budget", "monthly"), fleet.spec.budget.monthly.amount
     expected, high = cost.total.expected, cost.total.maximum
     bound = "at least " if cost.unknown else ""
@@ -57,8 +51,8 @@ def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
 def price_age(fleet: Fleet) -> Iterator[Problem]:
     """Prices change: the age of each is shown with it, and old ones are worth a second look. Prices
     without a date are shown as undated and are not part of this warning."""
-    cost = _cost(fleet)
-    old = [(item.age, item.line) for item in stale_prices(cost, fleet.now.date()) if item.age is not None]
+    stale = stale_prices(fleet.cost, fleet.now.date())
+    old = [(item.age, item.line) for item in stale if item.age is not None]
     if not old:
         return
     age, line = max(old, key=lambda item: item[0])

@@ -6,10 +6,14 @@ import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from gpufleet.catalog import Catalog, InstanceType
 from gpufleet.findings import Severity
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing import FleetCost, price_plan
 from gpufleet.spec.models import (
     Bucket,
     CapacityBlock,
@@ -98,11 +102,11 @@ def nothing_bought() -> Collection[BoughtBlock]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fleet:
     """What checks judge: a fleet, the facts, where values stand in the file, and the time.
 
-    `bought` is None where nothing is going to be bought.
+    `bought` is None where nothing is going to be bought. Only a fleet without errors has a plan and a cost.
     """
 
     spec: FleetSpec
@@ -110,6 +114,16 @@ class Fleet:
     source: SourceMap
     now: dt.datetime
     bought: BoughtBlocks | None = nothing_bought
+
+    @cached_property
+    def plan(self) -> FleetPlan:
+        """What follows from the fleet file, built once."""
+        return build_plan(self.spec, self.catalog)
+
+    @cached_property
+    def cost(self) -> FleetCost:
+        """What the plan costs, priced once."""
+        return price_plan(self.plan, self.catalog)
 
     def cloud(self) -> Iterator[tuple[Path, CloudSite]]:
         """The cloud sites with their paths."""

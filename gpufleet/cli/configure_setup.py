@@ -14,7 +14,6 @@ from gpufleet.cli.run_log import Durations
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
 from gpufleet.findings import Finding
-from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.racks.configure.record import LastRun, RunFolder
 from gpufleet.racks.configure.run import ConfigureRequest
@@ -53,10 +52,10 @@ class Setup:
         """The fleet without errors."""
         return validate(self.workspace.target, root=self.workspace.root, bought=None)
 
-    @cached_property
+    @property
     def plan(self) -> FleetPlan:
         """The plan."""
-        return build_plan(self.validated.loaded.spec, self.validated.catalog)
+        return self.validated.plan
 
     @property
     def findings(self) -> list[Finding]:

@@ -44,13 +44,12 @@ def inventory(
     """Write the Ansible inventory: rack hosts, and the cloud nodes of Slurm sites that are up."""
     from gpufleet.checks import validate
     from gpufleet.files import write_atomically
-    from gpufleet.plan import build_plan
     from gpufleet.racks.inventory import build_inventory
     from gpufleet.racks.inventory_text import group_members, render
 
     workspace = Workspace.open(environment)
     validated = validate(workspace.target, root=workspace.root, bought=None)
-    plan = build_plan(validated.loaded.spec, validated.catalog)
+    plan = validated.plan
     step = _steps(sum(len(site.hosts) for site in plan.onprem))
     step("groups and variables")
     outputs, left_out = _stack_outputs(workspace, plan, cloud)

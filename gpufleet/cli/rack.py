@@ -104,7 +104,6 @@ def _site(environment: str | None, site: str | None, scheduler: str) -> RackSite
 
     from gpufleet.checks import validate
     from gpufleet.lab.rack import rack_site
-    from gpufleet.plan import build_plan
 
     if scheduler and scheduler not in FLEETS:
         raise InputError(f"no rack has scheduler {scheduler!r}", remedy=f"use one of {', '.join(FLEETS)}")
@@ -116,7 +115,7 @@ def _site(environment: str | None, site: str | None, scheduler: str) -> RackSite
     with as_file(files("gpufleet.lab.rack") / FLEETS[scheduler or "slurm"]) as default:
         workspace = Workspace.open(environment or str(default))
         validated = validate(workspace.target, root=workspace.root, bought=None)
-    return rack_site(validated.loaded.spec, build_plan(validated.loaded.spec, validated.catalog), site)
+    return rack_site(validated.loaded.spec, validated.plan, site)
 
 
 def _show(rack: Rack | None, hosts: list[HostStatus], json: bool) -> None:

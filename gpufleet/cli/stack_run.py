@@ -103,19 +103,15 @@ class StackRun:
             ),
         )
 
-    @cached_property
+    @property
     def plan(self) -> FleetPlan:
         """The plan of the fleet file."""
-        from gpufleet.plan import build_plan
+        return self.validated.plan
 
-        return build_plan(self.validated.loaded.spec, self.validated.catalog)
-
-    @cached_property
+    @property
     def cost(self) -> FleetCost:
         """What the plan costs."""
-        from gpufleet.pricing import price_plan
-
-        return price_plan(self.plan, self.validated.catalog)
+        return self.validated.cost
 
     @cached_property
     def request(self) -> StackRequest:

@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.catalog import Catalog
-from gpufleet.checks import validate
+from gpufleet.checks import Validated, validate
 from gpufleet.environments.choices import Choices, cloud_sites, rack_site
 from gpufleet.environments.estimates import Assumed, estimates
 from gpufleet.errors import InputError, SpecError
-from gpufleet.plan import build_plan
-from gpufleet.plan.models import FleetPlan
-from gpufleet.pricing import price_plan
 from gpufleet.spec.init import check_name, render_template
 from gpufleet.spec.load import FLEET_FILE, STACKS
-from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.quantity import Money
 
 _ROOM = Decimal("1.1")
@@ -67,9 +63,9 @@ def draft_environment(
         "upfront": _NO_LIMIT if choices.has_training else "",
         "highest": "",
     }
-    spec, plan = _planned(choices.template, values, catalog)
-    assumed = tuple(estimates(spec, plan, catalog))
-    cost = price_plan(plan, catalog)
+    planned = _planned(choices.template, values, catalog)
+    assumed = tuple(estimates(planned.loaded.spec, planned.plan, catalog))
+    cost = planned.cost
     highest = sum((each.total for each in assumed), cost.total.maximum)
     if budget is not None and budget.amount < highest:
         raise InputError(
@@ -89,17 +85,16 @@ def draft_environment(
     return Draft(render_template(choices.template, values), highest, monthly, assumed)
 
 
-def _planned(template: str, values: Mapping[str, Any], catalog: Catalog) -> tuple[FleetSpec, FleetPlan]:
+def _planned(template: str, values: Mapping[str, Any], catalog: Catalog) -> Validated:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / STACKS / str(values["environment"]) / FLEET_FILE
         path.parent.mkdir(parents=True)
         path.write_text(render_template(template, values), encoding="utf-8")
         try:
-            validated = validate(str(path), root=Path(folder), catalog=catalog)
+            return validate(str(path), root=Path(folder), catalog=catalog)
         except SpecError as error:
             first = next(finding for finding in error.findings if finding.severity == "error")
             raise InputError(f"{first.field}: {first.message}", remedy=first.remedy) from None
-    return validated.loaded.spec, build_plan(validated.loaded.spec, catalog)
 
 
 def _rounded(amount: Decimal) -> Decimal:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.catalog import load_catalog
-from gpufleet.checks import OVERRIDES
+from gpufleet.checks import OVERRIDES, Validated
 from gpufleet.errors import InputError, SpecError
 from gpufleet.plan import build_plan
 from gpufleet.policy.context import Surroundings
@@ -37,22 +37,20 @@ def open_stack(
     *,
     preview: bool,
     now: dt.datetime | None = None,
+    validated: Validated | None = None,
 ) -> StackOfFleet:
     """The fleet of a stack of the checkout `root`; without a fleet file of that name there is none.
 
-    Exemptions of the file beside it count as its own. Raises SpecError for a file that does not hold:
-    nothing is judged by a broken one.
+    Exemptions of the file beside it count as its own. `validated` is the stack's fleet where the caller has
+    it: then it is neither read nor planned again. Raises SpecError for a file that does not hold: nothing is
+    judged by a broken one.
     """
-    target = config.get(FLEET_FILE_KEY) or stack
-    loaded: LoadedFleet | None = None
-    try:
-        loaded = with_exemption_file(load_fleet(target, root=root), root)
-    except SpecError:
-        raise
-    except InputError:
-        if config.get(FLEET_FILE_KEY):
-            raise
-    catalog = load_catalog(root / OVERRIDES)
+    if validated is None:
+        loaded, catalog = _load(root, stack, config), load_catalog(root / OVERRIDES)
+        plan = build_plan(loaded.spec, catalog) if loaded else None
+    else:
+        loaded, catalog = with_exemption_file(validated.loaded, root), validated.catalog
+        plan = validated.plan
     around = Surroundings(
         project=project,
         stack=stack,
@@ -60,10 +58,22 @@ def open_stack(
         now=now or moment(),
         preview=preview,
         spec=loaded.spec if loaded else None,
-        plan=build_plan(loaded.spec, catalog) if loaded else None,
+        plan=plan,
         config=dict(config),
     )
     return StackOfFleet(loaded, around)
+
+
+def _load(root: Path, stack: str, config: Mapping[str, str]) -> LoadedFleet | None:
+    target = config.get(FLEET_FILE_KEY) or stack
+    try:
+        return with_exemption_file(load_fleet(target, root=root), root)
+    except SpecError:
+        raise
+    except InputError:
+        if config.get(FLEET_FILE_KEY):
+            raise
+    return None
 
 
 def moment() -> dt.datetime:

@@ -17,7 +17,7 @@ from gpufleet.checks.rules import BoughtBlock
 from gpufleet.engine.api import Engine, StackRequest
 from gpufleet.errors import InputError
 from gpufleet.policy.change import Change, OpenChange, Step
-from gpufleet.policy.fleet import NOW, StackOfFleet, moment, open_stack
+from gpufleet.policy.fleet import FLEET_FILE_KEY, NOW, StackOfFleet, moment, open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import Found, found_of
@@ -108,8 +108,16 @@ class _Check:
         config = stack_settings(self._workspace, self._name)
         if request.engine == "pulumi":
             config[CLOUD_KEY] = self._workspace.cloud(self._name, request.cloud)
+        # The settings of a stack may name another file.
+        same = (config.get(FLEET_FILE_KEY) or self._name) == self._workspace.target
         self._fleet = open_stack(
-            self._workspace.root, PROJECT, self._name, config, preview=True, now=self._now
+            self._workspace.root,
+            PROJECT,
+            self._name,
+            config,
+            preview=True,
+            now=self._now,
+            validated=validated if same else None,
         )
         self._configured = self._configure(self._fleet)
 

@@ -12,7 +12,7 @@ import yaml
 
 from gpufleet.catalog import Catalog
 from gpufleet.checks import run_checks
-from gpufleet.checks.rules import BoughtBlocks, nothing_bought
+from gpufleet.checks.rules import BoughtBlocks, Fleet, nothing_bought
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.spec.load import load_fleet
@@ -173,7 +173,7 @@ class Judge:
 
     def _findings(self, fleet: Any, now: dt.datetime) -> list[Finding]:
         loaded = load_fleet(str(self._write(fleet)), root=self.folder)
-        return run_checks(loaded.spec, self.catalog, loaded.source, now=now, bought=self.bought)
+        return run_checks(Fleet(loaded.spec, self.catalog, loaded.source, now, self.bought))
 
     def _again(self, fleet: Any, now: dt.datetime) -> list[Finding]:
         try:

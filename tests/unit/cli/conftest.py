@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
-from gpufleet.checks import run_checks
+from gpufleet.checks.rules import Fleet
 from gpufleet.cli.main import main
 from gpufleet.engine.api import (
     Changes,
@@ -72,7 +71,7 @@ def gpufleet(
 ) -> Gpufleet:
     """`gpufleet <arguments>` in the workplace. Its checks see one day: warnings of age and support
     dates come and go with the calendar, and the tests must not."""
-    monkeypatch.setattr("gpufleet.checks.run_checks", functools.partial(_checks_today, run_checks))
+    monkeypatch.setattr("gpufleet.checks.Fleet", _fleet_today)
 
     def run(*arguments: str) -> Answer:
         code = main(list(arguments))
@@ -82,10 +81,8 @@ def gpufleet(
     return run
 
 
-def _checks_today(
-    real: Callable[..., Any], *arguments: Any, now: dt.datetime | None = None, **options: Any
-) -> Any:
-    return real(*arguments, now=now or TODAY, **options)
+def _fleet_today(spec: Any, catalog: Any, source: Any, _now: dt.datetime, bought: Any) -> Fleet:
+    return Fleet(spec, catalog, source, TODAY, bought)
 
 
 def event(urn: str, op: Op = Op.CREATE, status: str = "done", **fields: Any) -> ResourceEvent:

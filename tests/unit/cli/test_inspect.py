@@ -5,8 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing.book import Book
 
 from .conftest import Gpufleet
 
@@ -132,6 +136,29 @@ def test_plan_shows_sites_costs_and_what_is_not_counted(gpufleet: Gpufleet) -> N
     electricity = next(line for line in out.splitlines() if "electricity" in line)
     assert electricity.rstrip().endswith("fleet file")
     assert "…" not in out
+
+
+@pytest.mark.parametrize("command", ["plan dev", "plan dev --json", "validate dev", "inventory dev"])
+def test_a_command_builds_the_plan_once_and_prices_it_once(
+    gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    built = _count_calls(monkeypatch, FleetPlan, "__init__")
+    priced = _count_calls(monkeypatch, Book, "cost")
+    assert gpufleet(*command.split()).code == 0
+    assert (len(built), len(priced)) == (1, 1)
+
+
+def _count_calls(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> list[None]:
+    """The calls of a method from now on, which still does what it did."""
+    calls: list[None] = []
+    real = getattr(owner, method)
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        calls.append(None)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(owner, method, counted)
+    return calls
 
 
 def test_plan_shows_how_old_a_price_is(gpufleet: Gpufleet) -> None:
