@@ -71,9 +71,10 @@ screenshots: setup ## docs/images, the pictures of README, from the output of re
 readme: setup ## the output that README.md shows, printed again
 	@$(BIN)/python -m tests.documents.examples
 
-mutate: ## weaken each protective property of the components in turn, and print who notices
+mutate: ## weaken each protection of the components, change 100 conditions of plan, checks, pricing; print who notices
 	@scripts/setup system
 	@$(BIN)/python -m tests.mutation $(ARGS)
+	@$(BIN)/python -m tests.mutation --conditions 100 $(ARGS)
 
 lock: setup ## requirements/*.txt anew from pyproject.toml
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --extra lab --extra dev \

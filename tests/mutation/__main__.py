@@ -1,6 +1,7 @@
-"""`make mutate`: weakens what protects our components and prints who notices, and the kill rate.
+"""`make mutate`: weakens what protects components, changes conditions of `plan`, `checks` and `pricing`.
 
-Ends with 1 when a mutant survives without a reason on record (`accepted`).
+Prints who notices, and the kill rates. Ends with 1 when a weakened component survives without a reason on
+record (`accepted`), or when fewer than 95 of 100 changed conditions are killed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import Counter
 
 from rich.console import Console
 
+from tests.mutation import conditions
 from tests.mutation.accepted import ACCEPTED, reason
 from tests.mutation.curated import CURATED
 from tests.mutation.operators import Mutant
@@ -28,7 +30,16 @@ def main() -> int:
     parser.add_argument("--curated", action="store_true", help="only what `make test` asks rules about")
     parser.add_argument("--rules-only", action="store_true", help="ask no unit test")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--conditions",
+        type=int,
+        metavar="N",
+        help="change N conditions of plan, checks and pricing",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="which conditions are changed")
     options = parser.parse_args()
+    if options.conditions is not None:
+        return _conditions(options)
     mutants = [
         each
         for each in all_mutants()
@@ -43,6 +54,19 @@ def main() -> int:
         console.print(f"{outcome.by:8} {mutant.name}  [{outcome.who}]", markup=False)
     whole = not (options.only or options.curated or options.rules_only)
     return _summary(console, outcomes, time.monotonic() - started, whole=whole)
+
+
+def _conditions(options: argparse.Namespace) -> int:
+    """Change conditions at random."""
+    console = Console(width=160, soft_wrap=True, highlight=False)
+    survivors, count = 0, 0
+    for mutant, outcome in conditions.run(options.conditions, options.seed, options.workers, options.only):
+        why = reason(mutant.plain) if outcome.by == "nothing" else ""
+        survivors += outcome.by == "nothing" and not why
+        count += 1
+        console.print(f"{outcome.by:8} {mutant.name}  [{outcome.who or why}]", markup=False)
+    console.print(f"{count - survivors} of {count} killed, or with a reason on record")
+    return int(survivors * 100 > count * (100 - conditions.KILLED_OF_100))
 
 
 def _summary(console: Console, outcomes: list[tuple[Mutant, Outcome]], seconds: float, *, whole: bool) -> int:

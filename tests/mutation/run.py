@@ -93,7 +93,7 @@ def run(mutants: Sequence[Mutant], *, workers: int, tests: bool = True) -> Itera
     """Each mutant with its outcome, as they come. `tests=False` asks rules alone."""
     base = prepare(tests=tests)
     gc.freeze()
-    yield from _forked(mutants, lambda mutant: judge_mutant(mutant, base, tests=tests), workers)
+    yield from forked(mutants, lambda mutant: judge_mutant(mutant, base, tests=tests), workers)
 
 
 def prepare(*, tests: bool) -> Base:
@@ -189,6 +189,14 @@ def failed_tests(files: Sequence[str], *, broken: Iterable[str] = (), all_of_the
     return failures.found
 
 
+def collect_tests(files: Sequence[str]) -> None:
+    """Import the test files and what they import, so that children need not."""
+    import pytest
+
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--collect-only", *files])
+
+
 def tests_of(module: str) -> list[str]:
     """The test files that are asked about a module: its mirror, or those of what is built with it."""
     folder, _, name = module.partition(".")
@@ -234,13 +242,13 @@ def _mutable(module: str) -> bool:
 
 
 def _in_child(call: Callable[[], Any]) -> Any:
-    ((_, result),) = list(_forked([None], lambda _: call(), 1, timeout_s=600.0))
+    ((_, result),) = list(forked([None], lambda _: call(), 1, timeout_s=600.0))
     if isinstance(result, str):
         raise RuntimeError(result)
     return result
 
 
-def _forked(
+def forked(
     items: Iterable[Any], call: Callable[[Any], Any], workers: int, timeout_s: float = TIMEOUT_S
 ) -> Iterator[tuple[Any, Any]]:
     """`call` of each item in a forked child, so many at a time; a child's traceback is its result."""

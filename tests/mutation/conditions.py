@@ -1,0 +1,276 @@
+"""Random mutants of what `plan`, `checks` and `pricing` compare, compute and decide, and who notices.
+
+One comparison, operator or condition of a function is changed. The function's code is replaced in a forked
+process that has imported everything; the tests that mirror its module run first, then all of its package,
+then those of the other two.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import gc
+import importlib
+import pkgutil
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType
+
+from tests.collected import ROOT
+from tests.mutation.run import Outcome, collect_tests, failed_tests, forked
+
+PACKAGES = ("plan", "checks", "pricing")
+TIMEOUT_S = 600.0
+KILLED_OF_100 = 95
+_SLOW = ("test_one_price.py", "test_partial.py")
+"""Files of tests that take most of the time of all."""
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr,
+}
+
+
+@dataclass(frozen=True)
+class ConditionMutant:
+    """The `number`th change of a module's functions: the text before and after, and its line."""
+
+    module: str
+    number: int
+    line: int
+    before: str
+    after: str
+
+    @property
+    def name(self) -> str:
+        """`gpufleet.plan.marks:12 a < b -> a <= b`."""
+        return f"{self.module}:{self.line} {self.plain.removeprefix(self.module + ' ')}"
+
+    @property
+    def plain(self) -> str:
+        """The name without the line, which moves."""
+        return f"{self.module} {self.before} -> {self.after}"
+
+
+def path_of(module: str) -> Path:
+    """The file of a module of the product."""
+    path = ROOT / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def all_mutants() -> list[ConditionMutant]:
+    """Every mutant of the three packages, in the order of their text."""
+    return [
+        ConditionMutant(module, number, node.lineno, ast.unparse(node), ast.unparse(changed))
+        for module in _modules()
+        for number, (node, changed) in enumerate(conditions_of(_tree(module)))
+    ]
+
+
+def run(count: int, seed: int, workers: int, only: str) -> Iterator[tuple[ConditionMutant, Outcome]]:
+    """Random mutants, of those whose names fit `only`, with their outcomes as they come.
+
+    The same ones for the same seed and code.
+    """
+    mutants = [mutant for mutant in all_mutants() if re.search(only, mutant.name)]
+    chosen = random.Random(seed).sample(mutants, min(count, len(mutants)))
+    for module in _modules():
+        importlib.import_module(module)
+    collect_tests(_folders())
+    functions = _functions()
+    gc.freeze()
+    yield from forked(chosen, lambda mutant: _judge(mutant, functions), workers, TIMEOUT_S)
+
+
+def _judge(mutant: ConditionMutant, functions: dict[tuple[str, int, str], list[FunctionType]]) -> Outcome:
+    _install(mutant, functions)
+    for files in _tests_of(mutant.module):
+        failed = failed_tests(files)
+        if failed:
+            return Outcome("test", failed[0], True)
+    return Outcome("nothing", "", True)
+
+
+def trees_of(mutant: ConditionMutant) -> tuple[ast.Module, ast.Module]:
+    """The module as it is, and with the mutant in it."""
+    tree = _tree(mutant.module)
+    node, changed = list(conditions_of(tree))[mutant.number]
+    _replace(tree, node, changed)
+    return _tree(mutant.module), ast.fix_missing_locations(tree)
+
+
+def _modules() -> list[str]:
+    return [
+        name
+        for package in PACKAGES
+        for name in (
+            f"gpufleet.{package}",
+            *(
+                each.name
+                for each in pkgutil.walk_packages(
+                    [str(ROOT / "gpufleet" / package)], prefix=f"gpufleet.{package}."
+                )
+            ),
+        )
+    ]
+
+
+def _folders() -> list[str]:
+    return [str(ROOT / "tests" / "unit" / package) for package in PACKAGES]
+
+
+def _tests_of(module: str) -> Iterator[Sequence[str]]:
+    """Files of tests that are asked one after another: the likeliest to fail first, the slowest last."""
+    _, package, *rest = module.split(".")
+    files = sorted(
+        (path for folder in _folders() for path in Path(folder).glob("test_*.py")),
+        key=lambda path: (
+            path.name in _SLOW,
+            path.stem != f"test_{rest[-1] if rest else package}",
+            path.parent.name != package,
+        ),
+    )
+    first = [path for path in files if path.name not in _SLOW]
+    yield [str(path) for path in first]
+    yield [str(path) for path in files if path not in first]
+
+
+def _tree(module: str) -> ast.Module:
+    return ast.parse(path_of(module).read_text(encoding="utf-8"))
+
+
+def _install(mutant: ConditionMutant, functions: dict[tuple[str, int, str], list[FunctionType]]) -> None:
+    """Replace the code of the one function that the mutant is in, wherever it is referred to."""
+    path = str(path_of(mutant.module))
+    before, after = (_codes(compile(tree, path, "exec")) for tree in trees_of(mutant))
+    different = [key for key, code in after.items() if code != before[key]]
+    assert different, mutant.name
+    for key in different:
+        assert functions[key], mutant.name
+        for function in functions[key]:
+            function.__code__ = after[key]
+
+
+def _functions() -> dict[tuple[str, int, str], list[FunctionType]]:
+    """Functions by file, line and qualified name."""
+    gc.unfreeze()  # what is frozen is not listed, and the tests freeze it
+    found: dict[tuple[str, int, str], list[FunctionType]] = {}
+    for each in gc.get_objects():
+        if type(each) is FunctionType:
+            found.setdefault(_key(each.__code__), []).append(each)
+    return found
+
+
+def _key(code: CodeType) -> tuple[str, int, str]:
+    return code.co_filename, code.co_firstlineno, code.co_qualname
+
+
+def _codes(code: CodeType) -> dict[tuple[str, int, str], CodeType]:
+    """The code of each outermost function: those inside it are part of its constants."""
+    found = {}
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            if each.co_flags & 0x1 and each.co_flags & 0x2:  # CO_OPTIMIZED, CO_NEWLOCALS: no class body
+                found[_key(each)] = each
+            else:
+                found.update(_codes(each))
+    return found
+
+
+def _replace(tree: ast.AST, node: ast.AST, changed: ast.AST) -> None:
+    for parent in ast.walk(tree):
+        for name, value in ast.iter_fields(parent):
+            if value is node:
+                setattr(parent, name, changed)
+                return
+            if isinstance(value, list) and any(each is node for each in value):
+                value[[each is node for each in value].index(True)] = changed
+                return
+    raise AssertionError(ast.unparse(node))
+
+
+def conditions_of(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Expressions inside functions, each with one that takes its place."""
+    for function in _outermost(tree):
+        conditions = {id(each) for node in ast.walk(function) for each in _tests(node)}
+        for node in _without_annotations(function):
+            for changed in [*_changed(node), *(_forced(node) if id(node) in conditions else ())]:
+                yield node, ast.copy_location(changed, node)
+
+
+def _outermost(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.Lambda):
+            yield child
+        else:
+            yield from _outermost(child)
+
+
+def _without_annotations(function: ast.AST) -> Iterator[ast.expr]:
+    for name, value in ast.iter_fields(function):
+        if name in ("annotation", "returns", "decorator_list", "defaults", "kw_defaults"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.Raise | ast.Assert) or not isinstance(child, ast.AST):
+                continue
+            if isinstance(child, ast.expr):
+                yield child
+            yield from _without_annotations(child)
+
+
+def _tests(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.If | ast.IfExp):
+        return [node.test]
+    return node.ifs if isinstance(node, ast.comprehension) else []
+
+
+def _forced(node: ast.expr) -> Iterator[ast.expr]:
+    yield ast.Constant(True)
+    yield ast.Constant(False)
+
+
+def _changed(node: ast.expr) -> Iterator[ast.expr]:
+    changed = copy.copy(node)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        assert isinstance(changed, ast.Compare)
+        changed.ops = [_COMPARISONS[type(node.ops[0])]()]
+        yield changed
+    elif isinstance(node, ast.Compare):
+        for index, operator in enumerate(node.ops):
+            other = copy.copy(node)
+            other.ops = [*node.ops[:index], _COMPARISONS[type(operator)](), *node.ops[index + 1 :]]
+            yield other
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        assert isinstance(changed, ast.BinOp)
+        changed.op = _OPERATORS[type(node.op)]()
+        yield changed
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.operand
+    elif isinstance(node, ast.BoolOp):
+        assert isinstance(changed, ast.BoolOp)
+        changed.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield changed
+        for index in range(len(node.values)):
+            rest = [*node.values[:index], *node.values[index + 1 :]]
+            yield rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)

@@ -1,0 +1,87 @@
+"""Conditions are changed one at a time, in the code that runs."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.collected import ROOT
+from tests.mutation import conditions
+
+pytestmark = pytest.mark.xdist_group("mutation")
+
+SOURCE = """
+LIMIT = 1 if True else 2
+
+def limit(size: "int | None", names=()) -> bool:
+    if not size or size < 3:
+        raise ValueError(size + 1)
+    return any(name in names for name in "ab" if name != "c")
+
+class Box:
+    def sides(self, a, b):
+        return a * b if 0 <= a < b else a - b
+"""
+
+
+def changes(source: str) -> list[str]:
+    """Each changed expression of the source, before and after."""
+    tree = ast.parse(source)
+    return [f"{ast.unparse(a)} -> {ast.unparse(b)}" for a, b in conditions.conditions_of(tree)]
+
+
+def test_comparisons_operators_and_conditions_of_functions_are_changed() -> None:
+    assert changes(SOURCE) == [
+        "not size or size < 3 -> not size and size < 3",
+        "not size or size < 3 -> size < 3",
+        "not size or size < 3 -> not size",
+        "not size or size < 3 -> True",
+        "not size or size < 3 -> False",
+        "not size -> size",
+        "size < 3 -> size <= 3",
+        "name in names -> name not in names",
+        "name != 'c' -> name == 'c'",
+        "name != 'c' -> True",
+        "name != 'c' -> False",
+        "0 <= a < b -> 0 < a < b",
+        "0 <= a < b -> 0 <= a <= b",
+        "0 <= a < b -> True",
+        "0 <= a < b -> False",
+        "a * b -> a / b",
+        "a - b -> a + b",
+    ]
+
+
+def test_a_mutant_is_the_module_with_that_one_expression_changed() -> None:
+    for mutant in conditions.all_mutants()[::97]:
+        before, after = (ast.unparse(tree).splitlines() for tree in conditions.trees_of(mutant))
+        changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+        assert 1 <= len(changed) <= 4, mutant.name
+
+
+def test_what_the_code_does_with_it_is_asked_of_the_tests() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.mutation",
+            "--conditions",
+            "1",
+            "--only",
+            r"plan\.marks:\d+ gpu in NEURON ->",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert re.match(r"test +gpufleet\.plan\.marks:\d+ gpu in NEURON -> ", done.stdout), (
+        done.stdout + done.stderr
+    )
+    assert done.stdout.splitlines()[-1] == "1 of 1 killed, or with a reason on record"
