@@ -62,6 +62,10 @@ class InitFailed(Exception):  # noqa: N818 - a state of affairs, not an error cl
         self.outputs = outputs
 
 
+class BrokenCall(Exception):  # noqa: N818 - likewise
+    """The call breaks off without an answer; the provider lives on."""
+
+
 class Box(Provider):
     def __init__(self) -> None:
         self.region = "nowhere"
@@ -243,6 +247,8 @@ async def fault(op: str, name: str, made: Callable[[], None] | None = None) -> s
         made()
     if found.get("die"):
         os._exit(9)
+    if found.get("broken"):
+        raise BrokenCall
     if found.get("message"):
         raise ValueError(found["message"])
     return str(found.get("init", ""))
@@ -256,6 +262,8 @@ class Servicer(server.ProviderServicer):
             return await super().Create(request, context)
         except Exception as error:
             cause = error.__context__
+            if isinstance(cause, BrokenCall):
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
             if not isinstance(cause, InitFailed):
                 raise
             detail = provider_pb2.ErrorResourceInitFailed(

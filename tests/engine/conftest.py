@@ -141,7 +141,7 @@ class Lab:
         (self.cloud / "calls.jsonl").unlink(missing_ok=True)
 
     def fault(self, op: str, name: str, **what: Any) -> None:
-        """Make an operation fail (message, init), wait (delay) or kill the provider (die)."""
+        """Make an operation fail (message, init), break off (broken), wait (delay) or kill it (die)."""
         file = self.cloud / "faults.json"
         faults = json.loads(file.read_text()) if file.exists() else []
         file.write_text(json.dumps([*faults, {"op": op, "name": name, **what}]))

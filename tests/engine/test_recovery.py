@@ -65,6 +65,17 @@ def test_an_orphan_is_found_again_and_nothing_is_made_twice(lab: Lab) -> None:
     assert "died" not in lab.messages("warning")
 
 
+def test_a_call_that_breaks_off_while_the_provider_lives_leaves_the_operation_pending(lab: Lab) -> None:
+    lab.fault("create", "a", made=True, broken=True)
+    lab.program('Box("a")\n')
+    assert not lab.run("up").ok
+    assert lab.errors()["a"] == "Socket closed"
+    (identifier,) = lab.things()
+    lab.up()
+    assert f": it was made, and is taken over (id {identifier})" in lab.messages("warning")
+    assert set(lab.things()) == {identifier}
+
+
 def test_a_preview_looks_too_and_writes_nothing(lab: Lab) -> None:
     identifier = orphan(lab)
     before = {file: file.read_bytes() for file in lab.request.state_file.parent.iterdir()}

@@ -211,7 +211,7 @@ class Connection:
                 if inputs is not None and not self._secrets:
                     values.keep_secrets_of(partial.properties, inputs)
                 return partial
-        if error.code() is grpc.StatusCode.ABORTED:
+        if error.code() is grpc.StatusCode.ABORTED or is_transport_failure(error):
             return UnknownOutcomeError(message)
         return ProviderError(message)
 
