@@ -88,7 +88,7 @@ def test_a_check_run_announces_what_the_run_does_and_the_next_finds_nothing(
     run: Run, service: Service, transport: Transport
 ) -> None:
     _, checked = run(check=True, diff=True, transport=transport)
-    assert changed(checked) == [("dgx01", "Set the controller")] and service.changes == []
+    assert changed(checked) == [("dgx01", "Configure the BMC")] and service.changes == []
     (task,) = [event for event in checked if event.kind == "changed"]
     assert "power cap: none -> 9000 W" in "".join(diff.text for diff in task.diffs)
     first, events = run(diff=True, transport=transport)
@@ -106,7 +106,7 @@ def test_one_controller_of_two_nodes_is_refused_for_the_one_whose_it_is_not(
     result, events = run(limit="rack_bmc")
     assert {event.host for event in result.failures} == {"dgx02"}
     assert "is the controller of dgx01 (serial number 1660224000001), not of dgx02" in messages(result)
-    assert changed(events) == [("dgx01", "Set the controller")]
+    assert changed(events) == [("dgx01", "Configure the BMC")]
 
 
 def test_without_the_secret_it_says_which_one(run: Run, service: Service) -> None:
@@ -187,7 +187,7 @@ def test_forced_the_power_of_the_named_node_alone_is_cycled(run: Run, service: S
     assert not result.failures and service.resets == []
     result, events = run("power_cycle", limit="rack_bmc", variables=given)
     assert not result.failures, messages(result)
-    assert changed(events) == [("dgx01", "Cycle the power")]
+    assert changed(events) == [("dgx01", "Power cycle the node")]
     assert service.resets == ["PowerCycle"]
     assert [event.host for event in events if is_done(event)] == ["dgx01"]
 
@@ -206,5 +206,5 @@ def test_a_node_that_is_gone_gets_its_power_back_and_is_waited_for(
     gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
     result, events = run("power_cycle", limit="rack_bmc", variables=given, transport=transport, first=gone)
     assert service.resets == ["PowerCycle"], messages(result)
-    assert changed(events) == [("dgx01", "Cycle the power")]
-    assert [event.task for event in result.failures] == ["Wait until it is back"]
+    assert changed(events) == [("dgx01", "Power cycle the node")]
+    assert [event.task for event in result.failures] == ["Wait for the node"]

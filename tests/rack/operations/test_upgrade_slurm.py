@@ -116,7 +116,7 @@ def test_an_upgrade_keeps_running_jobs_and_refuses_before_it_changes_anything(
     # This machine goes when the database's host is upgraded and nobody else is: everything is stopped,
     # slurmdbd has not converted its database yet, and the job runs on.
     with site.configuring("upgrade_slurm", "-o", f"version={NEW}", "-o", "batch=50%", verb="operate") as run:
-        wait_until(lambda: began(site, "ctl01", "Upgrade the packages of the database's host"), run)
+        wait_until(lambda: began(site, "ctl01", "Upgrade packages of the database host"), run)
         lose_power(site, "upgrade_slurm", run)
     assert lab.sh("ctl01", "systemctl is-active slurmctld slurmdbd", code=None).split() == ["inactive"] * 2
     assert versions(lab) == {OLD, NEW}

@@ -134,7 +134,7 @@ def test_a_number_that_somebody_else_has_is_refused_before_anything_changes(lab:
 def test_a_person_who_left_is_locked_and_deleted_nowhere_and_can_come_back(lab: Lab, base: Proof) -> None:
     key = lab.inventory.with_name("ada")
     gone = play(lab, ["users"], "dgx02", variables={"users_groups": [], "users_accounts": []})
-    assert ("dgx02", "users : Make groups and accounts") in gone.changed
+    assert ("dgx02", "users : Create groups and accounts") in gone.changed
     assert ssh(lab, "dgx02", "ada", key, "true") != ""
     assert lab.sh("dgx02", "id -u ada; test -d /home/ada; sudo -l -U ada | tail -1").startswith("2001")
     back = play(lab, ["users"], "dgx02")
@@ -245,7 +245,7 @@ def test_an_unknown_system_is_refused_and_the_others_are_done(lab: Lab, base: Pr
         lab.sh("dgx02", "sed -i 's/^VERSION_ID=.*/VERSION_ID=\"12\"/' /etc/os-release")
     assert done.result.failed_hosts == ("dgx02",)
     assert "Ubuntu 22.04 and 24.04, DGX OS 6 and 7, and Debian 12" in done.messages()
-    assert {event.host for event in done.of("Make groups and accounts")} == {"dgx01"}
+    assert {event.host for event in done.of("Create groups and accounts")} == {"dgx01"}
 
 
 def test_a_host_with_jobs_is_not_rebooted_and_others_are_when_they_need_it(lab: Lab, base: Proof) -> None:

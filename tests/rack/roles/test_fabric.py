@@ -117,13 +117,13 @@ def test_a_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: Proof) -> No
 def test_a_port_in_the_wrong_mode_and_the_old_driver_ask_for_a_reboot_and_are_right_after_it(
     lab: Lab, rdma: Proof
 ) -> None:
-    assert (IB, "rdma : Set up the adapters") in rdma.first.changed
+    assert (IB, "rdma : Configure adapters") in rdma.first.changed
     wanted = {hca["name"]: hca["link_type_next"] for hca in lab.hardware(IB).state()["hcas"]}
     assert wanted == dict.fromkeys(RAILS, "InfiniBand")
     link = f"/sys/class/infiniband/mlx5_{WRONG}/ports/1/link_layer"
     assert lab.sh(IB, f"cat {link}").strip() == "Ethernet"
     for run in (rdma.check, rdma.first, rdma.second):
-        assert [event.kind for event in run.of("Say what needs a person", IB)] == ["ok"]
+        assert [event.kind for event in run.of("Report manual steps", IB)] == ["ok"]
 
     lab.rack.stop(IB)
     lab.rack.start(IB)
@@ -132,7 +132,7 @@ def test_a_port_in_the_wrong_mode_and_the_old_driver_ask_for_a_reboot_and_are_ri
     lab.sh(IB, "for m in ib_umad rdma_ucm; do [ -d /sys/module/$m ] || exit 1; done")
     again = play(lab, ["rdma"], IB)
     assert not again.changed and not again.result.failures
-    assert [event.kind for event in again.of("Say what needs a person", IB)] == ["skipped"]
+    assert [event.kind for event in again.of("Report manual steps", IB)] == ["skipped"]
 
 
 def test_a_missing_adapter_is_told_stops_nothing_and_moves_no_name(lab: Lab, rdma: Proof) -> None:
@@ -142,7 +142,7 @@ def test_a_missing_adapter_is_told_stops_nothing_and_moves_no_name(lab: Lab, rdm
     try:
         run = play(lab, ["rdma"], IB)
         assert not run.result.failures and not run.changed
-        assert [event.kind for event in run.of("Say what needs a person", IB)] == ["ok"]
+        assert [event.kind for event in run.of("Report manual steps", IB)] == ["ok"]
         assert lab.sh(IB, "cat /etc/udev/rules.d/60-rdma-persistent-naming.rules") == before
     finally:
         with lab.hardware(IB).changing() as state:
@@ -155,7 +155,7 @@ def test_ports_of_a_host_with_more_adapters_than_the_fabric_are_left_alone(lab: 
     run = play(lab, ["rdma"], ETH, variables=variables | {"rdma_stack": "inbox"})
     assert not run.result.failures
     assert lab.hardware(ETH).state()["hcas"] == before
-    assert [event.kind for event in run.of("Say what needs a person", ETH)] == ["ok"]
+    assert [event.kind for event in run.of("Report manual steps", ETH)] == ["ok"]
     assert lab.sh(ETH, "dpkg -l doca-ofed 2>/dev/null | grep -c ^ii", code=None).strip() == "0"
 
 
@@ -201,7 +201,7 @@ def test_an_mtu_that_somebody_changed_is_set_again_and_nothing_else(lab: Lab, ro
     net = lab.hardware(ETH).state()["hcas"][1]["netdev"]
     lab.sh(ETH, f"ip link set {net} mtu 1500")
     first = play(lab, ["roce"], ETH, variables=ROCE)
-    assert first.changed == {(ETH, "roce : Set up the interfaces")}
+    assert first.changed == {(ETH, "roce : Enable and start gpufleet-roce")}
     assert settings(lab) == lossless(lab)
     log = lab.sh(ETH, "journalctl -q -o cat -u gpufleet-roce.service --since -1min | grep -- '->'")
     assert f"{net}: mtu 1500 -> 9000" in log.splitlines()[-1:]
@@ -212,7 +212,7 @@ def test_a_rail_that_is_missing_does_not_keep_the_others_from_being_set_up(lab: 
     for again in (False, True):
         run = play(lab, ["roce"], ETH, variables=variables)
         assert not run.result.failures and bool(run.changed) is not again
-        assert [event.kind for event in run.of("Say what needs a person", ETH)] == ["ok"]
+        assert [event.kind for event in run.of("Report manual steps", ETH)] == ["ok"]
     assert settings(lab) == lossless(lab)
     line = json.loads(lab.sh(ETH, "/usr/lib/gpufleet/roce differences").strip())
     assert line["device"] == "mlx5_8" and line["setting"] == "present"
@@ -305,7 +305,7 @@ def test_a_manager_without_a_port_gets_everything_but_a_running_opensm(
         for changed in (True, False):
             run = play(lab, ["subnet_manager"], "ctl02", variables=QUICK)
             assert not run.result.failures and bool(run.changed) is changed
-        assert [event.kind for event in run.of("Say that opensm has no port")] == ["ok"]
+        assert [event.kind for event in run.of("Report missing InfiniBand port")] == ["ok"]
         assert lab.sh("ctl02", "systemctl is-active gpufleet-opensm", code=None).strip() == "inactive"
         assert lab.sh("ctl02", "systemctl is-enabled gpufleet-opensm").strip() == "enabled"
     finally:

@@ -146,7 +146,7 @@ def test_fabric_manager_is_started_where_it_does_not_run_and_never_restarted(rac
     # As a run leaves it that was killed after it had exchanged the driver.
     rack.sh("dgx02", "systemctl stop nvidia-fabricmanager")
     again = play(rack, ["fabric_manager"], "dgx02")
-    assert {task for _, task in again.changed} == {"fabric_manager : Run Fabric Manager"}
+    assert {task for _, task in again.changed} == {"fabric_manager : Enable and start Fabric Manager"}
     assert int(rack.sh("dgx02", since)) > before
 
 
@@ -154,8 +154,8 @@ def test_nvswitches_of_the_fourth_generation_get_their_subnet_manager(rack: Lab)
     variables = {"fabric_manager_nvlink_subnet_manager": True}
     proof = prove(rack, ["fabric_manager"], "dgx02", variables=variables)
     assert {task for _, task in proof.first.changed} == {
-        "fabric_manager : Install Fabric Manager",
-        "fabric_manager : Have InfiniBand's management packets for NVLSM",
+        "fabric_manager : Install packages",
+        "fabric_manager : Load ib_umad for NVLSM",
     }
     rack.sh("dgx02", "dpkg-query -W nvlsm libnvsdm infiniband-diags >/dev/null; test -d /sys/module/ib_umad")
     assert (

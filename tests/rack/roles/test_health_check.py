@@ -140,7 +140,7 @@ def test_the_role_installs_what_slurm_runs_and_says_beforehand_what_it_does(
 ) -> None:
     lab, proof = site
     assert proof.first.changed == {
-        (node, "health_check : Install the health check") for node in (NODE, OTHER)
+        (node, "health_check : Install programs and write configuration") for node in (NODE, OTHER)
     }
     assert lab.sh(NODE, "ls /usr/lib/gpufleet").split() == ["epilog", "health", "health-check", "prolog"]
     assert "inactive" in lab.sh(NODE, "systemctl is-active gpufleet-health.timer || true")

@@ -47,9 +47,9 @@ def instances(rack: Lab) -> dict[int, Counter[str]]:
 def test_instances_are_made_with_the_driver_in_one_run(proven: tuple[Lab, Proof]) -> None:
     rack, proof = proven
     assert {task for _, task in proof.first.changed if task.startswith("mig")} == {
-        "mig : Configure the division",
-        "mig : Divide the GPUs",
-        "mig : Divide them at every boot",
+        "mig : Write configuration",
+        "mig : Create MIG instances",
+        "mig : Enable and start MIG at boot",
     }
     assert instances(rack) == {int(gpu): Counter(wanted) for gpu, wanted in LAYOUT.items()}
     listed = rack.sh(NODE, "nvidia-smi -L")
@@ -73,7 +73,7 @@ def test_gpus_that_are_right_keep_their_instances_when_another_changes(rack: Lab
     before = [item for item in json.loads(rack.sh(NODE, "/usr/lib/gpufleet/mig show")) if item["gpu"] == 0]
     other = LAYOUT | {"3": {"2g.20gb": 3}}
     proof = prove(rack, ["mig"], NODE, variables={"mig_layout": other})
-    assert "mig : Divide the GPUs" in {task for _, task in proof.first.changed}
+    assert "mig : Create MIG instances" in {task for _, task in proof.first.changed}
     after = [item for item in json.loads(rack.sh(NODE, "/usr/lib/gpufleet/mig show")) if item["gpu"] == 0]
     assert after == before
     assert instances(rack)[3] == Counter({"2g.20gb": 3})
@@ -134,6 +134,6 @@ def test_a_profile_that_the_driver_does_not_know_is_refused_with_those_that_it_h
 
 def test_without_a_layout_all_gpus_are_whole_again(rack: Lab) -> None:
     proof = prove(rack, ["mig"], NODE, variables={"mig_layout": {}})
-    assert "mig : Divide the GPUs" in {task for _, task in proof.first.changed}
+    assert "mig : Create MIG instances" in {task for _, task in proof.first.changed}
     assert "MIG" not in rack.sh(NODE, "nvidia-smi -L")
     assert instances(rack) == {}

@@ -76,7 +76,7 @@ def test_fabric_manager_of_another_version_is_refused_before_anything_changes(ra
     assert run.result.failed_hosts == ("dgx01",)
     assert f"Fabric Manager {OTHER} does not work with the driver {DRIVER}" in run.messages()
     assert run.changed == frozenset()
-    assert not run.of("Install the driver")
+    assert not run.of("Install packages")
     assert "No packages found" in rack.sh("dgx01", "dpkg-query -W '*nvidia*' 2>&1 || echo No packages found")
 
 
@@ -129,7 +129,7 @@ def test_a_run_that_was_killed_in_mid_install_is_finished_by_the_next_one(rack: 
     begun, over = threading.Event(), threading.Event()
 
     def seen(event: TaskEvent) -> None:
-        if event.kind == "started" and event.task == "Install the driver":
+        if event.kind == "started" and event.task == "Install packages":
             begun.set()
 
     def kill() -> None:
@@ -227,7 +227,7 @@ def test_the_driver_is_never_changed_under_running_jobs(rack: Lab) -> None:
     until(rack, "drained")
     done = play(rack, ["nvidia_driver"], "dgx01")
     assert not done.result.failures, done.messages()
-    assert ("dgx01", "nvidia_driver : See that the driver is loaded, and give the node back to Slurm") in (
+    assert ("dgx01", "nvidia_driver : Check the loaded driver and resume the node") in (
         done.changed
     )
     assert rack.sh("dgx01", LOADED).split() == [DRIVER, DRIVER]

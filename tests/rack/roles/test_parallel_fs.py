@@ -90,7 +90,7 @@ def test_measurements_of_the_host_pass_and_a_client_that_stops_is_found(lab: Lab
 def faults(lab: Lab) -> list[str]:
     """The checks of `gpufleet verify` that fail, by what the role measures now."""
     run = play(lab, ["parallel_fs_client"], "dgx01", tasks_from="verify")
-    (task,) = run.of("Measure parallel file systems")
+    (task,) = run.of("Verify parallel file systems")
     values = {"mounts": [{"kind": kind} | item for kind, item in WANTED.items()]}
     named = {f"parallel_fs_client_{name}": value for name, value in values.items()}
     found = Measured("dgx01", "parallel_fs_client", named, task.result["measurements"], container=True)

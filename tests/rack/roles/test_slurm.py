@@ -111,11 +111,11 @@ def cluster(raised: Cluster) -> Iterator[Cluster]:
 def test_a_check_run_on_bare_hosts_names_every_task_that_then_changes_something(raised: Cluster) -> None:
     changed = raised.proof.check.changed
 
-    assert {host for host, task in changed if task == "munge : Write the key of the cluster"} == HOSTS
-    assert {host for host, task in changed if task == "slurm_node : Run slurmd"} == {"dgx01", "dgx02"}
-    assert ("ctl01", "slurm_controller : Set up accounts") in changed
-    assert ("ctl02", "slurm_controller : Set up accounts") not in changed
-    assert {host for host, task in changed if task == "slurm_controller : Run slurmctld"} == {
+    assert {host for host, task in changed if task == "munge : Write configuration"} == HOSTS
+    assert {host for host, task in changed if task == "slurm_node : Enable and start slurmd"} == {"dgx01", "dgx02"}
+    assert ("ctl01", "slurm_controller : Configure accounting") in changed
+    assert ("ctl02", "slurm_controller : Configure accounting") not in changed
+    assert {host for host, task in changed if task == "slurm_controller : Enable and start slurmctld"} == {
         "ctl01",
         "ctl02",
     }
@@ -195,7 +195,7 @@ def test_a_changed_partition_reaches_nodes_without_a_restart_of_slurmd(cluster: 
     changed = {"slurm_controller_partitions": partitions}
     done = cluster.run(tags=["slurm_controller"], hosts="rack_slurm_controllers", variables=changed)
 
-    assert ("ctl01", "slurm_controller : Run slurmctld") in done.changed
+    assert ("ctl01", "slurm_controller : Enable and start slurmctld") in done.changed
     wait_for(
         lambda: (
             cluster.lab.sh("dgx01", "grep -c PartitionName=short /run/slurm/conf/slurm.conf", code=None)
@@ -223,7 +223,7 @@ def test_accounts_follow_the_fleet_file_and_those_of_people_stay(cluster: Cluste
     shown = "sacctmgr -nP show assoc cluster=lab format=Account,User,GrpTRES,DefaultQOS | sort"
     tags = ["slurm_controller"]
     said = cluster.run(hosts="ctl01", tags=tags, check=True, variables=wanted)
-    assert said.changed == {("ctl01", "slurm_controller : Set up accounts")}
+    assert said.changed == {("ctl01", "slurm_controller : Configure accounting")}
     cluster.run(hosts="ctl01", tags=tags, variables=wanted)
 
     found = cluster.lab.sh("ctl01", shown).splitlines()
@@ -248,7 +248,7 @@ def test_a_node_with_another_munge_key_is_noticed_and_mended(cluster: Cluster) -
     assert "DOWN" in lab.sh("dgx02", "timeout 20 scontrol ping 2>&1", code=None)
 
     noticed = cluster.run(hosts="rack_slurm_nodes", check=True, tags=["munge", "slurm_node"])
-    assert ("dgx02", "munge : Write the key of the cluster") in noticed.changed
+    assert ("dgx02", "munge : Write configuration") in noticed.changed
     assert {host for host, _ in noticed.changed} == {"dgx02"}
     cluster.run(hosts="rack_slurm_nodes", tags=["munge", "slurm_node"])
     assert "Slurmctld(primary) at ctl01 is UP" in lab.sh("dgx02", "scontrol ping")
@@ -328,6 +328,6 @@ def test_a_backup_takes_over_with_all_jobs_when_the_primary_dies(cluster: Cluste
         # As a person would, or the next run.
         done = cluster.run(hosts="rack_slurm_controllers", tags=["slurm_controller"])
         time.sleep(REGISTERED_S)
-    assert done.changed == {("ctl01", "slurm_controller : Run slurmctld")}
+    assert done.changed == {("ctl01", "slurm_controller : Enable and start slurmctld")}
     assert "Slurmctld(primary) at ctl01 is UP" in lab.sh("login01", "scontrol ping")
     assert cluster.state(waiting).startswith("COMPLETED")

@@ -310,7 +310,7 @@ def test_the_key_is_in_one_file_for_root_alone(sites: dict[str, Site]) -> None:
 @pytest.mark.parametrize("role", ["kubernetes_control_plane", "kubernetes_node"])
 def test_old_control_groups_are_refused_from_1_35_on_before_anything_is_written(role: str) -> None:
     first = next(
-        task for path, task in tasks(role) if path.name == "preflight.yml" and "control group" in task["name"]
+        task for path, task in tasks(role) if path.name == "preflight.yml" and "cgroup" in task["name"]
     )
     assert first["ansible.builtin.assert"]["that"].endswith("is version('1.35', '<')")
     (main,) = [list(yaml.safe_load((Path("ansible/roles") / role / "tasks/main.yml").read_text()))]

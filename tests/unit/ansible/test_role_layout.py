@@ -180,6 +180,29 @@ def test_tasks_have_names_full_module_names_and_ignore_nothing(role: str) -> Non
 
 
 @pytest.mark.parametrize("role", ROLES)
+def test_one_step_has_one_name_in_all_roles(role: str) -> None:
+    folder = ANSIBLE / "roles" / role / "tasks"
+    for task in load(folder / "main.yml"):
+        if "ansible.builtin.import_tasks" in task:
+            stem = task["ansible.builtin.import_tasks"].removesuffix(".yml")
+            assert task["name"] == f"Import {stem} tasks"
+    for task in load(folder / "install.yml") or []:
+        if "gpufleet.rack.packages" in task:
+            assert task["name"] == "Install packages"
+    for task in load(folder / "run.yml") or []:
+        if "gpufleet.rack.units" in task:
+            assert task["name"].startswith("Enable and start "), task["name"]
+    for task in load(folder / "verify.yml") or []:
+        if module_of(task) in ("gpufleet.rack.measure", "gpufleet.rack.bmc"):
+            assert task["name"].startswith("Verify "), task["name"]
+    written = [task for task in load(folder / "configure.yml") or [] if "gpufleet.rack.files" in task]
+    names = [task["name"] for task in written]
+    assert all(name.startswith(("Write ", "Install programs and write ")) for name in names), names
+    checked = [task for task in load(folder / "preflight.yml") or [] if module_of(task).endswith(".assert")]
+    assert all(task["name"].startswith("Check ") for task in checked)
+
+
+@pytest.mark.parametrize("role", ROLES)
 def test_registered_results_are_internals_of_the_role(role: str) -> None:
     for path, task in tasks_of(role):
         if "register" in task:
