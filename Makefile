@@ -54,13 +54,14 @@ bench: setup ## the figures of docs/performance.md beside their peers, in one ru
 faults: setup ## every fault at every call of the first up of dev and sandbox; the next up has to finish it
 	@$(BIN)/python -m tests.faults $(ARGS)
 
-docs: setup ## the reference pages that are written from code and data
+docs: setup ## what is generated: reference pages, the table of packages, defaults and README tables of roles
 	@$(BIN)/python -m gpufleet.catalog.reference >docs/reference/.new && mv docs/reference/.new docs/reference/catalog.md
 	@$(BIN)/python -m gpufleet.policy.docs >docs/reference/.new && mv docs/reference/.new docs/reference/rules.md
-	@$(BIN)/python -m gpufleet.racks.reference >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md
+	@$(BIN)/python -m tests.documents.rack_variables >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md
 	@$(BIN)/python -m gpufleet.changes.fleet_file >docs/reference/.new && mv docs/reference/.new docs/reference/fleet_file.md
 	@$(BIN)/python -m gpufleet.changes.reference >docs/reference/.new && mv docs/reference/.new docs/reference/changes.md
 	@$(BIN)/python -m tests.documents.packages
+	@$(BIN)/python -m tests.documents.roles
 
 wheel: setup ## dist/: the wheel with everything that `pip install gpufleet` brings
 	@$(BIN)/uv build -q --wheel --no-build-isolation --python $(BIN)/python -o dist

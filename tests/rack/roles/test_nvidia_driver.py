@@ -227,8 +227,6 @@ def test_the_driver_is_never_changed_under_running_jobs(rack: Lab) -> None:
     until(rack, "drained")
     done = play(rack, ["nvidia_driver"], "dgx01")
     assert not done.result.failures, done.messages()
-    assert ("dgx01", "nvidia_driver : Check the loaded driver and resume the node") in (
-        done.changed
-    )
+    assert ("dgx01", "nvidia_driver : Check the loaded driver and resume the node") in (done.changed)
     assert rack.sh("dgx01", LOADED).split() == [DRIVER, DRIVER]
     until(rack, "idle")

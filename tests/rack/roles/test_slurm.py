@@ -112,7 +112,10 @@ def test_a_check_run_on_bare_hosts_names_every_task_that_then_changes_something(
     changed = raised.proof.check.changed
 
     assert {host for host, task in changed if task == "munge : Write configuration"} == HOSTS
-    assert {host for host, task in changed if task == "slurm_node : Enable and start slurmd"} == {"dgx01", "dgx02"}
+    assert {host for host, task in changed if task == "slurm_node : Enable and start slurmd"} == {
+        "dgx01",
+        "dgx02",
+    }
     assert ("ctl01", "slurm_controller : Configure accounting") in changed
     assert ("ctl02", "slurm_controller : Configure accounting") not in changed
     assert {host for host, task in changed if task == "slurm_controller : Enable and start slurmctld"} == {

@@ -12,9 +12,9 @@ from gpufleet.plan.models import MountPlan
 from gpufleet.plan.rack import plan_rack
 from gpufleet.racks.inventory import build_inventory
 from gpufleet.racks.rack_groups import RACK_GROUPS
-from gpufleet.racks.reference import reference
 from gpufleet.racks.secrets import SECRETS
 from gpufleet.racks.variables import VARIABLES
+from tests.documents.rack_variables import reference
 from tests.unit.racks.conftest import declared_site
 
 ROOT = Path(__file__).resolve().parents[3]
