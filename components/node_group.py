@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pulumi
 import pulumi_aws as aws
 
+from gpufleet.capacity_kind import CapacityKind
 from gpufleet.catalog.images import EKS_GPU_IMAGE, UBUNTU_GPU_IMAGE
 from gpufleet.components.base import Component, Tags, field_of
 from gpufleet.components.launch_template import (
@@ -17,26 +18,33 @@ from gpufleet.components.launch_template import (
     VolumeArgs,
     launch_template,
 )
+from gpufleet.components.node_capacity import (
+    AllNodes,
+    BlockNodes,
+    NodeCapacity,
+    OnDemandNodes,
+    ReservedNodes,
+    SpotNodes,
+)
 from gpufleet.errors import InputError
 
-Capacity = Literal["on-demand", "spot", "odcr", "capacity-block"]
-
-EKS_CAPACITY_TYPE: Mapping[Capacity, str] = {
+EKS_CAPACITY_TYPE: Mapping[CapacityKind, str] = {
     "on-demand": "ON_DEMAND",
     "odcr": "ON_DEMAND",
     "spot": "SPOT",
     "capacity-block": "CAPACITY_BLOCK",
 }
 
-RESERVED: frozenset[Capacity] = frozenset({"odcr", "capacity-block"})
-"""Capacity of a fixed size: no node launches in it before another one has left."""
-
 __all__ = [
-    "Capacity",
+    "BlockNodes",
     "EksNodesArgs",
+    "NodeCapacity",
     "NodeGroup",
     "NodeGroupArgs",
     "NodeInterfaceArgs",
+    "OnDemandNodes",
+    "ReservedNodes",
+    "SpotNodes",
     "TaintArgs",
     "VolumeArgs",
 ]
@@ -80,11 +88,8 @@ class NodeGroupArgs:
     """Inputs of `NodeGroup`. Exactly one of `eks` and `auto_scaling` is given.
 
     `interfaces` is the launch template's exact layout. A `placement_group` is made here when True; a
-    name is one that exists. A group with a `capacity_reservation_id` launches into that reservation
-    and nowhere else, so `subnet_ids` must lie in the reservation's zone. Nodes launch once everything
-    in `after` exists (routes, add-ons).
-
-    `spot_max_price` is what an hour of a spot node may cost, in USD; the on-demand price without it.
+    name is one that exists. With `ReservedNodes` or `BlockNodes`, `subnet_ids` must lie in the zone of
+    the reservation or block. Nodes launch once everything in `after` exists (routes, add-ons).
 
     `desired_size` is a start, kept within `min_size` and `max_size`: when these differ an autoscaler
     or scheduler owns it afterwards, and changes of it here are ignored. So the size that Pulumi last
@@ -92,7 +97,7 @@ class NodeGroupArgs:
     """
 
     instance_types: Sequence[str]
-    capacity: Capacity = "on-demand"
+    capacity: NodeCapacity = field(default_factory=OnDemandNodes)
     min_size: int
     max_size: int
     desired_size: int | None = None
@@ -100,9 +105,6 @@ class NodeGroupArgs:
     security_group_ids: Sequence[pulumi.Input[str]]
     interfaces: Sequence[NodeInterfaceArgs] = (NodeInterfaceArgs(),)
     placement_group: bool | pulumi.Input[str] = False
-    capacity_reservation_id: pulumi.Input[str] | None = None
-    on_demand_fallback: bool = False
-    spot_max_price: str | None = None
     public_ip: bool = False
     volume: VolumeArgs = field(default_factory=VolumeArgs)
     user_data: pulumi.Input[str] | None = None
@@ -140,8 +142,8 @@ class NodeGroup(Component):
         self.launch_template_id = template.id
         launch = self._eks_group if args.eks else self._auto_scaling_group
         groups = [launch(name, args, args.capacity, template)]
-        if args.capacity == "spot" and args.on_demand_fallback:
-            groups.append(launch(f"{name}-fallback", args, "on-demand", template))
+        if _falls_back(args.capacity):
+            groups.append(launch(f"{name}-fallback", args, OnDemandNodes(), template))
         self.group_names = [group for group, _ in groups]
         self.auto_scaling_group_names = [scaling for _, scaling in groups]
         self.register_outputs(
@@ -163,7 +165,8 @@ class NodeGroup(Component):
         return pulumi.Output.from_input(wanted)
 
     def _template_args(self, args: NodeGroupArgs) -> LaunchTemplateArgs:
-        block = args.capacity == "capacity-block"
+        capacity = args.capacity
+        block = isinstance(capacity, BlockNodes)
         return LaunchTemplateArgs(
             interfaces=args.interfaces,
             security_group_ids=args.security_group_ids,
@@ -173,8 +176,8 @@ class NodeGroup(Component):
             instance_type=args.instance_types[0] if block or not args.eks else None,
             capacity_block=block,
             # Not for EKS: it documents nowhere that it asks for nothing but spot while it makes a group.
-            spot_alone=args.capacity == "spot" and not args.on_demand_fallback and args.eks is None,
-            capacity_reservation_id=args.capacity_reservation_id,
+            spot_alone=isinstance(capacity, SpotNodes) and not _falls_back(capacity) and args.eks is None,
+            capacity_reservation_id=capacity.reservation_id if isinstance(capacity, AllNodes) else None,
             placement_group_name=self.placement_group_name,
             public_ip=args.public_ip,
             user_data=args.user_data,
@@ -184,7 +187,7 @@ class NodeGroup(Component):
         )
 
     def _eks_group(
-        self, label: str, args: NodeGroupArgs, capacity: Capacity, template: aws.ec2.LaunchTemplate
+        self, label: str, args: NodeGroupArgs, capacity: NodeCapacity, template: aws.ec2.LaunchTemplate
     ) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
         eks = args.eks
         assert eks is not None  # noqa: S101 - the caller chose this method by it
@@ -195,8 +198,8 @@ class NodeGroup(Component):
             version=eks.version,
             node_role_arn=eks.node_role_arn,
             ami_type=eks.ami_type,
-            capacity_type=EKS_CAPACITY_TYPE[capacity],
-            instance_types=None if capacity == "capacity-block" else list(args.instance_types),
+            capacity_type=EKS_CAPACITY_TYPE[capacity.kind],
+            instance_types=None if isinstance(capacity, BlockNodes) else list(args.instance_types),
             subnet_ids=args.subnet_ids,
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
@@ -209,10 +212,10 @@ class NodeGroup(Component):
                 # EKS launches new nodes before it stops old ones. A full reservation or placement
                 # group has no room for both, and the update would wait for capacity until it fails.
                 update_strategy="MINIMAL"
-                if self.placement_group_name is not None or capacity in RESERVED
+                if self.placement_group_name is not None or isinstance(capacity, AllNodes)
                 else None,
             ),
-            labels={**eks.labels, "gpufleet.io/capacity": capacity},
+            labels={**eks.labels, "gpufleet.io/capacity": capacity.kind},
             taints=[
                 aws.eks.NodeGroupTaintArgs(key=t.key, value=t.value, effect=_eks_effect(t.effect))
                 for t in eks.taints
@@ -222,17 +225,18 @@ class NodeGroup(Component):
                 ignore_changes=["scalingConfig.desiredSize"] if _scales(args, capacity) else [],
                 depends_on=list(args.after),
                 # Two groups do not fit into one reservation: the old one goes first.
-                delete_before_replace=True if capacity in RESERVED else None,
+                delete_before_replace=True if isinstance(capacity, AllNodes) else None,
             ),
         )
         made: pulumi.Output[str] = group.node_group_name
         return made, group.resources.apply(_auto_scaling_group)
 
     def _auto_scaling_group(
-        self, label: str, args: NodeGroupArgs, capacity: Capacity, template: aws.ec2.LaunchTemplate
+        self, label: str, args: NodeGroupArgs, capacity: NodeCapacity, template: aws.ec2.LaunchTemplate
     ) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
         least, desired = _start(args, capacity)
-        mixed = capacity == "spot" or len(args.instance_types) > 1
+        spot = isinstance(capacity, SpotNodes)
+        mixed = spot or len(args.instance_types) > 1
         version = template.latest_version.apply(str)
         group = aws.autoscaling.Group(
             label,
@@ -244,7 +248,7 @@ class NodeGroup(Component):
             if mixed
             else aws.autoscaling.GroupLaunchTemplateArgs(id=template.id, version=version),
             mixed_instances_policy=_mixed(args, capacity, template, version) if mixed else None,
-            capacity_rebalance=True if capacity == "spot" else None,
+            capacity_rebalance=True if spot else None,
             health_check_type="EC2",
             # GPU capacity is often short: the group is right as soon as it exists, and a shortage
             # shows in `gpufleet verify`, not as a failed update ten minutes later.
@@ -264,11 +268,11 @@ class NodeGroup(Component):
 
 def _mixed(
     args: NodeGroupArgs,
-    capacity: Capacity,
+    capacity: NodeCapacity,
     template: aws.ec2.LaunchTemplate,
     version: pulumi.Output[str],
 ) -> aws.autoscaling.GroupMixedInstancesPolicyArgs:
-    spot = capacity == "spot"
+    spot = isinstance(capacity, SpotNodes)
     return aws.autoscaling.GroupMixedInstancesPolicyArgs(
         instances_distribution=aws.autoscaling.GroupMixedInstancesPolicyInstancesDistributionArgs(
             on_demand_base_capacity=0,
@@ -276,7 +280,7 @@ def _mixed(
             # In the order in which the types are written.
             on_demand_allocation_strategy="prioritized",
             spot_allocation_strategy="price-capacity-optimized",
-            spot_max_price=args.spot_max_price if spot else None,
+            spot_max_price=capacity.max_price if isinstance(capacity, SpotNodes) else None,
         ),
         launch_template=aws.autoscaling.GroupMixedInstancesPolicyLaunchTemplateArgs(
             launch_template_specification=(
@@ -292,15 +296,19 @@ def _mixed(
     )
 
 
-def _start(args: NodeGroupArgs, capacity: Capacity) -> tuple[int, int]:
+def _falls_back(capacity: NodeCapacity) -> bool:
+    return isinstance(capacity, SpotNodes) and capacity.on_demand_fallback
+
+
+def _start(args: NodeGroupArgs, capacity: NodeCapacity) -> tuple[int, int]:
     """The minimum and the first desired size; zero where nodes cannot or should not launch yet."""
-    if capacity == "capacity-block" or capacity != args.capacity:
+    if isinstance(capacity, BlockNodes) or capacity is not args.capacity:
         return 0, 0
     desired = args.min_size if args.desired_size is None else args.desired_size
     return args.min_size, min(max(desired, args.min_size), args.max_size)
 
 
-def _scales(args: NodeGroupArgs, capacity: Capacity) -> bool:
+def _scales(args: NodeGroupArgs, capacity: NodeCapacity) -> bool:
     return args.min_size < args.max_size or _start(args, capacity)[0] < args.max_size
 
 
@@ -322,25 +330,26 @@ def _check(name: str, args: NodeGroupArgs) -> None:
             f"node group {name}: needs exactly one of eks and auto_scaling",
             remedy="give eks=EksNodesArgs(...) in a cluster, else auto_scaling=AutoScalingNodesArgs(...)",
         )
-    if args.capacity == "capacity-block" and args.placement_group is not False:
+    if not isinstance(args.capacity, NodeCapacity):
+        raise InputError(
+            f"node group {name}: capacity is {args.capacity!r}, which is no way to buy nodes",
+            remedy="give OnDemandNodes(), SpotNodes(), ReservedNodes(...) or BlockNodes(...)",
+        )
+    block = isinstance(args.capacity, BlockNodes)
+    if block and args.placement_group is not False:
         raise InputError(
             f"node group {name}: a Capacity Block cannot launch into a placement group",
             remedy="leave out placement_group: the block's instances are placed close together anyway",
         )
-    if args.capacity in ("capacity-block", "odcr") and args.capacity_reservation_id is None:
-        raise InputError(
-            f"node group {name}: capacity {args.capacity} without capacity_reservation_id",
-            remedy="pass the reservation's id, or use another capacity",
-        )
-    if args.capacity == "capacity-block" and len(args.instance_types) != 1:
+    if block and len(args.instance_types) != 1:
         raise InputError(
             f"node group {name}: a Capacity Block holds one instance type, not {len(args.instance_types)}",
             remedy="name the block's type alone",
         )
-    if args.spot_max_price is not None and (args.eks is not None or args.capacity != "spot"):
+    if isinstance(args.capacity, SpotNodes) and args.capacity.max_price is not None and args.eks is not None:
         raise InputError(
-            f"node group {name}: spot_max_price is for spot capacity of an Auto Scaling group",
-            remedy="leave out spot_max_price: EKS node groups and other capacity take none",
+            f"node group {name}: max_price is for spot capacity of an Auto Scaling group",
+            remedy="leave out max_price: EKS node groups take none",
         )
     if args.public_ip and len(args.interfaces) > 1:
         raise InputError(

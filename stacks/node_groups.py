@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import pulumi
 
@@ -21,14 +21,27 @@ from gpufleet.components.identity import IamRoles
 from gpufleet.components.network import Network
 from gpufleet.components.node_group import (
     AutoScalingNodesArgs,
+    BlockNodes,
     EksNodesArgs,
+    NodeCapacity,
     NodeGroup,
     NodeGroupArgs,
     NodeInterfaceArgs,
+    OnDemandNodes,
+    ReservedNodes,
+    SpotNodes,
     TaintArgs,
     VolumeArgs,
 )
 from gpufleet.errors import InputError
+from gpufleet.plan.capacity_models import (
+    CapacityBlockPlan,
+    ExistingBlockPlan,
+    ExistingReservationPlan,
+    OnDemandPlan,
+    ReservationPlan,
+    SpotPlan,
+)
 from gpufleet.plan.models import NodeGroupPlan, VolumePlan
 from gpufleet.stacks.settings import Settings
 
@@ -55,21 +68,19 @@ class BuiltGroup:
 
 
 @dataclass(frozen=True)
-class _Reservation:
-    """Where a group's capacity comes from: nothing of it for what is not reserved."""
+class _Bought:
+    """How a group's nodes are bought. What is reserved has subnets of its own, and outputs of the stack."""
 
-    id: pulumi.Input[str] | None = None
-    subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]] | None = None
+    capacity: NodeCapacity
     placement_group: bool | pulumi.Input[str] = False
-    outputs: dict[str, Any] | None = None
+    subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]] | None = None
+    reservation: dict[str, Any] | None = None
 
 
 def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> BuiltGroup:
     """The group, and the reservation that it launches into."""
-    if group.capacity.kind == "capacity-block":
-        _refuse_assumed_roles(name, around.settings)
     subnets = around.network.public_subnet_ids if group.public_ip else around.network.private_subnet_ids
-    reservation = _reserve(name, group, around)
+    bought = _buy(name, group, around)
     efa_groups = [around.network.efa_security_group_id] if group.efa else []
     cluster = around.cluster
     labels = dict(group.labels) | ({EFA_NODE_LABEL: "true"} if group.efa else {})
@@ -77,11 +88,11 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
         name,
         NodeGroupArgs(
             instance_types=group.instance_types,
-            capacity=group.capacity.kind,
+            capacity=bought.capacity,
             min_size=group.capacity.min,
             max_size=group.capacity.max,
             desired_size=group.capacity.desired,
-            subnet_ids=reservation.subnet_ids or [subnets[zone] for zone in group.zones],
+            subnet_ids=bought.subnet_ids or [subnets[zone] for zone in group.zones],
             security_group_ids=[around.client_group, *efa_groups],
             interfaces=[
                 NodeInterfaceArgs(
@@ -91,12 +102,7 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
                 )
                 for interface in group.network_interfaces
             ],
-            placement_group=reservation.placement_group,
-            capacity_reservation_id=reservation.id,
-            on_demand_fallback=group.capacity.on_demand_fallback,
-            spot_max_price=None
-            if group.capacity.spot_max_price is None
-            else f"{group.capacity.spot_max_price:f}",
+            placement_group=bought.placement_group,
             public_ip=group.public_ip,
             volume=volume_args(group.volume),
             eks=None
@@ -119,11 +125,11 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
         ),
         around.opts,
     )
-    if group.capacity.kind == "capacity-block" and reservation.id is not None:
+    if isinstance(bought.capacity, BlockNodes):
         CapacityBlockSchedule(
             name,
             group_name=built.auto_scaling_group_names[0],
-            reservation_id=reservation.id,
+            reservation_id=bought.capacity.reservation_id,
             nodes=group.capacity.max,
             region=around.region,
             client=around.settings.aws_client,
@@ -138,7 +144,7 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
         "capacity": group.capacity.kind,
         "launch_template_id": built.launch_template_id,
         "placement_group": built.placement_group_name,
-        "reservation": reservation.outputs,
+        "reservation": bought.reservation,
     }
     return BuiltGroup(built.group_names, outputs)
 
@@ -158,59 +164,70 @@ def _refuse_assumed_roles(name: str, settings: Settings) -> None:
         )
 
 
-def _reserve(name: str, group: NodeGroupPlan, around: SiteParts) -> _Reservation:
-    capacity = group.capacity
-    if capacity.kind not in ("odcr", "capacity-block"):
-        return _Reservation(placement_group=group.placement_group)
-    if capacity.reservation_id is not None:
-        return _existing(group, around)
-    return _reserve_now(name, group, around) if capacity.kind == "odcr" else _buy(name, group, around)
+def _buy(name: str, group: NodeGroupPlan, around: SiteParts) -> _Bought:
+    match group.capacity:
+        case OnDemandPlan():
+            return _Bought(OnDemandNodes(), group.placement_group)
+        case SpotPlan(on_demand_fallback=fallback, max_price=price):
+            spot = SpotNodes(on_demand_fallback=fallback, max_price=None if price is None else f"{price:f}")
+            return _Bought(spot, group.placement_group)
+        case ReservationPlan() as wanted:
+            return _reservation(name, group, wanted, around)
+        case ExistingReservationPlan() as held:
+            return _Bought(
+                ReservedNodes(reservation_id=held.id),
+                held.placement_group or False,
+                _private_subnets(around, held.zone),
+                {"id": held.id, "zone": held.zone},
+            )
+        case CapacityBlockPlan() as wanted:
+            _refuse_assumed_roles(name, around.settings)
+            return _block(name, group, wanted, around)
+        case ExistingBlockPlan() as held:
+            _refuse_assumed_roles(name, around.settings)
+            return _Bought(
+                BlockNodes(reservation_id=held.id),
+                subnet_ids=_private_subnets(around, held.zone),
+                reservation={"id": held.id, "zone": held.zone},
+            )
+        case other:
+            assert_never(other)
 
 
-def _existing(group: NodeGroupPlan, around: SiteParts) -> _Reservation:
-    capacity = group.capacity
-    zones = [capacity.reservation_zone] if capacity.reservation_zone else list(group.zones)
-    return _Reservation(
-        id=capacity.reservation_id,
-        subnet_ids=[around.network.private_subnet_ids[zone] for zone in zones],
-        placement_group=capacity.reservation_placement_group or False,
-        outputs={"id": capacity.reservation_id, "zone": zones[0]},
-    )
+def _private_subnets(around: SiteParts, zone: str) -> list[pulumi.Output[str]]:
+    return [around.network.private_subnet_ids[zone]]
 
 
-def _reserve_now(name: str, group: NodeGroupPlan, around: SiteParts) -> _Reservation:
-    zone = group.capacity.reservation_zone or group.zones[0]
+def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, around: SiteParts) -> _Bought:
     made = OnDemandReservation(
         name,
         OnDemandReservationArgs(
             instance_type=group.instance_type,
-            count=group.capacity.max,
-            zone=zone,
+            count=wanted.nodes,
+            zone=wanted.zone,
             placement_group=group.placement_group,
             tags=group.tags,
         ),
         around.opts,
     )
-    return _Reservation(
-        id=made.reservation_id,
-        subnet_ids=[around.network.private_subnet_ids[zone]],
-        placement_group=made.placement_group_name or False,
-        outputs={"id": made.reservation_id, "zone": zone},
+    return _Bought(
+        ReservedNodes(reservation_id=made.reservation_id),
+        made.placement_group_name or False,
+        _private_subnets(around, wanted.zone),
+        {"id": made.reservation_id, "zone": wanted.zone},
     )
 
 
-def _buy(name: str, group: NodeGroupPlan, around: SiteParts) -> _Reservation:
-    capacity, settings = group.capacity, around.settings
-    if capacity.duration is None or capacity.start is None:
-        raise AssertionError(f"{name}: a checked plan says when and for how long a Capacity Block is bought")
+def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, around: SiteParts) -> _Bought:
+    settings = around.settings
     block = CapacityBlock(
         name,
         CapacityBlockArgs(
             instance_type=group.instance_type,
-            count=capacity.max,
-            duration=capacity.duration,
-            start=capacity.start,
-            zones=group.zones,
+            count=wanted.nodes,
+            duration=wanted.duration,
+            start=wanted.start,
+            zones=wanted.zones,
             max_upfront_usd=settings.allow_upfront,
             protect=settings.protect,
             client=settings.aws_client,
@@ -218,12 +235,12 @@ def _buy(name: str, group: NodeGroupPlan, around: SiteParts) -> _Reservation:
         ),
         around.opts,
     )
-    by_zone = {zone: around.network.private_subnet_ids[zone] for zone in group.zones}
+    by_zone = {zone: around.network.private_subnet_ids[zone] for zone in wanted.zones}
     subnet_ids = pulumi.Output.all(block.zone, by_zone).apply(lambda found: [found[1][found[0]]])
-    return _Reservation(
-        id=block.reservation_id,
+    return _Bought(
+        BlockNodes(reservation_id=block.reservation_id),
         subnet_ids=subnet_ids,
-        outputs={
+        reservation={
             "id": block.reservation_id,
             "zone": block.zone,
             "start": block.start,

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpufleet.checks.rules import BoughtBlock
 from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK
-from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.models import CapacityBlock, FleetSpec
 
 
 def blocks_of_state(exported: Mapping[str, Any] | None) -> tuple[BoughtBlock, ...]:
@@ -46,9 +46,8 @@ def blocks_of_fleet(spec: FleetSpec) -> Iterator[BoughtBlock]:
     """The blocks that a fleet file asks for. What is in the base of a change is bought, not by the change."""
     for site in spec.cloud:
         for group in site.node_groups:
-            reserved = group.capacity.reserved
-            block = reserved.capacity_block if reserved is not None else None
-            if block is not None and block.start is not None and block.duration is not None:
+            block = group.capacity.option
+            if isinstance(block, CapacityBlock) and block.start is not None and block.duration is not None:
                 yield BoughtBlock(
                     name=f"{spec.fleet}-{spec.environment}-{site.site}-{group.name}",
                     start=block.start.text,

@@ -19,11 +19,8 @@ def block_duration(fleet: Fleet) -> Iterator[Problem]:
     "Capacity Blocks for ML")."""
     rules = fleet.catalog.capacity_block_rules
     daily, longest = rules.daily_steps_up_to_days, rules.weekly_steps_up_to_days
-    for each in fleet.groups():
-        block = each.block
-        if block is None:
-            continue
-        where = (*each.block_path, "duration")
+    for each, block in fleet.blocks():
+        where = (*each.option_path, "duration")
         if block.duration is None:
             if block.id is None:
                 yield Problem(
@@ -60,12 +57,9 @@ def block_size(fleet: Fleet) -> Iterator[Problem]:
     """One block holds at most 64 instances, and an account's blocks 256 at a time (EC2 User Guide)."""
     rules = fleet.catalog.capacity_block_rules
     total = 0
-    for each in fleet.groups():
-        block = each.block
-        if block is None:
-            continue
+    for each, block in fleet.blocks():
         total += block.nodes
-        where = (*each.block_path, "nodes")
+        where = (*each.option_path, "nodes")
         if block.nodes > rules.max_instances_per_block:
             yield Problem(
                 where,
@@ -86,15 +80,12 @@ def block_size(fleet: Fleet) -> Iterator[Problem]:
 def block_bounds(fleet: Fleet) -> Iterator[Problem]:
     """A block is paid for all of its nodes from its first to its last hour: fewer waste money, and more
     are not there."""
-    for each in fleet.groups():
-        block = each.block
-        if block is None:
-            continue
+    for each, block in fleet.blocks():
         for field, value in (("min", block.min), ("max", block.max)):
             if value is not None and value != block.nodes:
                 more = "more than it holds" if value > block.nodes else "fewer than are paid for"
                 yield Problem(
-                    (*each.block_path, field),
+                    (*each.option_path, field),
                     f"{field} {value} is not the block's {block.nodes} nodes ({more})",
                     f"leave {field} out, or write '{field}: {block.nodes}'",
                 )
@@ -106,11 +97,8 @@ def block_start(fleet: Fleet) -> Iterator[Problem]:
     that was bought before its start is in the stack's state, or has an `id`, and runs until its end."""
     weeks = fleet.catalog.capacity_block_rules.book_ahead_weeks
     ahead = dt.timedelta(weeks=weeks)
-    for each in fleet.groups():
-        block = each.block
-        if block is None:
-            continue
-        where = (*each.block_path, "start")
+    for each, block in fleet.blocks():
+        where = (*each.option_path, "start")
         if block.start is None:
             if block.id is None:
                 yield Problem(
@@ -154,7 +142,7 @@ def _started(fleet: Fleet, each: Group, block: CapacityBlock, start: dt.datetime
     first_day = dt.datetime.combine(fleet.now.date(), DAY_BEGINS)
     first_day += DAY if first_day <= fleet.now else dt.timedelta(0)
     yield Problem(
-        (*each.block_path, "start"),
+        (*each.option_path, "start"),
         f"a block that starts at '{block.start}' {why}: Capacity Blocks are sold before they start",
         f"write 'in 1 d', or '{first_day:%Y-%m-%dT%H:%M}Z', when the next day of blocks begins; or "
         + (
@@ -170,10 +158,7 @@ def _started(fleet: Fleet, each: Group, block: CapacityBlock, start: dt.datetime
 def block_type(fleet: Fleet) -> Iterator[Problem]:
     """A block holds one instance type, and only some types are sold so (the usage class
     `capacity-block` of DescribeInstanceTypes)."""
-    for each in fleet.groups():
-        block = each.block
-        if block is None:
-            continue
+    for each, block in fleet.blocks():
         types = each.group.instance_types
         if len(types) > 1:
             yield Problem(
@@ -193,7 +178,7 @@ def block_type(fleet: Fleet) -> Iterator[Problem]:
                 )
         if block.instance_type is not None and block.instance_type not in types:
             yield Problem(
-                (*each.block_path, "instance_type"),
+                (*each.option_path, "instance_type"),
                 f"the block holds {block.instance_type}, and {each.name} launches {listed(types)}",
                 f"write 'instance_types: [{block.instance_type}]', or name a block of {types[0]}",
             )
@@ -203,14 +188,13 @@ def block_type(fleet: Fleet) -> Iterator[Problem]:
 def block_zone(fleet: Fleet) -> Iterator[Problem]:
     """A block lies in one zone. A block to be bought takes the zone of the offering; an existing one is
     where it is, and nodes launched in another zone never get to it."""
-    for each in fleet.groups():
-        block = each.block
-        if block is None or block.id is None or block.zone is not None:
+    for each, block in fleet.blocks():
+        if block.id is None or block.zone is not None:
             continue
         zones = each.group.zones or each.site.zones
         if len(zones) > 1:
             yield Problem(
-                (*each.block_path, "zone"),
+                (*each.option_path, "zone"),
                 f"block {block.id} lies in one zone, and {each.name} may use {listed(zones)}",
                 f"say where it lies, such as 'zone: {zones[0]}'",
                 value=listed(zones),

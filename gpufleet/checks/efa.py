@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from gpufleet.catalog import efa_layout
 from gpufleet.checks.rules import Fleet, Problem, check, listed
-from gpufleet.plan.capacity import capacity_kind, group_zones
+from gpufleet.plan.capacity import group_zones
+from gpufleet.spec.models import OnDemand, Spot
 
 
 @check("efa-unsupported")
@@ -76,7 +77,7 @@ def efa_over_zones(fleet: Fleet) -> Iterator[Problem]:
         if (
             each.group.network == "efa"
             and len(zones) > 1
-            and capacity_kind(each.group) in ("on-demand", "spot")
+            and isinstance(each.option, OnDemand | Spot)
             and each.group.placement != "cluster"
         ):
             yield Problem(

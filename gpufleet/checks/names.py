@@ -14,7 +14,7 @@ from gpufleet.plan.names import (
     group_resource_name,
     site_resource_name,
 )
-from gpufleet.spec.models import NodeGroup
+from gpufleet.spec.models import NodeGroup, Spot
 
 EKS_CLUSTER = 100
 EKS_NODE_GROUP = 63
@@ -79,8 +79,8 @@ def names_once(fleet: Fleet) -> Iterator[Problem]:
 
 def falls_back(group: NodeGroup) -> bool:
     """Whether a spot group has an on-demand part, which AWS knows by a name of its own."""
-    spot = group.capacity.spot
-    return spot is not None and "on-demand" in spot.on_shortage
+    option = group.capacity.option
+    return isinstance(option, Spot) and option.falls_back
 
 
 def _repeated(kind: str, named: list[tuple[Path, str]]) -> Iterator[Problem]:

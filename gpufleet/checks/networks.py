@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
 from gpufleet.checks.rules import Fleet, Path, Problem, check, listed
-from gpufleet.plan.capacity import group_zones, node_bounds
+from gpufleet.plan.capacity import group_zones
 from gpufleet.plan.subnets import LONGEST_PREFIX, MAX_ZONES, plan_subnets, usable_addresses
 from gpufleet.spec.models import CloudSite
 
@@ -213,7 +213,7 @@ def subnet_addresses(fleet: Fleet) -> Iterator[Problem]:
         need: dict[tuple[str, ...], int] = {}
         for group in site.node_groups:
             zones = tuple(zone for zone in group_zones(group, site) if zone in sizes)
-            need[zones] = need.get(zones, 0) + node_bounds(group)[2]
+            need[zones] = need.get(zones, 0) + group.capacity.most_nodes
         nodes = sum(need.values())
         full = False
         for zones, wanted in need.items():

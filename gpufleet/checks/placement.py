@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from gpufleet.checks.rules import Fleet, Problem, check, listed
 from gpufleet.plan.capacity import group_zones
+from gpufleet.spec.models import CapacityBlock
 
 
 @check("placement-group-with-capacity-block")
 def placement_with_block(fleet: Fleet) -> Iterator[Problem]:
     """AWS places the instances of a Capacity Block next to each other by itself and refuses a placement
     group for them (EC2 User Guide, "Capacity Blocks for ML")."""
-    for each in fleet.groups():
-        if each.group.placement == "cluster" and each.block is not None:
+    for each, _ in fleet.blocks():
+        if each.group.placement == "cluster":
             yield Problem(
                 (*each.path, "placement"),
                 f"{each.name} is bought as a Capacity Block, which cannot be launched into a placement group",
@@ -26,7 +27,8 @@ def placement_over_zones(fleet: Fleet) -> Iterator[Problem]:
     """A cluster placement group lies in one zone (EC2 User Guide, "Placement strategies")."""
     for each in fleet.groups():
         zones = group_zones(each.group, each.site)
-        if each.group.placement == "cluster" and len(zones) > 1 and each.block is None:
+        block = isinstance(each.option, CapacityBlock)
+        if each.group.placement == "cluster" and len(zones) > 1 and not block:
             written = each.group.zones
             yield Problem(
                 (*each.path, "zones") if written else (*each.path, "placement"),
@@ -41,13 +43,10 @@ def placement_on_reservation(fleet: Fleet) -> Iterator[Problem]:
     """Capacity that was reserved outside of a placement group cannot be used from inside one, nor the
     other way round: instances then start elsewhere or not at all, while the reservation is paid for
     (eksctl#7949, terraform-aws-eks#3730)."""
-    for each in fleet.groups():
-        odcr = each.odcr
-        if odcr is None:
-            continue
+    for each, odcr in fleet.reservations():
         if odcr.id is None and odcr.placement_group is not None:
             yield Problem(
-                (*each.odcr_path, "placement_group"),
+                (*each.option_path, "placement_group"),
                 "only an existing reservation (with `id`) was made in a placement group of its own",
                 "leave `placement_group` out; `placement: cluster` of the node group makes a new one",
             )

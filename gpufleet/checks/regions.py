@@ -100,18 +100,19 @@ def zone_in_site(fleet: Fleet) -> Iterator[Problem]:
         for index, zone in enumerate(each.group.zones):
             if zone not in each.site.zones:
                 yield _outside((*each.path, "zones", index), each.name, zone, each.site.zones)
-        for path, held in ((each.block_path, each.block), (each.odcr_path, each.odcr)):
-            if held is None or held.zone is None:
-                continue
-            if held.zone not in each.site.zones:
-                yield _outside((*path, "zone"), f"the reservation of {each.name}", held.zone, each.site.zones)
-            elif each.group.zones and held.zone not in each.group.zones:
-                yield Problem(
-                    (*path, "zone"),
-                    f"the reservation of {each.name} is in {held.zone}, and the group is in"
-                    f" {listed(each.group.zones)}",
-                    f"write 'zones: [{held.zone}]' for the group, or leave its `zones` out",
-                )
+    for each, held in fleet.reserved():
+        where = (*each.option_path, "zone")
+        if held.zone is None:
+            continue
+        if held.zone not in each.site.zones:
+            yield _outside(where, f"the reservation of {each.name}", held.zone, each.site.zones)
+        elif each.group.zones and held.zone not in each.group.zones:
+            yield Problem(
+                where,
+                f"the reservation of {each.name} is in {held.zone}, and the group is in"
+                f" {listed(each.group.zones)}",
+                f"write 'zones: [{held.zone}]' for the group, or leave its `zones` out",
+            )
     for path, site, item, lustre in fleet.lustre():
         if lustre.zone is not None and lustre.zone not in site.zones:
             yield _outside((*path, "zone"), f"file system {item.name!r}", lustre.zone, site.zones)

@@ -14,55 +14,49 @@ _ID = re.compile(r"cr-([0-9a-f]{8}|[0-9a-f]{17})")
 @check("reservation-id")
 def reservation_id(fleet: Fleet) -> Iterator[Problem]:
     """The id of a capacity reservation or block is cr- and 8 or 17 hexadecimal digits."""
-    for each in fleet.groups():
-        for path, held in ((each.block_path, each.block), (each.odcr_path, each.odcr)):
-            if held is not None and held.id is not None and not _ID.fullmatch(held.id):
-                yield Problem(
-                    (*path, "id"),
-                    f"'{held.id}' is not the id of a capacity reservation",
-                    "write it as AWS does, such as cr-0123456789abcdef0",
-                )
+    for each, held in fleet.reserved():
+        if held.id is not None and not _ID.fullmatch(held.id):
+            yield Problem(
+                (*each.option_path, "id"),
+                f"'{held.id}' is not the id of a capacity reservation",
+                "write it as AWS does, such as cr-0123456789abcdef0",
+            )
 
 
 @check("reservation-repeated")
 def reservation_repeated(fleet: Fleet) -> Iterator[Problem]:
     """Two groups that count on the same nodes cannot both have them."""
     seen: dict[str, str] = {}
-    for each in fleet.groups():
-        for path, held in ((each.block_path, each.block), (each.odcr_path, each.odcr)):
-            if held is None or held.id is None:
-                continue
-            if held.id in seen:
-                yield Problem(
-                    (*path, "id"),
-                    f"{held.id} is the reservation of {seen[held.id]} as well",
-                    "let one node group use it",
-                )
-            seen.setdefault(held.id, each.name)
+    for each, held in fleet.reserved():
+        if held.id is None:
+            continue
+        if held.id in seen:
+            yield Problem(
+                (*each.option_path, "id"),
+                f"{held.id} is the reservation of {seen[held.id]} as well",
+                "let one node group use it",
+            )
+        seen.setdefault(held.id, each.name)
 
 
 @check("reservation-too-small")
 def reservation_too_small(fleet: Fleet) -> Iterator[Problem]:
     """A targeted launch beyond what the reservation holds fails: it does not spill over on demand
     (EC2 User Guide, "Launch instances into an existing Capacity Reservation")."""
-    for each in fleet.groups():
-        for path, held in ((each.block_path, each.block), (each.odcr_path, each.odcr)):
-            if held is None or held.id is None or held.instances is None or held.nodes <= held.instances:
-                continue
-            yield Problem(
-                (*path, "nodes"),
-                f"{held.id} holds {held.instances} instances, and {each.name} wants {held.nodes}",
-                f"write 'nodes: {held.instances}', or enlarge the reservation first",
-            )
+    for each, held in fleet.reserved():
+        if held.id is None or held.instances is None or held.nodes <= held.instances:
+            continue
+        yield Problem(
+            (*each.option_path, "nodes"),
+            f"{held.id} holds {held.instances} instances, and {each.name} wants {held.nodes}",
+            f"write 'nodes: {held.instances}', or enlarge the reservation first",
+        )
 
 
 @check("odcr-type")
 def odcr_type(fleet: Fleet) -> Iterator[Problem]:
     """A reservation holds one instance type; nodes of another type leave it empty, and it is paid for."""
-    for each in fleet.groups():
-        odcr = each.odcr
-        if odcr is None:
-            continue
+    for each, odcr in fleet.reservations():
         types = each.group.instance_types
         if len(types) > 1:
             yield Problem(
@@ -72,7 +66,7 @@ def odcr_type(fleet: Fleet) -> Iterator[Problem]:
             )
         if odcr.instance_type is not None and odcr.instance_type not in types:
             yield Problem(
-                (*each.odcr_path, "instance_type"),
+                (*each.option_path, "instance_type"),
                 f"the reservation holds {odcr.instance_type}, and {each.name} launches {listed(types)}",
                 f"write 'instance_types: [{odcr.instance_type}]', or reserve {types[0]}",
             )
@@ -88,14 +82,13 @@ def odcr_type(fleet: Fleet) -> Iterator[Problem]:
 @check("odcr-zone")
 def odcr_zone(fleet: Fleet) -> Iterator[Problem]:
     """A reservation lies in one zone; a group that may use several has to say which."""
-    for each in fleet.groups():
-        odcr = each.odcr
+    for each, odcr in fleet.reservations():
         zones = group_zones(each.group, each.site)
-        if odcr is None or len(zones) == 1:
+        if len(zones) == 1:
             continue
         what = f"reservation {odcr.id}" if odcr.id is not None else "a capacity reservation"
         yield Problem(
-            (*each.odcr_path, "zone"),
+            (*each.option_path, "zone"),
             f"{what} lies in one zone, and {each.name} may use {listed(zones)}",
             f"write 'zone: {zones[0]}' (or the one that it lies in)",
             value=listed(zones),

@@ -23,6 +23,7 @@ from gpufleet.spec.models import (
     NodeGroup,
     OnDemandReservation,
     OnPremSite,
+    PurchasingOption,
     Storage,
     Team,
 )
@@ -56,26 +57,14 @@ class Group:
         return f"node group {self.group.name!r}"
 
     @property
-    def block(self) -> CapacityBlock | None:
-        """Its Capacity Block, if it is bought so."""
-        reserved = self.group.capacity.reserved
-        return reserved.capacity_block if reserved is not None else None
+    def option(self) -> PurchasingOption:
+        """How its nodes are bought."""
+        return self.group.capacity.option
 
     @property
-    def odcr(self) -> OnDemandReservation | None:
-        """Its On-Demand Capacity Reservation, if it is bought so."""
-        reserved = self.group.capacity.reserved
-        return reserved.odcr if reserved is not None else None
-
-    @property
-    def block_path(self) -> Path:
-        """Where its Capacity Block is declared."""
-        return (*self.path, "capacity", "reserved", "capacity_block")
-
-    @property
-    def odcr_path(self) -> Path:
-        """Where its On-Demand Capacity Reservation is declared."""
-        return (*self.path, "capacity", "reserved", "odcr")
+    def option_path(self) -> Path:
+        """Where that is declared."""
+        return (*self.path, "capacity", *self.option.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +129,24 @@ class Fleet:
         for path, site in self.cloud():
             for index, group in enumerate(site.node_groups):
                 yield Group((*path, "node_groups", index), site, group)
+
+    def blocks(self) -> Iterator[tuple[Group, CapacityBlock]]:
+        """The node groups that are bought as Capacity Blocks."""
+        for each in self.groups():
+            if isinstance(each.option, CapacityBlock):
+                yield each, each.option
+
+    def reservations(self) -> Iterator[tuple[Group, OnDemandReservation]]:
+        """The node groups that are bought as On-Demand Capacity Reservations."""
+        for each in self.groups():
+            if isinstance(each.option, OnDemandReservation):
+                yield each, each.option
+
+    def reserved(self) -> Iterator[tuple[Group, CapacityBlock | OnDemandReservation]]:
+        """The node groups that are bought as either, in the order of the fleet file."""
+        for each in self.groups():
+            if isinstance(each.option, CapacityBlock | OnDemandReservation):
+                yield each, each.option
 
     def bought_block(self, each: Group, block: CapacityBlock) -> BoughtBlock | None:
         """The block that is bought for a group as its fleet file asks for it; one more would be another."""

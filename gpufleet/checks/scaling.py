@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import Fleet, Problem, check
-from gpufleet.plan.capacity import node_bounds
+from gpufleet.spec.models import CapacityBlock, OnDemand, OnDemandReservation, Spot
 
 
 @check("node-bounds")
 def bounds_in_order(fleet: Fleet) -> Iterator[Problem]:
     """An auto scaling group has min <= desired <= max; AWS refuses anything else."""
     for each in fleet.groups():
-        kind = "on_demand" if each.group.capacity.on_demand is not None else "spot"
-        scaled = each.group.capacity.on_demand or each.group.capacity.spot
-        if scaled is None:
+        scaled, path = each.option, each.option_path
+        if not isinstance(scaled, OnDemand | Spot):
             continue
-        path = (*each.path, "capacity", kind)
         if scaled.max < scaled.min:
             yield Problem(
                 (*path, "max"),
@@ -54,24 +52,22 @@ def group_never_has_nodes(fleet: Fleet) -> Iterator[Problem]:
     """A group with a maximum of 0 can never have a node. EKS refuses it (`maxSize` is at least 1) and so
     does EC2 a reservation of nothing; elsewhere it is only useless."""
     for each in fleet.groups():
-        if node_bounds(each.group)[2] > 0:
-            continue
-        if each.block is not None or each.odcr is not None:
-            path = (*(each.block_path if each.block is not None else each.odcr_path), "nodes")
-            yield Problem(path, f"{each.name} reserves 0 nodes", "write 1 or more, or remove the group")
-            continue
-        kind = "on_demand" if each.group.capacity.on_demand is not None else "spot"
-        scaled = each.group.capacity.on_demand or each.group.capacity.spot
-        if scaled is not None and scaled.min > 0:
-            continue
-        kubernetes = each.site.scheduler == "kubernetes"
-        yield Problem(
-            (*each.path, "capacity", kind, "max"),
-            f"{each.name} can never have a node"
-            + (": EKS wants a maximum of 1 or more" if kubernetes else ""),
-            "write 'max: 1' (with 'min: 0' it costs nothing until it is used), or remove the group",
-            "error" if kubernetes else "warning",
-        )
+        match each.option:
+            case CapacityBlock(nodes=0) | OnDemandReservation(nodes=0):
+                yield Problem(
+                    (*each.option_path, "nodes"),
+                    f"{each.name} reserves 0 nodes",
+                    "write 1 or more, or remove the group",
+                )
+            case OnDemand(min=0, max=0) | Spot(min=0, max=0):
+                kubernetes = each.site.scheduler == "kubernetes"
+                yield Problem(
+                    (*each.option_path, "max"),
+                    f"{each.name} can never have a node"
+                    + (": EKS wants a maximum of 1 or more" if kubernetes else ""),
+                    "write 'max: 1' (with 'min: 0' it costs nothing until it is used), or remove the group",
+                    "error" if kubernetes else "warning",
+                )
 
 
 CHECKS = (bounds_in_order, group_never_has_nodes)

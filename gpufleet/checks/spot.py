@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import Fleet, Problem, check
+from gpufleet.spec.models import OnDemand, Spot
 
 
 @check("spot-unsupported")
 def spot_unsupported(fleet: Fleet) -> Iterator[Problem]:
     """A type without the usage class `spot` (DescribeInstanceTypes) never starts as a spot instance."""
     for each in fleet.groups():
-        if each.group.capacity.spot is None:
+        if not isinstance(each.option, Spot):
             continue
         for item in fleet.types(each.group):
             if "spot" not in item.usage_classes:
@@ -26,7 +27,7 @@ def spot_unsupported(fleet: Fleet) -> Iterator[Problem]:
 def on_demand_unsupported(fleet: Fleet) -> Iterator[Problem]:
     """A type without the usage class `on-demand` never starts on demand."""
     for each in fleet.groups():
-        if each.group.capacity.on_demand is None:
+        if not isinstance(each.option, OnDemand):
             continue
         for item in fleet.types(each.group):
             if "on-demand" not in item.usage_classes:
@@ -43,7 +44,7 @@ def spot_price_unseen(fleet: Fleet) -> Iterator[Problem]:
     its cost is unknown either way."""
     for each in fleet.groups():
         region = each.site.region
-        if each.group.capacity.spot is None or region not in fleet.catalog.regions:
+        if not isinstance(each.option, Spot) or region not in fleet.catalog.regions:
             continue
         for item in fleet.types(each.group):
             if "spot" in item.usage_classes and region in item.regions and region not in item.spot:
@@ -60,10 +61,10 @@ def spot_price_unseen(fleet: Fleet) -> Iterator[Problem]:
 def spot_fallback(fleet: Fleet) -> Iterator[Problem]:
     """A fallback that has nowhere to go, or comes after waiting for ever, does nothing."""
     for each in fleet.groups():
-        spot = each.group.capacity.spot
-        if spot is None:
+        spot = each.option
+        if not isinstance(spot, Spot):
             continue
-        path = (*each.path, "capacity", "spot", "on_shortage")
+        path = (*each.option_path, "on_shortage")
         for index, step in enumerate(spot.on_shortage):
             if step in spot.on_shortage[:index]:
                 yield Problem((*path, index), f"'{step}' is named twice", "name it once")
@@ -86,10 +87,10 @@ def spot_max_price(fleet: Fleet) -> Iterator[Problem]:
     none of its own (EKS User Guide, "Customize managed nodes with launch templates"). An Auto Scaling group
     takes one; below every price that was seen it never gets a node."""
     for each in fleet.groups():
-        spot = each.group.capacity.spot
-        if spot is None or spot.max_price is None:
+        spot = each.option
+        if not isinstance(spot, Spot) or spot.max_price is None:
             continue
-        where = (*each.path, "capacity", "spot", "max_price")
+        where = (*each.option_path, "max_price")
         if each.site.scheduler == "kubernetes":
             yield Problem(
                 where,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed
-from gpufleet.plan.capacity import node_bounds
 
 
 @check("team-known", "kubernetes", "teams", "name")
@@ -44,7 +43,7 @@ def team_quota(fleet: Fleet) -> Iterator[Problem]:
             gpus[each.site.site] = -1
         elif gpus.get(each.site.site, 0) >= 0:
             most = max(item.gpu_count for item in types)
-            gpus[each.site.site] = gpus.get(each.site.site, 0) + most * node_bounds(each.group)[2]
+            gpus[each.site.site] = gpus.get(each.site.site, 0) + most * each.group.capacity.most_nodes
     for _, rack_site in fleet.onprem():
         system = fleet.catalog.systems.get(rack_site.system)
         gpus[rack_site.site] = system.gpus * len(rack_site.nodes.hosts) if system is not None else -1

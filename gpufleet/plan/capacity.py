@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from gpufleet.catalog.models import InstanceType
-from gpufleet.plan.models import CapacityKind, CapacityPlan
-from gpufleet.spec.models import CloudSite, NodeGroup
-
-
-def capacity_kind(group: NodeGroup) -> CapacityKind:
-    """How the nodes of a group are bought."""
-    if group.capacity.on_demand is not None:
-        return "on-demand"
-    if group.capacity.spot is not None:
-        return "spot"
-    reserved = group.capacity.reserved
-    return "odcr" if reserved is not None and reserved.odcr is not None else "capacity-block"
+from gpufleet.errors import InputError
+from gpufleet.plan.capacity_models import (
+    CapacityBlockPlan,
+    CapacityPlan,
+    ExistingBlockPlan,
+    ExistingReservationPlan,
+    OnDemandPlan,
+    ReservationPlan,
+    SpotPlan,
+)
+from gpufleet.spec.models import CapacityBlock, CloudSite, NodeGroup, OnDemand, OnDemandReservation, Spot
 
 
 def group_zones(group: NodeGroup, site: CloudSite) -> tuple[str, ...]:
@@ -24,49 +24,55 @@ def group_zones(group: NodeGroup, site: CloudSite) -> tuple[str, ...]:
 
     A Capacity Block that is still to be bought has every zone as a candidate; the offering decides.
     """
-    reserved = group.capacity.reserved
-    if reserved is not None:
-        held = reserved.capacity_block or reserved.odcr
-        if held is not None and held.zone is not None:
-            return (held.zone,)
+    option = group.capacity.option
+    if isinstance(option, CapacityBlock | OnDemandReservation) and option.zone is not None:
+        return (option.zone,)
     return group.zones or site.zones
 
 
-def node_bounds(group: NodeGroup) -> tuple[int, int, int]:
-    """Minimum, desired and maximum nodes. A reservation has all of its nodes or none."""
-    scaled = group.capacity.on_demand or group.capacity.spot
-    if scaled is not None:
-        desired = scaled.min if scaled.desired is None else scaled.desired
-        return scaled.min, desired, scaled.max
-    reserved = group.capacity.reserved
-    held = (reserved.capacity_block or reserved.odcr) if reserved is not None else None
-    nodes = held.nodes if held is not None else 0
-    return nodes, nodes, nodes
+def plan_capacity(group: NodeGroup, zones: tuple[str, ...]) -> CapacityPlan:
+    """The capacity of a group as the stack builds it, in `zones` (see `group_zones`).
+
+    Raises InputError for a Capacity Block that is to be bought, without a start or a duration;
+    `gpufleet.checks` says so with a line first.
+    """
+    match group.capacity.option:
+        case OnDemand() as option:
+            return OnDemandPlan(option.min, option.max, _desired(option))
+        case Spot() as option:
+            price = option.max_price
+            return SpotPlan(
+                option.min,
+                option.max,
+                _desired(option),
+                on_demand_fallback=option.falls_back,
+                max_price=price.amount if price is not None else None,
+            )
+        case OnDemandReservation() as option:
+            if option.id is None:
+                return ReservationPlan(option.nodes, zones[0])
+            return ExistingReservationPlan(option.nodes, option.id, zones[0], option.placement_group)
+        case CapacityBlock() as option:
+            return _plan_block(group.name, option, zones)
+        case other:
+            assert_never(other)
 
 
-def plan_capacity(group: NodeGroup, site: CloudSite) -> CapacityPlan:
-    """The capacity of a group as the stack builds it."""
-    low, desired, high = node_bounds(group)
-    kind = capacity_kind(group)
-    zones = group_zones(group, site)
-    reserved = group.capacity.reserved
-    block = reserved.capacity_block if reserved is not None else None
-    odcr = reserved.odcr if reserved is not None else None
-    only_zone = zones[0] if reserved is not None and len(zones) == 1 else None
-    spot = group.capacity.spot
-    return CapacityPlan(
-        kind=kind,
-        min=low,
-        max=high,
-        desired=desired,
-        reservation_id=(block.id if block is not None else odcr.id if odcr is not None else None),
-        reservation_zone=only_zone,
-        reservation_placement_group=odcr.placement_group if odcr is not None else None,
-        start=block.start.text if block is not None and block.start is not None else None,
-        duration=block.duration.delta if block is not None and block.duration is not None else None,
-        on_demand_fallback=spot is not None and "on-demand" in spot.on_shortage,
-        spot_max_price=spot.max_price.amount if spot is not None and spot.max_price is not None else None,
-    )
+def _plan_block(name: str, block: CapacityBlock, zones: tuple[str, ...]) -> CapacityPlan:
+    start = block.start.text if block.start is not None else None
+    duration = block.duration.delta if block.duration is not None else None
+    if block.id is not None:
+        return ExistingBlockPlan(block.nodes, block.id, zones[0], start, duration)
+    if start is None or duration is None:
+        raise InputError(
+            f"node group {name}: a Capacity Block is bought for a time to come and a length of time",
+            remedy="write its `start` and its `duration`, or the `id` of a block that is bought",
+        )
+    return CapacityBlockPlan(block.nodes, zones, start, duration)
+
+
+def _desired(scaled: OnDemand | Spot) -> int:
+    return scaled.min if scaled.desired is None else scaled.desired
 
 
 def wants_placement_group(
@@ -80,7 +86,7 @@ def wants_placement_group(
     terraform-aws-eks#3730), and one reserved inside is used through its own group. A reservation
     made by the stack is made inside the group.
     """
-    if capacity.kind == "capacity-block" or capacity.reservation_id is not None:
+    if not isinstance(capacity, OnDemandPlan | SpotPlan | ReservationPlan):
         return False
     if group.placement == "none" or not all("cluster" in each.placement_strategies for each in types):
         return False

@@ -6,13 +6,12 @@ here and nowhere before; null means unknown. Lists keep the order of the fleet f
 
 from __future__ import annotations
 
-from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from gpufleet.plan.capacity_json import capacity_to_json
 from gpufleet.plan.models import (
     BucketPlan,
-    CapacityPlan,
     CloudSitePlan,
     FleetPlan,
     HostPlan,
@@ -152,7 +151,7 @@ def _node_group(group: NodeGroupPlan) -> dict[str, Any]:
         "instance_types": list(group.instance_types),
         "gpu": group.gpu,
         "gpus_per_node": group.gpus_per_node,
-        "capacity": _capacity(group.capacity),
+        "capacity": capacity_to_json(group.capacity),
         "efa": group.efa,
         "network_interfaces": [
             {
@@ -177,22 +176,6 @@ def _node_group(group: NodeGroupPlan) -> dict[str, Any]:
 
 def _volume(volume: VolumePlan) -> dict[str, Any]:
     return {"size_gib": volume.size_gib, "iops": volume.iops, "throughput": volume.throughput}
-
-
-def _capacity(capacity: CapacityPlan) -> dict[str, Any]:
-    return {
-        "kind": capacity.kind,
-        "min": capacity.min,
-        "max": capacity.max,
-        "desired": capacity.desired,
-        "reservation_id": capacity.reservation_id,
-        "reservation_zone": capacity.reservation_zone,
-        "reservation_placement_group": capacity.reservation_placement_group,
-        "start": capacity.start,
-        "duration_hours": None if capacity.duration is None else capacity.duration / timedelta(hours=1),
-        "on_demand_fallback": capacity.on_demand_fallback,
-        "spot_max_price": None if capacity.spot_max_price is None else float(capacity.spot_max_price),
-    }
 
 
 def _lustre(system: LustrePlan) -> dict[str, Any]:

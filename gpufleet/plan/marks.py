@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gpufleet.plan.models import CapacityKind, TaintPlan
+from gpufleet.capacity_kind import CapacityKind
+from gpufleet.plan.models import TaintPlan
 from gpufleet.spec.models import FleetSpec, NodeGroup
 
 TAG_PREFIX = "gpufleet:"

@@ -14,9 +14,8 @@ from typing import Literal
 
 from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
+from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.rack_models import RackPlan
-
-CapacityKind = Literal["on-demand", "spot", "odcr", "capacity-block"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +25,6 @@ class SubnetPlan:
     zone: str
     kind: Literal["public", "private"]
     cidr: str
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityPlan:
-    """How many nodes of a group, bought how. `desired` lies between `min` and `max`.
-
-    `reservation_id` names an existing reservation; without it an `odcr` or `capacity-block` is
-    created by the stack. `start` is the fleet file's own text ("in 14 d" or an ISO date): it is
-    resolved once, when the block is bought, and kept in the state. `duration` is a block's length.
-    `on_demand_fallback` lets a spot group take on-demand nodes when there is no spot capacity.
-    `spot_max_price` is what an hour of a spot node may cost, in USD.
-    """
-
-    kind: CapacityKind
-    min: int
-    max: int
-    desired: int
-    reservation_id: str | None = None
-    reservation_zone: str | None = None
-    reservation_placement_group: str | None = None
-    start: str | None = None
-    duration: timedelta | None = None
-    on_demand_fallback: bool = False
-    spot_max_price: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)

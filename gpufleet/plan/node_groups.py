@@ -22,8 +22,8 @@ def plan_node_group(spec: FleetSpec, site: CloudSite, group: NodeGroup, catalog:
     """One node group with everything that follows from its declaration."""
     types = group_types(group, catalog)
     first = types[0]
-    capacity = plan_capacity(group, site)
     zones = group_zones(group, site)
+    capacity = plan_capacity(group, zones)
     gpu = first.gpu or ""
     return NodeGroupPlan(
         site=site.site,

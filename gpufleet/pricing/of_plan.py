@@ -7,10 +7,21 @@ that both cost the same and an assumption covers the same in both.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from typing import assert_never
 
 from gpufleet.catalog import Catalog
-from gpufleet.plan.models import (
+from gpufleet.plan.capacity_models import (
+    CapacityBlockPlan,
     CapacityPlan,
+    ExistingBlockPlan,
+    ExistingReservationPlan,
+    OnDemandPlan,
+    ReservationPlan,
+    SpotPlan,
+)
+from gpufleet.plan.models import (
     CloudSitePlan,
     FleetPlan,
     KeyPlan,
@@ -172,28 +183,31 @@ class _Site:
     def _node_group(self, group: NodeGroupPlan) -> None:
         name, team = group_resource_name(*self._about, group.name), group.team or ""
         kind = types.NODE_GROUP if self._site.kubernetes is not None else types.AUTO_SCALING_GROUP
-        capacity = group.capacity
-        if capacity.kind == "odcr" and capacity.reservation_id is None:
-            self._book.price(
-                self._thing(types.CAPACITY_RESERVATION, name, group.name, team),
-                lambda: price_reservation(self._prices, group.instance_type, capacity.max),
-            )
-        if capacity.kind == "capacity-block":
-            self._block(group, kind if capacity.reservation_id is not None else types.CAPACITY_BLOCK, name)
+        match group.capacity:
+            case ReservationPlan() as held:
+                self._book.price(
+                    self._thing(types.CAPACITY_RESERVATION, name, group.name, team),
+                    lambda: price_reservation(self._prices, group.instance_type, held.nodes),
+                )
+            case CapacityBlockPlan() as block:
+                thing = self._thing(types.CAPACITY_BLOCK, name, group.name, team)
+                self._block(thing, group, block.nodes, block.duration, paid=False)
+            case ExistingBlockPlan() as block:
+                thing = self._thing(kind, name, group.name, team)
+                self._block(thing, group, block.nodes, block.duration, paid=True)
+            case OnDemandPlan() | SpotPlan() | ExistingReservationPlan():
+                pass  # paid by the node
+            case other:
+                assert_never(other)
         for suffix, launched in _launches(group):
             self._launch(self._thing(kind, f"{name}{suffix}", group.name, team), launched)
 
-    def _block(self, group: NodeGroupPlan, kind: str, name: str) -> None:
-        capacity = group.capacity
+    def _block(
+        self, thing: Thing, group: NodeGroupPlan, nodes: int, length: timedelta | None, *, paid: bool
+    ) -> None:
+        hours = hours_of(length) if length is not None else None
         self._book.price(
-            self._thing(kind, name, group.name, group.team or ""),
-            lambda: price_block(
-                self._prices,
-                group.instance_type,
-                capacity.max,
-                hours_of(capacity.duration) if capacity.duration is not None else None,
-                paid=capacity.reservation_id is not None,
-            ),
+            thing, lambda: price_block(self._prices, group.instance_type, nodes, hours, paid=paid)
         )
 
     def _launch(self, thing: Thing, group: Group) -> None:
@@ -207,9 +221,6 @@ def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, Group]]:
     market, paid = _market(capacity)
 
     def launch(bought: Market, wanted: Sizes) -> Group:
-        hours = MONTH
-        if capacity.kind == "capacity-block" and capacity.duration is not None:
-            hours = min(MONTH, hours_of(capacity.duration))
         return Group(
             [Choice(name) for name in group.instance_types],
             bought,
@@ -217,21 +228,33 @@ def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, Group]]:
             wanted,
             lambda: [_disk(group.volume)],
             group.public_addresses,
-            hours,
+            _hours(capacity),
         )
 
     yield "", launch(market, sizes)
-    if capacity.on_demand_fallback:
+    if isinstance(capacity, SpotPlan) and capacity.on_demand_fallback:
         yield FALLBACK_SUFFIX, launch(ON_DEMAND, Sizes(0, 0, capacity.max))
 
 
 def _market(capacity: CapacityPlan) -> tuple[Market, bool]:
     """How the nodes of a group are bought, and whether a reservation or a block of the plan pays for them."""
-    if capacity.kind == "spot":
-        return Market(0, 0, capacity.spot_max_price), False
-    if capacity.kind == "on-demand":
-        return ON_DEMAND, False
-    return IN_RESERVATION, capacity.kind == "capacity-block" or capacity.reservation_id is None
+    match capacity:
+        case OnDemandPlan():
+            return ON_DEMAND, False
+        case SpotPlan(max_price=price):
+            return Market(0, 0, price), False
+        case ExistingReservationPlan():
+            return IN_RESERVATION, False
+        case ReservationPlan() | CapacityBlockPlan() | ExistingBlockPlan():
+            return IN_RESERVATION, True
+        case other:
+            assert_never(other)
+
+
+def _hours(capacity: CapacityPlan) -> Decimal:
+    """For how long a month the nodes exist: a block's no longer than the block."""
+    length = capacity.duration if isinstance(capacity, CapacityBlockPlan | ExistingBlockPlan) else None
+    return MONTH if length is None else min(MONTH, hours_of(length))
 
 
 def _disk(volume: VolumePlan) -> Disk:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
+from gpufleet.plan.capacity_models import CapacityBlockPlan, ExistingBlockPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
 from gpufleet.racks.hostlists import fold_hosts
 from gpufleet.report.fleet_drawing import SYSTEM_UNITS, UNITS, Drawing, draw_nodes, draw_rack, round_up
@@ -148,10 +150,11 @@ def _group(group: NodeGroupPlan) -> GroupPicture:
     if capacity.min != capacity.max:
         size += f", {capacity.min:,} to {capacity.max:,}"
     bought = OPTIONS[capacity.kind]
-    if capacity.on_demand_fallback:
-        bought += ", else on demand"
-    if capacity.duration is not None:
-        bought += f", {capacity.duration.days} d, {capacity.start or 'earliest'}"
+    match capacity:
+        case SpotPlan(on_demand_fallback=True):
+            bought += ", else on demand"
+        case CapacityBlockPlan(duration=length) | ExistingBlockPlan(duration=timedelta() as length):
+            bought += f", {length.days} d, {capacity.start or 'earliest'}"
     others = f"or {', '.join(group.instance_types[1:])}" if len(group.instance_types) > 1 else ""
     scale, drawing = draw_nodes(group)
     return GroupPicture(

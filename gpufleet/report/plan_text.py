@@ -7,6 +7,7 @@ import datetime as dt
 from rich.console import Console
 from rich.markup import escape
 
+from gpufleet.plan.capacity_models import CapacityBlockPlan, ExistingBlockPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
 from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
@@ -96,12 +97,15 @@ def _nodes_wanted(group: NodeGroupPlan) -> str:
 
 
 def _bought(group: NodeGroupPlan) -> str:
-    capacity = group.capacity
-    if capacity.kind == "capacity-block" and capacity.duration is not None:
-        return f"capacity block\n{capacity.duration.days} d, {capacity.start or 'earliest'}"
-    if capacity.kind == "spot" and capacity.on_demand_fallback:
-        return "spot, else\non-demand"
-    return capacity.kind
+    match group.capacity:
+        case (
+            CapacityBlockPlan(duration=length) | ExistingBlockPlan(duration=dt.timedelta() as length) as block
+        ):
+            return f"capacity block\n{length.days} d, {block.start or 'earliest'}"
+        case SpotPlan(on_demand_fallback=True):
+            return "spot, else\non-demand"
+        case other:
+            return other.kind
 
 
 def _network(group: NodeGroupPlan) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
@@ -39,3 +39,7 @@ class Model(BaseModel):
                 },
             )
         return self
+
+    def chosen(self) -> Any:
+        """The value of the one field of `exactly_one_of` that is given."""
+        return next(each for kind in self.exactly_one_of if (each := getattr(self, kind)) is not None)

@@ -1,11 +1,16 @@
-"""How nodes are bought: on demand, on spot, or reserved by a Capacity Block or an ODCR."""
+"""How nodes are bought: on demand, on spot, or reserved by a Capacity Block or an ODCR.
+
+The fleet file nests the options (`reserved: {odcr: ...}`); everything else reads `Capacity.option`,
+one `PurchasingOption`, and matches its class.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field
 
+from gpufleet.capacity_kind import CapacityKind
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import Code, NodeCount, PlacementGroupName
 from gpufleet.spec.quantity import Duration, HourlyPrice, When
@@ -18,6 +23,9 @@ _DESIRED = "Nodes to start with; `min` if it is left out."
 class OnDemand(Model):
     """On-demand nodes, scaled between `min` and `max`; starts at `desired` (default `min`)."""
 
+    kind: ClassVar[CapacityKind] = "on-demand"
+    path: ClassVar[tuple[str, ...]] = ("on_demand",)
+
     min: Annotated[NodeCount, Field(description=_MIN, examples=[0])] = 0
     max: Annotated[NodeCount, Field(description=_MAX, examples=[8])]
     desired: Annotated[NodeCount | None, Field(description=_DESIRED, examples=[2])] = None
@@ -25,6 +33,9 @@ class OnDemand(Model):
 
 class Spot(Model):
     """Spot nodes. `on_shortage` says, in order, what to try when there is no capacity."""
+
+    kind: ClassVar[CapacityKind] = "spot"
+    path: ClassVar[tuple[str, ...]] = ("spot",)
 
     min: Annotated[NodeCount, Field(description=_MIN, examples=[0])] = 0
     max: Annotated[NodeCount, Field(description=_MAX, examples=[16])]
@@ -43,6 +54,11 @@ class Spot(Model):
         ),
     ] = None
 
+    @property
+    def falls_back(self) -> bool:
+        """Whether on-demand nodes are taken when there is no spot capacity."""
+        return "on-demand" in self.on_shortage
+
 
 class CapacityBlock(Model):
     """EC2 Capacity Block for ML: `nodes` of one type, in one zone, for a fixed time, paid upfront.
@@ -51,6 +67,9 @@ class CapacityBlock(Model):
     state. With `id` an existing block is used; `instance_type` and `zone` then say what it holds.
     A block has all its nodes or none, so `min` and `max`, if written, equal `nodes`.
     """
+
+    kind: ClassVar[CapacityKind] = "capacity-block"
+    path: ClassVar[tuple[str, ...]] = ("reserved", "capacity_block")
 
     nodes: Annotated[NodeCount, Field(description="Nodes of the block.", examples=[8])]
     duration: Annotated[
@@ -91,6 +110,9 @@ class OnDemandReservation(Model):
     that was made outside of it cannot use the reserved capacity).
     """
 
+    kind: ClassVar[CapacityKind] = "odcr"
+    path: ClassVar[tuple[str, ...]] = ("reserved", "odcr")
+
     nodes: Annotated[
         NodeCount, Field(description="Nodes of the group; one made here is paid used or not.", examples=[4])
     ]
@@ -116,6 +138,10 @@ class OnDemandReservation(Model):
             description="The placement group that an existing reservation was made in.", examples=["training"]
         ),
     ] = None
+
+
+PurchasingOption = OnDemand | Spot | CapacityBlock | OnDemandReservation
+"""What `Capacity.option` returns. `kind` is its name elsewhere, `path` where it stands below `capacity`."""
 
 
 class Reserved(Model):
@@ -145,3 +171,21 @@ class Capacity(Model):
     reserved: Annotated[
         Reserved | None, Field(description="Capacity Block or On-Demand Capacity Reservation.")
     ] = None
+
+    @property
+    def option(self) -> PurchasingOption:
+        """The option that is given."""
+        chosen = self.chosen()
+        option: PurchasingOption = chosen.chosen() if isinstance(chosen, Reserved) else chosen
+        return option
+
+    @property
+    def most_nodes(self) -> int:
+        """Nodes at most."""
+        match self.option:
+            case OnDemand() | Spot() as scaled:
+                return scaled.max
+            case CapacityBlock() | OnDemandReservation() as held:
+                return held.nodes
+            case other:
+                assert_never(other)

@@ -13,7 +13,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.capacity import Capacity, CapacityBlock, OnDemand, OnDemandReservation, Reserved, Spot
+from gpufleet.spec.capacity import (
+    Capacity,
+    CapacityBlock,
+    OnDemand,
+    OnDemandReservation,
+    PurchasingOption,
+    Reserved,
+    Spot,
+)
 from gpufleet.spec.cloud import (
     CloudNetwork,
     CloudSite,
@@ -85,6 +93,7 @@ __all__ = [
     "OnPremSite",
     "OnPremStorage",
     "Ownership",
+    "PurchasingOption",
     "RackKubernetes",
     "RackNodeGroup",
     "RackSlurm",

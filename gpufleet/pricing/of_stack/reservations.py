@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+from gpufleet.plan.capacity_models import ExistingBlockPlan
 from gpufleet.plan.models import NodeGroupPlan
 from gpufleet.pricing import capacity
 from gpufleet.pricing.book import Owner
@@ -107,17 +108,14 @@ def price_existing_block(
     Only the fleet file says how long it is.
     """
     group: NodeGroupPlan | None = pricing.groups.get((owner.site, owner.owner))
-    if group is None or reservation is None or group.capacity.reservation_id != reservation:
+    block = group.capacity if group is not None else None
+    if group is None or not isinstance(block, ExistingBlockPlan) or block.id != reservation:
         raise UnpricedError(
             "the Capacity Block is not of this stack, and no node group of the fleet file says its length"
         )
-    length, prices = group.capacity.duration, pricing.prices(resource)
-    hours = None if length is None else hours_of(length)
-    pricing.price(
-        resource,
-        lambda: capacity.price_block(prices, group.instance_type, group.capacity.max, hours, paid=True),
-        owner,
-    )
+    instance, nodes, prices = group.instance_type, block.nodes, pricing.prices(resource)
+    hours = None if block.duration is None else hours_of(block.duration)
+    pricing.price(resource, lambda: capacity.price_block(prices, instance, nodes, hours, paid=True), owner)
     return MONTH if hours is None else hours
 
 

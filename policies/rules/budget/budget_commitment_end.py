@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from gpufleet.plan.capacity_models import ExistingBlockPlan
 from gpufleet.plan.names import group_resource_name
 from gpufleet.policies.rules.budget._caps import example_fleet, fleet_of, no_fleet
 from gpufleet.policy.context import Context
@@ -83,10 +84,10 @@ def budget_commitment_end(stack: Stack, context: Context[Ends]) -> Iterator[Viol
             continue
         yield from _judge(resource, _moment(declared(resource, "endDate")), last)
     for group in context.around.plan.node_groups if context.around.plan is not None else ():
-        if group.capacity.kind == "capacity-block" and group.capacity.reservation_id is not None:
+        if isinstance(group.capacity, ExistingBlockPlan):
             name = group_resource_name(spec.fleet, spec.environment, group.site, group.name)
             yield Violation(
-                f"when the Capacity Block {group.capacity.reservation_id} of {name} ends is not known, and"
+                f"when the Capacity Block {group.capacity.id} of {name} ends is not known, and"
                 f" {FIELD} is {last}",
                 "look its end up, and exempt the stack from this rule until then",
                 fleet_field=FIELD,

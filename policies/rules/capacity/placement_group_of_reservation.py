@@ -12,6 +12,7 @@ from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, declared, launches
 from gpufleet.resources.resource import UNKNOWN, Resource
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import CAPACITY_RESERVATION, INSTANCE, PLACEMENT_GROUP
+from gpufleet.spec.models import OnDemandReservation
 
 _RESERVATION = {
     "type": CAPACITY_RESERVATION,
@@ -62,7 +63,7 @@ def placement_group_of_reservation(stack: Stack, context: Context[Settings]) -> 
         odcr.id: odcr.placement_group
         for site in (spec.cloud if spec is not None else ())
         for group in site.node_groups
-        if group.capacity.reserved and (odcr := group.capacity.reserved.odcr) and odcr.id
+        if isinstance(odcr := group.capacity.option, OnDemandReservation) and odcr.id
     }
     for launch in launches(stack):
         use = found.use(launch)

@@ -9,10 +9,15 @@ import pytest
 
 from gpufleet.components.node_group import (
     AutoScalingNodesArgs,
+    BlockNodes,
     EksNodesArgs,
+    NodeCapacity,
     NodeGroup,
     NodeGroupArgs,
     NodeInterfaceArgs,
+    OnDemandNodes,
+    ReservedNodes,
+    SpotNodes,
     TaintArgs,
     VolumeArgs,
 )
@@ -35,7 +40,7 @@ BASE = NodeGroupArgs(
     tags={"team": "ml"},
     eks=EksNodesArgs(cluster_name="atlas", version="1.35", node_role_arn="arn:node"),
 )
-BLOCK: dict[str, Any] = {"capacity": "capacity-block", "capacity_reservation_id": "cr-1"}
+BLOCK: dict[str, Any] = {"capacity": BlockNodes(reservation_id="cr-1")}
 SLURM: dict[str, Any] = {
     "eks": None,
     "auto_scaling": AutoScalingNodesArgs(instance_profile_arn="arn:profile"),
@@ -100,10 +105,10 @@ def test_spot_requests_are_tagged_only_where_nothing_else_is_ever_asked_for() ->
     def kinds(**changes: Any) -> set[str]:
         return {each["resourceType"] for each in template(**changes)["tagSpecifications"]}
 
-    assert "spot-instances-request" in kinds(**SLURM, capacity="spot")
-    assert "spot-instances-request" not in kinds(**SLURM, capacity="spot", on_demand_fallback=True)
+    assert "spot-instances-request" in kinds(**SLURM, capacity=SpotNodes())
+    assert "spot-instances-request" not in kinds(**SLURM, capacity=SpotNodes(on_demand_fallback=True))
     assert "spot-instances-request" not in kinds(**SLURM)
-    assert "spot-instances-request" not in kinds(capacity="spot")
+    assert "spot-instances-request" not in kinds(capacity=SpotNodes())
 
 
 def test_no_placement_group_unless_asked_for() -> None:
@@ -119,7 +124,7 @@ def test_a_cluster_placement_group_is_made_and_launched_into() -> None:
 
 
 def test_an_existing_placement_group_is_used_and_none_is_made() -> None:
-    built = group(placement_group="theirs", capacity="odcr", capacity_reservation_id="cr-1")
+    built = group(placement_group="theirs", capacity=ReservedNodes(reservation_id="cr-1"))
     assert built.of("PlacementGroup") == []
     assert built.one("LaunchTemplate").inputs["placement"] == {"groupName": "theirs"}
 
@@ -151,7 +156,7 @@ def test_a_capacity_block_group_starts_at_zero_and_leaves_its_size_to_whoever_sc
 
 
 def test_a_reservation_is_targeted_and_is_no_market_of_its_own() -> None:
-    built = group(capacity="odcr", capacity_reservation_id="cr-1")
+    built = group(capacity=ReservedNodes(reservation_id="cr-1"))
     inputs = built.one("LaunchTemplate").inputs
     assert "instanceMarketOptions" not in inputs
     assert inputs["capacityReservationSpecification"]["capacityReservationTarget"] == {
@@ -162,7 +167,7 @@ def test_a_reservation_is_targeted_and_is_no_market_of_its_own() -> None:
     assert nodes["scalingConfig"]["desiredSize"] == 2
 
 
-RESERVATION: dict[str, Any] = {"capacity": "odcr", "capacity_reservation_id": "cr-1"}
+RESERVATION: dict[str, Any] = {"capacity": ReservedNodes(reservation_id="cr-1")}
 
 
 @pytest.mark.parametrize("changes", [BLOCK, RESERVATION, {"placement_group": True}])
@@ -173,8 +178,8 @@ def test_where_there_is_no_room_for_a_new_node_an_update_stops_the_old_one_first
     assert nodes.inputs["updateConfig"] == {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}
 
 
-@pytest.mark.parametrize("capacity", ["on-demand", "spot"])
-def test_elsewhere_an_update_starts_the_new_node_first(capacity: str) -> None:
+@pytest.mark.parametrize("capacity", [OnDemandNodes(), SpotNodes()], ids=["on-demand", "spot"])
+def test_elsewhere_an_update_starts_the_new_node_first(capacity: NodeCapacity) -> None:
     nodes = group(capacity=capacity).one("aws:eks/nodeGroup:NodeGroup")
     assert nodes.inputs["updateConfig"] == {"maxUnavailable": 1}
     assert not nodes.delete_before_replace
@@ -218,9 +223,9 @@ def test_a_group_that_scales_leaves_its_size_to_the_autoscaler() -> None:
 
 
 def test_spot_falls_back_to_a_second_group_that_starts_at_zero_only_when_asked() -> None:
-    alone = group(capacity="spot", min_size=1, max_size=4).of("aws:eks/nodeGroup:NodeGroup")
+    alone = group(capacity=SpotNodes(), min_size=1, max_size=4).of("aws:eks/nodeGroup:NodeGroup")
     assert [g.inputs["capacityType"] for g in alone] == ["SPOT"]
-    both = group(capacity="spot", min_size=1, max_size=4, on_demand_fallback=True).of(
+    both = group(capacity=SpotNodes(on_demand_fallback=True), min_size=1, max_size=4).of(
         "aws:eks/nodeGroup:NodeGroup"
     )
     by_type = {g.inputs["capacityType"]: g.inputs for g in both}
@@ -248,7 +253,11 @@ def test_an_auto_scaling_group_passes_every_tag_on_to_its_instances() -> None:
 
 def test_spot_in_an_auto_scaling_group_spreads_over_types_by_price_and_capacity() -> None:
     built = group(
-        **SLURM, capacity="spot", min_size=0, max_size=4, instance_types=["p4d.24xlarge", "p4de.24xlarge"]
+        **SLURM,
+        capacity=SpotNodes(),
+        min_size=0,
+        max_size=4,
+        instance_types=["p4d.24xlarge", "p4de.24xlarge"],
     )
     inputs = built.one("aws:autoscaling/group:Group").inputs
     assert "launchTemplate" not in inputs
@@ -262,19 +271,30 @@ def test_spot_in_an_auto_scaling_group_spreads_over_types_by_price_and_capacity(
 
 
 def test_a_maximum_price_of_spot_reaches_the_auto_scaling_group() -> None:
-    inputs = group(**SLURM, capacity="spot", spot_max_price="1.5").one("aws:autoscaling/group:Group").inputs
+    inputs = group(**SLURM, capacity=SpotNodes(max_price="1.5")).one("aws:autoscaling/group:Group").inputs
     assert inputs["mixedInstancesPolicy"]["instancesDistribution"]["spotMaxPrice"] == "1.5"
 
 
 def test_without_a_maximum_price_none_is_sent() -> None:
-    inputs = group(**SLURM, capacity="spot").one("aws:autoscaling/group:Group").inputs
+    inputs = group(**SLURM, capacity=SpotNodes()).one("aws:autoscaling/group:Group").inputs
     assert "spotMaxPrice" not in inputs["mixedInstancesPolicy"]["instancesDistribution"]
 
 
-@pytest.mark.parametrize("changes", [{"capacity": "spot"}, {**SLURM, "capacity": "on-demand"}])
-def test_a_maximum_price_is_refused_where_nothing_takes_one(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="spot_max_price"):
-        group(**changes, spot_max_price="1.5")
+def test_a_maximum_price_is_refused_where_nothing_takes_one() -> None:
+    with pytest.raises(InputError, match="max_price"):
+        group(capacity=SpotNodes(max_price="1.5"))
+
+
+@pytest.mark.parametrize("kind", [OnDemandNodes, ReservedNodes, BlockNodes])
+def test_no_other_capacity_has_a_maximum_price(kind: Any) -> None:
+    with pytest.raises(TypeError, match="max_price"):
+        kind(max_price="1.5")
+
+
+@pytest.mark.parametrize("kind", [ReservedNodes, BlockNodes])
+def test_reserved_nodes_cannot_be_asked_for_without_their_reservation(kind: Any) -> None:
+    with pytest.raises(TypeError, match="reservation_id"):
+        kind()
 
 
 def test_one_on_demand_type_in_an_auto_scaling_group_needs_no_mixed_policy() -> None:
@@ -316,7 +336,7 @@ def test_a_looked_up_image_is_kept_and_a_named_one_is_followed() -> None:
     [
         ({"eks": None}, "exactly one of eks and auto_scaling"),
         (SLURM | {"eks": BASE.eks}, "exactly one of eks and auto_scaling"),
-        ({"capacity": "odcr"}, "without capacity_reservation_id"),
+        ({"capacity": "odcr"}, "no way to buy nodes"),
         (BLOCK | {"instance_types": ["p5.48xlarge", "p5e.48xlarge"]}, "one instance type"),
         ({"public_ip": True, "interfaces": P6_B300}, "no public address"),
     ],

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from gpufleet.errors import InputError
+from gpufleet.plan.capacity_models import (
+    CapacityBlockPlan,
+    CapacityPlan,
+    ExistingBlockPlan,
+    ExistingReservationPlan,
+    OnDemandPlan,
+    ReservationPlan,
+    SpotPlan,
+)
 from gpufleet.plan.models import NetworkInterface
 from tests.unit.plan.fleets import block, first_group, group, odcr, on_demand, plan_of, spot
 
@@ -66,19 +77,47 @@ def test_a_reservation_has_all_of_its_nodes(capacity: dict[str, Any], kind: str)
     assert (planned.min, planned.desired, planned.max) == (3, 3, 3)
 
 
+@pytest.mark.parametrize(
+    ("capacity", "expected"),
+    [
+        (on_demand(1, 4, 2), OnDemandPlan(1, 4, 2)),
+        (
+            {"spot": {"min": 1, "max": 4, "max_price": "2.5 USD/h"}},
+            SpotPlan(1, 4, 1, on_demand_fallback=False, max_price=Decimal("2.5")),
+        ),
+        (odcr(3, zone="us-east-1b"), ReservationPlan(3, "us-east-1b")),
+        (odcr(3, zone="us-east-1b", id=ID), ExistingReservationPlan(3, ID, "us-east-1b")),
+        (block(3), CapacityBlockPlan(3, ("us-east-1a", "us-east-1b"), "in 14 d", timedelta(days=14))),
+        (
+            block(3, id=ID, zone="us-east-1a", start=None),
+            ExistingBlockPlan(3, ID, "us-east-1a", duration=timedelta(days=14)),
+        ),
+    ],
+)
+def test_each_way_to_buy_nodes_has_the_fields_of_its_own_and_no_others(
+    capacity: dict[str, Any], expected: CapacityPlan
+) -> None:
+    assert first_group(group("a", "p5.48xlarge", capacity)).capacity == expected
+
+
+@pytest.mark.parametrize("missing", ["start", "duration"])
+def test_a_block_that_cannot_be_bought_is_an_error_and_never_a_plan(missing: str) -> None:
+    with pytest.raises(InputError, match="node group a"):
+        plan_of(group("a", "p5.48xlarge", block(3, **{missing: None})))
+
+
 def test_a_blocks_start_stays_the_users_own_words() -> None:
     capacity = first_group(group("a", "p5.48xlarge", block(3, start="in 14 d"))).capacity
+    assert isinstance(capacity, CapacityBlockPlan)
     assert capacity.start == "in 14 d"
-    assert capacity.duration is not None
     assert capacity.duration.days == 14
-    assert capacity.reservation_id is None
 
 
 def test_on_demand_nodes_fill_in_for_spot_only_where_it_is_asked_for() -> None:
     asked = first_group(group("a", "p5.48xlarge", spot(0, 2, "other-zone", "on-demand")))
-    assert asked.capacity.on_demand_fallback
-    assert not first_group(group("a", "p5.48xlarge", spot(0, 2, "other-zone"))).capacity.on_demand_fallback
-    assert not first_group(group("a", "p5.48xlarge", on_demand(0, 2))).capacity.on_demand_fallback
+    assert asked.capacity == SpotPlan(0, 2, 0, on_demand_fallback=True)
+    other = first_group(group("a", "p5.48xlarge", spot(0, 2, "other-zone")))
+    assert other.capacity == SpotPlan(0, 2, 0, on_demand_fallback=False)
 
 
 @pytest.mark.parametrize("placement", ["auto", "cluster", "none"])
@@ -114,9 +153,7 @@ def test_a_placement_group_is_created_only_where_it_belongs(
 def test_an_existing_reservation_keeps_its_own_placement_group() -> None:
     capacity = odcr(2, zone="us-east-1b", id=ID, placement_group="pg-1")
     planned = first_group(group("a", "p5.48xlarge", capacity, network="efa")).capacity
-    assert planned.reservation_id == ID
-    assert planned.reservation_zone == "us-east-1b"
-    assert planned.reservation_placement_group == "pg-1"
+    assert planned == ExistingReservationPlan(2, ID, "us-east-1b", "pg-1")
 
 
 def test_a_group_runs_in_its_reservations_zone_its_own_or_all_of_its_site() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gpufleet.catalog import Catalog, NetworkInterface, load_catalog
+from gpufleet.plan.capacity_models import SpotPlan
 from gpufleet.plan.models import (
     BudgetPlan,
-    CapacityPlan,
     CloudSitePlan,
     FleetPlan,
     HostPlan,
@@ -79,7 +79,7 @@ def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:
         instance_types=("p5.48xlarge",),
         gpu="H100",
         gpus_per_node=8,
-        capacity=CapacityPlan("spot", 0, 4, 2),
+        capacity=SpotPlan(0, 4, 2),
         efa=True,
         network_interfaces=(NetworkInterface(0, 0, "efa"), NetworkInterface(1, 1, "efa-only")),
         zones=("us-west-2a",),

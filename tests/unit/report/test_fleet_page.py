@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.plan.capacity_models import OnDemandPlan
 from gpufleet.pricing.models import CostLine
 from gpufleet.report.fleet_costs import charts, price_sources
 from gpufleet.report.fleet_html import fleet_page
@@ -224,8 +225,7 @@ def test_a_small_group_shows_each_gpu_and_a_large_one_squares_of_several_nodes(s
             replace(
                 site,
                 node_groups=tuple(
-                    replace(each, capacity=replace(each.capacity, max=1000, desired=500))
-                    for each in site.node_groups
+                    replace(each, capacity=OnDemandPlan(0, 1000, 500)) for each in site.node_groups
                 ),
             )
             for site in plan.cloud

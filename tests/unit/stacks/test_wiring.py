@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
+from gpufleet.plan.capacity_models import CapacityPlan, ExistingReservationPlan, OnDemandPlan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.load import load_fleet
 from gpufleet.stacks.program import build_fleet
@@ -90,10 +91,12 @@ def test_nodes_are_in_the_group_that_reaches_their_cluster_and_get_public_addres
     assert "sg-cluster" in interface["securityGroups"]
 
 
-def with_capacity(of: FleetPlan, name: str, *, placement_group: bool, **capacity: Any) -> FleetPlan:
+def with_capacity(
+    of: FleetPlan, name: str, *, placement_group: bool, capacity: CapacityPlan | None = None
+) -> FleetPlan:
     """The plan with one node group of its first site, which is bought otherwise."""
     (group,) = [each for each in of.cloud[0].node_groups if each.name == name]
-    changed = replace(group, placement_group=placement_group, capacity=replace(group.capacity, **capacity))
+    changed = replace(group, placement_group=placement_group, capacity=capacity or group.capacity)
     return with_site(of, node_groups=[changed])
 
 
@@ -116,27 +119,17 @@ def test_nodes_of_a_reservation_are_placed_where_it_is() -> None:
 
 
 def test_nodes_of_a_reservation_that_exists_are_placed_where_it_is() -> None:
-    of = with_capacity(
-        plan("prod"),
-        "serve-base",
-        placement_group=False,
-        reservation_id="cr-0123456789abcdef0",
-        reservation_placement_group="packed",
-    )
+    prod = plan("prod")
+    held = ExistingReservationPlan(2, "cr-0123456789abcdef0", prod.cloud[0].zones[0], "packed")
+    of = with_capacity(prod, "serve-base", placement_group=False, capacity=held)
     assert placed(built(of)) == [{"groupName": "packed"}]
 
 
 def test_nodes_bought_on_demand_are_packed_where_the_plan_says() -> None:
     prod = plan("prod")
-    on_demand = {"kind": "on-demand"}
-    assert (
-        len(built(with_capacity(prod, "serve-base", placement_group=True, **on_demand)).of("PlacementGroup"))
-        == 1
-    )
-    assert (
-        built(with_capacity(prod, "serve-base", placement_group=False, **on_demand)).of("PlacementGroup")
-        == []
-    )
+    for wanted in (True, False):
+        of = with_capacity(prod, "serve-base", placement_group=wanted, capacity=OnDemandPlan(1, 2, 1))
+        assert len(built(of).of("PlacementGroup")) == wanted
 
 
 def test_a_block_costs_no_more_than_the_stack_allows() -> None:
