@@ -15,7 +15,7 @@ Tags = Mapping[str, pulumi.Input[str]]
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class AwsContext:
     """The account, partition (`aws`, `aws-cn`, ...) and region that a component's provider speaks to."""
 
     account_id: pulumi.Output[str]
@@ -41,10 +41,10 @@ class Component(pulumi.ComponentResource):
         """The tags of the child called `name`."""
         return {**self._component_tags, **extra, "Name": name}
 
-    def surroundings(self) -> Surroundings:
+    def aws_context(self) -> AwsContext:
         """Where this component's provider runs, asked of the provider itself."""
         opts = pulumi.InvokeOutputOptions(parent=self)
-        return Surroundings(
+        return AwsContext(
             account_id=aws.get_caller_identity_output(opts=opts).account_id,
             partition=aws.get_partition_output(opts=opts).partition,
             region=aws.get_region_output(opts=opts).region,
@@ -69,7 +69,7 @@ def encryption_key(
     component: Component,
     name: str,
     description: str,
-    around: Surroundings,
+    context: AwsContext,
     *,
     services: Sequence[Mapping[str, Any]] = (),
     protect: bool = False,
@@ -83,7 +83,7 @@ def encryption_key(
         "Sid": "AccountGovernsThisKeyThroughIam",
         "Effect": "Allow",
         "Principal": {
-            "AWS": pulumi.Output.format("arn:{0}:iam::{1}:root", around.partition, around.account_id)
+            "AWS": pulumi.Output.format("arn:{0}:iam::{1}:root", context.partition, context.account_id)
         },
         "Action": "kms:*",
         "Resource": "*",
@@ -99,21 +99,21 @@ def encryption_key(
     )
 
 
-def logs_may_use_key(around: Surroundings, log_group_name: pulumi.Input[str]) -> dict[str, Any]:
+def logs_may_use_key(context: AwsContext, log_group_name: pulumi.Input[str]) -> dict[str, Any]:
     """The key policy statement that lets CloudWatch Logs encrypt the one log group named."""
     return {
         "Sid": "LogsEncryptThisGroup",
         "Effect": "Allow",
-        "Principal": {"Service": pulumi.Output.format("logs.{0}.amazonaws.com", around.region)},
+        "Principal": {"Service": pulumi.Output.format("logs.{0}.amazonaws.com", context.region)},
         "Action": ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"],
         "Resource": "*",
         "Condition": {
             "ArnEquals": {
                 "kms:EncryptionContext:aws:logs:arn": pulumi.Output.format(
                     "arn:{0}:logs:{1}:{2}:log-group:{3}",
-                    around.partition,
-                    around.region,
-                    around.account_id,
+                    context.partition,
+                    context.region,
+                    context.account_id,
                     log_group_name,
                 )
             }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from gpufleet.components.base import Component, Surroundings, Tags, encryption_key, policy_document
+from gpufleet.components.base import AwsContext, Component, Tags, encryption_key, policy_document
 
 NONCURRENT_DAYS = 30
 """How long an overwritten or deleted version can be had back, where objects expire at all."""
@@ -42,14 +42,14 @@ class Bucket(Component):
 
     def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpufleet:storage:Bucket", name, args.tags, opts)
-        around = self.surroundings()
+        context = self.aws_context()
         if args.kms_key_arn is None:
             key_arn: pulumi.Output[str] = encryption_key(
                 self,
                 name,
                 f"Objects of the bucket {args.bucket}",
-                around,
-                services=[_file_systems_may_use_key(around)],
+                context,
+                services=[_file_systems_may_use_key(context)],
                 protect=args.protect,
             ).arn
         else:
@@ -100,7 +100,7 @@ class Bucket(Component):
             opts=self.child(),
         )
         # Made from the name, which is known before the bucket exists: rules read the policy in a preview.
-        arn = pulumi.Output.format("arn:{0}:s3:::{1}", around.partition, args.bucket)
+        arn = pulumi.Output.format("arn:{0}:s3:::{1}", context.partition, args.bucket)
         aws.s3.BucketPolicy(
             name,
             bucket=bucket.id,
@@ -167,7 +167,7 @@ class Bucket(Component):
         return aws.s3.BucketLifecycleConfiguration(name, bucket=bucket.id, rules=rules, opts=self.child())
 
 
-def _file_systems_may_use_key(around: Surroundings) -> dict[str, object]:
+def _file_systems_may_use_key(context: AwsContext) -> dict[str, object]:
     """FSx uses a linked bucket as a service-linked role whose name ends in the file system's id."""
     role = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_fs-*"
     return {
@@ -177,10 +177,10 @@ def _file_systems_may_use_key(around: Surroundings) -> dict[str, object]:
         "Action": ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"],
         "Resource": "*",
         "Condition": {
-            "StringEquals": {"kms:CallerAccount": around.account_id},
+            "StringEquals": {"kms:CallerAccount": context.account_id},
             "StringLike": {
                 "aws:PrincipalArn": pulumi.Output.format(
-                    "arn:{0}:iam::{1}:role/{2}", around.partition, around.account_id, role
+                    "arn:{0}:iam::{1}:role/{2}", context.partition, context.account_id, role
                 )
             },
         },

@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from gpufleet.components.base import Component, Surroundings, Tags, encryption_key, policy_document
+from gpufleet.components.base import AwsContext, Component, Tags, encryption_key, policy_document
 from gpufleet.errors import InputError
 
 MAX_NOTIFICATIONS = 10
@@ -50,15 +50,15 @@ class BudgetGuard(Component):
                 remedy="name fewer thresholds",
             )
         super().__init__("gpufleet:budget:BudgetGuard", name, args.tags, opts)
-        around = self.surroundings()
+        context = self.aws_context()
         key = encryption_key(
-            self, name, f"Alerts of the budget {name}", around, services=[_budgets_may_use_key(around)]
+            self, name, f"Alerts of the budget {name}", context, services=[_budgets_may_use_key(context)]
         )
         topic = aws.sns.Topic(name, kms_master_key_id=key.id, tags=self.tags(name), opts=self.child())
         policy = aws.sns.TopicPolicy(
             name,
             arn=topic.arn,
-            policy=policy_document([_budgets_may_publish(around, topic)]),
+            policy=policy_document([_budgets_may_publish(context, topic)]),
             opts=self.child(),
         )
         for number, address in enumerate(args.emails):
@@ -116,27 +116,27 @@ def _carries_all(tags: Mapping[str, str]) -> aws.budgets.BudgetFilterExpressionA
     )
 
 
-def _from_this_account(around: Surroundings) -> dict[str, Any]:
-    return {"StringEquals": {"aws:SourceAccount": around.account_id}}
+def _from_this_account(context: AwsContext) -> dict[str, Any]:
+    return {"StringEquals": {"aws:SourceAccount": context.account_id}}
 
 
-def _budgets_may_use_key(around: Surroundings) -> dict[str, Any]:
+def _budgets_may_use_key(context: AwsContext) -> dict[str, Any]:
     return {
         "Sid": "BudgetsEncryptAlerts",
         "Effect": "Allow",
         "Principal": {"Service": "budgets.amazonaws.com"},
         "Action": ["kms:GenerateDataKey*", "kms:Decrypt"],
         "Resource": "*",
-        "Condition": _from_this_account(around),
+        "Condition": _from_this_account(context),
     }
 
 
-def _budgets_may_publish(around: Surroundings, topic: aws.sns.Topic) -> dict[str, Any]:
+def _budgets_may_publish(context: AwsContext, topic: aws.sns.Topic) -> dict[str, Any]:
     return {
         "Sid": "BudgetsPublishAlerts",
         "Effect": "Allow",
         "Principal": {"Service": "budgets.amazonaws.com"},
         "Action": "sns:Publish",
         "Resource": topic.arn,
-        "Condition": _from_this_account(around),
+        "Condition": _from_this_account(context),
     }

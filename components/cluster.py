@@ -82,14 +82,14 @@ class EksCluster(Component):
 
     def __init__(self, name: str, args: EksClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpufleet:cluster:EksCluster", name, args.tags, opts)
-        around = self.surroundings()
+        context = self.aws_context()
         group_name = f"/aws/eks/{args.cluster_name}/cluster"
         key = encryption_key(
             self,
             name,
             f"Secrets and control-plane logs of {args.cluster_name}",
-            around,
-            services=[logs_may_use_key(around, group_name)],
+            context,
+            services=[logs_may_use_key(context, group_name)],
         )
         logs = aws.cloudwatch.LogGroup(
             name,
@@ -130,13 +130,13 @@ class EksCluster(Component):
         self.version = self._cluster.version
         self.security_group_id = self._cluster.vpc_config.apply(_cluster_group)
         self._private_access(name, args.private_cidrs)
-        self._admins(name, args.admins, around.partition)
+        self._admins(name, args.admins, context.partition)
         self.ready = self._addons_for_nodes(name, args)
         system = self._system_nodes(name, args)
         self.system_ready = [*self.ready, system, *self._addons_on_nodes(name, args, system)]
         self.kubeconfig = pulumi.Output.secret(
             pulumi.Output.all(
-                self.cluster_name, self.endpoint, self._cluster.certificate_authority, around.region
+                self.cluster_name, self.endpoint, self._cluster.certificate_authority, context.region
             ).apply(lambda parts: kubeconfig(parts[0], parts[1], field_of(parts[2], "data"), parts[3]))
         )
         self.register_outputs(
@@ -248,7 +248,7 @@ class EksCluster(Component):
         ]
         if args.fsx:
             # File systems are made outside Kubernetes and mounted by name: the driver only looks.
-            around = self.surroundings()
+            context = self.aws_context()
             look: list[dict[str, Any]] = [
                 {"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"},
                 {
@@ -256,9 +256,9 @@ class EksCluster(Component):
                     "Action": ["fsx:ListTagsForResource"],
                     "Resource": pulumi.Output.format(
                         "arn:{0}:fsx:{1}:{2}:file-system/*",
-                        around.partition,
-                        around.region,
-                        around.account_id,
+                        context.partition,
+                        context.region,
+                        context.account_id,
                     ),
                 },
             ]

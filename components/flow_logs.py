@@ -6,8 +6,8 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.components.base import (
+    AwsContext,
     Component,
-    Surroundings,
     assume_role_policy,
     encryption_key,
     logs_may_use_key,
@@ -19,7 +19,7 @@ def flow_logs(
     component: Component,
     name: str,
     vpc_id: pulumi.Output[str],
-    around: Surroundings,
+    context: AwsContext,
     retention_days: int,
 ) -> None:
     """Record accepted and rejected traffic of the VPC; kept for `retention_days`, encrypted at rest."""
@@ -30,8 +30,8 @@ def flow_logs(
         component,
         label,
         f"Flow logs of {name}",
-        around,
-        services=[logs_may_use_key(around, group_name)],
+        context,
+        services=[logs_may_use_key(context, group_name)],
     )
     group = aws.cloudwatch.LogGroup(
         label,
@@ -50,7 +50,11 @@ def flow_logs(
     )
     # Made from the name, which is known before the group exists: rules read the policy in a preview.
     group_arn = pulumi.Output.format(
-        "arn:{0}:logs:{1}:{2}:log-group:{3}", around.partition, around.region, around.account_id, group_name
+        "arn:{0}:logs:{1}:{2}:log-group:{3}",
+        context.partition,
+        context.region,
+        context.account_id,
+        group_name,
     )
     policy = aws.iam.RolePolicy(
         label,

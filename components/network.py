@@ -63,7 +63,7 @@ class Network(Component):
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpufleet:network:Network", name, args.tags, opts)
-        around = self.surroundings()
+        context = self.aws_context()
         self.cidr = args.cidr
         self._vpc = aws.ec2.Vpc(
             f"{name}-vpc",
@@ -87,13 +87,13 @@ class Network(Component):
             f"{name}-s3",
             vpc_id=self.vpc_id,
             vpc_endpoint_type="Gateway",
-            service_name=pulumi.Output.format("com.amazonaws.{0}.s3", around.region),
+            service_name=pulumi.Output.format("com.amazonaws.{0}.s3", context.region),
             route_table_ids=[table.id for table in tables],
             tags=self.tags(f"{name}-s3"),
             opts=self.child(),
         )
-        self._endpoints(name, args, around.region)
-        flow_logs(self, name, self.vpc_id, around, args.log_retention_days)
+        self._endpoints(name, args, context.region)
+        flow_logs(self, name, self.vpc_id, context, args.log_retention_days)
         self.efa_security_group_id = efa_group(self, name, self.vpc_id)
         self.node_security_group_id = node_group_rules(self, name, self.vpc_id, args.cidr)
         self.register_outputs(

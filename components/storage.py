@@ -82,7 +82,7 @@ class SharedStorage(Component):
         key_arn = args.kms_key_arn
         if persistent and key_arn is None:
             key = encryption_key(
-                self, name, f"Lustre file system {name}", self.surroundings(), protect=args.protect
+                self, name, f"Lustre file system {name}", self.aws_context(), protect=args.protect
             )
             key_arn = key.arn
         system = aws.fsx.LustreFileSystem(

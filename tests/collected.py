@@ -107,13 +107,13 @@ def judge_of(environment: str) -> Judge:
     stack = open_stack(ROOT, PROJECT, environment, config, preview=True, now=DAY)
     assert stack.loaded is not None
     spec = stack.loaded.spec
-    return Judge(configure(load_rules(ROOT), spec, stack.loaded.source), stack.around, spec.exemptions)
+    return Judge(configure(load_rules(ROOT), spec, stack.loaded.source), stack.shared, spec.exemptions)
 
 
 def violations(environment: str, stack: Stack) -> Violations:
     """What the environment's rules find in a stack that stops a run."""
     judge = judge_of(environment)
-    found = [judgement for resource in stack for judgement in judge.resource(resource)]
+    found = [violation for resource in stack for violation in judge.resource(resource)]
     found += judge.stack(stack)
     return frozenset(
         (each.rule.name, each.urn, each.violation.prop) for each in found if each.level == "mandatory"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpufleet.changes.observe import Effect, SeenStep
+from gpufleet.changes.observe import Effect, ObservedStep
 
 ROLLS: Mapping[str, frozenset[str]] = {
     # EKS user guide, "Update a managed node group": a new version of the launch template or of
@@ -40,7 +40,7 @@ UNNOTICED = frozenset(
 """Types whose deletion or replacement interrupts nobody and loses nothing."""
 
 
-def effect_of(steps: Iterable[SeenStep]) -> Effect:
+def effect_of(steps: Iterable[ObservedStep]) -> Effect:
     """The strongest effect of the steps."""
     worst = Effect.NOTHING
     for step in steps:

@@ -1,6 +1,6 @@
 """What a change of each field of the fleet file does: in place, rolling or replacement, and who notices.
 
-`table` says it, `fields` makes sure that no field is left out, `observe` reads it off the steps of a
-real run (the tests run every change through the engine), and `guard` keeps storage and reservations
-from going without somebody's word. docs/reference/changes.md is written from the table.
+`table` declares it, `fields` lists every field, so that none is missing, `observe` reads the effect from
+the steps of a run (the tests run every change through the engine), and `guard` refuses to delete storage or
+reservations without approval. docs/reference/changes.md is generated from the table.
 """

@@ -1,4 +1,4 @@
-"""What the table of changes consists of."""
+"""The entries of the table of changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from enum import StrEnum
 from gpufleet.changes.observe import Effect
 
 
-class Word(StrEnum):
-    """Whose word a change needs beyond that of whoever runs `up`."""
+class Approval(StrEnum):
+    """What a change needs besides the run of `up` itself."""
 
     NONE = ""
     DATA = "`--allow-data-loss`"
@@ -17,16 +17,16 @@ class Word(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One way to change a field: what it does, who notices, and whose word it needs.
+class FieldChange:
+    """One way to change a field: what it does, who notices, and which approval it needs.
 
-    `slurm` is the effect in a Slurm site where it is another one than in a Kubernetes site.
+    `slurm` is the effect in a Slurm site where it differs from that in a Kubernetes site.
     """
 
     how: str
     effect: Effect
     notices: str
-    word: Word = Word.NONE
+    approval: Approval = Approval.NONE
     slurm: Effect | None = None
 
     @property
@@ -38,11 +38,11 @@ class Change:
 NOBODY = "nobody"
 
 
-def nothing(how: str, notices: str = NOBODY) -> tuple[Change, ...]:
+def nothing(how: str, notices: str = NOBODY) -> tuple[FieldChange, ...]:
     """A field whose change no engine sees."""
-    return (Change(how, Effect.NOTHING, notices),)
+    return (FieldChange(how, Effect.NOTHING, notices),)
 
 
-def in_place(how: str, notices: str = NOBODY) -> tuple[Change, ...]:
-    """A field that changes in place in one way alone."""
-    return (Change(how, Effect.IN_PLACE, notices),)
+def in_place(how: str, notices: str = NOBODY) -> tuple[FieldChange, ...]:
+    """A field that changes only in place, in one way."""
+    return (FieldChange(how, Effect.IN_PLACE, notices),)

@@ -13,7 +13,7 @@ from pydantic_core import PydanticUndefined
 
 from gpufleet.changes.fields import KEY, Field, fleet_fields
 from gpufleet.changes.reference import effect
-from gpufleet.changes.table import CLOUD, counts_alone, is_rack
+from gpufleet.changes.table import CLOUD, affects_costs_only, is_rack
 from gpufleet.spec.fields import PATTERNS
 from gpufleet.spec.parsing import Quantity
 from gpufleet.spec.shape import bare, choices, is_model
@@ -40,7 +40,7 @@ _COLUMNS = "| field | what it is | type | unit | default | example | change |\n|
 _UNIT = re.compile(r"a (?:whole )?number (?:of|and)(?: one of)? ([^(]*[^( ])")
 
 
-def reference() -> str:
+def fleet_file_reference() -> str:
     """The page as Markdown: a table for each mapping of the fleet file."""
     parts: dict[str, list[Field]] = {}
     for each in fleet_fields():
@@ -195,7 +195,7 @@ def _change(field: Field) -> str:
         return ""
     if field.only:
         return "never: it takes one value"
-    if counts_alone(field.path):
+    if affects_costs_only(field.path):
         return "costs only"
     if is_rack(field.path):
         return "`configure`"
@@ -203,4 +203,4 @@ def _change(field: Field) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(reference())
+    sys.stdout.write(fleet_file_reference())

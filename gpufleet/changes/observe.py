@@ -29,8 +29,8 @@ _HOW = {
 
 
 @dataclass(frozen=True, slots=True)
-class SeenStep:
-    """What happened to one resource, whichever of an engine's step kinds said so.
+class ObservedStep:
+    """The change of one resource, whichever step kinds of the engine it consists of.
 
     `diff` are the inputs that differ, `forced` those that force the replacement.
     """
@@ -43,9 +43,9 @@ class SeenStep:
     forced: frozenset[str] = frozenset()
 
 
-def seen_steps(events: Iterable[ResourceEvent]) -> tuple[SeenStep, ...]:
+def observed_steps(events: Iterable[ResourceEvent]) -> tuple[ObservedStep, ...]:
     """One step for each cloud resource that changes; a replacement counts once, components not at all."""
-    found: dict[str, SeenStep] = {}
+    found: dict[str, ObservedStep] = {}
     for event in events:
         how = _HOW.get(event.op)
         if event.status != "done" or how is None or not _is_real(event.type):
@@ -55,7 +55,7 @@ def seen_steps(events: Iterable[ResourceEvent]) -> tuple[SeenStep, ...]:
         diff = frozenset(event.diff) | forced | (known.diff if known else frozenset())
         if known is not None and known.how == "replace":
             how = "replace"
-        found[event.urn] = SeenStep(event.urn, event.type, event.name, how, diff, forced)
+        found[event.urn] = ObservedStep(event.urn, event.type, event.name, how, diff, forced)
     return tuple(found.values())
 
 

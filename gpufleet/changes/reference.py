@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from gpufleet.changes.change import Change
+from gpufleet.changes.change import FieldChange
 from gpufleet.changes.fields import Field, fleet_fields
 from gpufleet.changes.observe import Effect
-from gpufleet.changes.table import CLOUD, counts_alone, is_rack
+from gpufleet.changes.table import CLOUD, affects_costs_only, is_rack
 
 _HEADER = """# What a change does
 
@@ -57,7 +57,7 @@ _SECTIONS = (
 """Headings, and the path that a section's fields begin with; the longest one that fits takes a field."""
 
 
-def reference() -> str:
+def changes_reference() -> str:
     """The page as Markdown."""
     parts = [_HEADER]
     for heading, prefix in _SECTIONS:
@@ -81,15 +81,15 @@ def _rows(field: Field) -> Iterator[str]:
         return
     if field.only:
         yield _row(field.path, "none", f"takes `{field.only}` alone", "", "")
-    elif counts_alone(field.path):
+    elif affects_costs_only(field.path):
         yield _row(field.path, "any", "nothing", "whoever reads the costs; Prometheus, where it is", "")
     elif is_rack(field.path):
         yield _row(field.path, "any", "rack only: `configure`", "the site's hosts", "")
     for change in CLOUD.get(field.path, ()):
-        yield _row(field.path, change.how, effect(change), change.notices, change.word)
+        yield _row(field.path, change.how, effect(change), change.notices, change.approval)
 
 
-def effect(change: Change) -> str:
+def effect(change: FieldChange) -> str:
     """The effect in words; behind a slash that in a Slurm site, where it is another."""
     if change.in_slurm is change.effect:
         return _shown(change.effect)
@@ -105,4 +105,4 @@ def _row(path: str, *cells: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(reference())
+    sys.stdout.write(changes_reference())

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.changes.change import Change
+from gpufleet.changes.change import FieldChange
 from gpufleet.changes.table_fleet import FLEET
 from gpufleet.changes.table_groups import NODE_GROUPS
 from gpufleet.changes.table_sites import SITES
 from gpufleet.changes.table_storage import STORAGE
 
-CLOUD: Mapping[str, tuple[Change, ...]] = {**FLEET, **SITES, **NODE_GROUPS, **STORAGE}
-"""Path of a field -> the ways to change it; of every field that is not a rack's."""
+CLOUD: Mapping[str, tuple[FieldChange, ...]] = {**FLEET, **SITES, **NODE_GROUPS, **STORAGE}
+"""Path of a field -> the ways to change it, for every field outside racks."""
 
 RACK = "onprem[]"
 
-COSTS_ALONE = ("onprem[].power", "onprem[].ownership")
-"""Fields of racks that are there to be counted with: no host hears of them."""
+COSTS_ONLY = ("onprem[].power", "onprem[].ownership")
+"""Fields of racks that only costs are computed from: `configure` applies nothing to the hosts."""
 
 
 def is_rack(path: str) -> bool:
@@ -24,6 +24,6 @@ def is_rack(path: str) -> bool:
     return path == RACK or path.startswith(f"{RACK}.")
 
 
-def counts_alone(path: str) -> bool:
-    """Whether a field of a rack site only changes what it is taken to cost."""
-    return any(path == each or path.startswith(f"{each}.") for each in COSTS_ALONE)
+def affects_costs_only(path: str) -> bool:
+    """Whether a field of a rack site changes only its computed cost."""
+    return any(path == each or path.startswith(f"{each}.") for each in COSTS_ONLY)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.changes.change import NOBODY, Change, Word, in_place, nothing
+from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place, nothing
 from gpufleet.changes.observe import Effect
 
 _JUDGED = "whoever runs `preview`, `up` or `check`: rules judge by it"
 
-FLEET: Mapping[str, tuple[Change, ...]] = {
+FLEET: Mapping[str, tuple[FieldChange, ...]] = {
     "fleet": (
-        Change(
+        FieldChange(
             "another name",
             Effect.REPLACEMENT,
             "everybody: everything gets another name, so all of it is made anew and the old deleted",
-            Word.DATA,
+            Approval.DATA,
         ),
     ),
     "environment": (
-        Change(
+        FieldChange(
             "another name",
             Effect.IN_PLACE,
             "nobody: it is another stack, which is made beside the old one; `destroy` ends that",
@@ -38,7 +38,7 @@ FLEET: Mapping[str, tuple[Change, ...]] = {
     "budget.node_groups.<name>": nothing("another value", _JUDGED),
     "budget.teams.<name>": nothing("another value", _JUDGED),
     "tags.<name>": (
-        Change(
+        FieldChange(
             "another value",
             Effect.ROLLING,
             "running jobs of every Kubernetes node group, node by node: tags are part of launch templates",
@@ -47,7 +47,7 @@ FLEET: Mapping[str, tuple[Change, ...]] = {
     ),
     "required_tags": nothing("another value", _JUDGED),
     "expires": (
-        Change(
+        FieldChange(
             "another day",
             Effect.ROLLING,
             "running jobs of every Kubernetes node group, node by node: the day is a tag",

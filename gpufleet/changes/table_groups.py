@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.changes.change import NOBODY, Change, Word, in_place, nothing
+from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place, nothing
 from gpufleet.changes.observe import Effect
 
 _G = "cloud[].node_groups[]"
@@ -21,41 +21,41 @@ _START = "nobody: it is where a group starts, and an autoscaler's or scheduler's
 _AGAIN = "the budget: another block is bought and the first stays paid for; its group moves"
 
 
-def _rolls(how: str) -> tuple[Change, ...]:
-    return (Change(how, Effect.ROLLING, _NODE_BY_NODE, slurm=Effect.IN_PLACE),)
+def _rolls(how: str) -> tuple[FieldChange, ...]:
+    return (FieldChange(how, Effect.ROLLING, _NODE_BY_NODE, slurm=Effect.IN_PLACE),)
 
 
-def _replaces(how: str) -> tuple[Change, ...]:
-    return (Change(how, Effect.REPLACEMENT, _ALL_AT_ONCE, slurm=Effect.IN_PLACE),)
+def _replaces(how: str) -> tuple[FieldChange, ...]:
+    return (FieldChange(how, Effect.REPLACEMENT, _ALL_AT_ONCE, slurm=Effect.IN_PLACE),)
 
 
-def _on_nodes(how: str, notices: str) -> tuple[Change, ...]:
+def _on_nodes(how: str, notices: str) -> tuple[FieldChange, ...]:
     """What Kubernetes alone knows of."""
-    return (Change(how, Effect.IN_PLACE, notices, slurm=Effect.NOTHING),)
+    return (FieldChange(how, Effect.IN_PLACE, notices, slurm=Effect.NOTHING),)
 
 
-def _buys_again(how: str) -> tuple[Change, ...]:
-    return (Change(how, Effect.REPLACEMENT, _AGAIN, Word.RESERVATION),)
+def _buys_again(how: str) -> tuple[FieldChange, ...]:
+    return (FieldChange(how, Effect.REPLACEMENT, _AGAIN, Approval.RESERVATION),)
 
 
-NODE_GROUPS: Mapping[str, tuple[Change, ...]] = {
+NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
     _G: (
-        Change("add an entry", Effect.IN_PLACE, NOBODY),
-        Change(
+        FieldChange("add an entry", Effect.IN_PLACE, NOBODY),
+        FieldChange(
             "remove an entry", Effect.REPLACEMENT, "running jobs of the group: it goes with all its nodes"
         ),
     ),
     f"{_G}.name": (
-        Change(
+        FieldChange(
             "another name",
             Effect.REPLACEMENT,
             "running jobs of the group: it is another group, and the old one goes with all its nodes",
         ),
-        Change(
+        FieldChange(
             "another name, with a reservation of its own",
             Effect.REPLACEMENT,
             "running jobs of the group: the reservation is given back and another is asked for",
-            Word.RESERVATION,
+            Approval.RESERVATION,
         ),
     ),
     f"{_G}.instance_types": (*_replaces("another type"), *_replaces("a further type")),
@@ -72,19 +72,21 @@ NODE_GROUPS: Mapping[str, tuple[Change, ...]] = {
     f"{_G}.capacity.spot.max": in_place("another number"),
     f"{_G}.capacity.spot.desired": nothing("another number", _START),
     f"{_G}.capacity.spot.on_shortage": (
-        Change("on-demand added", Effect.IN_PLACE, "nobody: a second group is made, which starts at zero"),
-        Change("anything else", Effect.NOTHING, NOBODY),
+        FieldChange(
+            "on-demand added", Effect.IN_PLACE, "nobody: a second group is made, which starts at zero"
+        ),
+        FieldChange("anything else", Effect.NOTHING, NOBODY),
     ),
     f"{_G}.capacity.spot.max_price": in_place("another price", "nobody; Slurm sites only"),
     f"{_G}.capacity.reserved": (
-        Change(
+        FieldChange(
             "another kind instead",
             Effect.REPLACEMENT,
             "running jobs of the group: its reservation is given back (a block stays paid for)",
         ),
     ),
     f"{_BLOCK}": (
-        Change(
+        FieldChange(
             "an On-Demand Capacity Reservation instead",
             Effect.REPLACEMENT,
             "the budget: the block stays paid for, and nothing uses it; the group's nodes are others",
@@ -100,24 +102,26 @@ NODE_GROUPS: Mapping[str, tuple[Change, ...]] = {
     f"{_BLOCK}.zone": _replaces("another zone, of another block"),
     f"{_BLOCK}.instances": nothing("another number"),
     f"{_ODCR}": (
-        Change(
+        FieldChange(
             "a Capacity Block instead",
             Effect.REPLACEMENT,
             "running jobs of the group: the reservation is given back",
         ),
     ),
     f"{_ODCR}.nodes": (
-        Change("more", Effect.IN_PLACE, NOBODY),
-        Change("fewer", Effect.IN_PLACE, "running jobs on the nodes that go; their capacity is given back"),
+        FieldChange("more", Effect.IN_PLACE, NOBODY),
+        FieldChange(
+            "fewer", Effect.IN_PLACE, "running jobs on the nodes that go; their capacity is given back"
+        ),
     ),
     f"{_ODCR}.id": _rolls("another reservation"),
     f"{_ODCR}.instance_type": _replaces("another type, of another reservation"),
     f"{_ODCR}.zone": (
-        Change(
+        FieldChange(
             "another zone",
             Effect.REPLACEMENT,
             "running jobs of the group: the reservation is given back and another is asked for",
-            Word.RESERVATION,
+            Approval.RESERVATION,
         ),
         *_replaces("another zone, of another reservation"),
     ),

@@ -4,47 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.changes.change import NOBODY, Change, Word, in_place
+from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place
 from gpufleet.changes.observe import Effect
 
 _SITE = "everybody in the site: all of it is made anew and the old deleted"
 _TEAM = "the team: a namespace goes with everything in it"
 
-SITES: Mapping[str, tuple[Change, ...]] = {
+SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[]": (
-        Change("add an entry", Effect.IN_PLACE, NOBODY),
-        Change(
-            "remove an entry", Effect.REPLACEMENT, "everybody in the site: all of it is deleted", Word.DATA
+        FieldChange("add an entry", Effect.IN_PLACE, NOBODY),
+        FieldChange(
+            "remove an entry",
+            Effect.REPLACEMENT,
+            "everybody in the site: all of it is deleted",
+            Approval.DATA,
         ),
     ),
-    "cloud[].site": (Change("another name", Effect.REPLACEMENT, _SITE, Word.DATA),),
-    "cloud[].region": (Change("another region", Effect.REPLACEMENT, _SITE, Word.DATA),),
+    "cloud[].site": (FieldChange("another name", Effect.REPLACEMENT, _SITE, Approval.DATA),),
+    "cloud[].region": (FieldChange("another region", Effect.REPLACEMENT, _SITE, Approval.DATA),),
     "cloud[].zones": (
-        Change("one more at the end", Effect.IN_PLACE, "nobody: subnets of other zones keep their addresses"),
-        Change(
+        FieldChange(
+            "one more at the end", Effect.IN_PLACE, "nobody: subnets of other zones keep their addresses"
+        ),
+        FieldChange(
             "one fewer",
             Effect.REPLACEMENT,
             "everything that runs in that zone; AWS refuses as long as something does",
         ),
     ),
-    "cloud[].network.cidr": (Change("another network", Effect.REPLACEMENT, _SITE, Word.DATA),),
+    "cloud[].network.cidr": (FieldChange("another network", Effect.REPLACEMENT, _SITE, Approval.DATA),),
     "cloud[].network.nat": (
-        Change(
+        FieldChange(
             "single to per-zone",
             Effect.IN_PLACE,
             "connections to the internet from other zones: they break once, as their route changes",
         ),
-        Change(
+        FieldChange(
             "to none",
             Effect.REPLACEMENT,
             "connections to the internet: there are none any more; AWS is reached through endpoints",
         ),
     ),
     "cloud[].scheduler": (
-        Change("another one", Effect.REPLACEMENT, "everybody: the node groups are other ones"),
+        FieldChange("another one", Effect.REPLACEMENT, "everybody: the node groups are other ones"),
     ),
     "cloud[].kubernetes.version": (
-        Change(
+        FieldChange(
             "the next minor version",
             Effect.ROLLING,
             "running jobs of every node group, node by node, once the control plane is up to date",
@@ -52,8 +57,8 @@ SITES: Mapping[str, tuple[Change, ...]] = {
     ),
     "cloud[].kubernetes.private_cidrs": in_place("another list", "networks that are taken out lose the API"),
     "cloud[].kubernetes.public_cidrs": (
-        Change("another list", Effect.IN_PLACE, "networks that are taken out lose the API"),
-        Change(
+        FieldChange("another list", Effect.IN_PLACE, "networks that are taken out lose the API"),
+        FieldChange(
             "to or from an empty one",
             Effect.IN_PLACE,
             "who comes from outside: the public endpoint goes or comes",
@@ -61,14 +66,14 @@ SITES: Mapping[str, tuple[Change, ...]] = {
     ),
     "cloud[].kubernetes.admins": in_place("another list", "roles that are taken out lose the cluster"),
     "cloud[].kubernetes.gpu_stack": (
-        Change(
+        FieldChange(
             "another one",
             Effect.REPLACEMENT,
             "new GPU pods, until the other stack's plugin has registered; running ones keep their GPUs",
         ),
     ),
     "cloud[].kubernetes.system_nodes.instance_types": (
-        Change(
+        FieldChange(
             "another type",
             Effect.REPLACEMENT,
             "the cluster's own services: they move to new nodes, which are there before the old ones go",
@@ -77,10 +82,10 @@ SITES: Mapping[str, tuple[Change, ...]] = {
     "cloud[].kubernetes.system_nodes.min": in_place("another number"),
     "cloud[].kubernetes.system_nodes.max": in_place("another number"),
     "cloud[].kubernetes.teams[]": (
-        Change("add an entry", Effect.IN_PLACE, NOBODY),
-        Change("remove an entry", Effect.REPLACEMENT, _TEAM),
+        FieldChange("add an entry", Effect.IN_PLACE, NOBODY),
+        FieldChange("remove an entry", Effect.REPLACEMENT, _TEAM),
     ),
-    "cloud[].kubernetes.teams[].name": (Change("another name", Effect.REPLACEMENT, _TEAM),),
+    "cloud[].kubernetes.teams[].name": (FieldChange("another name", Effect.REPLACEMENT, _TEAM),),
     "cloud[].kubernetes.teams[].gpus": in_place("another number", "new pods of the team; running ones stay"),
     "cloud[].kubernetes.teams[].priority": in_place("another one", "new pods of the team; running ones stay"),
 }

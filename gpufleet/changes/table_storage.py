@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.changes.change import NOBODY, Change, Word, in_place, nothing
+from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place, nothing
 from gpufleet.changes.observe import Effect
 
 _S = "cloud[].storage[]"
@@ -17,35 +17,35 @@ _SCALES = "jobs that read and write wait, for up to an hour; the next change of 
 _LOST = "everybody who uses it: the data does not move by itself"
 
 
-def _loses(how: str, notices: str = _NEW_ONE) -> Change:
-    return Change(how, Effect.REPLACEMENT, notices, Word.DATA)
+def _loses(how: str, notices: str = _NEW_ONE) -> FieldChange:
+    return FieldChange(how, Effect.REPLACEMENT, notices, Approval.DATA)
 
 
-STORAGE: Mapping[str, tuple[Change, ...]] = {
-    _S: (Change("add an entry", Effect.IN_PLACE, NOBODY), _loses("remove an entry", _GONE)),
+STORAGE: Mapping[str, tuple[FieldChange, ...]] = {
+    _S: (FieldChange("add an entry", Effect.IN_PLACE, NOBODY), _loses("remove an entry", _GONE)),
     f"{_S}.name": (_loses("another name"),),
     f"{_S}.lustre": (_loses("another kind instead", _LOST),),
     f"{_S}.lustre.capacity": (
-        Change("more", Effect.IN_PLACE, _WAIT),
+        FieldChange("more", Effect.IN_PLACE, _WAIT),
         _loses("less"),
     ),
     f"{_S}.lustre.deployment": (_loses("another type"),),
     f"{_S}.lustre.throughput": (
-        Change("another tier", Effect.IN_PLACE, _SCALES),
+        FieldChange("another tier", Effect.IN_PLACE, _SCALES),
         _loses("another tier with EFA"),
     ),
     f"{_S}.lustre.efa": (_loses("on or off"),),
     f"{_S}.lustre.metadata_iops": (
-        Change("more", Effect.IN_PLACE, _WAIT),
+        FieldChange("more", Effect.IN_PLACE, _WAIT),
         _loses("fewer"),
     ),
     f"{_S}.lustre.import_from": (
-        Change(
+        FieldChange(
             "another prefix or bucket",
             Effect.IN_PLACE,
             "jobs that wait for new objects: another link; files that are there stay",
         ),
-        Change("left out", Effect.IN_PLACE, "jobs that wait for new objects; files that are there stay"),
+        FieldChange("left out", Effect.IN_PLACE, "jobs that wait for new objects; files that are there stay"),
     ),
     f"{_S}.lustre.export": in_place("on or off", "whoever reads the bucket"),
     f"{_S}.lustre.compression": in_place("another one", "nobody: it holds for what is written from then on"),
@@ -61,8 +61,8 @@ STORAGE: Mapping[str, tuple[Change, ...]] = {
         "another age", "whoever reads older objects: a shorter one deletes them within days"
     ),
     f"{_S}.bucket.kms_key": (
-        Change("another key", Effect.IN_PLACE, "nobody: it holds for objects written from then on"),
-        Change(
+        FieldChange("another key", Effect.IN_PLACE, "nobody: it holds for objects written from then on"),
+        FieldChange(
             "a key of yours instead of the stack's",
             Effect.REPLACEMENT,
             "whoever reads older objects: the stack's key is deleted after 30 days; copy them first",

@@ -39,7 +39,7 @@ from gpufleet.checks import (
     tags,
     teams,
 )
-from gpufleet.checks.rules import BoughtBlocks, Check, Fleet, Problem, nothing_bought
+from gpufleet.checks.rules import BoughtBlocks, Check, FieldFinding, Fleet, nothing_bought
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.plan.models import FleetPlan
@@ -167,9 +167,9 @@ def _of_the_rest(
     for part in parts:
         fleet = Fleet(part.spec, catalog, part.source, now, bought)
         found = {
-            (check.rule, path := part.original(problem.path)): _finding(reading.source, check, problem, path)
+            (check.rule, path := part.original(finding.path)): _finding(reading.source, check, finding, path)
             for check in checks
-            for problem in check.judge(fleet)
+            for finding in check.judge(fleet)
         }
         seen.append(found)
     return [
@@ -185,18 +185,18 @@ def _sorted(findings: Iterable[Finding], source: SourceMap) -> list[Finding]:
 
 def _judge(fleet: Fleet, checks: tuple[Check, ...]) -> list[Finding]:
     return [
-        _finding(fleet.source, check, problem, problem.path)
+        _finding(fleet.source, check, finding, finding.path)
         for check in checks
-        for problem in check.judge(fleet)
+        for finding in check.judge(fleet)
     ]
 
 
-def _finding(source: SourceMap, check: Check, problem: Problem, path: tuple[str | int, ...]) -> Finding:
+def _finding(source: SourceMap, check: Check, finding: FieldFinding, path: tuple[str | int, ...]) -> Finding:
     return source.finding(
         path,
         rule=check.rule,
-        message=problem.message,
-        remedy=problem.remedy,
-        severity=problem.severity,
-        value=problem.value,
+        message=finding.message,
+        remedy=finding.remedy,
+        severity=finding.severity,
+        value=finding.value,
     )

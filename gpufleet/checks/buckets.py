@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Problem, check
+from gpufleet.checks.rules import FieldFinding, Fleet, check
 
 PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 SUFFIXES = ("-s3alias", "--ol-s3", "--x-s3", "--table-s3")
@@ -14,7 +14,7 @@ _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 
 @check("bucket-name")
-def bucket_name(fleet: Fleet) -> Iterator[Problem]:
+def bucket_name(fleet: Fleet) -> Iterator[FieldFinding]:
     """S3 keeps some prefixes and suffixes for itself (S3 User Guide, "Bucket naming rules"); length and
     characters are judged when the file is read."""
     for path, _, _, bucket in fleet.buckets():
@@ -22,7 +22,7 @@ def bucket_name(fleet: Fleet) -> Iterator[Problem]:
         taken += [part for part in SUFFIXES if bucket.name.endswith(part)]
         if taken:
             where = "starts" if taken[0] in PREFIXES else "ends"
-            yield Problem(
+            yield FieldFinding(
                 (*path, "name"),
                 f"bucket name '{bucket.name}' {where} with '{taken[0]}', which S3 keeps for itself",
                 "choose another name",
@@ -30,13 +30,13 @@ def bucket_name(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("bucket-repeated")
-def bucket_repeated(fleet: Fleet) -> Iterator[Problem]:
+def bucket_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
     """A bucket's name is unique in all of AWS, and so in a fleet."""
     seen: dict[str, str] = {}
     for path, site, item, bucket in fleet.buckets():
         owner = f"{site.site}/{item.name}"
         if bucket.name in seen:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "name"),
                 f"bucket '{bucket.name}' is declared by {seen[bucket.name]} as well",
                 "give each its own name, or declare it once",
@@ -45,12 +45,12 @@ def bucket_repeated(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("bucket-expiry")
-def bucket_expiry(fleet: Fleet) -> Iterator[Problem]:
+def bucket_expiry(fleet: Fleet) -> Iterator[FieldFinding]:
     """S3 counts the age of objects in whole days, at least one (S3 User Guide, "Expiring objects")."""
     for path, _, _, bucket in fleet.buckets():
         if bucket.expire_after is not None and bucket.expire_after.delta % dt.timedelta(days=1):
             days = max(1, bucket.expire_after.delta.days)
-            yield Problem(
+            yield FieldFinding(
                 (*path, "expire_after"),
                 f"objects expire after whole days, not '{bucket.expire_after}'",
                 f"write '{days} d' or '{days + 1} d'",
@@ -58,14 +58,14 @@ def bucket_expiry(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("import-bucket-name")
-def import_bucket(fleet: Fleet) -> Iterator[Problem]:
+def import_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
     """`import_from` names a bucket by S3's rules; an address or two dots in a row never are one."""
     for path, _, _, lustre in fleet.lustre():
         if lustre.import_from is None:
             continue
         name = lustre.import_from.removeprefix("s3://").partition("/")[0]
         if _ADDRESS.fullmatch(name) or ".." in name or name.endswith(("-", ".")):
-            yield Problem(
+            yield FieldFinding(
                 (*path, "import_from"),
                 f"'{name}' is not the name of a bucket",
                 "write 's3://<bucket>/<prefix>'",
@@ -73,7 +73,7 @@ def import_bucket(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("kms-key")
-def kms_key(fleet: Fleet) -> Iterator[Problem]:
+def kms_key(fleet: Fleet) -> Iterator[FieldFinding]:
     """A key is used in its own region alone, and FSx encrypts scratch file systems with a key that it manages
     (FSx for Lustre User Guide, "Data encryption")."""
     for path, site, item in fleet.storage():
@@ -83,13 +83,13 @@ def kms_key(fleet: Fleet) -> Iterator[Problem]:
                 continue
             region = store.kms_key.split(":")[3]
             if region != site.region:
-                yield Problem(
+                yield FieldFinding(
                     (*path, kind, "kms_key"),
                     f"the key of {item.name!r} is in {region}, and site {site.site!r} in {site.region}",
                     f"use a key of {site.region}",
                 )
             if item.lustre is not None and not item.lustre.deployment.startswith("persistent"):
-                yield Problem(
+                yield FieldFinding(
                     (*path, kind, "kms_key"),
                     f"{item.lustre.deployment} takes no key: FSx encrypts it with one that it manages",
                     "leave `kms_key` out, or use `persistent-2` with a throughput",

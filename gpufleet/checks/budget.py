@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from gpufleet.catalog.catalog import nearest
-from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed
 from gpufleet.spec.models import Budget
 from gpufleet.spec.quantity import Money
 
@@ -20,7 +20,7 @@ _MAIL = re.compile(r"[A-Za-z0-9._%+'-]+@([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\
 
 
 @check("budget-positive")
-def budget_positive(fleet: Fleet) -> Iterator[Problem]:
+def budget_positive(fleet: Fleet) -> Iterator[FieldFinding]:
     """AWS Budgets refuses a limit of 0 or less, and a cap of 0 refuses everything."""
     budget = fleet.spec.budget
     caps: list[tuple[tuple[str, ...], Money | None]] = [
@@ -32,7 +32,7 @@ def budget_positive(fleet: Fleet) -> Iterator[Problem]:
         caps += [((field, name), cap) for name, cap in named.items()]
     for path, cap in caps:
         if cap is not None and cap.amount <= 0:
-            yield Problem(
+            yield FieldFinding(
                 ("budget", *path),
                 f"{'.'.join(path)} is {cap}, and a cap is above 0",
                 "write what may be spent, such as '5000 USD'",
@@ -40,7 +40,7 @@ def budget_positive(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("budget-cap-known", "cloud", "onprem", "site", "node_groups", "name", "team", "teams")
-def budget_cap_known(fleet: Fleet) -> Iterator[Problem]:
+def budget_cap_known(fleet: Fleet) -> Iterator[FieldFinding]:
     """A cap of something that does not exist caps nothing: a typo would leave what was meant without one."""
     spec = fleet.spec
     groups = list(fleet.groups())
@@ -57,7 +57,7 @@ def budget_cap_known(fleet: Fleet) -> Iterator[Problem]:
     for field, named in _named_caps(spec.budget):
         for name in named:
             if name not in known[field]:
-                yield Problem(
+                yield FieldFinding(
                     ("budget", field, name),
                     f"{field} has a cap of '{name}', and there is no such {what[field]}",
                     did_you_mean(
@@ -73,26 +73,26 @@ def _named_caps(budget: Budget) -> tuple[tuple[str, Mapping[str, Money]], ...]:
 
 
 @check("budget-alerts")
-def budget_alerts(fleet: Fleet) -> Iterator[Problem]:
+def budget_alerts(fleet: Fleet) -> Iterator[FieldFinding]:
     """Alerts are thresholds on the way up to the cap: ascending, each once, and at most as many as AWS
     Budgets takes."""
     alerts = fleet.spec.budget.alerts
     for index, (lower, upper) in enumerate(pairwise(alerts), start=1):
         if lower.value >= upper.value:
-            yield Problem(
+            yield FieldFinding(
                 ("budget", "alerts", index),
                 f"{upper} comes after {lower}: alerts ascend, each once",
                 "write them in order, such as [50%, 80%, 100%]",
             )
     if len(alerts) > MOST_ALERTS:
-        yield Problem(
+        yield FieldFinding(
             ("budget", "alerts"),
             f"{len(alerts)} alerts are more than the {MOST_ALERTS} that AWS Budgets takes",
             f"keep {MOST_ALERTS} or fewer",
             value=len(alerts),
         )
     if alerts and all(alert.value > 100 for alert in alerts):
-        yield Problem(
+        yield FieldFinding(
             ("budget", "alerts"),
             "every alert is above 100%: nobody is told before the budget is spent",
             "add one below, such as 80%",
@@ -101,17 +101,17 @@ def budget_alerts(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("budget-notify")
-def budget_notify(fleet: Fleet) -> Iterator[Problem]:
+def budget_notify(fleet: Fleet) -> Iterator[FieldFinding]:
     """An address that mail cannot reach means that nobody is told."""
     notify = fleet.spec.budget.notify
     for index, address in enumerate(notify):
         path = ("budget", "notify", index)
         if not _MAIL.fullmatch(address):
-            yield Problem(path, f"'{address}' is not an e-mail address", "write it as name@example.com")
+            yield FieldFinding(path, f"'{address}' is not an e-mail address", "write it as name@example.com")
         elif address.lower() in (other.lower() for other in notify[:index]):
-            yield Problem(path, f"{address} is there twice", "name it once", "warning")
+            yield FieldFinding(path, f"{address} is there twice", "name it once", "warning")
     if len(notify) > MOST_ADDRESSES:
-        yield Problem(
+        yield FieldFinding(
             ("budget", "notify"),
             f"{len(notify)} addresses are more than the {MOST_ADDRESSES} that AWS Budgets takes",
             "use a mailing list",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from gpufleet.checks.rules import Fleet, Problem, check
+from gpufleet.checks.rules import FieldFinding, Fleet, check
 from gpufleet.pricing.age import STALE_AFTER, stale_prices
 
 
@@ -14,7 +14,7 @@ def _usd(amount: Decimal) -> str:
 
 
 @check("budget-exceeded")
-def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
+def budget_exceeded(fleet: Fleet) -> Iterator[FieldFinding]:
     """What is expected to be spent is compared with the cap before anything is built. At maximum size a
     fleet may be meant to exceed it for a while; it is said all the same."""
     cost = fleet.cost
@@ -22,7 +22,7 @@ def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
     expected, high = cost.total.expected, cost.total.maximum
     bound = "at least " if cost.unknown else ""
     if expected > budget:
-        yield Problem(
+        yield FieldFinding(
             path,
             f"the fleet is expected to cost {bound}{_usd(expected)} a month, and its budget is"
             f" {_usd(budget)}",
@@ -30,7 +30,7 @@ def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
             "warning",
         )
     elif high > budget:
-        yield Problem(
+        yield FieldFinding(
             path,
             f"at its maximum size the fleet costs up to {_usd(high)} a month, and its budget is"
             f" {_usd(budget)}",
@@ -39,7 +39,7 @@ def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
         )
     cap = fleet.spec.budget.upfront
     if cap is not None and cost.upfront > cap.amount:
-        yield Problem(
+        yield FieldFinding(
             ("budget", "upfront"),
             f"Capacity Blocks cost {_usd(cost.upfront)} upfront, and the cap is {_usd(cap.amount)}",
             "raise the cap, or reserve fewer nodes or days",
@@ -48,7 +48,7 @@ def budget_exceeded(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("price-age")
-def price_age(fleet: Fleet) -> Iterator[Problem]:
+def price_age(fleet: Fleet) -> Iterator[FieldFinding]:
     """Prices change: the age of each is shown with it, and old ones are worth a second look. Prices
     without a date are shown as undated and are not part of this warning."""
     stale = stale_prices(fleet.cost, fleet.now.date())
@@ -56,7 +56,7 @@ def price_age(fleet: Fleet) -> Iterator[Problem]:
     if not old:
         return
     age, line = max(old, key=lambda item: item[0])
-    yield Problem(
+    yield FieldFinding(
         ("budget", "monthly"),
         f"{len(old)} price{'s' if len(old) != 1 else ''} of this plan "
         f"{'are' if len(old) != 1 else 'is'} older than {STALE_AFTER.days} days; the oldest,"

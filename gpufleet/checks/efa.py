@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.catalog import efa_layout
-from gpufleet.checks.rules import Fleet, Problem, check, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, check, listed
 from gpufleet.plan.capacity import group_zones
 from gpufleet.spec.models import OnDemand, Spot
 
 
 @check("efa-unsupported")
-def efa_unsupported(fleet: Fleet) -> Iterator[Problem]:
+def efa_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
     """A launch template with an EFA interface is refused for a type without EFA."""
     for each in fleet.groups():
         if each.group.network != "efa":
@@ -22,7 +22,7 @@ def efa_unsupported(fleet: Fleet) -> Iterator[Problem]:
             others = [
                 item.name for gpu in sorted(gpus) for item in fleet.catalog.find_instances(gpu=gpu, efa=True)
             ]
-            yield Problem(
+            yield FieldFinding(
                 (*each.path, "network"),
                 f"{listed(without)} takes no EFA interface",
                 "write 'network: ena'"
@@ -31,7 +31,7 @@ def efa_unsupported(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("efa-layout")
-def efa_same_layout(fleet: Fleet) -> Iterator[Problem]:
+def efa_same_layout(fleet: Fleet) -> Iterator[FieldFinding]:
     """The types of a group share one launch template and so one set of interfaces; a type with fewer
     network cards refuses it and one with more would leave some of its bandwidth unused."""
     for each in fleet.groups():
@@ -41,7 +41,7 @@ def efa_same_layout(fleet: Fleet) -> Iterator[Problem]:
         for other in types[1:]:
             mine, theirs = efa_layout(types[0]), efa_layout(other)
             if mine != theirs:
-                yield Problem(
+                yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(other.name)),
                     f"{other.name} has {len(theirs) - 1} EFA interfaces and {types[0].name} has"
                     f" {len(mine) - 1}: one launch template cannot serve both",
@@ -50,7 +50,7 @@ def efa_same_layout(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("efa-off-in-training")
-def efa_off_in_training(fleet: Fleet) -> Iterator[Problem]:
+def efa_off_in_training(fleet: Fleet) -> Iterator[FieldFinding]:
     """Training over several nodes without EFA runs over TCP, at a fraction of the bandwidth that the
     type is paid for. On a type that has several EFA cards this is hardly ever meant."""
     for each in fleet.groups():
@@ -58,7 +58,7 @@ def efa_off_in_training(fleet: Fleet) -> Iterator[Problem]:
             continue
         able = [item for item in fleet.types(each.group) if item.efa]
         if able and len(able) == len(each.group.instance_types):
-            yield Problem(
+            yield FieldFinding(
                 (*each.path, "network"),
                 f"{each.name} is for training and {able[0].name} has {able[0].max_efa_interfaces} EFA"
                 f" interface{'s' if able[0].max_efa_interfaces != 1 else ''}, which are off",
@@ -69,7 +69,7 @@ def efa_off_in_training(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("efa-over-zones")
-def efa_over_zones(fleet: Fleet) -> Iterator[Problem]:
+def efa_over_zones(fleet: Fleet) -> Iterator[FieldFinding]:
     """EFA traffic does not leave its zone (EC2 User Guide, "Elastic Fabric Adapter", limitations): nodes
     of one group in several zones cannot reach each other over EFA, and get no placement group."""
     for each in fleet.groups():
@@ -80,7 +80,7 @@ def efa_over_zones(fleet: Fleet) -> Iterator[Problem]:
             and isinstance(each.option, OnDemand | Spot)
             and each.group.placement != "cluster"
         ):
-            yield Problem(
+            yield FieldFinding(
                 (*each.path, "zones"),
                 f"{each.name} has EFA and may spread over {listed(zones)}, and EFA does not cross zones",
                 f"name one zone, such as 'zones: [{zones[0]}]': the nodes then get a placement group as well",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed
 from gpufleet.spec.models import OnPremSite
 from gpufleet.spec.rack_fabric import GBPS
 
@@ -13,7 +13,7 @@ LONGEST_FULL_NAME = 253
 MOST_KW_OF_A_RACK = 600
 
 
-def _ranges(path: Path, site: OnPremSite) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
+def _ranges(path: SpecPath, site: OnPremSite) -> Iterator[tuple[SpecPath, str, tuple[str, ...]]]:
     for role in ("nodes", "controllers", "login", "bmc"):
         declared = getattr(site, role)
         if declared is not None:
@@ -21,7 +21,7 @@ def _ranges(path: Path, site: OnPremSite) -> Iterator[tuple[Path, str, tuple[str
 
 
 @check("hosts-overlap")
-def hosts_overlap(fleet: Fleet) -> Iterator[Problem]:
+def hosts_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
     """A host is in one place and has one role: listed twice, two playbooks configure it in turns."""
     seen: dict[str, str] = {}
     for path, site in fleet.onprem():
@@ -32,7 +32,7 @@ def hosts_overlap(fleet: Fleet) -> Iterator[Problem]:
                     twice.setdefault(seen[host], []).append(host)
                 seen.setdefault(host, name)
             for owner, same in twice.items():
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{len(same)} host{'s' if len(same) != 1 else ''} of {name} "
                     f"{'are' if len(same) != 1 else 'is'} in {owner} as well ({listed(same, 3)})",
@@ -41,13 +41,13 @@ def hosts_overlap(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("bmc-count")
-def bmc_count(fleet: Fleet) -> Iterator[Problem]:
+def bmc_count(fleet: Fleet) -> Iterator[FieldFinding]:
     """Management controllers belong to nodes in the same order; one too few and every reset after the
     gap hits the wrong machine."""
     for path, site in fleet.onprem():
         if site.bmc is not None and len(site.bmc.hosts) != len(site.nodes.hosts):
             nodes = len(site.nodes.hosts)
-            yield Problem(
+            yield FieldFinding(
                 (*path, "bmc"),
                 f"{len(site.bmc.hosts)} management controllers for {nodes} nodes",
                 f"list {nodes}, in the order of `nodes` ({site.nodes.text})",
@@ -55,11 +55,11 @@ def bmc_count(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("system-known")
-def system_known(fleet: Fleet) -> Iterator[Problem]:
+def system_known(fleet: Fleet) -> Iterator[FieldFinding]:
     """GPUs, power and fabric of a rack site follow from the catalog's entry of its system."""
     for path, site in fleet.onprem():
         if site.system not in fleet.catalog.systems:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "system"),
                 f"system {site.system!r} is not in the catalog",
                 did_you_mean(
@@ -70,7 +70,7 @@ def system_known(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("fabric-kind")
-def fabric_kind(fleet: Fleet) -> Iterator[Problem]:
+def fabric_kind(fleet: Fleet) -> Iterator[FieldFinding]:
     """HDR, NDR and XDR are speeds of InfiniBand, and 200, 400 and 800 GbE of Ethernet (RoCE)."""
     for path, site in fleet.onprem():
         infiniband = site.fabric.speed in INFINIBAND
@@ -82,7 +82,7 @@ def fabric_kind(fleet: Fleet) -> Iterator[Problem]:
             if gbps == GBPS[site.fabric.speed] and (name in INFINIBAND) != infiniband
         ]
         other = "infiniband" if infiniband else "roce"
-        yield Problem(
+        yield FieldFinding(
             (*path, "fabric", "speed"),
             f"{site.fabric.speed} is no speed of {site.fabric.kind}",
             f"write 'kind: {other}', or 'speed: {same[0]}'",
@@ -90,7 +90,7 @@ def fabric_kind(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("fabric-speed")
-def fabric_speed(fleet: Fleet) -> Iterator[Problem]:
+def fabric_speed(fleet: Fleet) -> Iterator[FieldFinding]:
     """A link runs at the speed of its slower end: a fabric faster than the system's adapters is paid for
     and not used, one that is slower halves what nodes can do."""
     for path, site in fleet.onprem():
@@ -105,7 +105,7 @@ def fabric_speed(fleet: Fleet) -> Iterator[Problem]:
             for name, speed in GBPS.items()
             if speed == system.fabric_gbps and (name in INFINIBAND) == (site.fabric.kind == "infiniband")
         ]
-        yield Problem(
+        yield FieldFinding(
             (*path, "fabric", "speed"),
             f"{site.fabric.speed} is {gbps} Gb/s, and the adapters of {system.title} have"
             f" {system.fabric_gbps} Gb/s",
@@ -115,13 +115,13 @@ def fabric_speed(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("rack-power")
-def rack_power(fleet: Fleet) -> Iterator[Problem]:
+def rack_power(fleet: Fleet) -> Iterator[FieldFinding]:
     """A rack that cannot feed one node at full load cannot hold it, and none is fed more than the largest
     that is announced: a GB200 NVL72 takes 120 to 132 kW, and NVIDIA's Kyber rack up to 600 kW (GTC 2025)."""
     for path, site in fleet.onprem():
         system = fleet.catalog.systems.get(site.system)
         if site.power is not None and site.power.per_rack.kw > MOST_KW_OF_A_RACK:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "power", "per_rack"),
                 f"{site.power.per_rack} is more than any rack takes ({MOST_KW_OF_A_RACK} kW)",
                 "check the unit: it is the power of one rack and not of the site, such as '40 kW'",
@@ -129,7 +129,7 @@ def rack_power(fleet: Fleet) -> Iterator[Problem]:
         if site.power is None or system is None or system.power_kw_max is None:
             continue
         if site.power.per_rack.kw < system.power_kw_max:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "power", "per_rack"),
                 f"a rack of {site.power.per_rack} cannot feed one {system.title}"
                 f" ({system.power_kw_max} kW at full load)",
@@ -138,11 +138,11 @@ def rack_power(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("slurm-controllers")
-def slurm_controllers(fleet: Fleet) -> Iterator[Problem]:
+def slurm_controllers(fleet: Fleet) -> Iterator[FieldFinding]:
     """slurmctld has to run somewhere, and not on a node that jobs can take down."""
     for path, site in fleet.onprem():
         if site.scheduler == "slurm" and site.controllers is None:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "controllers"),
                 f"site {site.site!r} runs Slurm and names no host for its controller",
                 "write 'controllers: ctl01' (two for a backup: 'ctl[01-02]')",
@@ -152,10 +152,10 @@ def slurm_controllers(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("no-site")
-def no_site(fleet: Fleet) -> Iterator[Problem]:
+def no_site(fleet: Fleet) -> Iterator[FieldFinding]:
     """A fleet without a site has nothing to plan, to price or to build: the file is not finished."""
     if not fleet.spec.cloud and not fleet.spec.onprem:
-        yield Problem(
+        yield FieldFinding(
             (),
             f"fleet {fleet.spec.fleet!r} has no site",
             "write a site under `cloud` or `onprem`, or let `gpufleet init` write a fleet file",
@@ -164,14 +164,14 @@ def no_site(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("host-names")
-def host_names(fleet: Fleet) -> Iterator[Problem]:
+def host_names(fleet: Fleet) -> Iterator[FieldFinding]:
     """A host name with its domain has at most 253 characters (RFC 1035); SSH reaches hosts by it."""
     for path, site in fleet.onprem():
         domain = site.ssh.domain
         longest = max(len(host) for _, _, hosts in _ranges(path, site) for host in hosts)
         length = longest + 1 + len(domain)
         if domain and length > LONGEST_FULL_NAME:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "ssh", "domain"),
                 f"hosts of site {site.site!r} would be called by {length} characters with their domain"
                 f" (at most {LONGEST_FULL_NAME})",

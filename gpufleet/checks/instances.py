@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed
 from gpufleet.plan.marks import NEURON
 
 
 @check("instance-type-known")
-def instance_type_known(fleet: Fleet) -> Iterator[Problem]:
+def instance_type_known(fleet: Fleet) -> Iterator[FieldFinding]:
     """Interfaces, GPUs and prices follow from the catalog's entry of a type, so a group of another type
     cannot be planned. System nodes need none of these: an unknown type is only not priced."""
     for each in fleet.groups():
         for index, name in enumerate(each.group.instance_types):
             if name not in fleet.catalog.instances:
-                yield Problem(
+                yield FieldFinding(
                     (*each.path, "instance_types", index),
                     f"instance type {name!r} is not in the catalog",
                     did_you_mean(
@@ -26,7 +26,7 @@ def instance_type_known(fleet: Fleet) -> Iterator[Problem]:
     for path, site in fleet.cloud():
         for index, name in enumerate(site.kubernetes.system_nodes.instance_types if site.kubernetes else ()):
             if name not in fleet.catalog.instances:
-                yield Problem(
+                yield FieldFinding(
                     (*path, "kubernetes", "system_nodes", "instance_types", index),
                     f"instance type {name!r} is not in the catalog: it is not checked and not priced",
                     did_you_mean(fleet.catalog.suggest_instance(name), "see `gpufleet catalog`"),
@@ -35,7 +35,7 @@ def instance_type_known(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("instance-type-in-region")
-def instance_type_in_region(fleet: Fleet) -> Iterator[Problem]:
+def instance_type_in_region(fleet: Fleet) -> Iterator[FieldFinding]:
     """A type that a region does not offer never launches there. Regions and types of which no offering
     was read at all are doubtful and not refused."""
     read = {region for instance in fleet.catalog.instances.values() for region in instance.regions}
@@ -49,14 +49,14 @@ def instance_type_in_region(fleet: Fleet) -> Iterator[Problem]:
                 continue
             where = (*each.path, "instance_types", index)
             if not instance.regions or region not in read:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"whether {region} offers {name} is not known",
                     "ask AWS (`aws ec2 describe-instance-type-offerings`), or run `gpufleet catalog refresh`",
                     "warning",
                 )
                 continue
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{name} is not offered in {region}",
                 f"it is offered in {listed(sorted(instance.regions), 12)};"
@@ -65,17 +65,19 @@ def instance_type_in_region(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("instance-type-repeated")
-def instance_type_repeated(fleet: Fleet) -> Iterator[Problem]:
+def instance_type_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
     """The order of types is an order of preference; a type in it twice says nothing."""
     for each in fleet.groups():
         types = each.group.instance_types
         for index, name in enumerate(types):
             if name in types[:index]:
-                yield Problem((*each.path, "instance_types", index), f"{name} is named twice", "name it once")
+                yield FieldFinding(
+                    (*each.path, "instance_types", index), f"{name} is named twice", "name it once"
+                )
 
 
 @check("instance-types-alike")
-def instance_types_alike(fleet: Fleet) -> Iterator[Problem]:
+def instance_types_alike(fleet: Fleet) -> Iterator[FieldFinding]:
     """The types of a group share one launch template, one image and one entry in the scheduler, so they
     have the same GPU, as many of them, and the same architecture."""
     for each in fleet.groups():
@@ -87,14 +89,14 @@ def instance_types_alike(fleet: Fleet) -> Iterator[Problem]:
             where = (*each.path, "instance_types", each.group.instance_types.index(other.name))
             remedy = f"put {other.name} into a node group of its own"
             if other.gpu != first.gpu:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{other.name} has {other.gpu or 'no GPU'} and {first.name} has {first.gpu or 'no GPU'}:"
                     " one group, one kind of GPU",
                     remedy,
                 )
             elif (other.gpu_count, other.gpu_partition) != (first.gpu_count, first.gpu_partition):
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{other.name} has {_gpus(other.gpu_count, other.gpu_partition)} and {first.name} has"
                     f" {_gpus(first.gpu_count, first.gpu_partition)}: a scheduler counts a group's GPUs"
@@ -102,7 +104,7 @@ def instance_types_alike(fleet: Fleet) -> Iterator[Problem]:
                     remedy,
                 )
             if not set(other.architectures) & set(first.architectures):
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{other.name} is {'/'.join(other.architectures)} and {first.name} is"
                     f" {'/'.join(first.architectures)}: no image runs on both",
@@ -117,13 +119,13 @@ def _gpus(count: int, partition: float) -> str:
 
 
 @check("accelerator-unknown")
-def accelerator_unknown(fleet: Fleet) -> Iterator[Problem]:
+def accelerator_unknown(fleet: Fleet) -> Iterator[FieldFinding]:
     """Of some types nobody published which accelerator they have: the plan then counts no GPUs for them
     and their nodes get neither a label nor the taint of an accelerator."""
     for each in fleet.groups():
         for item in fleet.types(each.group):
             if "gpu" in item.unverified:
-                yield Problem(
+                yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
                     f"which accelerator {item.name} has is not in the catalog: its GPUs are not counted",
                     "run `gpufleet catalog refresh` with AWS credentials, and name the taint under `taints`",
@@ -132,13 +134,13 @@ def accelerator_unknown(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("accelerator-unsupported")
-def accelerator_unsupported(fleet: Fleet) -> Iterator[Problem]:
+def accelerator_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
     """gpufleet installs NVIDIA's drivers, images and device plugins. AWS's own accelerators need those
     of the Neuron SDK, without which a node comes up and its accelerators are never seen."""
     for each in fleet.groups():
         for item in fleet.types(each.group):
             if item.gpu in NEURON:
-                yield Problem(
+                yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
                     f"{item.name} has {item.gpu}, and gpufleet provisions NVIDIA GPUs alone",
                     "use a type with NVIDIA GPUs; `gpufleet catalog` lists them",
@@ -146,7 +148,7 @@ def accelerator_unsupported(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("architecture-unsupported")
-def architecture_unsupported(fleet: Fleet) -> Iterator[Problem]:
+def architecture_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
     """All images that gpufleet launches are for x86_64; an Arm instance does not boot them."""
     written = [
         ((*each.path, "instance_types", index), name)
@@ -162,7 +164,7 @@ def architecture_unsupported(fleet: Fleet) -> Iterator[Problem]:
     for where, name in written:
         known = fleet.catalog.instances.get(name)
         if known is not None and "x86_64" not in known.architectures:
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{name} is {'/'.join(known.architectures)}, and the images of the nodes are for x86_64",
                 "use a type with Intel or AMD processors",
@@ -170,7 +172,7 @@ def architecture_unsupported(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("public-ip-multi-card")
-def public_ip_multi_card(fleet: Fleet) -> Iterator[Problem]:
+def public_ip_multi_card(fleet: Fleet) -> Iterator[FieldFinding]:
     """AWS gives no public address at launch to an instance with several network interfaces (EC2 User
     Guide, "Multiple network interfaces"), so a node of such a type would come up without one."""
     for each in fleet.groups():
@@ -179,13 +181,13 @@ def public_ip_multi_card(fleet: Fleet) -> Iterator[Problem]:
         where = (*each.path, "public_ip")
         wide = [instance.name for instance in fleet.types(each.group) if instance.multi_card]
         if wide:
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{listed(wide)} has several network cards, and AWS assigns no public address to those",
                 "write 'public_ip: false' and reach the nodes through the site's network",
             )
         elif each.group.network == "efa":
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{each.name} has EFA: more than one interface, and AWS assigns no public address to those",
                 "write 'public_ip: false', or 'network: ena'",
@@ -193,20 +195,20 @@ def public_ip_multi_card(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("volume-performance")
-def volume_performance(fleet: Fleet) -> Iterator[Problem]:
+def volume_performance(fleet: Fleet) -> Iterator[FieldFinding]:
     """A gp3 volume has at most 500 IOPS a GiB and 0.25 MB/s for each of its IOPS (EBS User Guide,
     "General Purpose SSD volumes")."""
     for each in fleet.groups():
         volume = each.group.volume
         size = int(volume.size.gib)
         if volume.iops > 500 * size:
-            yield Problem(
+            yield FieldFinding(
                 (*each.path, "volume", "iops"),
                 f"{volume.iops} IOPS are more than the {500 * size} that a gp3 volume of {size} GiB has",
                 f"use {500 * size} IOPS or less, or a volume of {-(-volume.iops // 500)} GiB",
             )
         if volume.throughput * 4 > volume.iops:
-            yield Problem(
+            yield FieldFinding(
                 (*each.path, "volume", "throughput"),
                 f"{volume.throughput} MB/s need {volume.throughput * 4} IOPS, and the volume has"
                 f" {volume.iops}",

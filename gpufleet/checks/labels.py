@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Group, Path, Problem, check
+from gpufleet.checks.rules import FieldFinding, Fleet, LocatedGroup, SpecPath, check
 from gpufleet.plan.marks import LABEL_PREFIX
 
 LONGEST = 63
@@ -46,30 +46,30 @@ _VALUE_REMEDY = "use letters, digits, '-', '_' and '.', with a letter or digit a
 
 
 @check("label-legal")
-def labels_legal(fleet: Fleet) -> Iterator[Problem]:
+def labels_legal(fleet: Fleet) -> Iterator[FieldFinding]:
     """Kubernetes refuses a node whose labels are malformed, and EKS a node group with them."""
     for each in fleet.groups():
         for key, value in each.group.labels.items():
             path = (*each.path, "labels", key)
             if (wrong := key_problem(key)) is not None:
-                yield Problem(path, f"label {wrong}", _KEY_REMEDY, value=key)
+                yield FieldFinding(path, f"label {wrong}", _KEY_REMEDY, value=key)
             elif (wrong := value_problem(value, 1)) is not None:
-                yield Problem(path, f"label '{key}': {wrong}", _VALUE_REMEDY)
+                yield FieldFinding(path, f"label '{key}': {wrong}", _VALUE_REMEDY)
 
 
 @check("taint-legal")
-def taints_legal(fleet: Fleet) -> Iterator[Problem]:
+def taints_legal(fleet: Fleet) -> Iterator[FieldFinding]:
     """Taints have the syntax of labels, and one of each key and effect (EKS API Reference, Taint)."""
     for each in fleet.groups():
         seen: set[tuple[str, str]] = set()
         for index, taint in enumerate(each.group.taints):
-            path: Path = (*each.path, "taints", index)
+            path: SpecPath = (*each.path, "taints", index)
             if (wrong := key_problem(taint.key)) is not None:
-                yield Problem((*path, "key"), f"taint {wrong}", _KEY_REMEDY)
+                yield FieldFinding((*path, "key"), f"taint {wrong}", _KEY_REMEDY)
             elif (wrong := value_problem(taint.value, 0)) is not None:
-                yield Problem((*path, "value"), f"taint '{taint.key}': {wrong}", _VALUE_REMEDY)
+                yield FieldFinding((*path, "value"), f"taint '{taint.key}': {wrong}", _VALUE_REMEDY)
             if (taint.key, taint.effect) in seen:
-                yield Problem(
+                yield FieldFinding(
                     path,
                     f"taint '{taint.key}' with effect {taint.effect} is there twice",
                     "keep one",
@@ -79,7 +79,7 @@ def taints_legal(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("labels-without-kubernetes", "scheduler")
-def labels_without_kubernetes(fleet: Fleet) -> Iterator[Problem]:
+def labels_without_kubernetes(fleet: Fleet) -> Iterator[FieldFinding]:
     """Labels and taints mean something to Kubernetes alone."""
     for each in fleet.groups():
         if each.site.scheduler != "kubernetes":
@@ -87,12 +87,12 @@ def labels_without_kubernetes(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("one-scheduler", "scheduler")
-def one_scheduler(fleet: Fleet) -> Iterator[Problem]:
+def one_scheduler(fleet: Fleet) -> Iterator[FieldFinding]:
     """A cloud site has one scheduler. Settings of a Kubernetes cluster in a Slurm site
     belong to a cluster that is not built: its teams and their limits would be missing."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" and site.kubernetes is not None:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "kubernetes"),
                 f"site {site.site!r} is scheduled by {site.scheduler} and has settings of Kubernetes",
                 "leave `kubernetes` out, or write 'scheduler: kubernetes'",
@@ -100,10 +100,10 @@ def one_scheduler(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-def _unused(each: Group) -> Iterator[Problem]:
+def _unused(each: LocatedGroup) -> Iterator[FieldFinding]:
     for field, value in (("labels", each.group.labels), ("taints", each.group.taints)):
         if value:
-            yield Problem(
+            yield FieldFinding(
                 (*each.path, field),
                 f"{each.name} is in a {each.site.scheduler} site: `{field}` has no effect",
                 "leave it out",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpufleet.catalog import Catalog
 from gpufleet.catalog.lustre import METADATA_IOPS, is_size, nearest_sizes, size_steps
-from gpufleet.checks.rules import Fleet, Problem, check, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, check, listed
 from gpufleet.plan.storage import DEPLOYMENTS, lustre_zone
 from gpufleet.spec.models import Lustre
 
@@ -15,7 +15,7 @@ LONGEST_BACKUP = dt.timedelta(days=90)
 
 
 @check("lustre-throughput")
-def lustre_throughput(fleet: Fleet) -> Iterator[Problem]:
+def lustre_throughput(fleet: Fleet) -> Iterator[FieldFinding]:
     """A persistent file system is bought at a throughput per TiB out of a short list; a scratch one has
     a fixed throughput (FSx for Lustre User Guide, "Performance")."""
     for path, _, item, lustre in fleet.lustre():
@@ -24,13 +24,13 @@ def lustre_throughput(fleet: Fleet) -> Iterator[Problem]:
         where = (*path, "throughput")
         if not allowed:
             if lustre.throughput is not None:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{lustre.deployment} has a fixed throughput",
                     "leave `throughput` out, or use 'deployment: persistent-2'",
                 )
         elif lustre.throughput is None:
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"file system {item.name!r} is {lustre.deployment} and has no throughput",
                 f"write 'throughput: {allowed[0]} MB/s/TiB' (one of {choice})",
@@ -39,7 +39,7 @@ def lustre_throughput(fleet: Fleet) -> Iterator[Problem]:
         elif lustre.throughput.mb_s_per_tib not in allowed:
             wanted = lustre.throughput.mb_s_per_tib
             near = min(allowed, key=lambda value: (abs(value - wanted), value))
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{lustre.deployment} has no throughput of {lustre.throughput}",
                 f"write '{near} MB/s/TiB' (one of {choice})",
@@ -47,7 +47,7 @@ def lustre_throughput(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("lustre-capacity")
-def lustre_capacity(fleet: Fleet) -> Iterator[Problem]:
+def lustre_capacity(fleet: Fleet) -> Iterator[FieldFinding]:
     """File systems come in sizes of 1,200 GiB and multiples of 2,400 GiB, and EFA-enabled ones in
     multiples that depend on their throughput: 125 x 38,400 = 250 x 19,200 = 500 x 9,600 =
     1000 x 4,800 (FSx for Lustre User Guide, "Managing storage capacity")."""
@@ -63,7 +63,7 @@ def lustre_capacity(fleet: Fleet) -> Iterator[Problem]:
         kind = "an EFA-enabled file system" if lustre.efa else "a file system"
         at = f" at {lustre.throughput}" if lustre.efa and lustre.throughput is not None else ""
         rule = f"a multiple of {multiple:,} GiB" + (f", or {first:,} GiB" if first != multiple else "")
-        yield Problem(
+        yield FieldFinding(
             (*path, "capacity"),
             f"{gib:,} GiB is not a size of {kind}{at}: {rule}",
             "write " + " or ".join(f"'{size} GiB'" for size in (below, above) if size is not None),
@@ -77,20 +77,20 @@ def _steps(lustre: Lustre, catalog: Catalog) -> tuple[int, int] | None:
 
 
 @check("lustre-efa")
-def lustre_efa(fleet: Fleet) -> Iterator[Problem]:
+def lustre_efa(fleet: Fleet) -> Iterator[FieldFinding]:
     """EFA to the disks is offered on PERSISTENT_2 with a metadata configuration, and is fixed at
     creation (FSx for Lustre User Guide, "EFA-enabled file systems")."""
     for path, _, item, lustre in fleet.lustre():
         if not lustre.efa:
             continue
         if lustre.deployment != "persistent-2":
-            yield Problem(
+            yield FieldFinding(
                 (*path, "efa"),
                 f"{lustre.deployment} has no EFA",
                 "write 'efa: false', or use `persistent-2` with a throughput and metadata IOPS",
             )
         elif lustre.metadata_iops is None:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "efa"),
                 f"file system {item.name!r} is EFA-enabled, which needs a metadata configuration",
                 "write 'metadata_iops: 6000' (or another of 1500, 3000, 6000, 12000)",
@@ -98,7 +98,7 @@ def lustre_efa(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("lustre-metadata-iops")
-def lustre_metadata(fleet: Fleet) -> Iterator[Problem]:
+def lustre_metadata(fleet: Fleet) -> Iterator[FieldFinding]:
     """Metadata IOPS can be provisioned on PERSISTENT_2 only, as 1500, 3000, 6000 or a multiple of 12000
     up to 192000 (FSx API Reference, FileSystemLustreMetadataConfiguration)."""
     for path, _, _, lustre in fleet.lustre():
@@ -107,7 +107,7 @@ def lustre_metadata(fleet: Fleet) -> Iterator[Problem]:
             continue
         where = (*path, "metadata_iops")
         if lustre.deployment != "persistent-2":
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{lustre.deployment} takes no metadata IOPS",
                 "leave it out, or use `persistent-2` with a throughput",
@@ -116,7 +116,7 @@ def lustre_metadata(fleet: Fleet) -> Iterator[Problem]:
             below = max((value for value in METADATA_IOPS if value < wanted), default=None)
             above = min((value for value in METADATA_IOPS if value > wanted), default=None)
             near = " or ".join(f"'{value}'" for value in (below, above) if value is not None)
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{wanted} metadata IOPS cannot be provisioned (1500, 3000, 6000, or a multiple of 12000)",
                 f"write {near}",
@@ -124,12 +124,12 @@ def lustre_metadata(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("lustre-options")
-def lustre_options(fleet: Fleet) -> Iterator[Problem]:
+def lustre_options(fleet: Fleet) -> Iterator[FieldFinding]:
     """Files go back only to where they came from; scratch file systems have no backups; and automatic
     backups are kept for whole days up to 90 (FSx API Reference, AutomaticBackupRetentionDays)."""
     for path, _, item, lustre in fleet.lustre():
         if lustre.export and lustre.import_from is None:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "export"),
                 f"file system {item.name!r} exports, and has no `import_from` to export to",
                 "write 'import_from: s3://<bucket>/<prefix>', or 'export: false'",
@@ -138,15 +138,15 @@ def lustre_options(fleet: Fleet) -> Iterator[Problem]:
             continue
         where = (*path, "backups")
         if lustre.deployment == "scratch-2":
-            yield Problem(where, "a scratch file system has no backups", "leave `backups` out")
+            yield FieldFinding(where, "a scratch file system has no backups", "leave `backups` out")
         elif lustre.export or lustre.import_from is not None:
-            yield Problem(
+            yield FieldFinding(
                 where,
                 "a file system that is linked to a bucket has no backups: the bucket holds its files",
                 "leave `backups` out and export to the bucket (`export: true`), or leave `import_from` out",
             )
         elif lustre.backups.delta > LONGEST_BACKUP or lustre.backups.delta % dt.timedelta(days=1):
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"backups are kept for whole days up to {LONGEST_BACKUP.days}, not '{lustre.backups}'",
                 f"write '{max(1, min(LONGEST_BACKUP.days, lustre.backups.delta.days))} d'",
@@ -154,7 +154,7 @@ def lustre_options(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("lustre-efa-zone")
-def lustre_efa_zone(fleet: Fleet) -> Iterator[Problem]:
+def lustre_efa_zone(fleet: Fleet) -> Iterator[FieldFinding]:
     """EFA does not cross zones: nodes elsewhere read an EFA-enabled file system over TCP, and pay for the
     traffic between zones."""
     for path, site, item, lustre in fleet.lustre():
@@ -164,7 +164,7 @@ def lustre_efa_zone(fleet: Fleet) -> Iterator[Problem]:
         groups = [each for each in fleet.groups() if each.site is site and each.group.network == "efa"]
         away = [each.group.name for each in groups if zone not in (each.group.zones or site.zones)]
         if away:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "zone"),
                 f"file system {item.name!r} has EFA in {zone}, and {listed(away)} cannot run there",
                 f"put them into one zone, such as 'zone: {groups[0].group.zones[0]}'"

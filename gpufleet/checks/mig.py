@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.catalog.mig import MigGpu, mig_of
-from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed, nearest
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.spec.models import MigLayout, OnPremSite
 
 
 @check("mig-gpu")
-def mig_gpu(fleet: Fleet) -> Iterator[Problem]:
+def mig_gpu(fleet: Fleet) -> Iterator[FieldFinding]:
     """Only some GPUs can be divided, and each has profiles of its own (NVIDIA MIG User Guide, Supported MIG
     Profiles)."""
     for path, site, index, item in _layouts(fleet):
@@ -20,7 +20,7 @@ def mig_gpu(fleet: Fleet) -> Iterator[Problem]:
         sizes = mig_of(gpu)
         if not sizes:
             if index == 0:
-                yield Problem(
+                yield FieldFinding(
                     (*path, "mig"),
                     f"no source says that {gpu} of {site.system} can be divided (MIG)",
                     "remove `mig`",
@@ -30,7 +30,7 @@ def mig_gpu(fleet: Fleet) -> Iterator[Problem]:
         known = {profile.name for size in sizes for profile in size.profiles}
         for name in item.profiles:
             if name not in known:
-                yield Problem(
+                yield FieldFinding(
                     (*path, "mig", index, "profiles", name),
                     f"{gpu} has no MIG profile {name!r}",
                     did_you_mean(nearest(name, known), f"use one of {listed(sorted(known))}"),
@@ -39,20 +39,22 @@ def mig_gpu(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("mig-fits")
-def mig_fits(fleet: Fleet) -> Iterator[Problem]:
+def mig_fits(fleet: Fleet) -> Iterator[FieldFinding]:
     """The instances of a GPU have seven compute slices and eight memory slices, and each profile may begin at
     certain memory slices alone (nvidia-smi mig -lgipp)."""
     for path, site, index, item in _layouts(fleet):
         where = (*path, "mig", index, "profiles")
         if not item.profiles:
-            yield Problem(where, "a GPU without instances runs nothing", "name profiles, or remove the entry")
+            yield FieldFinding(
+                where, "a GPU without instances runs nothing", "name profiles, or remove the entry"
+            )
             continue
         sizes = _sizes_of(fleet, site)
         if any(name not in {p.name for size in sizes for p in size.profiles} for name in item.profiles):
             continue  # what no GPU of the kind has is for the rule above
         if not any(size.holds(item.profiles) for size in sizes):
             wanted = ", ".join(f"{count} x {name}" for name, count in item.profiles.items())
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{wanted} do not fit on one {sizes[0].gpu} together",
                 _what_fits(sizes, item),
@@ -61,14 +63,14 @@ def mig_fits(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("mig-nodes")
-def mig_nodes(fleet: Fleet) -> Iterator[Problem]:
+def mig_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
     """A GPU is divided in one way, and belongs to a GPU node of the site."""
     seen: dict[tuple[str, str, int], int] = {}
     for path, site, index, item in _layouts(fleet):
         where = (*path, "mig", index)
         strange = [host for host in item.nodes.hosts if host not in site.nodes.hosts]
         if strange:
-            yield Problem(
+            yield FieldFinding(
                 (*where, "nodes"),
                 f"{len(strange)} of these are no GPU nodes of site {site.site!r} ({listed(strange, 3)})",
                 f"name nodes of {site.nodes.text}",
@@ -77,14 +79,16 @@ def mig_nodes(fleet: Fleet) -> Iterator[Problem]:
         have = fleet.catalog.systems[site.system].gpus if site.system in fleet.catalog.systems else 0
         for place, gpu in enumerate(item.gpus):
             if have and gpu >= have:
-                yield Problem(
+                yield FieldFinding(
                     (*where, "gpus", place),
                     f"a {site.system} has GPUs 0 to {have - 1}",
                     "name one of these",
                     value=gpu,
                 )
             if gpu in item.gpus[:place]:
-                yield Problem((*where, "gpus", place), f"GPU {gpu} is named twice", "name it once", value=gpu)
+                yield FieldFinding(
+                    (*where, "gpus", place), f"GPU {gpu} is named twice", "name it once", value=gpu
+                )
         twice: dict[int, list[str]] = {}
         for host in item.nodes.hosts:
             for gpu in item.gpus or range(have):
@@ -93,7 +97,7 @@ def mig_nodes(fleet: Fleet) -> Iterator[Problem]:
                     twice.setdefault(other, []).append(host)
         for other, hosts in twice.items():
             names = list(dict.fromkeys(hosts))
-            yield Problem(
+            yield FieldFinding(
                 (*where, "nodes"),
                 f"GPUs of {listed(names, 3)} are in entry {other + 1} of `mig` too",
                 "give each GPU one layout",
@@ -101,7 +105,7 @@ def mig_nodes(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-def _layouts(fleet: Fleet) -> Iterator[tuple[Path, OnPremSite, int, MigLayout]]:
+def _layouts(fleet: Fleet) -> Iterator[tuple[SpecPath, OnPremSite, int, MigLayout]]:
     for path, site in fleet.onprem():
         for index, item in enumerate(site.mig or ()):
             yield path, site, index, item

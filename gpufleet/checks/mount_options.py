@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed, nearest
+from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed, nearest
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
 _SOURCES: Mapping[str, tuple[str, str]] = {
@@ -102,14 +102,14 @@ _EXCLUDE = (
 
 
 @check("mount-source")
-def mount_source(fleet: Fleet) -> Iterator[Problem]:
+def mount_source(fleet: Fleet) -> Iterator[FieldFinding]:
     """A source has the form of its kind: host:/export (mount.nfs(8)), mgs@network:/fs (mount.lustre(8)),
     the management host (BeeGFS), backend[,backend]/fs (WEKA), a file system of the cluster (mmmount)."""
     for path, site in fleet.onprem():
         for index, store in enumerate(site.storage):
             pattern, example = _SOURCES[store.kind]
             if not re.fullmatch(pattern, store.source):
-                yield Problem(
+                yield FieldFinding(
                     (*path, "storage", index, "source"),
                     f"'{store.source}' is not a source of {store.kind}",
                     f"write it as '{example}'",
@@ -117,7 +117,7 @@ def mount_source(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("mount-options")
-def mount_options(fleet: Fleet) -> Iterator[Problem]:
+def mount_options(fleet: Fleet) -> Iterator[FieldFinding]:
     """A client refuses options that it does not know at the mount, on every node; some open the node."""
     for path, site in fleet.onprem():
         for index, store in enumerate(site.storage):
@@ -125,7 +125,7 @@ def mount_options(fleet: Fleet) -> Iterator[Problem]:
             known = OPTIONS.get(store.kind)
             if known is None:
                 if store.options:
-                    yield Problem(
+                    yield FieldFinding(
                         where,
                         f"file system {store.name!r} is of kind {store.kind}, whose options are the role's",
                         f"leave `options` out, or set {store.kind}_client_options for all of its mounts",
@@ -134,9 +134,9 @@ def mount_options(fleet: Fleet) -> Iterator[Problem]:
                 continue
             for at, option in enumerate(store.options):
                 if (wrong := _wrong(option, store.kind, known)) is not None:
-                    yield Problem((*where, at), *wrong, value=option)
+                    yield FieldFinding((*where, at), *wrong, value=option)
             if (both := _contradiction(store.options)) is not None:
-                yield Problem(where, *both, value=listed(store.options))
+                yield FieldFinding(where, *both, value=listed(store.options))
 
 
 def _wrong(option: str, kind: str, known: Mapping[str, str]) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.checks.rules import Fleet, Path, Problem, check
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
 from gpufleet.plan.storage import default_mount
 
 SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
@@ -25,7 +25,7 @@ HOMES = ("/home",)
 class Mount:
     """A mount point where it is declared; `written` is False for one that follows from the name."""
 
-    path: Path
+    path: SpecPath
     site: str
     name: str
     point: str
@@ -49,12 +49,12 @@ def mounts(fleet: Fleet) -> Iterator[Mount]:
 
 
 @check("mount-path")
-def mount_path(fleet: Fleet) -> Iterator[Problem]:
+def mount_path(fleet: Fleet) -> Iterator[FieldFinding]:
     """A mount point is in its plain form, so that two spellings of one path are not taken for two."""
     for mount in mounts(fleet):
         plain = posixpath.normpath("/" + mount.point.lstrip("/"))
         if plain != mount.point:
-            yield Problem(
+            yield FieldFinding(
                 mount.path,
                 f"mount point '{mount.point}' is not in its plain form",
                 f"write '{plain}'",
@@ -62,11 +62,11 @@ def mount_path(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("mount-missing")
-def mount_missing(fleet: Fleet) -> Iterator[Problem]:
+def mount_missing(fleet: Fleet) -> Iterator[FieldFinding]:
     """Jobs name the path of a file system, so it should stand in the fleet file and not be guessed."""
     for mount in mounts(fleet):
         if not mount.written:
-            yield Problem(
+            yield FieldFinding(
                 mount.path,
                 f"file system {mount.name!r} has no mount point: nodes will see it at {mount.point}",
                 f"write 'mount: {mount.point}' (or another path)",
@@ -76,11 +76,11 @@ def mount_missing(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("mount-on-bucket")
-def mount_on_bucket(fleet: Fleet) -> Iterator[Problem]:
+def mount_on_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
     """A bucket is no file system: nodes read it over S3, or through a file system that imports it."""
     for path, _, item in fleet.storage():
         if item.bucket is not None and item.mount is not None:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "mount"),
                 f"bucket {item.name!r} cannot be mounted",
                 f"leave `mount` out, or declare a file system with 'import_from: s3://{item.bucket.name}'",
@@ -88,20 +88,20 @@ def mount_on_bucket(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("mount-reserved")
-def mount_reserved(fleet: Fleet) -> Iterator[Problem]:
+def mount_reserved(fleet: Fleet) -> Iterator[FieldFinding]:
     """A file system mounted over the system's own folders hides them, and the node does not boot, or
     loses its services' state."""
     for mount in mounts(fleet):
         point = posixpath.normpath(mount.point)
         below = [tree for tree in (*SYSTEM_TREES, *NODE_STATE) if _contains(tree, point)]
         if below or point in SYSTEM_FOLDERS:
-            yield Problem(
+            yield FieldFinding(
                 mount.path,
                 f"mount point {mount.point} belongs to the system" + (f" ({below[0]})" if below else ""),
                 f"use a folder of its own, such as /fsx/{mount.name}",
             )
         elif point in HOMES or posixpath.dirname(point) in HOMES:
-            yield Problem(
+            yield FieldFinding(
                 mount.path,
                 f"a file system on {mount.point} hides the home of the user that administers the nodes:"
                 " when it is away, nobody can log in",
@@ -111,7 +111,7 @@ def mount_reserved(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("mount-overlap")
-def mount_overlap(fleet: Fleet) -> Iterator[Problem]:
+def mount_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
     """Of two file systems on one path, or one inside of the other, a node sees whichever came last."""
     seen: list[Mount] = []
     for mount in mounts(fleet):
@@ -121,7 +121,7 @@ def mount_overlap(fleet: Fleet) -> Iterator[Problem]:
             mine, theirs = posixpath.normpath(mount.point), posixpath.normpath(other.point)
             if _contains(theirs, mine) or _contains(mine, theirs):
                 how = "is also that of" if mine == theirs else "overlaps that of"
-                yield Problem(
+                yield FieldFinding(
                     mount.path,
                     f"mount point {mount.point} of {mount.name!r} {how} {other.name!r} ({other.point})",
                     f"give each a path of its own, such as /fsx/{mount.name}",

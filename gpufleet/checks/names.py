@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Path, Problem, check
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
 from gpufleet.plan.names import (
     FALLBACK_SUFFIX,
     LONGEST_ROLE_SUFFIX,
@@ -33,16 +33,16 @@ RACK_NAMESPACES = (
 
 
 @check("name-repeated")
-def names_once(fleet: Fleet) -> Iterator[Problem]:
+def names_once(fleet: Fleet) -> Iterator[FieldFinding]:
     """Everything is found by its name: sites in a fleet, node groups and storage in a site (their costs
     are listed together, so they share one set of names), teams in a site."""
-    sites: list[tuple[Path, str]] = [
+    sites: list[tuple[SpecPath, str]] = [
         (("cloud", index, "site"), site.site) for index, site in enumerate(fleet.spec.cloud)
     ]
     sites += [(("onprem", index, "site"), site.site) for index, site in enumerate(fleet.spec.onprem)]
     yield from _repeated("site", sites)
     for path, site in fleet.cloud():
-        named: list[tuple[Path, str]] = [
+        named: list[tuple[SpecPath, str]] = [
             ((*path, "node_groups", index, "name"), group.name)
             for index, group in enumerate(site.node_groups)
         ]
@@ -55,22 +55,22 @@ def names_once(fleet: Fleet) -> Iterator[Problem]:
         yield from _repeated("node group or storage", [*taken, *named])
         for where, name in named:
             if name in OWNERS:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"'{name}' is what the site's own costs are listed under",
                     f"choose another name, such as '{name}-1'",
                 )
     for path, rack_site in fleet.onprem():
-        stores: list[tuple[Path, str]] = [
+        stores: list[tuple[SpecPath, str]] = [
             ((*path, "storage", index, "name"), item.name) for index, item in enumerate(rack_site.storage)
         ]
         yield from _repeated("storage", stores)
         for where, name in stores:
             if name == RACKS:
-                yield Problem(
+                yield FieldFinding(
                     where, f"'{name}' is what the site's own costs are listed under", "choose another"
                 )
-    teams: dict[Path, list[tuple[Path, str]]] = {}
+    teams: dict[SpecPath, list[tuple[SpecPath, str]]] = {}
     for where, _, team in fleet.teams():
         teams.setdefault(where[:2], []).append(((*where, "name"), team.name))
     for listed_teams in teams.values():
@@ -83,16 +83,16 @@ def falls_back(group: NodeGroup) -> bool:
     return isinstance(option, Spot) and option.falls_back
 
 
-def _repeated(kind: str, named: list[tuple[Path, str]]) -> Iterator[Problem]:
+def _repeated(kind: str, named: list[tuple[SpecPath, str]]) -> Iterator[FieldFinding]:
     seen: set[str] = set()
     for path, name in named:
         if name in seen:
-            yield Problem(path, f"there is a {kind} named '{name}' already", "give each its own name")
+            yield FieldFinding(path, f"there is a {kind} named '{name}' already", "give each its own name")
         seen.add(name)
 
 
 @check("name-too-long")
-def derived_lengths(fleet: Fleet) -> Iterator[Problem]:
+def derived_lengths(fleet: Fleet) -> Iterator[FieldFinding]:
     """Names in AWS are made of fleet, environment, site and group, with what components and Pulumi add:
     an IAM role has at most 64 characters, an EKS node group 63, an EKS cluster 100 (IAM and EKS API
     References). A name that is too long fails in the middle of a deployment."""
@@ -114,8 +114,8 @@ def derived_lengths(fleet: Fleet) -> Iterator[Problem]:
                 )
 
 
-def _too_long(path: Path, what: str, length: int, limit: int) -> Problem:
-    return Problem(
+def _too_long(path: SpecPath, what: str, length: int, limit: int) -> FieldFinding:
+    return FieldFinding(
         path,
         f"{what} would be called by {length} characters, and AWS takes {limit}",
         f"shorten this name, the fleet's or the environment's by {length - limit} characters",
@@ -123,14 +123,14 @@ def _too_long(path: Path, what: str, length: int, limit: int) -> Problem:
 
 
 @check("team-name")
-def team_names(fleet: Fleet) -> Iterator[Problem]:
+def team_names(fleet: Fleet) -> Iterator[FieldFinding]:
     """A team is a namespace on Kubernetes, which keeps names that start with kube- and a few others."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" or site.kubernetes is None:
             continue
         for index, team in enumerate(site.kubernetes.teams):
             if team.name.startswith("kube-") or team.name in NAMESPACES:
-                yield Problem(
+                yield FieldFinding(
                     (*path, "kubernetes", "teams", index, "name"),
                     f"namespace '{team.name}' belongs to the cluster",
                     f"choose another name, such as 'team-{team.name}'",
@@ -140,7 +140,7 @@ def team_names(fleet: Fleet) -> Iterator[Problem]:
             continue
         for index, team in enumerate(rack.teams):
             if team.name.startswith("kube-") or team.name in RACK_NAMESPACES:
-                yield Problem(
+                yield FieldFinding(
                     (*path, "teams", index, "name"),
                     f"namespace '{team.name}' belongs to the cluster",
                     f"choose another name, such as 'team-{team.name}'",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
-from gpufleet.checks.rules import Fleet, Path, Problem, check, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, listed
 from gpufleet.plan.capacity import group_zones
 from gpufleet.plan.subnets import LONGEST_PREFIX, MAX_ZONES, plan_subnets, usable_addresses
 from gpufleet.spec.models import CloudSite
@@ -38,7 +38,7 @@ def parse_network(text: str) -> IPv4Network | None:
         return None
 
 
-def _written(fleet: Fleet) -> Iterator[tuple[Path, str]]:
+def _written(fleet: Fleet) -> Iterator[tuple[SpecPath, str]]:
     for path, site in fleet.cloud():
         yield (*path, "network", "cidr"), site.network.cidr
         for index, cidr in enumerate(site.kubernetes.public_cidrs if site.kubernetes is not None else ()):
@@ -51,7 +51,7 @@ def _written(fleet: Fleet) -> Iterator[tuple[Path, str]]:
 
 
 @check("cidr-valid")
-def cidr_valid(fleet: Fleet) -> Iterator[Problem]:
+def cidr_valid(fleet: Fleet) -> Iterator[FieldFinding]:
     """A CIDR is an IPv4 network address and a prefix length; AWS refuses host bits in a VPC's CIDR and
     silently drops them elsewhere, which is how a rule comes to cover more than was meant."""
     for path, text in _written(fleet):
@@ -60,11 +60,11 @@ def cidr_valid(fleet: Fleet) -> Iterator[Problem]:
         try:
             masked = IPv4Network(text, strict=False)
         except (AddressValueError, NetmaskValueError, ValueError):
-            yield Problem(
+            yield FieldFinding(
                 path, f"'{text}' is not an IPv4 CIDR", "write a network and a prefix, such as 10.40.0.0/16"
             )
             continue
-        yield Problem(
+        yield FieldFinding(
             path,
             f"'{text}' has bits set beyond its /{masked.prefixlen} prefix",
             f"write '{masked}', or a longer prefix"
@@ -74,14 +74,14 @@ def cidr_valid(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("cidr-reserved")
-def cidr_reserved(fleet: Fleet) -> Iterator[Problem]:
+def cidr_reserved(fleet: Fleet) -> Iterator[FieldFinding]:
     """Some addresses are kept for other things (RFC 6890): no packet for them leaves a host, and EC2 makes
     no VPC of them."""
     for path, text in _written(fleet):
         network = parse_network(text)
         use = reserved_for(network) if network is not None else None
         if use is not None:
-            yield Problem(
+            yield FieldFinding(
                 path,
                 f"{network} is reserved for {use}",
                 "use a part of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
@@ -94,7 +94,7 @@ def reserved_for(network: IPv4Network) -> str | None:
 
 
 @check("cidr-size")
-def cidr_size(fleet: Fleet) -> Iterator[Problem]:
+def cidr_size(fleet: Fleet) -> Iterator[FieldFinding]:
     """AWS makes VPCs of /16 to /28 (VPC User Guide, "VPC CIDR blocks"); one slot in eight for each
     zone needs a /22 at least, so that public subnets are not smaller than /28."""
     for path, site in fleet.cloud():
@@ -103,14 +103,14 @@ def cidr_size(fleet: Fleet) -> Iterator[Problem]:
             continue
         where = (*path, "network", "cidr")
         if network.prefixlen < LARGEST_VPC:
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{network} is larger than a VPC can be (/{LARGEST_VPC} to /{SMALLEST_VPC})",
                 f"write '{network.network_address}/{LARGEST_VPC}'",
             )
         elif network.prefixlen > LONGEST_PREFIX:
             aws = network.prefixlen > SMALLEST_VPC
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{network} is too small for a public and a private subnet in each zone"
                 + (f", and smaller than a VPC can be (/{SMALLEST_VPC})" if aws else ""),
@@ -119,11 +119,11 @@ def cidr_size(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("cidr-overlap")
-def cidr_overlap(fleet: Fleet) -> Iterator[Problem]:
+def cidr_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
     """Sites of one fleet are routed to each other (peering, VPN, Direct Connect), and networks that
     overlap can never be; a VPC's CIDR cannot be changed afterwards."""
     seen: list[tuple[str, IPv4Network]] = []
-    declared: list[tuple[Path, str, str]] = [
+    declared: list[tuple[SpecPath, str, str]] = [
         ((*path, "network", "cidr"), site.site, site.network.cidr) for path, site in fleet.cloud()
     ]
     declared += [
@@ -141,7 +141,7 @@ def cidr_overlap(fleet: Fleet) -> Iterator[Problem]:
         # What is offered to one site is no longer free for the next.
         taken += [free] if free is not None else []
         for other_name, other in overlapped:
-            yield Problem(
+            yield FieldFinding(
                 path,
                 f"{network} of site {name!r} overlaps {other} of site {other_name!r}",
                 f"write '{free}', or other addresses of its own" if free else "give it addresses of its own",
@@ -162,7 +162,7 @@ def _free(network: IPv4Network, taken: list[IPv4Network]) -> IPv4Network | None:
 
 
 @check("cidr-private")
-def cidr_private(fleet: Fleet) -> Iterator[Problem]:
+def cidr_private(fleet: Fleet) -> Iterator[FieldFinding]:
     """Addresses outside of RFC 1918 (and RFC 6598) belong to somebody on the internet, who can then
     not be reached from the site."""
     for path, site in fleet.cloud():
@@ -170,7 +170,7 @@ def cidr_private(fleet: Fleet) -> Iterator[Problem]:
         if network is None or reserved_for(network) is not None:
             continue
         if not any(network.subnet_of(private) for private in PRIVATE):
-            yield Problem(
+            yield FieldFinding(
                 (*path, "network", "cidr"),
                 f"{network} is not private address space",
                 "use a part of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
@@ -179,7 +179,7 @@ def cidr_private(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("public-endpoint")
-def public_endpoint(fleet: Fleet) -> Iterator[Problem]:
+def public_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
     """A Kubernetes API open to the whole internet is one leaked credential away from the cluster;
     the endpoint is private unless networks are named."""
     for path, site in fleet.cloud():
@@ -187,13 +187,13 @@ def public_endpoint(fleet: Fleet) -> Iterator[Problem]:
             network = parse_network(text)
             where = (*path, "kubernetes", "public_cidrs", index)
             if network is not None and network.prefixlen == 0:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{text} opens the Kubernetes API to the whole internet",
                     "name the networks that need it, or leave it out and use the private endpoint",
                 )
             elif network is not None and any(network.subnet_of(private) for private in PRIVATE):
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{text} is private address space: nobody reaches the public endpoint from there",
                     "name public addresses; private networks use the private endpoint",
@@ -202,7 +202,7 @@ def public_endpoint(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("subnet-addresses")
-def subnet_addresses(fleet: Fleet) -> Iterator[Problem]:
+def subnet_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
     """Nodes and their pods take addresses of the private subnets, one for each ENA interface of a node
     (EFA-only interfaces take none) and one for each pod; a subnet cannot grow."""
     for path, site in fleet.cloud():
@@ -220,7 +220,7 @@ def subnet_addresses(fleet: Fleet) -> Iterator[Problem]:
             room = sum(sizes[zone] for zone in zones)
             if zones and wanted > room:
                 full = True
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{wanted:,} nodes at maximum do not fit the {room:,} private addresses in"
                     f" {listed(zones)}",
@@ -231,7 +231,7 @@ def subnet_addresses(fleet: Fleet) -> Iterator[Problem]:
         if site.scheduler == "kubernetes" and not full and room < pods:
             bits = math.ceil(math.log2(pods / room))
             prefix = int(site.network.cidr.rpartition("/")[2]) - bits
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{nodes:,} nodes at maximum take {pods:,} addresses with their pods"
                 f" ({POD_ADDRESSES_PER_NODE} a node with the VPC CNI's defaults), and the private subnets"
@@ -249,7 +249,7 @@ def _private_sizes(site: CloudSite) -> dict[str, int]:
 
 
 @check("onprem-network-size")
-def onprem_network_size(fleet: Fleet) -> Iterator[Problem]:
+def onprem_network_size(fleet: Fleet) -> Iterator[FieldFinding]:
     """Every host of a rack site needs an address of the site's network."""
     for path, site in fleet.onprem():
         network = parse_network(site.network) if site.network is not None else None
@@ -259,7 +259,7 @@ def onprem_network_size(fleet: Fleet) -> Iterator[Problem]:
         hosts = sum(len(item.hosts) for item in ranges if item is not None)
         room = network.num_addresses - 2
         if hosts > room:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "network"),
                 f"{hosts} hosts do not fit the {room} addresses of {network}",
                 f"use a /{32 - math.ceil(math.log2(hosts + 2))} or larger",

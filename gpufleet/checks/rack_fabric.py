@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed, nearest
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.spec.models import OnPremSite
 
 _TIERS = ("leaf", "spine", "core")
 _DEFAULT_PKEY = 0x7FFF
 
 
-def twice(path: Path, values: Sequence[str | int], what: str, key: str) -> Iterator[Problem]:
+def twice(path: SpecPath, values: Sequence[str | int], what: str, key: str) -> Iterator[FieldFinding]:
     """Values of a list's items that are there before already."""
     for index, value in enumerate(values):
         if value in values[:index]:
-            yield Problem((*path, index, key), f"{what} {value} is declared twice", "give each its own")
+            yield FieldFinding((*path, index, key), f"{what} {value} is declared twice", "give each its own")
 
 
 @check("switch-names")
-def switch_names(fleet: Fleet) -> Iterator[Problem]:
+def switch_names(fleet: Fleet) -> Iterator[FieldFinding]:
     """Uplinks and Slurm's topology refer to a switch by its name, the subnet manager by its GUID."""
     for path, site in fleet.onprem():
         switches = site.fabric.switches
@@ -30,7 +30,7 @@ def switch_names(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("switch-uplinks", "switches", "name", "tier")
-def switch_uplinks(fleet: Fleet) -> Iterator[Problem]:
+def switch_uplinks(fleet: Fleet) -> Iterator[FieldFinding]:
     """An uplink leads to a switch of a higher tier: anything else is no tree, and routes loop."""
     for path, site in fleet.onprem():
         tiers = {item.name: item.tier for item in site.fabric.switches}
@@ -41,11 +41,11 @@ def switch_uplinks(fleet: Fleet) -> Iterator[Problem]:
                     guess = did_you_mean(
                         nearest(name, tiers), f"declare it, or use one of {listed(list(tiers))}"
                     )
-                    yield Problem(
+                    yield FieldFinding(
                         where, f"switch {switch.name!r} has an uplink to {name!r}, which is none", guess
                     )
                 elif _TIERS.index(tiers[name]) <= _TIERS.index(switch.tier):
-                    yield Problem(
+                    yield FieldFinding(
                         where,
                         f"{switch.tier} {switch.name!r} has an uplink to {tiers[name]} {name!r}",
                         "name a switch of a higher tier, or correct the tiers",
@@ -53,7 +53,7 @@ def switch_uplinks(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("switch-nodes")
-def switch_nodes(fleet: Fleet) -> Iterator[Problem]:
+def switch_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
     """Nodes are below leaves, once for each rail, and are the site's own: Slurm places jobs by it."""
     for path, site in fleet.onprem():
         rails: dict[tuple[str, int | None], str] = {}
@@ -64,11 +64,13 @@ def switch_nodes(fleet: Fleet) -> Iterator[Problem]:
             if switch.nodes is None:
                 continue
             if switch.tier != "leaf":
-                yield Problem(where, f"{switch.tier} {switch.name!r} has nodes", "leave them to its leaves")
+                yield FieldFinding(
+                    where, f"{switch.tier} {switch.name!r} has nodes", "leave them to its leaves"
+                )
                 continue
             strange = [host for host in switch.nodes.hosts if host not in site.nodes.hosts]
             if strange:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"leaf {switch.name!r} has {len(strange)} nodes that are no GPU nodes of"
                     f" site {site.site!r} ({listed(strange, 3)})",
@@ -81,7 +83,7 @@ def switch_nodes(fleet: Fleet) -> Iterator[Problem]:
                 and rails.setdefault((host, switch.rail), switch.name) != switch.name
             ]
             if again:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{len(again)} nodes of leaf {switch.name!r} are on rail {switch.rail} of leaf"
                     f" {rails[again[0], switch.rail]!r} already ({listed(again, 3)})",
@@ -91,7 +93,7 @@ def switch_nodes(fleet: Fleet) -> Iterator[Problem]:
                 below[host] = below.get(host, 0) + 1
             full = [host for host in switch.nodes.hosts if most is not None and below[host] == most + 1]
             if full:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{len(full)} nodes are below more than {most} leaves, and have {most} ports"
                     f" ({listed(full, 3)})",
@@ -105,24 +107,24 @@ def _adapters(fleet: Fleet, site: OnPremSite) -> int | None:
 
 
 @check("fabric-rails", "rails")
-def fabric_rails(fleet: Fleet) -> Iterator[Problem]:
+def fabric_rails(fleet: Fleet) -> Iterator[FieldFinding]:
     """A rail is a port of every node: as many as the system has compute adapters, each named once."""
     for path, site in fleet.onprem():
         fabric = site.fabric
         for key, names in (("rails", fabric.rails), ("interfaces", fabric.interfaces)):
             again = [name for index, name in enumerate(names) if name in names[:index]]
             if again:
-                yield Problem((*path, "fabric", key), f"{again[0]} is two rails", "name each once")
+                yield FieldFinding((*path, "fabric", key), f"{again[0]} is two rails", "name each once")
         adapters = _adapters(fleet, site)
         if fabric.rails and adapters is not None and len(fabric.rails) != adapters:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "fabric", "rails"),
                 f"{len(fabric.rails)} rails, and {site.system} has {adapters} compute adapters",
                 f"name {adapters} devices, or leave `rails` out",
                 "warning",
             )
         if fabric.interfaces and len(fabric.interfaces) != len(fabric.rails):
-            yield Problem(
+            yield FieldFinding(
                 (*path, "fabric", "interfaces"),
                 f"{len(fabric.interfaces)} interfaces for {len(fabric.rails)} rails",
                 "name the interface of each rail, in the order of `rails`",
@@ -130,7 +132,7 @@ def fabric_rails(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("fabric-settings")
-def fabric_settings(fleet: Fleet) -> Iterator[Problem]:
+def fabric_settings(fleet: Fleet) -> Iterator[FieldFinding]:
     """Subnet managers, partitions and IPoIB are InfiniBand's, PFC and DSCP are RoCE's: on the other kind
     they would be read by nobody."""
     for path, site in fleet.onprem():
@@ -138,7 +140,7 @@ def fabric_settings(fleet: Fleet) -> Iterator[Problem]:
         foreign = ("roce", "interfaces") if infiniband else ("subnet_managers", "partitions", "ipoib")
         for key in foreign:
             if key in site.fabric.model_fields_set and getattr(site.fabric, key):
-                yield Problem(
+                yield FieldFinding(
                     (*path, "fabric", key),
                     f"'{key}' has no meaning on {site.fabric.kind}",
                     f"remove it, or use `kind: {'roce' if infiniband else 'infiniband'}` and a speed of it",
@@ -146,7 +148,7 @@ def fabric_settings(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("subnet-managers", "controllers", "login")
-def subnet_managers(fleet: Fleet) -> Iterator[Problem]:
+def subnet_managers(fleet: Fleet) -> Iterator[FieldFinding]:
     """opensm runs on hosts of the site that jobs do not take down. Of two with one priority, GUIDs decide
     who is master (opensm(8)), and nobody knows who it is."""
     for path, site in fleet.onprem():
@@ -159,7 +161,7 @@ def subnet_managers(fleet: Fleet) -> Iterator[Problem]:
             if manager.host in hosts:
                 continue
             node = manager.host in site.nodes.hosts
-            yield Problem(
+            yield FieldFinding(
                 (*where, index, "host"),
                 f"{manager.host!r} is a GPU node, which jobs and drains take down"
                 if node
@@ -171,7 +173,7 @@ def subnet_managers(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("fabric-partitions")
-def fabric_partitions(fleet: Fleet) -> Iterator[Problem]:
+def fabric_partitions(fleet: Fleet) -> Iterator[FieldFinding]:
     """A partition has a name and a key of its own; 0x7fff is the default partition, which is always there,
     and 0x0000 is none (InfiniBand Architecture Specification, partitioning)."""
     for path, site in fleet.onprem():
@@ -181,7 +183,7 @@ def fabric_partitions(fleet: Fleet) -> Iterator[Problem]:
         yield from twice(where, [item.pkey for item in partitions], "key", "pkey")
         for index, item in enumerate(partitions):
             if int(item.pkey, 16) in (0, _DEFAULT_PKEY):
-                yield Problem(
+                yield FieldFinding(
                     (*where, index, "pkey"),
                     f"{item.pkey} is no key for a partition of your own",
                     "write one from 0x0001 to 0x7ffe",

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from gpufleet.checks.rack_fabric import twice
-from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed, nearest
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.spec.models import OnPremSite
 from gpufleet.spec.quantity import HostRange
 
@@ -32,14 +32,14 @@ class _Nodes(Protocol):
     def nodes(self) -> HostRange: ...
 
 
-def apart(where: Path, site: OnPremSite, items: Sequence[_Nodes], what: str) -> Iterator[Problem]:
+def apart(where: SpecPath, site: OnPremSite, items: Sequence[_Nodes], what: str) -> Iterator[FieldFinding]:
     """Names are there once, nodes are GPU nodes of the site, and each of them is in one of `items`."""
     yield from twice(where, [item.name for item in items], what, "name")
     owner: dict[str, str] = {}
     for index, item in enumerate(items):
         strange = [host for host in item.nodes.hosts if host not in site.nodes.hosts]
         if strange:
-            yield Problem(
+            yield FieldFinding(
                 (*where, index, "nodes"),
                 f"{what} {item.name!r} has {len(strange)} nodes that are no GPU nodes of site"
                 f" {site.site!r} ({listed(strange, 3)})",
@@ -47,7 +47,7 @@ def apart(where: Path, site: OnPremSite, items: Sequence[_Nodes], what: str) -> 
             )
         taken = [host for host in item.nodes.hosts if owner.setdefault(host, item.name) != item.name]
         if taken:
-            yield Problem(
+            yield FieldFinding(
                 (*where, index, "nodes"),
                 f"{len(taken)} nodes of {what} {item.name!r} are in {owner[taken[0]]!r} as well"
                 f" ({listed(taken, 3)})",
@@ -56,14 +56,14 @@ def apart(where: Path, site: OnPremSite, items: Sequence[_Nodes], what: str) -> 
 
 
 @check("rack-nodes")
-def rack_nodes(fleet: Fleet) -> Iterator[Problem]:
+def rack_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
     """A node stands in one rack: it draws that rack's power, and jobs are kept together by it."""
     for path, site in fleet.onprem():
         yield from apart((*path, "racks"), site, site.racks, "rack")
 
 
 @check("people-numbers")
-def people_numbers(fleet: Fleet) -> Iterator[Problem]:
+def people_numbers(fleet: Fleet) -> Iterator[FieldFinding]:
     """Files on shared storage belong to numbers: two people with one number read each other's data."""
     for path, site in fleet.onprem():
         users, groups = (*path, "users"), (*path, "groups")
@@ -76,7 +76,7 @@ def people_numbers(fleet: Fleet) -> Iterator[Problem]:
             gid = user.gid if user.gid is not None else user.uid
             owner = taken.setdefault(gid, f"user {user.name!r}")
             if owner != f"user {user.name!r}":
-                yield Problem(
+                yield FieldFinding(
                     (*users, index, "uid" if user.gid is None else "gid"),
                     f"the own group of {user.name!r} has number {gid}, which is that of {owner}",
                     "give it a number of its own",
@@ -84,7 +84,7 @@ def people_numbers(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("people-names", "teams", "groups", "name")
-def people_names(fleet: Fleet) -> Iterator[Problem]:
+def people_names(fleet: Fleet) -> Iterator[FieldFinding]:
     """A person is no account of the system, is in groups and teams that exist, and has a key: nobody logs
     in with a password."""
     for path, site in fleet.onprem():
@@ -92,7 +92,7 @@ def people_names(fleet: Fleet) -> Iterator[Problem]:
         teams = [team.name for team in site.teams]
         for index, group in enumerate(groups):
             if group in _SYSTEM_ACCOUNTS or group in [user.name for user in site.users]:
-                yield Problem(
+                yield FieldFinding(
                     (*path, "groups", index, "name"),
                     f"group {group!r} is there already: systems and users have groups of their own names",
                     "give it another name",
@@ -100,27 +100,27 @@ def people_names(fleet: Fleet) -> Iterator[Problem]:
         for index, user in enumerate(site.users):
             where = (*path, "users", index)
             if user.name in _SYSTEM_ACCOUNTS or user.name == site.ssh.user:
-                yield Problem(
+                yield FieldFinding(
                     (*where, "name"),
                     f"{user.name!r} is an account that the hosts have already",
                     "give the person another name",
                 )
             for place, name in enumerate(user.groups):
                 if name not in groups:
-                    yield Problem(
+                    yield FieldFinding(
                         (*where, "groups", place),
                         f"user {user.name!r} is in group {name!r}, which site {site.site!r} has not",
                         did_you_mean(nearest(name, groups), f"declare it, as {{ name: {name}, gid: 5000 }}"),
                     )
             for place, name in enumerate(user.teams):
                 if name not in teams:
-                    yield Problem(
+                    yield FieldFinding(
                         (*where, "teams", place),
                         f"user {user.name!r} is in team {name!r}, which site {site.site!r} has not",
                         did_you_mean(nearest(name, teams), "declare it under `teams` of the site"),
                     )
             if not user.ssh_keys:
-                yield Problem(
+                yield FieldFinding(
                     (*where, "ssh_keys"),
                     f"user {user.name!r} has no key, and cannot log in",
                     "add a public key, as ~/.ssh/id_ed25519.pub has it",
@@ -130,12 +130,12 @@ def people_names(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("nvme-cache", "mount", "local_nvme")
-def nvme_cache(fleet: Fleet) -> Iterator[Problem]:
+def nvme_cache(fleet: Fleet) -> Iterator[FieldFinding]:
     """The cache is a folder of the scratch file system; elsewhere it would fill the system's disk."""
     for path, site in fleet.onprem():
         nvme = site.local_nvme
         if nvme is not None and nvme.cache is not None and not nvme.cache.startswith(f"{nvme.mount}/"):
-            yield Problem(
+            yield FieldFinding(
                 (*path, "local_nvme", "cache"),
                 f"cache {nvme.cache} is not below {nvme.mount}",
                 f"write '{nvme.mount}/cache'",
@@ -143,7 +143,7 @@ def nvme_cache(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("host-addresses", "nodes", "controllers", "login")
-def host_addresses(fleet: Fleet) -> Iterator[Problem]:
+def host_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
     """An address belongs to one host of the site, and lies in the site's network."""
     for path, site in fleet.onprem():
         hosts = _hosts(site)
@@ -151,16 +151,16 @@ def host_addresses(fleet: Fleet) -> Iterator[Problem]:
         for name, address in site.addresses.items():
             where = (*path, "addresses", name)
             if name not in hosts:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{name!r} has an address and is no host of site {site.site!r}",
                     did_you_mean(nearest(name, hosts), f"use one of {listed(hosts)}"),
                 )
             other = seen.setdefault(address, name)
             if other != name:
-                yield Problem(where, f"{address} is the address of {other!r} too", "give each its own")
+                yield FieldFinding(where, f"{address} is the address of {other!r} too", "give each its own")
             if site.network is not None and not _within(address, site.network):
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{address} of {name!r} is not in the site's network {site.network}",
                     "correct the address or `network`",
@@ -177,7 +177,7 @@ def _within(address: str, network: str) -> bool:
 
 
 @check("host-fingerprints", "nodes", "controllers", "login")
-def host_fingerprints(fleet: Fleet) -> Iterator[Problem]:
+def host_fingerprints(fleet: Fleet) -> Iterator[FieldFinding]:
     """A fingerprint belongs to a host of the site, and to one alone: hosts with one key were cloned with
     it, and each can pass for the others."""
     for path, site in fleet.onprem():
@@ -186,14 +186,14 @@ def host_fingerprints(fleet: Fleet) -> Iterator[Problem]:
         for name, value in site.ssh.fingerprints.items():
             where = (*path, "ssh", "fingerprints", name)
             if name not in hosts:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{name!r} has a fingerprint and is no host of site {site.site!r}",
                     did_you_mean(nearest(name, hosts), f"use one of {listed(hosts)}"),
                 )
             other = seen.setdefault(value, name)
             if other != name:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{name!r} and {other!r} have one host key",
                     "make new keys on one of them (ssh-keygen -A, after removing the old ones)",
@@ -201,18 +201,18 @@ def host_fingerprints(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("reboot-settings")
-def reboot_settings(fleet: Fleet) -> Iterator[Problem]:
+def reboot_settings(fleet: Fleet) -> Iterator[FieldFinding]:
     """A share above 100% is more nodes than there are. A run that waits hours for one node holds up the
     others; within a minute no server is through its firmware (bounds of our own choice)."""
     for path, site in fleet.onprem():
         if site.reboot.batch.value > 100:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "reboot", "batch"),
                 f"{site.reboot.batch} of the nodes at once is more than there are",
                 "write 100% or less",
             )
         if not timedelta(minutes=1) <= site.reboot.timeout.delta <= timedelta(hours=2):
-            yield Problem(
+            yield FieldFinding(
                 (*path, "reboot", "timeout"),
                 f"a reboot that takes {site.reboot.timeout} is not waited for",
                 "write 1 min to 2 h",

@@ -9,7 +9,7 @@ from datetime import timedelta
 from gpufleet.checks.labels import key_problem, value_problem
 from gpufleet.checks.networks import parse_network
 from gpufleet.checks.rack_hosts import apart
-from gpufleet.checks.rules import Fleet, Path, Problem, check, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, listed
 from gpufleet.plan.rack_kubernetes import DEFAULT_GROUP, plan_groups
 from gpufleet.spec.models import OnPremSite
 
@@ -28,18 +28,18 @@ _POLICIES = ("calico", "cilium")
 _GOES_WITH_IT = ("/var/lib/etcd/", "/etc/kubernetes/", "/dev/shm/", "/run/")  # noqa: S108 - refused
 
 
-def _sites(fleet: Fleet) -> Iterator[tuple[Path, OnPremSite]]:
+def _sites(fleet: Fleet) -> Iterator[tuple[SpecPath, OnPremSite]]:
     for path, site in fleet.onprem():
         if site.scheduler == "kubernetes":
             yield path, site
 
 
 @check("kubernetes-unused", "scheduler")
-def kubernetes_unused(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_unused(fleet: Fleet) -> Iterator[FieldFinding]:
     """Settings of a scheduler that a site does not run would be read by nobody."""
     for path, site in fleet.onprem():
         if site.scheduler != "kubernetes" and "kubernetes" in site.model_fields_set:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "kubernetes"),
                 f"site {site.site!r} has settings of Kubernetes and runs {site.scheduler}",
                 "remove them, or make the site's scheduler Kubernetes (`scheduler: kubernetes`)",
@@ -48,7 +48,7 @@ def kubernetes_unused(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("kubernetes-members")
-def kubernetes_members(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_members(fleet: Fleet) -> Iterator[FieldFinding]:
     """etcd goes on while more than half of its members do: two stop when either stops, which is worse than
     one (etcd's FAQ, "Why an odd number of cluster members?")."""
     for path, site in _sites(fleet):
@@ -57,7 +57,7 @@ def kubernetes_members(fleet: Fleet) -> Iterator[Problem]:
             continue
         said = f"has {len(members)} controllers" if members else "names no host for its control plane"
         why = "" if not members or len(members) % 2 else ": an even number stops when half of it does"
-        yield Problem(
+        yield FieldFinding(
             (*path, "controllers"),
             f"site {site.site!r} runs Kubernetes and {said}{why}",
             "name one host, or three as `controllers: ctl[01-03]`, besides the GPU nodes",
@@ -66,7 +66,7 @@ def kubernetes_members(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("kubernetes-endpoint", "network")
-def kubernetes_endpoint(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
     """Nodes reach the API at one address for as long as the cluster lives. It moves between the members, so
     it is in their network and nobody's own (keepalived's virtual_ipaddress)."""
     for path, site in _sites(fleet):
@@ -75,7 +75,7 @@ def kubernetes_endpoint(fleet: Fleet) -> Iterator[Problem]:
         endpoint = site.kubernetes.endpoint
         if endpoint is None:
             if len(members) > 1:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"site {site.site!r} has {len(members)} controllers and no virtual address: nodes would"
                     " know one of them alone",
@@ -85,12 +85,12 @@ def kubernetes_endpoint(fleet: Fleet) -> Iterator[Problem]:
             continue
         address = _address(endpoint)
         if address is None:
-            yield Problem(where, f"'{endpoint}' is not an IPv4 address", "write one, such as 10.60.0.10")
+            yield FieldFinding(where, f"'{endpoint}' is not an IPv4 address", "write one, such as 10.60.0.10")
             continue
         yield from _endpoint_in_network(path, site, address)
         for host, other in site.addresses.items():
             if other == endpoint:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"{endpoint} is the address of {host!r}: two hosts would answer for it",
                     "use a free address of the site's network",
@@ -99,7 +99,7 @@ def kubernetes_endpoint(fleet: Fleet) -> Iterator[Problem]:
         for host in members:
             if _address(site.addresses.get(host, "")) is None:
                 free = next(offered, None)
-                yield Problem(
+                yield FieldFinding(
                     (*path, "addresses", host),
                     f"controller {host!r} has no IPv4 address here: members of a virtual address find each"
                     " other by theirs",
@@ -121,23 +121,25 @@ def _free_endpoint(site: OnPremSite) -> str:
     return f"use a free address of the site's network, such as {free}" if free else "declare its `network`"
 
 
-def _endpoint_in_network(path: Path, site: OnPremSite, address: ipaddress.IPv4Address) -> Iterator[Problem]:
+def _endpoint_in_network(
+    path: SpecPath, site: OnPremSite, address: ipaddress.IPv4Address
+) -> Iterator[FieldFinding]:
     where = (*path, "kubernetes", "endpoint")
     network = parse_network(site.network) if site.network is not None else None
     if site.network is None:
-        yield Problem(
+        yield FieldFinding(
             where,
             f"site {site.site!r} has a virtual address and no `network` that it could be in",
             "declare the site's `network`, as 10.60.0.0/22",
         )
     elif network is not None and address not in network:
-        yield Problem(
+        yield FieldFinding(
             where,
             f"{address} is not in the site's network {network}: no member could answer for it",
             "use a free address of that network",
         )
     elif network is not None and address in (network.network_address, network.broadcast_address):
-        yield Problem(
+        yield FieldFinding(
             where, f"{address} is no host's address in {network}", "use a free address between both"
         )
 
@@ -150,13 +152,13 @@ def _address(text: str) -> ipaddress.IPv4Address | None:
 
 
 @check("kubernetes-networks")
-def kubernetes_networks(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_networks(fleet: Fleet) -> Iterator[FieldFinding]:
     """Hosts, pods and services are told apart by their addresses: where two networks overlap, packets for
     one end in the other. Every node takes a /24 of the pods' network."""
     for path, site in _sites(fleet):
         told = site.kubernetes
         here = (*path, "kubernetes")
-        named: list[tuple[Path, str, str]] = [
+        named: list[tuple[SpecPath, str, str]] = [
             ((*here, "pod_network"), "pod network", told.pod_network),
             ((*here, "service_network"), "service network", told.service_network),
         ]
@@ -164,35 +166,35 @@ def kubernetes_networks(fleet: Fleet) -> Iterator[Problem]:
         for where, what, text in named:
             network = parse_network(text)
             if network is None:
-                yield Problem(
+                yield FieldFinding(
                     where, f"{what} '{text}' is not an IPv4 CIDR", "write a network, such as 10.244.0.0/16"
                 )
                 continue
             for other, its in others:
                 known = parse_network(its)
                 if known is not None and network.overlaps(known):
-                    yield Problem(
+                    yield FieldFinding(
                         where, f"{what} {text} overlaps {other} {its}", "use addresses that nothing else has"
                     )
             others.append((f"the {what}", text))
         yield from _sizes(here, site)
 
 
-def _sizes(here: Path, site: OnPremSite) -> Iterator[Problem]:
+def _sizes(here: SpecPath, site: OnPremSite) -> Iterator[FieldFinding]:
     pods, services = (
         parse_network(site.kubernetes.pod_network),
         parse_network(site.kubernetes.service_network),
     )
     nodes = len(site.nodes.hosts) + (len(site.controllers.hosts) if site.controllers is not None else 0)
     if pods is not None and (room := 2 ** max(0, PODS_PER_NODE_PREFIX - pods.prefixlen)) < nodes:
-        yield Problem(
+        yield FieldFinding(
             (*here, "pod_network"),
             f"pod network {pods} has room for {room} nodes (a /{PODS_PER_NODE_PREFIX} each), and site"
             f" {site.site!r} has {nodes}",
             f"use a /{PODS_PER_NODE_PREFIX - (nodes - 1).bit_length()} or larger",
         )
     if services is not None and services.prefixlen not in SERVICE_PREFIXES:
-        yield Problem(
+        yield FieldFinding(
             (*here, "service_network"),
             f"service network {services} is a /{services.prefixlen}; kube-apiserver takes"
             f" /{SERVICE_PREFIXES.start} to /{SERVICE_PREFIXES.stop - 1}",
@@ -201,13 +203,13 @@ def _sizes(here: Path, site: OnPremSite) -> Iterator[Problem]:
 
 
 @check("kubernetes-release")
-def kubernetes_release(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_release(fleet: Fleet) -> Iterator[FieldFinding]:
     """The channel names the release of each minor that it was put together for."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
     for path, site in _sites(fleet):
         version = site.kubernetes.version
         if lock is not None and version not in lock.kubernetes_releases:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "kubernetes", "version"),
                 f"Kubernetes {version} is not one of channel {lock.channel}'s versions for racks",
                 f"write one of {listed(list(lock.kubernetes_releases))}",
@@ -216,13 +218,13 @@ def kubernetes_release(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("kubernetes-cni")
-def kubernetes_cni(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_cni(fleet: Fleet) -> Iterator[FieldFinding]:
     """The API takes network policies from everybody and leaves it to the CNI to hold them. Flannel does
     not (its README: "focused on networking"), and says nothing."""
     for path, site in _sites(fleet):
         told = site.kubernetes
         if told.network_policies and told.cni not in _POLICIES:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "kubernetes", "cni"),
                 f"{told.cni} does not hold network policies: they would be accepted, and every pod would"
                 " reach every other",
@@ -232,7 +234,7 @@ def kubernetes_cni(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("kubernetes-groups")
-def kubernetes_groups(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_groups(fleet: Fleet) -> Iterator[FieldFinding]:
     """A group holds GPU nodes of its site, and a node is in one: it has one set of labels, and its GPUs are
     shared in one way."""
     for path, site in _sites(fleet):
@@ -241,7 +243,7 @@ def kubernetes_groups(fleet: Fleet) -> Iterator[Problem]:
         rest = set(site.nodes.hosts) - {host for group in groups for host in group.nodes.hosts}
         for index, group in enumerate(groups):
             if group.name == DEFAULT_GROUP and rest:
-                yield Problem(
+                yield FieldFinding(
                     (*path, "kubernetes", "node_groups", index, "name"),
                     f"{DEFAULT_GROUP!r} is the group of nodes that no group names, and there are {len(rest)}",
                     "give it another name, or all of them",
@@ -249,7 +251,7 @@ def kubernetes_groups(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("kubernetes-labels")
-def kubernetes_labels(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_labels(fleet: Fleet) -> Iterator[FieldFinding]:
     """Kubernetes refuses malformed labels and taints, and keeps prefixes for itself."""
     remedy = "use letters, digits, '-', '_' and '.', with a prefix of your own such as 'example.com/'"
     for path, site in _sites(fleet):
@@ -257,13 +259,15 @@ def kubernetes_labels(fleet: Fleet) -> Iterator[Problem]:
             where = (*path, "kubernetes", "node_groups", index)
             for key, value in group.labels.items():
                 if (wrong := key_problem(key) or value_problem(value, 0)) is not None:
-                    yield Problem((*where, "labels", key), f"label '{key}': {wrong}", remedy, value=key)
+                    yield FieldFinding((*where, "labels", key), f"label '{key}': {wrong}", remedy, value=key)
             seen: set[tuple[str, str]] = set()
             for place, taint in enumerate(group.taints):
                 if (wrong := key_problem(taint.key) or value_problem(taint.value, 0)) is not None:
-                    yield Problem((*where, "taints", place, "key"), f"taint '{taint.key}': {wrong}", remedy)
+                    yield FieldFinding(
+                        (*where, "taints", place, "key"), f"taint '{taint.key}': {wrong}", remedy
+                    )
                 if (taint.key, taint.effect) in seen:
-                    yield Problem(
+                    yield FieldFinding(
                         (*where, "taints", place),
                         f"taint '{taint.key}' with effect {taint.effect} is there twice",
                         "keep one",
@@ -273,21 +277,21 @@ def kubernetes_labels(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("kubernetes-mig", "kubernetes", "node_groups")
-def kubernetes_mig(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_mig(fleet: Fleet) -> Iterator[FieldFinding]:
     """GPUs of a group are one resource, of which quotas count: they are divided alike, into instances of one
     profile (names of the device plugin's MIG strategy `mixed`)."""
     for path, site in _sites(fleet):
         for index, layout in enumerate(site.mig or ()):
             where = (*path, "mig", index)
             if layout.gpus:
-                yield Problem(
+                yield FieldFinding(
                     (*where, "gpus"),
                     f"only some GPUs of {layout.nodes.text} are divided, and pods ask for GPUs of a kind",
                     "leave `gpus` out: all GPUs of these nodes are divided then",
                     value=list(layout.gpus),
                 )
             if len(layout.profiles) > 1:
-                yield Problem(
+                yield FieldFinding(
                     (*where, "profiles"),
                     f"GPUs of {layout.nodes.text} have instances of {listed(list(layout.profiles))}",
                     "use one profile, or nodes of a group of their own for each",
@@ -295,18 +299,18 @@ def kubernetes_mig(fleet: Fleet) -> Iterator[Problem]:
                 )
             divided = set(layout.nodes.hosts)
             for group in plan_groups(site):
-                inside = [node for node in group.hosts if node in divided]
-                if inside and len(inside) < group.nodes:
-                    yield Problem(
+                inside = [node for node in group.nodes if node in divided]
+                if inside and len(inside) < len(group.nodes):
+                    yield FieldFinding(
                         (*where, "nodes"),
-                        f"{len(inside)} of {group.nodes} nodes of node group {group.name!r} are divided",
+                        f"{len(inside)} of {len(group.nodes)} nodes of node group {group.name!r} are divided",
                         "divide all nodes of a group, or make a group of those that are",
                         value=layout.nodes.text,
                     )
 
 
 @check("kubernetes-sharing")
-def kubernetes_sharing(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_sharing(fleet: Fleet) -> Iterator[FieldFinding]:
     """NVIDIA's device plugin shares a MIG device by time slicing, and not by MPS (k8s-device-plugin README,
     "With CUDA MPS")."""
     for path, site in _sites(fleet):
@@ -314,7 +318,7 @@ def kubernetes_sharing(fleet: Fleet) -> Iterator[Problem]:
         for index, group in enumerate(site.kubernetes.node_groups):
             layouts = [divided[host] for host in group.nodes.hosts if host in divided]
             if layouts and group.gpu_sharing is not None and group.gpu_sharing.mps:
-                yield Problem(
+                yield FieldFinding(
                     (*path, "kubernetes", "node_groups", index, "gpu_sharing"),
                     f"node group {group.name!r} shares GPUs by MPS and divides them by MIG"
                     f" ({', '.join(layouts[0].profiles)})",
@@ -324,18 +328,18 @@ def kubernetes_sharing(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("kubernetes-backup")
-def kubernetes_backup(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_backup(fleet: Fleet) -> Iterator[FieldFinding]:
     """What was written after the last snapshot is lost with the disks; a snapshot every few seconds keeps
     etcd's disk busy with itself (bounds of our own choice). One below etcd's own folder goes with it."""
     for path, site in _sites(fleet):
         backup = site.kubernetes.backup
         where = (*path, "kubernetes", "backup")
         if not timedelta(minutes=10) <= backup.every.delta <= timedelta(days=7):
-            yield Problem(
+            yield FieldFinding(
                 (*where, "every"), f"a snapshot every {backup.every} is not taken", "write 10 min to 7 d"
             )
         if f"{backup.folder}/".startswith(_GOES_WITH_IT):
-            yield Problem(
+            yield FieldFinding(
                 (*where, "folder"),
                 f"{backup.folder} goes when the cluster or the host does",
                 "use a folder such as /var/backups/gpufleet/etcd, on a file system of its own at best",

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.checks.rack_fabric import twice
-from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed, nearest
+from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed, nearest
 from gpufleet.plan.rack_slurm import state_export
 
 _TEAM_QOS = ("low", "normal", "high")
 
 
 @check("slurm-unused", "scheduler")
-def slurm_unused(fleet: Fleet) -> Iterator[Problem]:
+def slurm_unused(fleet: Fleet) -> Iterator[FieldFinding]:
     """Settings of a scheduler that a site does not run would be read by nobody."""
     for path, site in fleet.onprem():
         if site.scheduler != "slurm" and "slurm" in site.model_fields_set:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "slurm"),
                 f"site {site.site!r} has settings of Slurm and runs {site.scheduler}",
                 "remove them, or make the site's scheduler Slurm (`scheduler: slurm`)",
@@ -25,7 +25,7 @@ def slurm_unused(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("slurm-partitions", "teams", "name")
-def slurm_partitions(fleet: Fleet) -> Iterator[Problem]:
+def slurm_partitions(fleet: Fleet) -> Iterator[FieldFinding]:
     """A partition holds GPU nodes of its site, one is the default, and its teams exist: slurmctld refuses
     to start over a node that it does not know (slurm.conf(5))."""
     for path, site in fleet.onprem():
@@ -34,7 +34,7 @@ def slurm_partitions(fleet: Fleet) -> Iterator[Problem]:
         yield from twice(where, [item.name for item in partitions], "partition", "name")
         defaults = [index for index, item in enumerate(partitions) if item.default]
         for index in defaults[1:]:
-            yield Problem(
+            yield FieldFinding(
                 (*where, index, "default"),
                 f"partition {partitions[index].name!r} is a second default beside"
                 f" {partitions[defaults[0]].name!r}",
@@ -46,7 +46,7 @@ def slurm_partitions(fleet: Fleet) -> Iterator[Problem]:
                 host for host in (item.nodes.hosts if item.nodes else ()) if host not in site.nodes.hosts
             ]
             if strange:
-                yield Problem(
+                yield FieldFinding(
                     (*where, index, "nodes"),
                     f"partition {item.name!r} has {len(strange)} nodes that are no GPU nodes of site"
                     f" {site.site!r} ({listed(strange, 3)})",
@@ -55,7 +55,7 @@ def slurm_partitions(fleet: Fleet) -> Iterator[Problem]:
             for place, team in enumerate(item.teams):
                 if team not in teams:
                     guess = did_you_mean(nearest(team, teams), f"use one of {listed(teams)}")
-                    yield Problem(
+                    yield FieldFinding(
                         (*where, index, "teams", place),
                         f"partition {item.name!r} is for team {team!r}, which site {site.site!r} has not",
                         guess if teams else "declare it under `teams` of the site",
@@ -63,7 +63,7 @@ def slurm_partitions(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("slurm-qos")
-def slurm_qos(fleet: Fleet) -> Iterator[Problem]:
+def slurm_qos(fleet: Fleet) -> Iterator[FieldFinding]:
     """A QOS preempts others that exist, and two never each other: their jobs would take turns in killing
     each other."""
     for path, site in fleet.onprem():
@@ -76,15 +76,15 @@ def slurm_qos(fleet: Fleet) -> Iterator[Problem]:
                 spot = (*where, index, "preempts", place)
                 if name not in known:
                     guess = did_you_mean(nearest(name, known), f"use one of {listed(sorted(known))}")
-                    yield Problem(spot, f"QOS {item.name!r} preempts {name!r}, which is none", guess)
+                    yield FieldFinding(spot, f"QOS {item.name!r} preempts {name!r}, which is none", guess)
                 elif item.name == name or item.name in _reached(name, declared):
-                    yield Problem(
+                    yield FieldFinding(
                         spot,
                         f"QOS {item.name!r} preempts {name!r}, and in the end itself",
                         "let one of them preempt the other, never both",
                     )
             if item.preempts and site.slurm.preemption == "none":
-                yield Problem(
+                yield FieldFinding(
                     (*where, index, "preempts"),
                     f"QOS {item.name!r} preempts others, and preemption is off",
                     "write 'preemption: requeue', or remove it",
@@ -103,7 +103,7 @@ def _reached(start: str, declared: dict[str, set[str]]) -> set[str]:
 
 
 @check("slurm-state", "scheduler", "controllers", "storage")
-def slurm_state(fleet: Fleet) -> Iterator[Problem]:
+def slurm_state(fleet: Fleet) -> Iterator[FieldFinding]:
     """A backup controller takes over with the state that the primary left: both have to reach it, and it
     has to outlive each of them (slurm.conf(5), StateSaveLocation)."""
     for path, site in fleet.onprem():
@@ -113,7 +113,7 @@ def slurm_state(fleet: Fleet) -> Iterator[Problem]:
         controllers = site.controllers.hosts
         export = state_export(site)
         if export is None and len(controllers) > 1:
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"site {site.site!r} has {len(controllers)} controllers and no file system that all of them"
                 " reach: a backup could not take over",
@@ -125,9 +125,11 @@ def slurm_state(fleet: Fleet) -> Iterator[Problem]:
             continue  # what is wrong with a file system is said of the file system
         server, _, folder = export.partition(":")
         if not server or not folder.startswith("/"):
-            yield Problem(where, f"{export!r} is no NFS export", "write it as host:/export", value=export)
+            yield FieldFinding(
+                where, f"{export!r} is no NFS export", "write it as host:/export", value=export
+            )
         elif server in controllers:
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{export!r} is on a controller of site {site.site!r}, and would be gone with it",
                 "name an export of a file server",

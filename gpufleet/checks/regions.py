@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed
 from gpufleet.plan.subnets import MAX_ZONES
 
 _ZONE = re.compile(r"(?P<region>[a-z]{2}(-[a-z]+)+-\d)(?P<letter>[a-z])")
@@ -14,11 +14,11 @@ LAST_LETTER = "f"
 
 
 @check("region-known")
-def region_known(fleet: Fleet) -> Iterator[Problem]:
+def region_known(fleet: Fleet) -> Iterator[FieldFinding]:
     """A region that does not exist fails at the first call to it."""
     for path, site in fleet.cloud():
         if site.region not in fleet.catalog.regions:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "region"),
                 f"{site.region!r} is not an AWS region that the catalog knows",
                 did_you_mean(
@@ -29,7 +29,7 @@ def region_known(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("zone-in-region")
-def zone_in_region(fleet: Fleet) -> Iterator[Problem]:
+def zone_in_region(fleet: Fleet) -> Iterator[FieldFinding]:
     """A zone is one of its region. Which letters an account sees is the account's own, so a letter that
     was not read is only doubtful; one beyond the sixth exists nowhere."""
     for path, site in fleet.cloud():
@@ -39,15 +39,15 @@ def zone_in_region(fleet: Fleet) -> Iterator[Problem]:
             match = _ZONE.fullmatch(zone)
             among = f"zones of {site.region}: {listed(known)}" if known else f"such as {site.region}a"
             if match is None:
-                yield Problem(where, f"{zone!r} is not a zone", f"write its name ({among})")
+                yield FieldFinding(where, f"{zone!r} is not a zone", f"write its name ({among})")
             elif match["region"] != site.region:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"zone {zone} is not in region {site.region}",
                     f"use its own ({among}), or change the region to {match['region']}",
                 )
             elif known and zone not in known:
-                yield Problem(
+                yield FieldFinding(
                     where,
                     f"zone {zone} is not among those known in {site.region}",
                     f"{among}; `gpufleet catalog refresh` reads your account's",
@@ -56,7 +56,7 @@ def zone_in_region(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("zone-repeated")
-def zone_repeated(fleet: Fleet) -> Iterator[Problem]:
+def zone_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
     """Each zone gets one public and one private subnet; a zone named twice would get two of each."""
     for path, site in fleet.cloud():
         yield from _repeated((*path, "zones"), site.zones)
@@ -64,28 +64,28 @@ def zone_repeated(fleet: Fleet) -> Iterator[Problem]:
         yield from _repeated((*each.path, "zones"), each.group.zones)
 
 
-def _repeated(path: Path, zones: tuple[str, ...]) -> Iterator[Problem]:
+def _repeated(path: SpecPath, zones: tuple[str, ...]) -> Iterator[FieldFinding]:
     for index, zone in enumerate(zones):
         if zone in zones[:index]:
-            yield Problem((*path, index), f"zone {zone} is named twice", "name it once")
+            yield FieldFinding((*path, index), f"zone {zone} is named twice", "name it once")
 
 
 @check("zone-count")
-def zone_count(fleet: Fleet) -> Iterator[Problem]:
+def zone_count(fleet: Fleet) -> Iterator[FieldFinding]:
     """EKS places its control plane in subnets of at least two zones (EKS User Guide, "Amazon EKS
     networking requirements"), and a network here is cut for seven at most."""
     for path, site in fleet.cloud():
         distinct = len(set(site.zones))
         if site.scheduler == "kubernetes" and distinct < 2:
             spare = [zone for zone in fleet.catalog.zones(site.region) if zone not in site.zones]
-            yield Problem(
+            yield FieldFinding(
                 (*path, "zones"),
                 "EKS needs subnets in at least two zones, and this site has one",
                 f"add a zone{f', such as {spare[0]}' if spare else ''}; node groups may still name one"
                 " with `zones`",
             )
         if distinct > MAX_ZONES:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "zones"),
                 f"{distinct} zones are more than the {MAX_ZONES} that a network is cut for",
                 f"keep {MAX_ZONES}",
@@ -93,7 +93,7 @@ def zone_count(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("zone-in-site", "zones")
-def zone_in_site(fleet: Fleet) -> Iterator[Problem]:
+def zone_in_site(fleet: Fleet) -> Iterator[FieldFinding]:
     """Node groups, file systems and reservations use their site's subnets, and a zone outside of the
     site has none: a reservation in another zone would stay empty and cost money."""
     for each in fleet.groups():
@@ -107,7 +107,7 @@ def zone_in_site(fleet: Fleet) -> Iterator[Problem]:
         if held.zone not in each.site.zones:
             yield _outside(where, f"the reservation of {each.name}", held.zone, each.site.zones)
         elif each.group.zones and held.zone not in each.group.zones:
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"the reservation of {each.name} is in {held.zone}, and the group is in"
                 f" {listed(each.group.zones)}",
@@ -118,8 +118,8 @@ def zone_in_site(fleet: Fleet) -> Iterator[Problem]:
             yield _outside((*path, "zone"), f"file system {item.name!r}", lustre.zone, site.zones)
 
 
-def _outside(path: Path, what: str, zone: str, zones: tuple[str, ...]) -> Problem:
-    return Problem(
+def _outside(path: SpecPath, what: str, zone: str, zones: tuple[str, ...]) -> FieldFinding:
+    return FieldFinding(
         path,
         f"{what} names zone {zone}, which is not one of its site's",
         f"use one of {listed(zones)}, or add {zone} to the site's `zones`",

@@ -1,4 +1,4 @@
-"""What a check is: a rule with an identifier, and a function from a fleet to its problems."""
+"""What a check is: a rule with an identifier, and a function from a fleet to its findings."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from gpufleet.spec.models import (
 )
 from gpufleet.spec.source import SourceMap
 
-Path = tuple[str | int, ...]
+SpecPath = tuple[str | int, ...]
+"""The path of a field: keys and list indices, as in `("cloud", 0, "region")`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that breaks a rule. `value` stands in for what the user wrote at `path`."""
+class FieldFinding:
+    """A finding before its rule, file and line are added. `value` replaces what the user wrote at `path`."""
 
-    path: Path
+    path: SpecPath
     message: str
     remedy: str
     severity: Severity = "error"
@@ -44,10 +45,10 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LocatedGroup:
     """A node group where it stands: its path, its site, itself."""
 
-    path: Path
+    path: SpecPath
     site: CloudSite
     group: NodeGroup
 
@@ -62,7 +63,7 @@ class Group:
         return self.group.capacity.option
 
     @property
-    def option_path(self) -> Path:
+    def option_path(self) -> SpecPath:
         """Where that is declared."""
         return (*self.path, "capacity", *self.option.path)
 
@@ -114,41 +115,41 @@ class Fleet:
         """What the plan costs, priced once."""
         return price_plan(self.plan, self.catalog)
 
-    def cloud(self) -> Iterator[tuple[Path, CloudSite]]:
+    def cloud(self) -> Iterator[tuple[SpecPath, CloudSite]]:
         """The cloud sites with their paths."""
         for index, site in enumerate(self.spec.cloud):
             yield ("cloud", index), site
 
-    def onprem(self) -> Iterator[tuple[Path, OnPremSite]]:
+    def onprem(self) -> Iterator[tuple[SpecPath, OnPremSite]]:
         """The rack sites with their paths."""
         for index, site in enumerate(self.spec.onprem):
             yield ("onprem", index), site
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[LocatedGroup]:
         """All cloud node groups."""
         for path, site in self.cloud():
             for index, group in enumerate(site.node_groups):
-                yield Group((*path, "node_groups", index), site, group)
+                yield LocatedGroup((*path, "node_groups", index), site, group)
 
-    def blocks(self) -> Iterator[tuple[Group, CapacityBlock]]:
+    def blocks(self) -> Iterator[tuple[LocatedGroup, CapacityBlock]]:
         """The node groups that are bought as Capacity Blocks."""
         for each in self.groups():
             if isinstance(each.option, CapacityBlock):
                 yield each, each.option
 
-    def reservations(self) -> Iterator[tuple[Group, OnDemandReservation]]:
+    def reservations(self) -> Iterator[tuple[LocatedGroup, OnDemandReservation]]:
         """The node groups that are bought as On-Demand Capacity Reservations."""
         for each in self.groups():
             if isinstance(each.option, OnDemandReservation):
                 yield each, each.option
 
-    def reserved(self) -> Iterator[tuple[Group, CapacityBlock | OnDemandReservation]]:
+    def reserved(self) -> Iterator[tuple[LocatedGroup, CapacityBlock | OnDemandReservation]]:
         """The node groups that are bought as either, in the order of the fleet file."""
         for each in self.groups():
             if isinstance(each.option, CapacityBlock | OnDemandReservation):
                 yield each, each.option
 
-    def bought_block(self, each: Group, block: CapacityBlock) -> BoughtBlock | None:
+    def bought_block(self, each: LocatedGroup, block: CapacityBlock) -> BoughtBlock | None:
         """The block that is bought for a group as its fleet file asks for it; one more would be another."""
         if block.start is None or block.duration is None or self.bought is None:
             return None
@@ -163,25 +164,25 @@ class Fleet:
             None,
         )
 
-    def storage(self) -> Iterator[tuple[Path, CloudSite, Storage]]:
+    def storage(self) -> Iterator[tuple[SpecPath, CloudSite, Storage]]:
         """All storage of cloud sites."""
         for path, site in self.cloud():
             for index, item in enumerate(site.storage):
                 yield (*path, "storage", index), site, item
 
-    def lustre(self) -> Iterator[tuple[Path, CloudSite, Storage, Lustre]]:
+    def lustre(self) -> Iterator[tuple[SpecPath, CloudSite, Storage, Lustre]]:
         """All FSx for Lustre file systems; the path is that of `lustre`."""
         for path, site, item in self.storage():
             if item.lustre is not None:
                 yield (*path, "lustre"), site, item, item.lustre
 
-    def buckets(self) -> Iterator[tuple[Path, CloudSite, Storage, Bucket]]:
+    def buckets(self) -> Iterator[tuple[SpecPath, CloudSite, Storage, Bucket]]:
         """All buckets; the path is that of `bucket`."""
         for path, site, item in self.storage():
             if item.bucket is not None:
                 yield (*path, "bucket"), site, item, item.bucket
 
-    def teams(self) -> Iterator[tuple[Path, str, Team]]:
+    def teams(self) -> Iterator[tuple[SpecPath, str, Team]]:
         """All teams with the name of their site."""
         for path, site in self.cloud():
             for index, team in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
@@ -196,7 +197,7 @@ class Fleet:
         return tuple(known[name] for name in group.instance_types if name in known)
 
 
-Judge = Callable[[Fleet], Iterator[Problem]]
+Judge = Callable[[Fleet], Iterator[FieldFinding]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Problem, check
+from gpufleet.checks.rules import FieldFinding, Fleet, check
 from gpufleet.spec.models import CapacityBlock, OnDemand, OnDemandReservation, Spot
 
 
 @check("node-bounds")
-def bounds_in_order(fleet: Fleet) -> Iterator[Problem]:
+def bounds_in_order(fleet: Fleet) -> Iterator[FieldFinding]:
     """An auto scaling group has min <= desired <= max; AWS refuses anything else."""
     for each in fleet.groups():
         scaled, path = each.option, each.option_path
         if not isinstance(scaled, OnDemand | Spot):
             continue
         if scaled.max < scaled.min:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "max"),
                 f"max {scaled.max} is below min {scaled.min}",
                 f"write 'max: {scaled.min}' or more",
                 value=scaled.max,
             )
         elif scaled.desired is not None and not scaled.min <= scaled.desired <= scaled.max:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "desired"),
                 f"desired {scaled.desired} is not between min {scaled.min} and max {scaled.max}",
                 f"write a number from {scaled.min} to {scaled.max}, or leave it out",
@@ -33,14 +33,14 @@ def bounds_in_order(fleet: Fleet) -> Iterator[Problem]:
         nodes = site.kubernetes.system_nodes if site.kubernetes is not None else None
         where = (*path, "kubernetes", "system_nodes")
         if nodes is not None and nodes.max < nodes.min:
-            yield Problem(
+            yield FieldFinding(
                 (*where, "max"),
                 f"max {nodes.max} is below min {nodes.min}",
                 f"write 'max: {nodes.min}' or more",
                 value=nodes.max,
             )
         elif nodes is not None and nodes.max == 0:
-            yield Problem(
+            yield FieldFinding(
                 (*where, "max"),
                 "a cluster without system nodes has nowhere to run its own services",
                 "write 'max: 2' or more",
@@ -48,20 +48,20 @@ def bounds_in_order(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("node-group-empty")
-def group_never_has_nodes(fleet: Fleet) -> Iterator[Problem]:
+def group_never_has_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
     """A group with a maximum of 0 can never have a node. EKS refuses it (`maxSize` is at least 1) and so
     does EC2 a reservation of nothing; elsewhere it is only useless."""
     for each in fleet.groups():
         match each.option:
             case CapacityBlock(nodes=0) | OnDemandReservation(nodes=0):
-                yield Problem(
+                yield FieldFinding(
                     (*each.option_path, "nodes"),
                     f"{each.name} reserves 0 nodes",
                     "write 1 or more, or remove the group",
                 )
             case OnDemand(min=0, max=0) | Spot(min=0, max=0):
                 kubernetes = each.site.scheduler == "kubernetes"
-                yield Problem(
+                yield FieldFinding(
                     (*each.option_path, "max"),
                     f"{each.name} can never have a node"
                     + (": EKS wants a maximum of 1 or more" if kubernetes else ""),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Path, Problem, check, did_you_mean, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed
 from gpufleet.spec.models import Kubernetes
 
-_CHANNEL: Path = ("software", "channel")
+_CHANNEL: SpecPath = ("software", "channel")
 
 BEFORE_TURING = frozenset({"V100", "P100", "P40", "P4", "M60", "M40", "K80", "K520"})
 """GPUs of the data centre without a GSP: Volta, Pascal, Maxwell and Kepler."""
@@ -16,11 +16,11 @@ LAST_BRANCH_BEFORE_TURING = 580
 
 
 @check("channel-known")
-def channel_known(fleet: Fleet) -> Iterator[Problem]:
+def channel_known(fleet: Fleet) -> Iterator[FieldFinding]:
     """Drivers, CUDA, NCCL and all the rest come from the channel's lock."""
     channel = fleet.spec.software.channel
     if channel not in fleet.catalog.locks:
-        yield Problem(
+        yield FieldFinding(
             _CHANNEL,
             f"software channel {channel!r} is not in the catalog",
             did_you_mean(
@@ -30,7 +30,7 @@ def channel_known(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("driver-runs-gpu")
-def driver_runs_gpu(fleet: Fleet) -> Iterator[Problem]:
+def driver_runs_gpu(fleet: Fleet) -> Iterator[FieldFinding]:
     """A driver branch older than a GPU does not know it (lists of supported devices in the EKS GPU
     images, awslabs/amazon-eks-ami)."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
@@ -49,7 +49,7 @@ def driver_runs_gpu(fleet: Fleet) -> Iterator[Problem]:
         needed = lock.gpus_min_driver.get(gpu)
         if needed is not None and needed > lock.driver_branch:
             able = [name for name, other in fleet.catalog.locks.items() if other.driver_branch >= needed]
-            yield Problem(
+            yield FieldFinding(
                 _CHANNEL,
                 f"driver {lock.driver} of channel {lock.channel} does not run {gpu}"
                 f" ({listed(list(dict.fromkeys(names)), 4)}): it needs branch {needed} or later",
@@ -58,7 +58,7 @@ def driver_runs_gpu(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("open-kernel-modules")
-def open_kernel_modules(fleet: Fleet) -> Iterator[Problem]:
+def open_kernel_modules(fleet: Fleet) -> Iterator[FieldFinding]:
     """NVIDIA's open kernel modules need Turing or newer, and branch 580 is the last with modules for older
     GPUs (NVIDIA Driver Installation Guide, "Kernel Modules"). Slurm nodes in the cloud start from AWS's Deep
     Learning Base OSS image, which has the open ones alone; EKS images carry both and choose by the GPU."""
@@ -67,7 +67,7 @@ def open_kernel_modules(fleet: Fleet) -> Iterator[Problem]:
     for each in fleet.groups():
         for item in fleet.types(each.group):
             if item.gpu in BEFORE_TURING and (newer or each.site.scheduler == "slurm"):
-                yield Problem(
+                yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
                     f"{item.name} has {item.gpu} GPUs, and the nodes of {each.name} run NVIDIA's open kernel"
                     " modules, which need Turing or newer",
@@ -77,7 +77,7 @@ def open_kernel_modules(fleet: Fleet) -> Iterator[Problem]:
     for path, site in fleet.onprem():
         system = fleet.catalog.systems.get(site.system)
         if system is not None and system.gpu in BEFORE_TURING and newer:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "system"),
                 f"{system.title} has {system.gpu} GPUs, and channel {fleet.spec.software.channel} has open"
                 " kernel modules alone, which need Turing or newer",
@@ -86,7 +86,7 @@ def open_kernel_modules(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("channel-driver-in-cloud")
-def channel_driver_in_cloud(fleet: Fleet) -> Iterator[Problem]:
+def channel_driver_in_cloud(fleet: Fleet) -> Iterator[FieldFinding]:
     """EKS nodes run the driver of their image, and neither GPU stack replaces it: two owners of one
     driver end in nodes that never get ready. A channel of another branch would hold on the racks alone,
     and one job across both halves would see two drivers."""
@@ -100,7 +100,7 @@ def channel_driver_in_cloud(fleet: Fleet) -> Iterator[Problem]:
     ]
     if sites and _branch(lock.eks_ami_driver) != lock.driver_branch:
         same = [n for n, o in fleet.catalog.locks.items() if o.driver_branch == _branch(o.eks_ami_driver)]
-        yield Problem(
+        yield FieldFinding(
             _CHANNEL,
             f"channel {lock.channel} locks driver {lock.driver}, and the EKS images of"
             f" {listed(list(dict.fromkeys(sites)), 4)} carry {lock.eks_ami_driver}",
@@ -113,7 +113,7 @@ def _branch(driver: str) -> int:
 
 
 @check("driver-support")
-def driver_support(fleet: Fleet) -> Iterator[Problem]:
+def driver_support(fleet: Fleet) -> Iterator[FieldFinding]:
     """A driver branch past its last month gets no security fixes (NVIDIA Data Center Drivers, support
     table). It goes on working, so this only warns."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
@@ -123,7 +123,7 @@ def driver_support(fleet: Fleet) -> Iterator[Problem]:
             for name, other in fleet.catalog.locks.items()
             if other.driver_eol >= fleet.now.strftime("%Y-%m")
         ]
-        yield Problem(
+        yield FieldFinding(
             _CHANNEL,
             f"driver branch {lock.driver_branch} of channel {lock.channel} was supported until"
             f" {lock.driver_eol}",
@@ -133,7 +133,7 @@ def driver_support(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("kubernetes-version")
-def kubernetes_version(fleet: Fleet) -> Iterator[Problem]:
+def kubernetes_version(fleet: Fleet) -> Iterator[FieldFinding]:
     """A channel's images and plugins were chosen for some versions of Kubernetes."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
     for path, site in fleet.cloud():
@@ -141,7 +141,7 @@ def kubernetes_version(fleet: Fleet) -> Iterator[Problem]:
             continue
         version = (site.kubernetes or Kubernetes()).version
         if version not in lock.kubernetes:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "kubernetes", "version"),
                 f"Kubernetes {version} is not one of channel {lock.channel}'s versions",
                 f"write one of {listed(lock.kubernetes)}",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Problem, check
+from gpufleet.checks.rules import FieldFinding, Fleet, check
 from gpufleet.spec.models import OnDemand, Spot
 
 
 @check("spot-unsupported")
-def spot_unsupported(fleet: Fleet) -> Iterator[Problem]:
+def spot_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
     """A type without the usage class `spot` (DescribeInstanceTypes) never starts as a spot instance."""
     for each in fleet.groups():
         if not isinstance(each.option, Spot):
             continue
         for item in fleet.types(each.group):
             if "spot" not in item.usage_classes:
-                yield Problem(
+                yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
                     f"{item.name} is not sold on spot",
                     "use `on_demand` or `reserved` capacity, or another type",
@@ -24,14 +24,14 @@ def spot_unsupported(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("on-demand-unsupported")
-def on_demand_unsupported(fleet: Fleet) -> Iterator[Problem]:
+def on_demand_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
     """A type without the usage class `on-demand` never starts on demand."""
     for each in fleet.groups():
         if not isinstance(each.option, OnDemand):
             continue
         for item in fleet.types(each.group):
             if "on-demand" not in item.usage_classes:
-                yield Problem(
+                yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
                     f"{item.name} is not sold on demand",
                     "use `reserved` capacity, or another type",
@@ -39,7 +39,7 @@ def on_demand_unsupported(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("spot-price-unseen")
-def spot_price_unseen(fleet: Fleet) -> Iterator[Problem]:
+def spot_price_unseen(fleet: Fleet) -> Iterator[FieldFinding]:
     """A type that had no spot price in a region when prices were read was probably not on offer there;
     its cost is unknown either way."""
     for each in fleet.groups():
@@ -48,7 +48,7 @@ def spot_price_unseen(fleet: Fleet) -> Iterator[Problem]:
             continue
         for item in fleet.types(each.group):
             if "spot" in item.usage_classes and region in item.regions and region not in item.spot:
-                yield Problem(
+                yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
                     f"no spot price of {item.name} was seen in {region}: it may have none, and its cost is"
                     " unknown",
@@ -58,7 +58,7 @@ def spot_price_unseen(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("spot-fallback")
-def spot_fallback(fleet: Fleet) -> Iterator[Problem]:
+def spot_fallback(fleet: Fleet) -> Iterator[FieldFinding]:
     """A fallback that has nowhere to go, or comes after waiting for ever, does nothing."""
     for each in fleet.groups():
         spot = each.option
@@ -67,13 +67,13 @@ def spot_fallback(fleet: Fleet) -> Iterator[Problem]:
         path = (*each.option_path, "on_shortage")
         for index, step in enumerate(spot.on_shortage):
             if step in spot.on_shortage[:index]:
-                yield Problem((*path, index), f"'{step}' is named twice", "name it once")
+                yield FieldFinding((*path, index), f"'{step}' is named twice", "name it once")
             elif "wait" in spot.on_shortage[:index]:
-                yield Problem(
+                yield FieldFinding(
                     (*path, index), f"'{step}' comes after 'wait' and is never tried", "put 'wait' last"
                 )
             elif step == "other-type" and len(each.group.instance_types) == 1:
-                yield Problem(
+                yield FieldFinding(
                     (*path, index),
                     f"'other-type' has nothing to try: {each.name} names one instance type",
                     "add a type to `instance_types`, or leave 'other-type' out",
@@ -82,7 +82,7 @@ def spot_fallback(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("spot-max-price")
-def spot_max_price(fleet: Fleet) -> Iterator[Problem]:
+def spot_max_price(fleet: Fleet) -> Iterator[FieldFinding]:
     """EKS takes no maximum price: it refuses market options in a managed node group's launch template and has
     none of its own (EKS User Guide, "Customize managed nodes with launch templates"). An Auto Scaling group
     takes one; below every price that was seen it never gets a node."""
@@ -92,7 +92,7 @@ def spot_max_price(fleet: Fleet) -> Iterator[Problem]:
             continue
         where = (*each.option_path, "max_price")
         if each.site.scheduler == "kubernetes":
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{each.name} is an EKS managed node group, and these take no maximum price",
                 "leave `max_price` out: a spot node never costs more than an on-demand one",
@@ -100,7 +100,7 @@ def spot_max_price(fleet: Fleet) -> Iterator[Problem]:
             continue
         seen = [price.low for item in fleet.types(each.group) if (price := item.spot.get(each.site.region))]
         if seen and spot.max_price.amount < min(seen):
-            yield Problem(
+            yield FieldFinding(
                 where,
                 f"{spot.max_price} is below every spot price that was seen in {each.site.region}: the lowest"
                 f" was {min(seen)} USD/h",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpufleet.checks.rules import Fleet, Problem, check, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, check, listed
 from gpufleet.plan.marks import TAG_PREFIX
 
 LONGEST_KEY = 128
@@ -20,13 +20,13 @@ TAG_TEXT = re.compile(r"[\w\s.:/=+\-@]*")
 
 
 @check("required-tags")
-def required_tags(fleet: Fleet) -> Iterator[Problem]:
+def required_tags(fleet: Fleet) -> Iterator[FieldFinding]:
     """Costs are shown by these tags, and what lacks one belongs to nobody."""
     for key in fleet.spec.required_tags:
         if not fleet.spec.tags.get(key, "").strip():
             near = [name for name in fleet.spec.tags if name.lower().replace("_", "-") == key.lower()]
             state = "is empty" if key in fleet.spec.tags else "is missing"
-            yield Problem(
+            yield FieldFinding(
                 ("tags", key) if key in fleet.spec.tags else ("tags",),
                 f"required tag '{key}' {state}",
                 f"rename tag '{near[0]}' to '{key}'" if near else f"write '{key}: <value>' under `tags`",
@@ -35,7 +35,7 @@ def required_tags(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("tag-key")
-def tag_keys(fleet: Fleet) -> Iterator[Problem]:
+def tag_keys(fleet: Fleet) -> Iterator[FieldFinding]:
     """AWS takes keys of up to 128 letters, digits, blanks and _ . : / = + - @, keeps "aws:" for itself
     (Tagging AWS Resources User Guide), and IAM takes no two that differ in case alone (IAM User Guide,
     "Tags for IAM resources")."""
@@ -44,35 +44,35 @@ def tag_keys(fleet: Fleet) -> Iterator[Problem]:
         path = ("tags", key)
         lower = key.lower()
         if not key or len(key) > LONGEST_KEY:
-            yield Problem(
+            yield FieldFinding(
                 path,
                 f"a tag key has 1 to {LONGEST_KEY} characters, and this has {len(key)}",
                 "shorten it",
                 value=key,
             )
         elif not TAG_TEXT.fullmatch(key):
-            yield Problem(
+            yield FieldFinding(
                 path,
                 f"tag key '{key}' has characters that AWS refuses",
                 "use letters, digits, blanks and _ . : / = + - @",
                 value=key,
             )
         if lower.startswith("aws:"):
-            yield Problem(
+            yield FieldFinding(
                 path,
                 f"tag key '{key}' starts with 'aws:', which AWS keeps for itself",
                 "choose another key",
                 value=key,
             )
         elif lower.startswith(TAG_PREFIX):
-            yield Problem(
+            yield FieldFinding(
                 path,
                 f"tag key '{key}' starts with '{TAG_PREFIX}', which gpufleet sets itself",
                 "choose another key",
                 value=key,
             )
         if lower in seen:
-            yield Problem(
+            yield FieldFinding(
                 path,
                 f"tag keys '{seen[lower]}' and '{key}' differ in case alone, which IAM refuses",
                 "keep one",
@@ -82,18 +82,18 @@ def tag_keys(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("tag-value")
-def tag_values(fleet: Fleet) -> Iterator[Problem]:
+def tag_values(fleet: Fleet) -> Iterator[FieldFinding]:
     """AWS takes values of up to 256 of the same characters as in keys."""
     for key, value in fleet.spec.tags.items():
         path = ("tags", key)
         if len(value) > LONGEST_VALUE:
-            yield Problem(
+            yield FieldFinding(
                 path,
                 f"a tag value has at most {LONGEST_VALUE} characters, and this has {len(value)}",
                 "shorten it",
             )
         elif not TAG_TEXT.fullmatch(value):
-            yield Problem(
+            yield FieldFinding(
                 path,
                 f"the value of tag '{key}' has characters that AWS refuses",
                 "use letters, digits, blanks and _ . : / = + - @",
@@ -101,12 +101,12 @@ def tag_values(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("tag-count")
-def tag_count(fleet: Fleet) -> Iterator[Problem]:
+def tag_count(fleet: Fleet) -> Iterator[FieldFinding]:
     """A resource has at most 50 tags, and some of them are gpufleet's and EKS's."""
     count = len(fleet.spec.tags)
     room = MOST_TAGS - OURS
     if count > room:
-        yield Problem(
+        yield FieldFinding(
             ("tags",),
             f"{count} tags leave too little room: AWS takes {MOST_TAGS} on a resource, and {OURS} are"
             " needed by gpufleet and EKS",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from gpufleet.checks.rules import Fleet, Problem, check, did_you_mean, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed
 
 
 @check("team-known", "kubernetes", "teams", "name")
-def team_known(fleet: Fleet) -> Iterator[Problem]:
+def team_known(fleet: Fleet) -> Iterator[FieldFinding]:
     """Nodes of a team that its site does not declare have no namespace to be used from, and their costs
     go to nobody."""
     for each in fleet.groups():
@@ -20,7 +20,7 @@ def team_known(fleet: Fleet) -> Iterator[Problem]:
         if team in declared or (not declared and each.site.scheduler != "kubernetes"):
             continue
         near = get_close_matches(team, declared, n=1)
-        yield Problem(
+        yield FieldFinding(
             (*each.path, "team"),
             f"{each.name} belongs to team '{team}', which site {each.site.site!r} does not declare",
             did_you_mean(
@@ -34,7 +34,7 @@ def team_known(fleet: Fleet) -> Iterator[Problem]:
 
 
 @check("team-quota", "node_groups")
-def team_quota(fleet: Fleet) -> Iterator[Problem]:
+def team_quota(fleet: Fleet) -> Iterator[FieldFinding]:
     """A quota above what the site has at its largest limits nobody."""
     gpus: dict[str, int] = {}
     for each in fleet.groups():
@@ -50,7 +50,7 @@ def team_quota(fleet: Fleet) -> Iterator[Problem]:
     for path, name, team in fleet.teams():
         most = gpus.get(name, 0)
         if most >= 0 and team.gpus > most:
-            yield Problem(
+            yield FieldFinding(
                 (*path, "gpus"),
                 f"team '{team.name}' may hold {team.gpus} GPUs, and site {name!r} has {most} at its largest",
                 f"write {most} or fewer",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.engine.api import PolicyEvent, ResourceEvent, RunResult, StackRequest
-from gpufleet.policy.change import Change
+from gpufleet.policy.change import StackChange
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
@@ -61,20 +61,20 @@ def judged(
     except (FileNotFoundError, json.JSONDecodeError):
         return result
     fleet = open_stack(request.project_root, request.project, request.stack, request.config, preview=True)
-    around = fleet.around
+    shared = fleet.shared
     source = fleet.loaded.source if fleet.loaded else None
     given = read_pack_config(next(iter(request.policy_config.values()), None))
-    configured = configure(load_rules(request.project_root), around.spec, source, given)
-    change = Change(
+    configured = configure(load_rules(request.project_root), shared.spec, source, given)
+    change = StackChange(
         steps=steps_of(events, before, after),
         before=before,
         after=after,
-        cost_before=around.cost_of(before),
-        cost_after=around.cost_of(after),
-        spec_before=around.spec,
+        cost_before=shared.cost_of(before),
+        cost_after=shared.cost_of(after),
+        spec_before=shared.spec,
         unfinished=not deployed.complete,
     )
-    judge = Judge(configured, around, around.spec.exemptions if around.spec else ())
+    judge = Judge(configured, shared, shared.spec.exemptions if shared.spec else ())
     found = tuple(
         PolicyEvent(
             pack=PACK,

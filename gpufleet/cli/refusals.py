@@ -31,7 +31,7 @@ def placed_refusals(
     """The mandatory ones with file, line and remedy, from what the checkout's own pack reported."""
     violations = tuple(violations)
     fleet = open_stack(request.project_root, request.project, request.stack, request.config, preview=True)
-    if fleet.loaded is None or fleet.around.spec is None:
+    if fleet.loaded is None or fleet.shared.spec is None:
         return refusals_of(violations)
     try:
         found = read_report(report)
@@ -39,7 +39,7 @@ def placed_refusals(
         # The preview did not come to its end.
         found = Report(Stack(()), ())
     fields = {rule.name: rule.fleet_field for rule in load_rules(request.project_root)}
-    locator = Locator(fleet.around.spec, fleet.loaded.source, (found.stack, before))
+    locator = Locator(fleet.shared.spec, fleet.loaded.source, (found.stack, before))
     details = {(each.rule, each.message): (each.remedy, each.fleet_field) for each in found.found}
     placed = []
     for each in violations:

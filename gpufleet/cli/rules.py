@@ -91,8 +91,8 @@ def _explain(rule: Rule[Any]) -> None:
         say("control:", f"{rule.framework.name} {rule.framework.control}, {rule.framework.reference}")
     for setting, kind, default, text in settings_of(rule):
         say("setting:", f"{setting} ({kind}, default {default}): {text}")
-    for judgement in judged[:1]:
-        say("says:", judgement.message)
+    for violation in judged[:1]:
+        say("says:", violation.message)
     say("fix:", rule.fix)
     say("exempt:", "in the fleet file, with a reason, an approver and a day")
     out.print(exemption_text(rule, judged), markup=False, end="")

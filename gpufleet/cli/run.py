@@ -103,13 +103,13 @@ def up(
             foreseen = run.execute("preview")
             if not foreseen.result.ok:
                 return finish(run, foreseen)
-            run.hold(foreseen)
+            run.refuse_data_loss(foreseen)
     else:
         foreseen = run.execute("preview")
         if not foreseen.result.ok:
             return finish(run, foreseen)
         show_preview(run, foreseen)
-        run.hold(foreseen)
+        run.refuse_data_loss(foreseen)
         if foreseen.result.changes.total:
             run.confirm("Go on with these changes?")
     return finish(run, run.execute("up"))
@@ -155,7 +155,7 @@ def destroy(
     run = StackRun("destroy", options)
     run.introduce()
     counts = state_summary(run)
-    run.hold_destroy(counts)
+    run.refuse_destroying_data(counts)
     if not yes:
         for kind, count in sorted(counts.items()):
             out.print(f"  {count:>4} {kind}", markup=False)

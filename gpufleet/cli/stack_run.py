@@ -220,30 +220,30 @@ class StackRun:
 
     @property
     def needs_preview(self) -> bool:
-        """Whether a preview comes before `up` even if nobody is asked: policies judge it, or the stack
-        has storage or reservations that it must not lose."""
+        """Whether `up` previews first even without a confirmation: for policies, or because the stack has
+        storage or reservations that must not be deleted."""
         from gpufleet.changes.guard import is_guarded
 
         return bool(self.policy_packs) or is_guarded(self.engine.export(self.request))
 
-    def hold(self, foreseen: Outcome) -> None:
-        """Refuse a change that loses storage or a reservation without somebody's word for it."""
-        from gpufleet.changes.guard import hold, lost_reservations
-        from gpufleet.changes.observe import seen_steps
+    def refuse_data_loss(self, foreseen: Outcome) -> None:
+        """Refuse a change that deletes storage or a reservation without approval."""
+        from gpufleet.changes.guard import lost_reservations, refuse_data_loss
+        from gpufleet.changes.observe import observed_steps
 
-        steps = seen_steps(foreseen.events)
-        hold(
+        steps = observed_steps(foreseen.events)
+        refuse_data_loss(
             steps,
             allow_data_loss=self.options.allow_data_loss,
             exported=self.engine.export(self.request) if lost_reservations(steps) else None,
             now=dt.datetime.now(dt.UTC),
         )
 
-    def hold_destroy(self, counts: Mapping[str, int]) -> None:
-        """Refuse to destroy a stack that has storage (`counts` by type) without somebody's word for it."""
-        from gpufleet.changes.guard import hold_destroy
+    def refuse_destroying_data(self, counts: Mapping[str, int]) -> None:
+        """Refuse to destroy a stack that has storage (`counts` by type) without approval."""
+        from gpufleet.changes.guard import refuse_destroying_data
 
-        hold_destroy(counts, allow_data_loss=self.options.allow_data_loss)
+        refuse_destroying_data(counts, allow_data_loss=self.options.allow_data_loss)
 
     def _judged_preview(self) -> Outcome:
         from gpufleet.cli.change_rules import Deployed, judged

@@ -20,7 +20,7 @@ Operation = Literal["create", "update", "replace", "delete", "same"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChangeStep:
     """What happens to one resource. `before` is None for a creation, `after` for a deletion.
 
     `diff` names the top-level inputs that differ, `replace_keys` those that force the replacement.
@@ -51,7 +51,7 @@ class OpenChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StackChange:
     """One change of one stack: a pull request, or what the next `up` would do.
 
     `jobs` says how many jobs run on a node group ("site/group") where somebody told; a group that
@@ -60,7 +60,7 @@ class Change:
     a part of what its first creation asked for.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ChangeStep, ...]
     before: Stack
     after: Stack
     cost_before: FleetCost

@@ -1,4 +1,4 @@
-"""What a rule knows besides the resources: its settings, the fleet, the stack, the time."""
+"""The input of a rule besides the resources: its settings, the fleet, the stack, the time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What all rules of one run share.
+class PolicyContext:
+    """The input that all rules of one run share.
 
     `spec` and `plan` are None where the stack has no fleet file (another project's program): rules
     that need one then fail closed and say so. `config` is the stack's configuration without secrets
@@ -67,13 +67,13 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Context(Generic[S]):
-    """The surroundings and one rule's own settings."""
+class RuleContext(Generic[S]):
+    """The settings of one rule, and what it shares with the other rules of the run."""
 
     settings: S
-    around: Surroundings
+    shared: PolicyContext
 
     @property
     def environment(self) -> str:
         """The environment's name."""
-        return self.around.environment
+        return self.shared.environment

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from gpufleet.policy import examples
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example, Group, Rule, Scope
 from gpufleet.resources.resource import UNKNOWN
@@ -112,7 +112,7 @@ def settings_of(rule: Rule[Any]) -> Iterator[tuple[str, str, Any, str]]:
         yield name, _type_of(schema["properties"][name], schema), defaults[name], field.description or ""
 
 
-def exemption_text(rule: Rule[Any], found: Sequence[Judgement]) -> str:
+def exemption_text(rule: Rule[Any], found: Sequence[RuleViolation]) -> str:
     """An exemption to copy: it does not load before reason, approver and day are filled in."""
     urn = found[0].urn if found else ""
     return (
@@ -222,7 +222,7 @@ def _for_yaml(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
-def _messages(found: Sequence[Judgement]) -> str:
+def _messages(found: Sequence[RuleViolation]) -> str:
     lines = [f"- {_inline(each.message)}" for each in found[:_MESSAGES_SHOWN]]
     if len(found) > _MESSAGES_SHOWN:
         lines.append(f"- and {len(found) - _MESSAGES_SHOWN} more")

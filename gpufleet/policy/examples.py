@@ -10,9 +10,9 @@ from typing import Any
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
-from gpufleet.policy.change import Change, OpenChange, Step
-from gpufleet.policy.context import Surroundings
-from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.change import ChangeStep, OpenChange, StackChange
+from gpufleet.policy.context import PolicyContext
+from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.policy.settings import Configured
 from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
@@ -73,11 +73,11 @@ def stack(described: Sequence[Mapping[str, Any]]) -> Stack:
     return Stack(resource(each, urns) for each in described)
 
 
-def surroundings(fleet: Mapping[str, Any] | None = None, **more: Any) -> Surroundings:
-    """Surroundings on a fixed day, with a fleet file given as a mapping."""
+def policy_context(fleet: Mapping[str, Any] | None = None, **more: Any) -> PolicyContext:
+    """Return the context of a run on a fixed day, with a fleet file given as a mapping."""
     catalog = load_catalog()
     spec = FleetSpec.model_validate(fleet) if fleet is not None else None
-    return Surroundings(
+    return PolicyContext(
         **{
             "project": PROJECT,
             "stack": STACK,
@@ -93,18 +93,18 @@ def surroundings(fleet: Mapping[str, Any] | None = None, **more: Any) -> Surroun
 
 def judge(
     rule: Rule[Any], example: Example, exemptions: Sequence[Exemption] = (), **more: Any
-) -> list[Judgement]:
+) -> list[RuleViolation]:
     """What the rule says of an example; a resource rule is asked about those of its types alone."""
-    around = surroundings(example.fleet, **more)
+    shared = policy_context(example.fleet, **more)
     settings = rule.settings.model_validate(example.settings or {})
-    judge = Judge([Configured(rule, rule.enforcement, settings)], around, exemptions)
+    judge = Judge([Configured(rule, rule.enforcement, settings)], shared, exemptions)
     after = stack(example.resources)
     if rule.scope == "stack":
         return judge.stack(after)
     if rule.scope == "resource":
-        return [judgement for each in after for judgement in judge.resource(each)]
+        return [violation for each in after for violation in judge.resource(each)]
     spec_before = FleetSpec.model_validate(example.fleet_before) if example.fleet_before is not None else None
-    made = change(stack(example.before), after, around)
+    made = change(stack(example.before), after, shared)
     waiting = tuple(OpenChange(name, Decimal(usd)) for name, usd in example.open_changes.items())
     return judge.change(
         replace(
@@ -117,26 +117,26 @@ def judge(
     )
 
 
-def change(before: Stack, after: Stack, around: Surroundings) -> Change:
+def change(before: Stack, after: Stack, shared: PolicyContext) -> StackChange:
     """The change between two stacks: a step per resource, equal inputs are the same, others an update.
 
     An example's property `__replace: [names]` marks what a provider would replace for.
     """
-    steps: list[Step] = []
+    steps: list[ChangeStep] = []
     renamed = {alias: new for new in after for alias in new.options.aliases if alias in before.by_urn}
     former = {new.urn: before.by_urn[alias] for alias, new in renamed.items()}
     for urn in dict.fromkeys([*(urn for urn in before.by_urn if urn not in renamed), *after.by_urn]):
         old, new = before.by_urn.get(urn) or former.get(urn), after.by_urn.get(urn)
         if old is None:
-            steps.append(Step(urn, "create", None, new))
+            steps.append(ChangeStep(urn, "create", None, new))
         elif new is None:
-            steps.append(Step(urn, "delete", old, None))
+            steps.append(ChangeStep(urn, "delete", old, None))
         else:
             keys = sorted(key for key in {*old.props, *new.props} if old.get(key) != new.get(key))
             forced = tuple(new.props.get("__replace", ()))
             kind = "replace" if forced else "update" if keys else "same"
-            steps.append(Step(urn, kind, old, new, tuple(keys), forced))  # type: ignore[arg-type]
-    return Change(tuple(steps), before, after, around.cost_of(before), around.cost_of(after))
+            steps.append(ChangeStep(urn, kind, old, new, tuple(keys), forced))  # type: ignore[arg-type]
+    return StackChange(tuple(steps), before, after, shared.cost_of(before), shared.cost_of(after))
 
 
 def unknown() -> Any:

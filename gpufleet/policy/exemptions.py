@@ -14,26 +14,28 @@ EXEMPTED = "exempted"
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class ExemptionMatch:
     """An exemption that a violation falls under, in force or not."""
 
     exemption: Exemption
     in_force: bool
 
 
-def find(exemptions: Sequence[Exemption], rule: str, urn: str, name: str, today: dt.date) -> Granted | None:
+def find(
+    exemptions: Sequence[Exemption], rule: str, urn: str, name: str, today: dt.date
+) -> ExemptionMatch | None:
     """The exemption of a rule for a resource: one in force if there is any, else an expired one.
 
     `resource` of an exemption is a URN, a resource's name, or the beginning of a name followed by `*`;
     "stack" stands for violations of no single resource.
     """
-    expired: Granted | None = None
+    expired: ExemptionMatch | None = None
     for exemption in exemptions:
         if exemption.rule != rule or not _covers(exemption.resource, urn, name):
             continue
         if exemption.expires >= today:
-            return Granted(exemption, in_force=True)
-        expired = Granted(exemption, in_force=False)
+            return ExemptionMatch(exemption, in_force=True)
+        expired = ExemptionMatch(exemption, in_force=False)
     return expired
 
 

@@ -12,7 +12,7 @@ from gpufleet.catalog import load_catalog
 from gpufleet.checks import OVERRIDES, Validated
 from gpufleet.errors import InputError, SpecError
 from gpufleet.plan import build_plan
-from gpufleet.policy.context import Surroundings
+from gpufleet.policy.context import PolicyContext
 from gpufleet.policy.exemption_file import with_exemption_file
 from gpufleet.spec.load import LoadedFleet, load_fleet
 
@@ -26,7 +26,7 @@ class StackOfFleet:
     """What a policy run knows of its stack: the fleet file with its places, and the surroundings of rules."""
 
     loaded: LoadedFleet | None
-    around: Surroundings
+    shared: PolicyContext
 
 
 def open_stack(
@@ -51,7 +51,7 @@ def open_stack(
     else:
         loaded, catalog = with_exemption_file(validated.loaded, root), validated.catalog
         plan = validated.plan
-    around = Surroundings(
+    shared = PolicyContext(
         project=project,
         stack=stack,
         catalog=catalog,
@@ -61,7 +61,7 @@ def open_stack(
         plan=plan,
         config=dict(config),
     )
-    return StackOfFleet(loaded, around)
+    return StackOfFleet(loaded, shared)
 
 
 def _load(root: Path, stack: str, config: Mapping[str, str]) -> LoadedFleet | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpufleet.policy import exemptions
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context, Surroundings
-from gpufleet.policy.exemptions import Granted
+from gpufleet.policy.change import StackChange
+from gpufleet.policy.context import PolicyContext, RuleContext
+from gpufleet.policy.exemptions import ExemptionMatch
 from gpufleet.policy.messages import Secrets, printable
 from gpufleet.policy.rule import Enforcement, Rule, Scope, Violation
 from gpufleet.policy.settings import Configured
@@ -19,14 +19,14 @@ from gpufleet.spec.policy import Exemption
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """A violation with what comes of it. `urn` is empty for the whole stack."""
+class RuleViolation:
+    """A violation with its rule, its resource and how it counts. `urn` is empty for the whole stack."""
 
     rule: Rule[Any]
     violation: Violation
     urn: str
     enforcement: Enforcement
-    granted: Granted | None = None
+    granted: ExemptionMatch | None = None
 
     @property
     def exempted(self) -> bool:
@@ -56,45 +56,45 @@ class Judge:
     """All rules of one run, ready to be asked. Rules that are disabled are never asked."""
 
     def __init__(
-        self, configured: Iterable[Configured], around: Surroundings, granted: Sequence[Exemption] = ()
+        self, configured: Iterable[Configured], shared: PolicyContext, granted: Sequence[Exemption] = ()
     ) -> None:
-        self.around = around
+        self.shared = shared
         self._granted = tuple(granted)
-        self._today = around.now.date()
-        self._rules: dict[Scope, list[tuple[Configured, Context[Any]]]] = {
+        self._today = shared.now.date()
+        self._rules: dict[Scope, list[tuple[Configured, RuleContext[Any]]]] = {
             "resource": [],
             "stack": [],
             "change": [],
         }
         for each in configured:
             if each.enforcement != "disabled":
-                self._rules[each.rule.scope].append((each, Context(each.settings, around)))
-        self._by_type: dict[str, list[tuple[Configured, Context[Any]]]] = {}
+                self._rules[each.rule.scope].append((each, RuleContext(each.settings, shared)))
+        self._by_type: dict[str, list[tuple[Configured, RuleContext[Any]]]] = {}
         self._secrets: tuple[Any, Secrets] | None = None
 
-    def resource(self, resource: Resource) -> list[Judgement]:
+    def resource(self, resource: Resource) -> list[RuleViolation]:
         """What the rules over single resources find."""
-        found: list[Judgement] = []
+        found: list[RuleViolation] = []
         for configured, context in self._of(resource.type):
             found += self._ask(configured, (resource, context), resource.urn, {resource.urn: resource.name})
         return found
 
-    def stack(self, stack: Stack) -> list[Judgement]:
+    def stack(self, stack: Stack) -> list[RuleViolation]:
         """What the rules over the whole stack find."""
         names = {each.urn: each.name for each in stack}
         return [
-            judgement
+            violation
             for configured, context in self._rules["stack"]
-            for judgement in self._ask(configured, (stack, context), "", names)
+            for violation in self._ask(configured, (stack, context), "", names)
         ]
 
-    def change(self, change: Change) -> list[Judgement]:
+    def change(self, change: StackChange) -> list[RuleViolation]:
         """What the rules over a change find."""
         names = {step.urn: step.resource.name for step in change.steps}
         return [
-            judgement
+            violation
             for configured, context in self._rules["change"]
-            for judgement in self._ask(configured, (change, context), "", names)
+            for violation in self._ask(configured, (change, context), "", names)
         ]
 
     def remediations(self, resource: Resource) -> Iterator[tuple[Rule[Any], Any]]:
@@ -103,7 +103,7 @@ class Judge:
             if configured.enforcement == "remediate" and configured.rule.remediate is not None:
                 yield configured.rule, context
 
-    def _of(self, kind: str) -> list[tuple[Configured, Context[Any]]]:
+    def _of(self, kind: str) -> list[tuple[Configured, RuleContext[Any]]]:
         known = self._by_type.get(kind)
         if known is None:
             known = self._by_type[kind] = [
@@ -115,7 +115,7 @@ class Judge:
 
     def _ask(
         self, configured: Configured, arguments: tuple[Any, Any], urn: str, names: dict[str, str]
-    ) -> Iterator[Judgement]:
+    ) -> Iterator[RuleViolation]:
         rule = configured.rule
         broken = False
         try:
@@ -143,13 +143,13 @@ class Judge:
                 remedy=printable(secrets.hidden(violation.remedy)),
             )
             excused = None if broken and not about else granted
-            yield Judgement(rule, clean, about, configured.enforcement, excused)
+            yield RuleViolation(rule, clean, about, configured.enforcement, excused)
 
-    def _secrets_of(self, judged: Resource | Stack | Change) -> Secrets:
+    def _secrets_of(self, judged: Resource | Stack | StackChange) -> Secrets:
         """The secrets of what was judged; worked out once for all rules over it."""
         known = self._secrets
         if known is None or known[0] is not judged:
-            if isinstance(judged, Change):
+            if isinstance(judged, StackChange):
                 found = Secrets([*judged.before, *judged.after])
             else:
                 found = Secrets([judged] if isinstance(judged, Resource) else judged)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.files import put
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
 from gpufleet.resources.stack import Stack
 
@@ -25,8 +25,8 @@ _SECRET = "[secret]"  # noqa: S105 - stands for one
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One violation of a pack's run; see `Violation` and `Judgement` for the fields."""
+class ReportedViolation:
+    """One violation of a pack's run; see `Violation` and `RuleViolation` for the fields."""
 
     rule: str
     enforcement: str
@@ -45,31 +45,31 @@ class Report:
     """A pack's run: the whole stack as rules saw it, and all violations of resource and stack rules."""
 
     stack: Stack
-    found: tuple[Found, ...]
+    found: tuple[ReportedViolation, ...]
 
 
-def found_of(judgement: Judgement) -> Found:
-    """A judgement without its rule's code."""
-    violation = judgement.violation
-    return Found(
-        rule=judgement.rule.name,
-        enforcement=judgement.enforcement,
-        level=judgement.level,
-        urn=judgement.urn,
-        message=judgement.message,
+def found_of(found: RuleViolation) -> ReportedViolation:
+    """The violation without the code of its rule."""
+    violation = found.violation
+    return ReportedViolation(
+        rule=found.rule.name,
+        enforcement=found.enforcement,
+        level=found.level,
+        urn=found.urn,
+        message=found.message,
         remedy=violation.remedy,
         prop=violation.prop,
-        fleet_field=violation.fleet_field or judgement.rule.fleet_field,
+        fleet_field=violation.fleet_field or found.rule.fleet_field,
         unknown=violation.unknown,
-        exempted=judgement.exempted,
+        exempted=found.exempted,
     )
 
 
-def write_report(path: Path, stack: Stack, judgements: Sequence[Judgement]) -> None:
-    """Write the report for its owner's eyes alone, whole or not at all."""
+def write_report(path: Path, stack: Stack, violations: Sequence[RuleViolation]) -> None:
+    """Write the report readable by its owner only, whole or not at all."""
     document = {
         "resources": [_resource_json(each) for each in stack],
-        "found": [asdict(found_of(each)) for each in judgements],
+        "found": [asdict(found_of(each)) for each in violations],
     }
     put(path, json.dumps(document).encode())
 
@@ -79,7 +79,7 @@ def read_report(path: Path) -> Report:
     document = json.loads(path.read_text(encoding="utf-8"))
     return Report(
         Stack(_resource_of(each) for each in document["resources"]),
-        tuple(Found(**each) for each in document["found"]),
+        tuple(ReportedViolation(**each) for each in document["found"]),
     )
 
 

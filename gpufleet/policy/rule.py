@@ -13,8 +13,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
 
@@ -73,7 +73,7 @@ class Example:
     `resources` are mappings with `type`, `props` and optionally `name`, `options` (camel case as in
     Pulumi: `protect`, `ignoreChanges`), `region` (of the provider), `parent` and `depends` (property
     -> names of resources that it was computed from). A change rule's example has `before` as well, and
-    `fleet_before`, `jobs` and `unfinished` (see `Change`) where it needs them; an option `aliases` names
+    `fleet_before`, `jobs` and `unfinished` (see `StackChange`) where it needs them; an option `aliases` names
     resources of `before`. `settings` are the rule's, `fleet` is a fleet file as a mapping where the rule
     needs one. `open_changes` are other changes that wait to be merged, and the USD that each adds to a month.
     """
@@ -112,7 +112,7 @@ class Rule(Generic[S]):
     fails: Example
     judge: Callable[..., Iterable[Violation]]
     framework: Framework | None = None
-    remediate: Callable[[Resource, Context[S]], Mapping[str, Any] | None] | None = None
+    remediate: Callable[[Resource, RuleContext[S]], Mapping[str, Any] | None] | None = None
     fleet_field: str = ""
     guard: bool = False
 
@@ -124,7 +124,7 @@ class Rule(Generic[S]):
 
 def resource_rule(
     name: str, *, types: Iterable[str], **metadata: Any
-) -> Callable[[Callable[[Resource, Context[S]], Iterator[Violation]]], Rule[S]]:
+) -> Callable[[Callable[[Resource, RuleContext[S]], Iterator[Violation]]], Rule[S]]:
     """Make a rule of a function from one resource and a context to violations. See `Rule` for `metadata`.
 
     Required: `group`, `title`, `why`, `fix`, `severity`, `passes`, `fails`; optional: `enforcement`
@@ -135,14 +135,14 @@ def resource_rule(
 
 def stack_rule(
     name: str, *, types: Iterable[str], **metadata: Any
-) -> Callable[[Callable[[Stack, Context[S]], Iterator[Violation]]], Rule[S]]:
+) -> Callable[[Callable[[Stack, RuleContext[S]], Iterator[Violation]]], Rule[S]]:
     """Make a rule of a function from the whole stack and a context to violations; as `resource_rule`."""
     return lambda judge: _rule(name, "stack", types, judge, metadata)
 
 
 def change_rule(
     name: str, *, types: Iterable[str] = (), **metadata: Any
-) -> Callable[[Callable[[Change, Context[S]], Iterator[Violation]]], Rule[S]]:
+) -> Callable[[Callable[[StackChange, RuleContext[S]], Iterator[Violation]]], Rule[S]]:
     """Make a rule of a function from a change and a context to violations; as `resource_rule`."""
     return lambda judge: _rule(name, "change", types, judge, metadata)
 

@@ -26,7 +26,7 @@ from gpufleet.containment import fleet_file_of_settings
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.policy import wire
 from gpufleet.policy.fleet import FLEET_FILE_KEY, StackOfFleet, open_stack
-from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import REPORT, write_report
 from gpufleet.policy.rule import Enforcement, Rule
@@ -88,7 +88,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             "config": dict(get_config_env()),
         }
         self._declared: dict[str, Resource] = {}
-        self._found: dict[str, list[Judgement]] = {}
+        self._found: dict[str, list[RuleViolation]] = {}
         self._lock = threading.Lock()
 
     @cached_property
@@ -107,7 +107,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
     def _judge(self) -> Judge:
         spec, source = self._spec_and_source()
         configured = configure(self._rules, spec, source, self._pack_config)
-        return Judge(configured, self._fleet.around, spec.exemptions if spec else ())
+        return Judge(configured, self._fleet.shared, spec.exemptions if spec else ())
 
     def _forget(self) -> None:
         self.__dict__.pop("_judge", None)
@@ -233,16 +233,16 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         return empty_pb2.Empty()
 
 
-def _diagnostic(judgement: Judgement) -> Any:
-    rule = judgement.rule
+def _diagnostic(violation: RuleViolation) -> Any:
+    rule = violation.rule
     return analyzer_pb2.AnalyzeDiagnostic(
         policyName=rule.name,
         policyPackName=PACK,
         policyPackVersion=VERSION,
         description=rule.title,
-        message=judgement.message,
-        enforcementLevel=_LEVELS[judgement.level],
-        urn=judgement.urn,
+        message=violation.message,
+        enforcementLevel=_LEVELS[violation.level],
+        urn=violation.urn,
         severity=_SEVERITIES[rule.severity],
     )
 

@@ -14,10 +14,10 @@ from gpufleet.verdict.models import (
     CostDifference,
     Costs,
     ExemptionUse,
+    LocatedViolation,
     RackFigures,
     RuleResult,
     Verdict,
-    Violated,
 )
 from gpufleet.verdict.racks import LICENCES
 
@@ -72,7 +72,7 @@ def _rule(rule: RuleResult) -> dict[str, Any]:
     }
 
 
-def _violation(each: Violated) -> dict[str, Any]:
+def _violation(each: LocatedViolation) -> dict[str, Any]:
     return {
         "resource": each.resource,
         "message": each.message,

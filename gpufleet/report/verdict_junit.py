@@ -8,7 +8,7 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 from gpufleet.report.verdict_words import one_line
-from gpufleet.verdict.models import RuleResult, Verdict, Violated
+from gpufleet.verdict.models import LocatedViolation, RuleResult, Verdict
 from gpufleet.visible import visible_line
 
 
@@ -65,5 +65,5 @@ def _case(suite: ET.Element, verdict: Verdict, rule: RuleResult) -> None:
         ET.SubElement(case, "system-out").text = "\n".join(map(_line, others))
 
 
-def _line(each: Violated) -> str:
+def _line(each: LocatedViolation) -> str:
     return one_line(f"{each.file}:{each.line}: {each.effect}: {each.name}: {each.message}", 1000)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import gpufleet
 from gpufleet.report.verdict_words import one_line
-from gpufleet.verdict.models import RuleResult, Verdict, Violated
+from gpufleet.verdict.models import LocatedViolation, RuleResult, Verdict
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "gpufleetViolation/v1"
@@ -83,7 +83,7 @@ def _rule(rule: RuleResult) -> dict[str, Any]:
 
 
 def _result(
-    verdict: Verdict, rule: RuleResult, index: int, each: Violated, seen: Counter[str]
+    verdict: Verdict, rule: RuleResult, index: int, each: LocatedViolation, seen: Counter[str]
 ) -> dict[str, Any]:
     # Neither line nor message: an alert stays the same one when the file moves around it.
     identity = "\0".join((verdict.environment, rule.name, each.resource, each.prop))

@@ -15,11 +15,11 @@ from gpufleet.verdict.models import (
     CostDifference,
     Costs,
     ExemptionUse,
+    LocatedViolation,
     RackDifference,
     RackFigures,
     RuleResult,
     Verdict,
-    Violated,
 )
 from gpufleet.visible import visible_line
 
@@ -65,7 +65,7 @@ def against(verdict: Verdict) -> str:
     return f"against {one_line(base.ref, 80)}{commit}{new}"
 
 
-def violations(rules: Iterable[RuleResult], *effects: str) -> list[tuple[RuleResult, Violated]]:
+def violations(rules: Iterable[RuleResult], *effects: str) -> list[tuple[RuleResult, LocatedViolation]]:
     """The violations of these effects with their rules, mandatory ones first."""
     found = [(rule, each) for rule in rules for each in rule.violations if each.effect in effects]
     return sorted(found, key=lambda pair: effects.index(pair[1].effect))

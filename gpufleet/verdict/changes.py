@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.policy.change import Step
+from gpufleet.policy.change import ChangeStep
 from gpufleet.verdict.locate import Locator
 from gpufleet.verdict.models import ChangedResource
 from gpufleet.verdict.sides import Side
 
 
-def changed_resources(steps: Sequence[Step], locator: Locator, before: Side) -> tuple[ChangedResource, ...]:
+def changed_resources(
+    steps: Sequence[ChangeStep], locator: Locator, before: Side
+) -> tuple[ChangedResource, ...]:
     """The steps that change something, with the site and the owner that a resource has, or had."""
     fleet = before.fleet
     former = Locator(fleet.spec, fleet.source, (before.stack,)) if fleet is not None else locator

@@ -16,11 +16,11 @@ from gpufleet.checks import validate
 from gpufleet.checks.rules import BoughtBlock
 from gpufleet.engine.api import Engine, StackRequest
 from gpufleet.errors import InputError
-from gpufleet.policy.change import Change, OpenChange, Step
+from gpufleet.policy.change import ChangeStep, OpenChange, StackChange
 from gpufleet.policy.fleet import FLEET_FILE_KEY, NOW, StackOfFleet, moment, open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
-from gpufleet.policy.report import Found, found_of
+from gpufleet.policy.report import ReportedViolation, found_of
 from gpufleet.policy.settings import Configured, configure, guarded, read_pack_config
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
@@ -30,7 +30,7 @@ from gpufleet.verdict.costs import compare_costs
 from gpufleet.verdict.git import Repository, Revision
 from gpufleet.verdict.locate import Locator
 from gpufleet.verdict.models import Base, Guard, Open, Verdict
-from gpufleet.verdict.opens import OpenChanges
+from gpufleet.verdict.open_changes import OpenChanges
 from gpufleet.verdict.preview import (
     PACK,
     Previewed,
@@ -127,7 +127,7 @@ class _Check:
     def _configure(self, fleet: StackOfFleet) -> tuple[Configured, ...]:
         source = fleet.loaded.source if fleet.loaded else None
         given = read_pack_config(self._request.policy_config)
-        return configure(load_rules(self._workspace.root), fleet.around.spec, source, given)
+        return configure(load_rules(self._workspace.root), fleet.shared.spec, source, given)
 
     # -- the verdict
 
@@ -192,7 +192,7 @@ class _Check:
         if exported is not None:
             # Else the preview would stop at the first protected resource, and show nothing after it.
             state.write_text(json.dumps(unprotected(exported)), encoding="utf-8")
-        return side_of(base.fleet, stack, self._fleet.around.catalog, self._fleet.around.region)
+        return side_of(base.fleet, stack, self._fleet.shared.catalog, self._fleet.shared.region)
 
     def _real_preview(self, base: Checkout | None) -> tuple[Side, Previewed]:
         from gpufleet.engine.select import select_engine
@@ -202,16 +202,16 @@ class _Check:
         self._on_step(f"previewing {self._name} with the Pulumi CLI in cloud {cloud}")
         request = self._timed(workspace.request(self._name, cloud))
         stack = stack_of_state(engine.export(request))
-        around = self._fleet.around
+        shared = self._fleet.shared
         fleet = base.fleet if base is not None else self._fleet.loaded if len(stack) else None
-        before = side_of(fleet, stack, around.catalog, around.region) if len(stack) else NOTHING
+        before = side_of(fleet, stack, shared.catalog, shared.region) if len(stack) else NOTHING
         return before, self._preview(engine, request)
 
     def _price_opens(self, before: Side, state: Path) -> tuple[Open, ...]:
         if not self._opens_at or self._repository is None:
             return ()
         opens = OpenChanges(
-            self._repository, self._workspace, self._scratch.account, state, before, self._fleet.around
+            self._repository, self._workspace, self._scratch.account, state, before, self._fleet.shared
         )
         return opens.price(self._opens_at, self._on_step)
 
@@ -220,14 +220,14 @@ class _Check:
     def _assemble(
         self, base: Checkout | None, before: Side, previewed: Previewed, opens: Sequence[Open], started: float
     ) -> Verdict:
-        around, loaded = self._fleet.around, self._fleet.loaded
-        if loaded is None or around.spec is None or around.plan is None:
+        shared, loaded = self._fleet.shared, self._fleet.loaded
+        if loaded is None or shared.spec is None or shared.plan is None:
             raise AssertionError("validate() has found the fleet file")
         report = previewed.report
-        after = Side(loaded, around.plan, report.stack, around.cost_of(report.stack))
+        after = Side(loaded, shared.plan, report.stack, shared.cost_of(report.stack))
         compared = base is not None or self._request.engine == "pulumi"
         steps = steps_of(previewed.events, before.stack, report.stack)
-        locator = Locator(around.spec, loaded.source, (report.stack, before.stack))
+        locator = Locator(shared.spec, loaded.source, (report.stack, before.stack))
         found = list(report.found)
         if compared:
             found += self._judge_change(base, before, after, steps, opens)
@@ -253,12 +253,12 @@ class _Check:
             costs=compare_costs(
                 before.cost if compared else None,
                 after.cost,
-                around.plan.budget.monthly,
+                shared.plan.budget.monthly,
                 self._now.date(),
             ),
-            racks=rack_differences(racks_before, (around.spec, around.plan), around.catalog),
+            racks=rack_differences(racks_before, (shared.spec, shared.plan), shared.catalog),
             exemptions=exemption_uses(
-                around.spec.exemptions,
+                shared.spec.exemptions,
                 found,
                 loaded.source,
                 self._now.date(),
@@ -277,15 +277,15 @@ class _Check:
         base: Checkout | None,
         before: Side,
         after: Side,
-        steps: tuple[Step, ...],
+        steps: tuple[ChangeStep, ...],
         opens: Sequence[Open],
-    ) -> list[Found]:
-        around = self._fleet.around
+    ) -> list[ReportedViolation]:
+        shared = self._fleet.shared
         # A change may loosen rules for itself, but not those that say so.
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
-        self._configured, granted = guarded(self._configured, spec_before, around.spec)
-        judge = Judge(self._configured, around, granted)
-        change = Change(
+        self._configured, granted = guarded(self._configured, spec_before, shared.spec)
+        judge = Judge(self._configured, shared, granted)
+        change = StackChange(
             steps=steps,
             before=before.stack,
             after=after.stack,
@@ -297,13 +297,13 @@ class _Check:
             jobs=self._request.jobs,
             spec_before=spec_before,
         )
-        return [found_of(judgement) for judgement in judge.change(change)]
+        return [found_of(violation) for violation in judge.change(change)]
 
     def _touched(self, spec_before: FleetSpec | None) -> Guard:
-        if self._repository is None or self._base_at is None or self._fleet.around.spec is None:
+        if self._repository is None or self._base_at is None or self._fleet.shared.spec is None:
             return Guard()
         files = self._repository.changed(self._base_at, *guard.files_of(self._name))
-        return Guard(files, guard.loosened(spec_before, self._fleet.around.spec))
+        return Guard(files, guard.loosened(spec_before, self._fleet.shared.spec))
 
     def _base(self, base: Checkout | None, before: Side) -> Base | None:
         if self._request.engine == "pulumi":

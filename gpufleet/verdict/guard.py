@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpufleet.policy.change import Step
+from gpufleet.policy.change import ChangeStep
 from gpufleet.policy.rule import Enforcement, Severity
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict.locate import Locator
-from gpufleet.verdict.models import Guard, Open, RuleResult, Violated
+from gpufleet.verdict.models import Guard, LocatedViolation, Open, RuleResult
 from gpufleet.verdict.results import STACK, name_of, status_of
 
 GROUP = "gpufleet"
@@ -66,15 +66,17 @@ def loosened(before: FleetSpec | None, after: FleetSpec) -> tuple[str, ...]:
 
 def guard_result(guard: Guard, locator: Locator) -> RuleResult:
     """Files and settings of the rules that the change touches: advice, since touching them is no fault."""
-    found: list[Violated] = []
+    found: list[LocatedViolation] = []
     for what, file in _in_short(guard.files):
         message = f"the change touches {what}, by which it is judged"
-        found.append(Violated(STACK, STACK, message, "let the rules' owner review it", file, 1, "advisory"))
+        found.append(
+            LocatedViolation(STACK, STACK, message, "let the rules' owner review it", file, 1, "advisory")
+        )
     for field in guard.settings:
         file, line = locator.at("", field)
         message = f"the change touches {field}, by which it is judged"
         found.append(
-            Violated(STACK, STACK, message, "let the rules' owner review it", file, line, "advisory")
+            LocatedViolation(STACK, STACK, message, "let the rules' owner review it", file, line, "advisory")
         )
     return _result(
         "guard-touched",
@@ -98,9 +100,9 @@ def _in_short(files: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield from ((file, file) for file in inside)
 
 
-def protection_result(steps: Iterable[Step], locator: Locator) -> RuleResult:
+def protection_result(steps: Iterable[ChangeStep], locator: Locator) -> RuleResult:
     """Protected resources that the change deletes or replaces: the engine would refuse to."""
-    found: list[Violated] = []
+    found: list[LocatedViolation] = []
     for step in steps:
         # A replacement is refused where the resource stays protected, a deletion in any case.
         stays = step.after is None or step.after.options.protect
@@ -111,7 +113,7 @@ def protection_result(steps: Iterable[Step], locator: Locator) -> RuleResult:
         forced = f" ({', '.join(step.replace_keys)})" if step.replace_keys else ""
         file, line = locator.at(step.urn)
         found.append(
-            Violated(
+            LocatedViolation(
                 resource=step.urn,
                 name=name_of(step.urn),
                 message=f"the change would {step.operation} {name_of(step.urn)}{forced}, which is protected; "
@@ -136,7 +138,7 @@ def open_changes_result(opens: Sequence[Open], locator: Locator) -> RuleResult:
     """Other open changes without a price: what they add with this one is unknown, so it does not pass."""
     file, line = locator.at("", "budget.monthly")
     found = [
-        Violated(
+        LocatedViolation(
             STACK,
             STACK,
             f"{each.name} cannot be priced: {each.reason}; repair or close it",
@@ -160,7 +162,7 @@ def open_changes_result(opens: Sequence[Open], locator: Locator) -> RuleResult:
 
 
 def _result(
-    name: str, title: str, why: str, fix: str, severity: Severity, found: Sequence[Violated]
+    name: str, title: str, why: str, fix: str, severity: Severity, found: Sequence[LocatedViolation]
 ) -> RuleResult:
     level: Enforcement = "advisory" if name == "guard-touched" else "mandatory"
     return RuleResult(

@@ -22,7 +22,7 @@ Effect = Literal["mandatory", "advisory", "exempted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Violated:
+class LocatedViolation:
     """One violation. `resource` is a URN, or "stack" for the stack as a whole; `file` is relative to
     the checkout. `effect` says how it counts, `message` includes the remedy.
     """
@@ -51,7 +51,7 @@ class RuleResult:
     severity: Severity
     enforcement: Enforcement
     status: Status
-    violations: tuple[Violated, ...] = ()
+    violations: tuple[LocatedViolation, ...] = ()
     framework: Framework | None = None
     note: str = ""
 

@@ -8,29 +8,35 @@ from typing import Any
 
 from gpufleet.findings import SAME_AS_FINDING, Finding
 from gpufleet.policy import exemptions
-from gpufleet.policy.report import Found
+from gpufleet.policy.report import ReportedViolation
 from gpufleet.policy.rule import Rule
 from gpufleet.policy.settings import Configured
 from gpufleet.spec.policy import Exemption
 from gpufleet.spec.source import SourceMap
 from gpufleet.verdict.locate import Locator
-from gpufleet.verdict.models import Effect, ExemptionUse, RuleResult, Status, Violated
+from gpufleet.verdict.models import Effect, ExemptionUse, LocatedViolation, RuleResult, Status
 
 STACK = "stack"
 _ROOT = "pulumi:pulumi:Stack"
 
 
 def rule_results(
-    configured: Iterable[Configured], found: Sequence[Found], locator: Locator, *, no_change: str = ""
+    configured: Iterable[Configured],
+    found: Sequence[ReportedViolation],
+    locator: Locator,
+    *,
+    no_change: str = "",
 ) -> tuple[RuleResult, ...]:
     """A result for each rule, in the order of the pack; `no_change` says why no change was judged."""
-    by_rule: dict[str, list[Found]] = {}
+    by_rule: dict[str, list[ReportedViolation]] = {}
     for each in found:
         by_rule.setdefault(each.rule, []).append(each)
     return tuple(_result(each, by_rule.get(each.rule.name, ()), locator, no_change) for each in configured)
 
 
-def _result(each: Configured, found: Sequence[Found], locator: Locator, no_change: str) -> RuleResult:
+def _result(
+    each: Configured, found: Sequence[ReportedViolation], locator: Locator, no_change: str
+) -> RuleResult:
     rule: Rule[Any] = each.rule
     violations = tuple(_violated(one, locator) for one in found)
     skipped = rule.scope == "change" and bool(no_change) and each.enforcement != "disabled"
@@ -60,7 +66,7 @@ def warnings_of(findings: Iterable[Finding], rules: Iterable[RuleResult]) -> tup
     )
 
 
-def status_of(violations: Iterable[Violated]) -> Status:
+def status_of(violations: Iterable[LocatedViolation]) -> Status:
     """What violations make of their rule: the worst of them counts."""
     effects = {violation.effect for violation in violations}
     if "mandatory" in effects:
@@ -70,13 +76,13 @@ def status_of(violations: Iterable[Violated]) -> Status:
     return "exempted" if effects else "passed"
 
 
-def _violated(found: Found, locator: Locator) -> Violated:
+def _violated(found: ReportedViolation, locator: Locator) -> LocatedViolation:
     whole = not found.urn or is_stack(found.urn)
     file, line = locator.at("" if whole else found.urn, found.fleet_field)
     effect: Effect = (
         "exempted" if found.exempted else "mandatory" if found.level == "mandatory" else "advisory"
     )
-    return Violated(
+    return LocatedViolation(
         resource=STACK if whole else found.urn,
         name=STACK if whole else name_of(found.urn),
         message=found.message,
@@ -101,7 +107,7 @@ def name_of(urn: str) -> str:
 
 def exemption_uses(
     granted: Sequence[Exemption],
-    found: Sequence[Found],
+    found: Sequence[ReportedViolation],
     source: SourceMap,
     today: dt.date,
     unasked: Container[str] = (),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpufleet.engine.api import Op, ResourceEvent
-from gpufleet.policy.change import Operation, Step
+from gpufleet.policy.change import ChangeStep, Operation
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
 
@@ -22,7 +22,7 @@ _OPERATIONS: dict[Op, Operation] = {
 _STACK = "pulumi:pulumi:Stack"
 
 
-def steps_of(events: Iterable[ResourceEvent], before: Stack, after: Stack) -> tuple[Step, ...]:
+def steps_of(events: Iterable[ResourceEvent], before: Stack, after: Stack) -> tuple[ChangeStep, ...]:
     """One step for each resource that a preview reports, in its order; the stack itself has none.
 
     A resource of which neither side knows (a default provider) has none either.
@@ -35,13 +35,13 @@ def steps_of(events: Iterable[ResourceEvent], before: Stack, after: Stack) -> tu
         known = told.get(event.urn)
         if known is None or (known.op is not Op.REPLACE and event.op is not Op.CREATE_REPLACEMENT):
             told[event.urn] = event
-    steps: list[Step] = []
+    steps: list[ChangeStep] = []
     for urn, event in told.items():
         operation = _OPERATIONS[event.op]
         new = after.by_urn.get(urn) if operation != "delete" else None
         old = _former(urn, new, before) if operation != "create" else None
         if new is not None or old is not None:
-            steps.append(Step(urn, operation, old, new, event.diff, event.replace_keys))
+            steps.append(ChangeStep(urn, operation, old, new, event.diff, event.replace_keys))
     return tuple(steps)
 
 

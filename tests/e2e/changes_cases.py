@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gpufleet.changes.observe import SeenStep
+from gpufleet.changes.observe import ObservedStep
 from tests.e2e.changes_fleet import GONE, KEYS, small
 from tests.e2e.changes_racks import RACKS_AFTER
 
@@ -41,7 +41,7 @@ class Case:
         # With its place: a change may be run in several.
         return f"{self.path}: {self.how} ({self.scheduler}, {next(iter(self.changes))})"
 
-    def owns(self, step: SeenStep) -> bool:
+    def owns(self, step: ObservedStep) -> bool:
         """Whether a step is this case's."""
         return self.alone or _claims(self, f"{step.type} {step.name}")
 

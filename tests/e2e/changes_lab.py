@@ -13,7 +13,7 @@ import boto3
 import yaml
 
 from gpufleet import preload
-from gpufleet.changes.observe import SeenStep, seen_steps
+from gpufleet.changes.observe import ObservedStep, observed_steps
 from gpufleet.engine.api import ResourceEvent, RunResult
 from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.lab.aws import daemon
@@ -27,7 +27,7 @@ class Ran:
     """The result of a run and the steps on cloud resources that it took or foresees."""
 
     result: RunResult
-    steps: tuple[SeenStep, ...]
+    steps: tuple[ObservedStep, ...]
 
 
 PROVIDERS = {
@@ -131,13 +131,13 @@ class Lab:
             each.message for each in result.diagnostics if each.severity == "error"
         ]
         assert result.ok, said
-        return Ran(result, seen_steps(events))
+        return Ran(result, observed_steps(events))
 
     def stop(self) -> None:
         """End the emulated AWS."""
         daemon.stop(self.root / ".gpufleet" / "sandbox")
 
 
-def steps_text(steps: Sequence[SeenStep]) -> str:
+def steps_text(steps: Sequence[ObservedStep]) -> str:
     """Steps for a message."""
     return "; ".join(f"{step.how} {step.type} {step.name} {sorted(step.diff)}" for step in steps)

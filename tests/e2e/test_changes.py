@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gpufleet.changes.change import Change, Word
+from gpufleet.changes.change import Approval, FieldChange
 from gpufleet.changes.fields import fleet_fields
-from gpufleet.changes.guard import RESERVATIONS, STORAGE, hold, lost_data, lost_reservations
-from gpufleet.changes.observe import Effect, SeenStep
+from gpufleet.changes.guard import RESERVATIONS, STORAGE, lost_data, lost_reservations, refuse_data_loss
+from gpufleet.changes.observe import Effect, ObservedStep
 from gpufleet.changes.table import CLOUD, is_rack
 from gpufleet.errors import RefusedError
 from tests.e2e.changes_cases import SITES, SLURM_ONLY, Case, all_cases, rack_cases, rounds
@@ -34,7 +34,7 @@ AT_ONCE = 2
 class Seen:
     """What the engine did with each case, and what it did that no case or several claim."""
 
-    steps: Mapping[str, tuple[SeenStep, ...]]
+    steps: Mapping[str, tuple[ObservedStep, ...]]
     strays: tuple[str, ...]
 
 
@@ -82,13 +82,13 @@ def seen(world: World) -> Seen:
         for each in world.exported()["deployment"]["resources"]
     ]
 
-    def preview(numbered: tuple[int, list[Case]]) -> tuple[list[Case], tuple[SeenStep, ...]]:
+    def preview(numbered: tuple[int, list[Case]]) -> tuple[list[Case], tuple[ObservedStep, ...]]:
         number, cases = numbered
         changes = {path: value for case in cases for path, value in case.changes.items()}
         file = world.lab.write(f"after{number}", changed(world.before, changes))
         return cases, world.lab.run("preview", file, cases[0].environment).steps
 
-    steps: dict[str, tuple[SeenStep, ...]] = {}
+    steps: dict[str, tuple[ObservedStep, ...]] = {}
     strays: list[str] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for cases, taken in pool.map(preview, enumerate(rounds(world.cases, resources))):
@@ -98,7 +98,7 @@ def seen(world: World) -> Seen:
 
 
 @pytest.fixture(scope="module")
-def of_racks(world: World) -> tuple[SeenStep, ...]:
+def of_racks(world: World) -> tuple[ObservedStep, ...]:
     """What changing every field of the rack sites does to the cloud."""
     (case,) = rack_cases()
     return world.lab.run("preview", world.lab.write("racks", changed(world.before, case.changes))).steps
@@ -109,11 +109,11 @@ def test_the_racks_that_are_changed_write_every_field_of_a_rack() -> None:
     assert fields - written({"onprem": RACKS_AFTER}) == set()
 
 
-def test_no_field_of_a_rack_changes_anything_in_the_cloud(of_racks: tuple[SeenStep, ...]) -> None:
+def test_no_field_of_a_rack_changes_anything_in_the_cloud(of_racks: tuple[ObservedStep, ...]) -> None:
     assert steps_text(of_racks) == ""
 
 
-def documented(case: Case) -> Change:
+def documented(case: Case) -> FieldChange:
     """What the table says of a case."""
     return next(each for each in CLOUD[case.path] if each.how == case.how)
 
@@ -153,13 +153,17 @@ def test_what_loses_data_or_a_reservation_is_documented_to_need_a_word(world: Wo
     wrong = []
     for case in world.cases:
         steps = seen.steps[str(case)]
-        word = Word.NONE
+        approval = Approval.NONE
         if lost_data(steps):
-            word = Word.DATA
+            approval = Approval.DATA
         elif lost_reservations(steps):
-            word = Word.RESERVATION
-        if case.path.startswith(("cloud[]", "fleet")) and _at_home(case) and word != documented(case).word:
-            wrong.append(f"{case}: {word!r}, documented {documented(case).word!r}")
+            approval = Approval.RESERVATION
+        if (
+            case.path.startswith(("cloud[]", "fleet"))
+            and _at_home(case)
+            and approval != documented(case).approval
+        ):
+            wrong.append(f"{case}: {approval!r}, documented {documented(case).approval!r}")
     assert wrong == []
 
 
@@ -176,7 +180,7 @@ def test_storage_goes_in_no_change_without_the_flag(world: World, seen: Seen) ->
             continue
         refused += 1
         with pytest.raises(RefusedError, match="nothing has been changed") as error:
-            hold(steps, allow_data_loss=False, exported=None, now=dt.datetime.now(dt.UTC))
+            refuse_data_loss(steps, allow_data_loss=False, exported=None, now=dt.datetime.now(dt.UTC))
         assert "--allow-data-loss" in error.value.remedy
     assert refused > 10
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.plan.json import plan_to_json
-from gpufleet.plan.rack_models import SubnetManagerPlan
+from gpufleet.plan.rack_models import FabricPlan, SubnetManagerPlan
 from gpufleet.racks.variables.variable import Context, Variable
 
 
+def _fabric(context: Context) -> FabricPlan:
+    return context.site.rack.fabric
+
+
 def _managed_here(context: Context) -> SubnetManagerPlan | None:
-    return next((item for item in context.site.rack.subnet_managers if item.host == context.host.name), None)
+    return next((item for item in _fabric(context).subnet_managers if item.host == context.host.name), None)
 
 
 def _priority(context: Context) -> int | None:
@@ -24,15 +27,21 @@ def _port_guid(context: Context) -> str | None:
 
 
 def _partitions(context: Context) -> list[dict[str, Any]]:
-    return [plan_to_json(item) for item in context.site.rack.partitions]
+    return [
+        {
+            "name": item.name,
+            "pkey": item.pkey,
+            "ipoib": item.ipoib,
+            "port_guids": list(item.port_guids),
+        }
+        for item in _fabric(context).partitions
+    ]
 
 
 FABRIC_VARIABLES = (
-    Variable("rdma", "kind", "str", "site", "`infiniband` or `roce`.", lambda c: c.site.fabric.kind),
+    Variable("rdma", "kind", "str", "site", "`infiniband` or `roce`.", lambda c: c.site.fabric_kind),
     Variable("rdma", "doca_version", "str", "fleet", "Version of DOCA-OFED.", lambda c: c.lock.doca_ofed),
-    Variable(
-        "rdma", "link_gbps", "int", "site", "Speed of a port, in Gb/s.", lambda c: c.site.rack.link_gbps
-    ),
+    Variable("rdma", "link_gbps", "int", "site", "Speed of a port, in Gb/s.", lambda c: _fabric(c).link_gbps),
     Variable(
         "rdma",
         "adapters",
@@ -47,10 +56,10 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "RDMA devices by rail; empty: all that are there.",
-        lambda c: list(c.site.rack.rails),
+        lambda c: list(_fabric(c).rails),
     ),
     Variable(
-        "rdma", "ipoib", "bool", "site", "Whether nodes get IP over InfiniBand.", lambda c: c.site.rack.ipoib
+        "rdma", "ipoib", "bool", "site", "Whether nodes get IP over InfiniBand.", lambda c: _fabric(c).ipoib
     ),
     Variable(
         "roce",
@@ -58,7 +67,7 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "RDMA devices by rail; empty: all that are there.",
-        lambda c: list(c.site.rack.rails),
+        lambda c: list(_fabric(c).rails),
     ),
     Variable(
         "roce",
@@ -66,7 +75,7 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "Network interfaces of the rails; empty: those of the RDMA devices.",
-        lambda c: list(c.site.rack.interfaces),
+        lambda c: list(_fabric(c).interfaces),
     ),
     Variable(
         "roce",
@@ -74,19 +83,19 @@ FABRIC_VARIABLES = (
         "int",
         "site",
         "The priority with flow control (PFC).",
-        lambda c: c.site.rack.roce_priority,
+        lambda c: _fabric(c).roce_priority,
     ),
     Variable(
-        "roce", "dscp", "int", "site", "The DSCP that RDMA traffic carries.", lambda c: c.site.rack.roce_dscp
+        "roce", "dscp", "int", "site", "The DSCP that RDMA traffic carries.", lambda c: _fabric(c).roce_dscp
     ),
-    Variable("roce", "mtu", "int", "site", "MTU of the interfaces.", lambda c: c.site.rack.roce_mtu),
+    Variable("roce", "mtu", "int", "site", "MTU of the interfaces.", lambda c: _fabric(c).roce_mtu),
     Variable(
         "roce",
         "ecn",
         "bool",
         "site",
         "Congestion notification on that priority.",
-        lambda c: c.site.rack.roce_ecn,
+        lambda c: _fabric(c).roce_ecn,
     ),
     Variable(
         "subnet_manager",
@@ -94,7 +103,7 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "`{name, priority}` of the hosts that run opensm, the master first.",
-        lambda c: [{"name": item.host, "priority": item.priority} for item in c.site.rack.subnet_managers],
+        lambda c: [{"name": item.host, "priority": item.priority} for item in _fabric(c).subnet_managers],
     ),
     Variable("subnet_manager", "priority", "int", "host", "This host's priority.", _priority),
     Variable("subnet_manager", "port_guid", "str", "host", "The port that it manages through.", _port_guid),
@@ -104,7 +113,7 @@ FABRIC_VARIABLES = (
         "str",
         "site",
         "`rail-optimized` or `fat-tree`.",
-        lambda c: c.site.fabric.topology,
+        lambda c: c.site.fabric_topology,
     ),
     Variable(
         "subnet_manager",
@@ -112,7 +121,7 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "GUIDs of the switches of the highest tier; empty: opensm finds them.",
-        lambda c: list(c.site.rack.root_guids),
+        lambda c: list(_fabric(c).root_guids),
     ),
     Variable(
         "subnet_manager",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpufleet.plan.names import SYSTEM
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Framework, Settings, Violation
 from gpufleet.pricing.models import Amount, CostLine, FleetCost
 from gpufleet.pricing.of_stack.table import PRICED
@@ -55,16 +55,16 @@ def about(amount: Amount, size: str) -> tuple[Decimal, str]:
     return value, usd(value) if amount.complete else f"at least {usd(value)}"
 
 
-def fleet_of(context: Context[Any]) -> FleetSpec | None:
+def fleet_of(context: RuleContext[Any]) -> FleetSpec | None:
     """The fleet file. Rules without one yield `no_fleet`."""
-    return context.around.spec
+    return context.shared.spec
 
 
-def no_fleet(context: Context[Any]) -> Violation:
+def no_fleet(context: RuleContext[Any]) -> Violation:
     """The one violation of a stack without a fleet file: nothing says what it may cost."""
     return Violation(
-        f"the stack {context.around.stack} has no fleet file, so nothing says what it may cost",
-        f"write stacks/{context.around.stack}/fleet.yaml with a `budget`, or name the file in the stack's"
+        f"the stack {context.shared.stack} has no fleet file, so nothing says what it may cost",
+        f"write stacks/{context.shared.stack}/fleet.yaml with a `budget`, or name the file in the stack's"
         " configuration (gpufleet:fleetFile)",
         unknown=True,
     )
@@ -113,9 +113,9 @@ def no_such(caps: Mapping[str, Any], known: set[str], *, kind: str, field: str) 
             )
 
 
-def strays(cost: FleetCost, context: Context[Any]) -> list[CostLine]:
+def strays(cost: FleetCost, context: RuleContext[Any]) -> list[CostLine]:
     """Nodes that belong to no node group of the fleet file: their cost is in nobody's cap."""
-    plan = context.around.plan
+    plan = context.shared.plan
     known = {(group.site, group.name) for group in plan.node_groups} if plan is not None else set()
     known |= {(site.site, SYSTEM) for site in plan.cloud} if plan is not None else set()
     return [

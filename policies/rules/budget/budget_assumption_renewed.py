@@ -7,8 +7,8 @@ from typing import Any
 
 from gpufleet.plan.assumptions import FIELD, Assumptions, assumptions_of
 from gpufleet.policies.rules.budget._caps import FORECASTING, example_fleet, fleet_of, no_fleet
-from gpufleet.policy.change import Change, Step
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import ChangeStep, StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.pricing.assume import assumed_for
 from gpufleet.resources.resource import Resource
@@ -57,7 +57,7 @@ _RENEWED = {
     passes=Example(_scratch(120_000), before=_scratch(1200), fleet=_RENEWED, fleet_before=_FLEET),
     fails=Example(_scratch(120_000), before=_scratch(1200), fleet=_FLEET, fleet_before=_FLEET),
 )
-def budget_assumption_renewed(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+def budget_assumption_renewed(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Resources that change under an equal amount, and new ones of another type under an old pattern.
 
     In a run that has no fleet file of before (`up`), nobody can tell what was assumed then.
@@ -79,7 +79,7 @@ def budget_assumption_renewed(change: Change, context: Context[Settings]) -> Ite
     yield from _new(change, covered, stale)
 
 
-def _changed(change: Change, covered: Mapping[str, str], stale: Assumptions) -> Iterator[Violation]:
+def _changed(change: StackChange, covered: Mapping[str, str], stale: Assumptions) -> Iterator[Violation]:
     for step in change.steps:
         for urn, prop in _dearer(change, step):
             key = covered.get(urn)
@@ -93,7 +93,7 @@ def _changed(change: Change, covered: Mapping[str, str], stale: Assumptions) -> 
                 )
 
 
-def _new(change: Change, covered: Mapping[str, str], stale: Assumptions) -> Iterator[Violation]:
+def _new(change: StackChange, covered: Mapping[str, str], stale: Assumptions) -> Iterator[Violation]:
     """New resources of a type that the pattern did not cover before."""
     types: dict[str, set[str]] = {}
     for line in change.cost_before.lines:
@@ -112,7 +112,7 @@ def _new(change: Change, covered: Mapping[str, str], stale: Assumptions) -> Iter
             )
 
 
-def _dearer(change: Change, step: Step) -> Iterator[tuple[str, str]]:
+def _dearer(change: StackChange, step: ChangeStep) -> Iterator[tuple[str, str]]:
     """(URN, property) of what a step may make dearer: the resource, and what launches by a template."""
     if step.operation not in ("update", "replace") or step.after is None:
         return

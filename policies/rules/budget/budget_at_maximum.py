@@ -16,7 +16,7 @@ from gpufleet.policies.rules.budget._caps import (
     fleet_of,
     no_fleet,
 )
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE
@@ -67,13 +67,13 @@ def _group(most: int) -> tuple[dict[str, object], ...]:
     passes=Example(_group(8), fleet=example_fleet(monthly="5000 USD")),
     fails=Example(_group(80), fleet=example_fleet(monthly="5000 USD")),
 )
-def budget_at_maximum(stack: Stack, context: Context[AtMaximum]) -> Iterator[Violation]:
+def budget_at_maximum(stack: Stack, context: RuleContext[AtMaximum]) -> Iterator[Violation]:
     """The sum of all lines at their largest, against the cap and the configured share of it."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
         return
-    cost = context.around.cost_of(stack)
+    cost = context.shared.cost_of(stack)
     total = cost.total
     value, said = about(total, "maximum")
     cap, share = spec.budget.monthly, context.settings.share

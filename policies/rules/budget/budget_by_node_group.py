@@ -18,7 +18,7 @@ from gpufleet.policies.rules.budget._caps import (
     stray,
     strays,
 )
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 
@@ -40,7 +40,7 @@ FIELD = "budget.node_groups"
     passes=Example(example_nodes(1), fleet=example_fleet(node_groups={"use1/serve": "1000 USD"})),
     fails=Example(example_nodes(2), fleet=example_fleet(node_groups={"use1/serve": "1000 USD"})),
 )
-def budget_by_node_group(stack: Stack, context: Context[Size]) -> Iterator[Violation]:
+def budget_by_node_group(stack: Stack, context: RuleContext[Size]) -> Iterator[Violation]:
     """Node groups by what their resources cost; where there are caps, all nodes have to be in a group."""
     spec = fleet_of(context)
     if spec is None:
@@ -49,7 +49,7 @@ def budget_by_node_group(stack: Stack, context: Context[Size]) -> Iterator[Viola
     caps = spec.budget.node_groups
     if not caps:
         return
-    cost = context.around.cost_of(stack)
+    cost = context.shared.cost_of(stack)
     known = {f"{site.site}/{group.name}" for site in spec.cloud for group in site.node_groups}
     yield from no_such(caps, known, kind="node group", field=FIELD)
     yield from over_caps(

@@ -17,7 +17,7 @@ from gpufleet.policies.rules.budget._caps import (
     over_caps,
     stray,
 )
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 
@@ -39,7 +39,7 @@ FIELD = "budget.sites"
     passes=Example(example_nodes(1), fleet=example_fleet(sites={"use1": "1000 USD"})),
     fails=Example(example_nodes(2), fleet=example_fleet(sites={"use1": "1000 USD"})),
 )
-def budget_by_site(stack: Stack, context: Context[Size]) -> Iterator[Violation]:
+def budget_by_site(stack: Stack, context: RuleContext[Size]) -> Iterator[Violation]:
     """Sites by what their resources cost; where there are caps, everything but keys has to be in one."""
     spec = fleet_of(context)
     if spec is None:
@@ -48,7 +48,7 @@ def budget_by_site(stack: Stack, context: Context[Size]) -> Iterator[Violation]:
     caps = spec.budget.sites
     if not caps:
         return
-    cost = context.around.cost_of(stack)
+    cost = context.shared.cost_of(stack)
     known = {site.site for site in spec.cloud} | {site.site for site in spec.onprem}
     yield from no_such(caps, known, kind="site", field=FIELD)
     yield from over_caps(

@@ -18,7 +18,7 @@ from gpufleet.policies.rules.budget._caps import (
     stray,
     strays,
 )
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.models import FleetSpec
@@ -41,7 +41,7 @@ FIELD = "budget.teams"
     passes=Example(example_nodes(1), fleet=example_fleet(teams={"serving": "1000 USD"})),
     fails=Example(example_nodes(2), fleet=example_fleet(teams={"serving": "1000 USD"})),
 )
-def budget_by_team(stack: Stack, context: Context[Size]) -> Iterator[Violation]:
+def budget_by_team(stack: Stack, context: RuleContext[Size]) -> Iterator[Violation]:
     """Teams by what their node groups cost; where there are caps, all nodes have to be in a group."""
     spec = fleet_of(context)
     if spec is None:
@@ -50,7 +50,7 @@ def budget_by_team(stack: Stack, context: Context[Size]) -> Iterator[Violation]:
     caps = spec.budget.teams
     if not caps:
         return
-    cost = context.around.cost_of(stack)
+    cost = context.shared.cost_of(stack)
     yield from no_such(caps, teams_of(spec), kind="team", field=FIELD)
     yield from over_caps(
         caps, cost.by("team"), grouped(cost, "team"), context.settings.size, kind="team", field=FIELD

@@ -11,7 +11,7 @@ from pydantic import Field
 from gpufleet.plan.capacity_models import ExistingBlockPlan
 from gpufleet.plan.names import group_resource_name
 from gpufleet.policies.rules.budget._caps import example_fleet, fleet_of, no_fleet
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.pricing.of_stack.inputs import declared
 from gpufleet.pricing.of_stack.reservations import offering_of, read_block
@@ -60,7 +60,7 @@ def _block(end: str) -> tuple[dict[str, Any], ...]:
     passes=Example(_block("2026-12-08T11:30:00Z"), fleet=example_fleet(ends="2026-12-31")),
     fails=Example(_block("2027-01-05T11:30:00Z"), fleet=example_fleet(ends="2026-12-31")),
 )
-def budget_commitment_end(stack: Stack, context: Context[Ends]) -> Iterator[Violation]:
+def budget_commitment_end(stack: Stack, context: RuleContext[Ends]) -> Iterator[Violation]:
     """The latest end of blocks and reservations; blocks from outside of the stack have none that is known."""
     spec = fleet_of(context)
     if spec is None:
@@ -70,7 +70,7 @@ def budget_commitment_end(stack: Stack, context: Context[Ends]) -> Iterator[Viol
     if last is None:
         return
     for resource in stack.of_type(CAPACITY_BLOCK):
-        yield from _judge(resource, _end_of_block(stack, resource, context.around.now), last)
+        yield from _judge(resource, _end_of_block(stack, resource, context.shared.now), last)
     for resource in stack.of_type(CAPACITY_RESERVATION):
         kind = declared(resource, "endDateType")
         if kind in (None, "unlimited") and declared(resource, "endDate") is None:
@@ -83,11 +83,11 @@ def budget_commitment_end(stack: Stack, context: Context[Ends]) -> Iterator[Viol
                 )
             continue
         yield from _judge(resource, _moment(declared(resource, "endDate")), last)
-    for group in context.around.plan.node_groups if context.around.plan is not None else ():
+    for group in context.shared.plan.node_groups if context.shared.plan is not None else ():
         if isinstance(group.capacity, ExistingBlockPlan):
             name = group_resource_name(spec.fleet, spec.environment, group.site, group.name)
             yield Violation(
-                f"when the Capacity Block {group.capacity.reservation_id} of {name} ends is not known, and"
+                f"when the Capacity Block {group.capacity.id} of {name} ends is not known, and"
                 f" {FIELD} is {last}",
                 "look its end up, and exempt the stack from this rule until then",
                 fleet_field=FIELD,

@@ -14,8 +14,8 @@ from gpufleet.policies.rules.budget._caps import (
     no_fleet,
     usd,
 )
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, change_rule
 
 FIELD = "budget.max_increase"
@@ -34,7 +34,7 @@ FIELD = "budget.max_increase"
     passes=Example(example_nodes(2), before=example_nodes(1), fleet=example_fleet(max_increase="1000 USD")),
     fails=Example(example_nodes(4), before=example_nodes(1), fleet=example_fleet(max_increase="1000 USD")),
 )
-def budget_increase(change: Change, context: Context[Size]) -> Iterator[Violation]:
+def budget_increase(change: StackChange, context: RuleContext[Size]) -> Iterator[Violation]:
     """The cost after less the cost before; what has no price on one side fails closed."""
     spec = fleet_of(context)
     if spec is None:

@@ -14,7 +14,7 @@ from gpufleet.policies.rules.budget._caps import (
     fleet_of,
     no_fleet,
 )
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 
@@ -33,13 +33,13 @@ from gpufleet.resources.stack import Stack
     passes=Example(example_nodes(8), fleet=example_fleet(monthly="5000 USD")),
     fails=Example(example_nodes(9), fleet=example_fleet(monthly="5000 USD")),
 )
-def budget_monthly(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def budget_monthly(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """The sum of all lines at the asked for size; what is unknown is `budget-unknown-cost`'s."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
         return
-    cost = context.around.cost_of(stack)
+    cost = context.shared.cost_of(stack)
     value, said = about(cost.total, "expected")
     cap = spec.budget.monthly
     if value > cap.amount:

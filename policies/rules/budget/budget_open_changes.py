@@ -13,8 +13,8 @@ from gpufleet.policies.rules.budget._caps import (
     no_fleet,
     usd,
 )
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 
 
@@ -33,7 +33,7 @@ from gpufleet.policy.rule import Example, Settings, Violation, change_rule
         example_nodes(2), before=example_nodes(1), fleet=example_fleet(), open_changes={"#7": "4000"}
     ),
 )
-def budget_open_changes(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+def budget_open_changes(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
     """The cost after this change, and what others add. One that saves money is not counted on: it may
     never be merged."""
     spec = fleet_of(context)

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from gpufleet.plan.assumptions import FIELD, amount_of, assumptions_of
 from gpufleet.policies.rules.budget._caps import BUDGETING, TYPES, example_fleet, fleet_of, no_fleet
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.pricing.assume import key_for
 from gpufleet.resources.stack import Stack
@@ -62,7 +62,7 @@ def _accepting(assume: Mapping[str, str]) -> dict[str, Any]:
     passes=Example(_GATEWAY, settings={"assume": _ASSUMED}, fleet=_accepting(_ASSUMED)),
     fails=Example(_GATEWAY, fleet=example_fleet()),
 )
-def budget_unknown_cost(stack: Stack, context: Context[UnknownCosts]) -> Iterator[Violation]:
+def budget_unknown_cost(stack: Stack, context: RuleContext[UnknownCosts]) -> Iterator[Violation]:
     """Each resource and site without a price that the fleet file assumes nothing for."""
     spec = fleet_of(context)
     if spec is None:
@@ -76,7 +76,7 @@ def budget_unknown_cost(stack: Stack, context: Context[UnknownCosts]) -> Iterato
                 " rule counts it",
                 f"write it into the fleet file: {FIELD}",
             )
-    for line in context.around.cost_of(stack).unknown:
+    for line in context.shared.cost_of(stack).unknown:
         whose = f"{line.name} ({line.type or 'on-premises'})"
         yield Violation(
             f"what {whose} costs a month is not known: {line.what}: {line.reason}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.policies.rules.budget._caps import example_fleet, fleet_of, no_fleet, usd
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import CAPACITY_BLOCK
@@ -47,13 +47,13 @@ def _block(days: int) -> tuple[dict[str, Any], ...]:
     passes=Example(_block(1), fleet=example_fleet(upfront="5000 USD")),
     fails=Example(_block(14), fleet=example_fleet(upfront="5000 USD")),
 )
-def budget_upfront(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def budget_upfront(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """The sum of upfront payments. A payment of unknown size fails closed, an assumed monthly cost or not."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
         return
-    cost = context.around.cost_of(stack)
+    cost = context.shared.cost_of(stack)
     cap = spec.budget.upfront
     paid = cost.upfront
     if cap is None and paid:

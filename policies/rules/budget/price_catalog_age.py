@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpufleet.catalog import STALE_AFTER_DAYS
 from gpufleet.policies.rules.budget._caps import TYPES, example_fleet, example_nodes
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 
@@ -35,13 +35,13 @@ class Age(Settings):
     passes=Example(example_nodes(1), settings={"days": 1000}, fleet=example_fleet()),
     fails=Example(example_nodes(1), settings={"days": 30}, fleet=example_fleet()),
 )
-def price_catalog_age(stack: Stack, context: Context[Age]) -> Iterator[Violation]:
+def price_catalog_age(stack: Stack, context: RuleContext[Age]) -> Iterator[Violation]:
     """The oldest dated price that some line was computed with. Undated prices have no age."""
-    today = context.around.now.date()
+    today = context.shared.now.date()
     limit = context.settings.days
     dated = [
         (dt.date.fromisoformat(line.date), line)
-        for line in context.around.cost_of(stack).lines
+        for line in context.shared.cost_of(stack).lines
         if line.date is not None
     ]
     old = [(date, line) for date, line in dated if (today - date).days > limit]

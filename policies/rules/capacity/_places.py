@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gpufleet.policy.context import Surroundings
+from gpufleet.policy.context import PolicyContext
 from gpufleet.resources.resource import UNKNOWN, Resource, Unknown
 
 
-def region_of(resource: Resource, around: Surroundings) -> str | Unknown:
+def region_of(resource: Resource, shared: PolicyContext) -> str | Unknown:
     """The region; empty where nothing names one, UNKNOWN where it is not known yet."""
     own = resource.get("region")
     if own is UNKNOWN and resource.inputs is not None and "region" not in resource.inputs:
@@ -17,16 +17,16 @@ def region_of(resource: Resource, around: Surroundings) -> str | Unknown:
     if provider is not None and "region" in provider.props:
         value = provider.props["region"]
         return UNKNOWN if value is UNKNOWN else str(value or "")
-    return around.region
+    return shared.region
 
 
-def site_regions(around: Surroundings) -> tuple[str, ...]:
+def site_regions(shared: PolicyContext) -> tuple[str, ...]:
     """The regions of the fleet's cloud sites; none without a fleet file."""
-    return tuple(dict.fromkeys(site.region for site in around.spec.cloud)) if around.spec is not None else ()
+    return tuple(dict.fromkeys(site.region for site in shared.spec.cloud)) if shared.spec is not None else ()
 
 
-def site_zones(around: Surroundings) -> tuple[str, ...]:
+def site_zones(shared: PolicyContext) -> tuple[str, ...]:
     """The zones of the fleet's cloud sites; none without a fleet file."""
-    if around.spec is None:
+    if shared.spec is None:
         return ()
-    return tuple(dict.fromkeys(zone for site in around.spec.cloud for zone in site.zones))
+    return tuple(dict.fromkeys(zone for site in shared.spec.cloud for zone in site.zones))

@@ -9,7 +9,7 @@ from fnmatch import translate
 from pydantic import Field
 
 from gpufleet.policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, types_written
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared, launches
 from gpufleet.resources.resource import Resource
@@ -92,18 +92,18 @@ class AllowedTypes(Settings):
         settings={"allowed": ["p5.*", "m7i.*"]},
     ),
 )
-def allowed_instance_types(stack: Stack, context: Context[AllowedTypes]) -> Iterator[Violation]:
+def allowed_instance_types(stack: Stack, context: RuleContext[AllowedTypes]) -> Iterator[Violation]:
     """Everything that launches, and every type that is written anywhere else."""
     settings = context.settings
     pattern = re.compile("|".join(map(translate, settings.allowed))) if settings.allowed else None
-    known = context.around.catalog.instances
+    known = context.shared.catalog.instances
 
     def judge(resource: Resource, name: str, prop: str) -> Iterator[Violation]:
         plain = name.removeprefix("ml.")
         if plain in settings.also or name in settings.also:
             return
         if plain not in known:
-            near = context.around.catalog.suggest_instance(plain)
+            near = context.shared.catalog.suggest_instance(plain)
             yield Violation(
                 f"{prop} is {name!r}, which is not in the catalog: no price and no GPUs are known of it",
                 (f"did you mean {near!r}? If not, use" if near else "use")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.capacity._places import region_of, site_regions
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.resources.resource import UNKNOWN, Resource, Unknown
 from gpufleet.resources.stack import Stack
@@ -57,12 +57,12 @@ class AllowedRegions(Settings):
         settings={"regions": ["us-east-1"]},
     ),
 )
-def allowed_regions(stack: Stack, context: Context[AllowedRegions]) -> Iterator[Violation]:
+def allowed_regions(stack: Stack, context: RuleContext[AllowedRegions]) -> Iterator[Violation]:
     """Each resource's own region; resources that follow one provider are told of once, at the provider."""
-    around, settings = context.around, context.settings
-    allowed = frozenset(settings.regions or site_regions(around))
+    shared, settings = context.shared, context.settings
+    allowed = frozenset(settings.regions or site_regions(shared))
     beside = allowed | frozenset(settings.account_regions)
-    if not allowed and around.spec is None:
+    if not allowed and shared.spec is None:
         yield Violation(
             "no region is allowed: the stack has no fleet file, and the rule no `regions`",
             "give the rule `regions`, or the stack a fleet file",
@@ -75,7 +75,7 @@ def allowed_regions(stack: Stack, context: Context[AllowedRegions]) -> Iterator[
             value = resource.get("region", "")
             region: str | Unknown = UNKNOWN if value is UNKNOWN else str(value)
         elif resource.type.startswith("aws:"):
-            region = region_of(resource, around)
+            region = region_of(resource, shared)
         else:
             continue
         module = resource.type.split(":")[1].partition("/")[0]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.capacity._places import site_zones
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource, is_unknown
@@ -83,9 +83,9 @@ class AllowedZones(Settings):
         settings={"zones": ["us-east-1a"]},
     ),
 )
-def allowed_zones(stack: Stack, context: Context[AllowedZones]) -> Iterator[Violation]:
+def allowed_zones(stack: Stack, context: RuleContext[AllowedZones]) -> Iterator[Violation]:
     """Zones that are written, and subnets that are not of this stack."""
-    allowed = frozenset(context.settings.zones or site_zones(context.around))
+    allowed = frozenset(context.settings.zones or site_zones(context.shared))
     known_subnets = frozenset(
         value for subnet in stack.of_type(SUBNET) if isinstance(value := subnet.get("id"), str)
     ) | frozenset(context.settings.subnets)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpufleet.policies.rules.capacity._placement import placements, placements_of
 from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, launches
 from gpufleet.resources.stack import Stack
@@ -47,7 +47,7 @@ def _example(**template: Any) -> Example:
     passes=_example(),
     fails=_example(placement={"groupName": "cluster"}),
 )
-def capacity_block_no_placement_group(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def capacity_block_no_placement_group(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Launches into a block, their templates, and templates for blocks that nothing launches from yet."""
     found = reservations(stack)
     told: set[tuple[str, str]] = set()

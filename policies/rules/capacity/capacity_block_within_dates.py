@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from gpufleet.policies.rules.capacity._reservations import Held, reservations, uses_block
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launch_inputs import number
 from gpufleet.resources.launches import LAUNCHERS, Launch, declared, launches
@@ -84,7 +84,7 @@ def _action(name: str, nodes: int, moment: str) -> dict[str, Any]:
     passes=_example(0, "2031-05-08T10:45:00Z"),
     fails=_example(1, "2031-05-08T11:15:00Z"),
 )
-def capacity_block_within_dates(stack: Stack, context: Context[BlockDates]) -> Iterator[Violation]:
+def capacity_block_within_dates(stack: Stack, context: RuleContext[BlockDates]) -> Iterator[Violation]:
     """Sizes and scheduled actions of every launch into a block."""
     found = reservations(stack)
     room = dt.timedelta(minutes=context.settings.minutes_before_end)
@@ -94,7 +94,7 @@ def capacity_block_within_dates(stack: Stack, context: Context[BlockDates]) -> I
             continue
         blocks = [held for held in use.held if held.block]
         window = _window(blocks)
-        yield from _standing(launch, window, context.around.now)
+        yield from _standing(launch, window, context.shared.now)
         yield from _scheduled(stack, launch, window, room)
         yield from _own_schedule(stack, launch, blocks)
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from gpufleet.catalog import efa_layout
 from gpufleet.policies.rules.capacity._efa import EFA_TYPES, has_efa, self_referring
 from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, Launch, launches, workload_of
 from gpufleet.resources.resource import UNKNOWN, Resource
@@ -95,7 +95,7 @@ def _example(count: int) -> Example:
     passes=_example(2),
     fails=_example(1),
 )
-def efa_complete(stack: Stack, context: Context[EfaComplete]) -> Iterator[Violation]:
+def efa_complete(stack: Stack, context: RuleContext[EfaComplete]) -> Iterator[Violation]:
     """Groups of several nodes that have EFA, or whose work needs it."""
     groups: frozenset[str] | None = None
     for launch in launches(stack):
@@ -103,7 +103,7 @@ def efa_complete(stack: Stack, context: Context[EfaComplete]) -> Iterator[Violat
             continue
         if launch.maximum is not UNKNOWN and launch.maximum < context.settings.nodes:
             continue
-        wanted = workload_of(launch.resource, context.around.plan) in context.settings.workloads
+        wanted = workload_of(launch.resource, context.shared.plan) in context.settings.workloads
         efa = any(has_efa(template) for template in launch.templates)
         if not wanted and not efa:
             continue
@@ -125,9 +125,9 @@ def efa_complete(stack: Stack, context: Context[EfaComplete]) -> Iterator[Violat
             yield from _zone(stack, launch)
 
 
-def _layouts(launch: Launch, context: Context[EfaComplete]) -> dict[str, frozenset[Slot]]:
+def _layouts(launch: Launch, context: RuleContext[EfaComplete]) -> dict[str, frozenset[Slot]]:
     """The layout of each type that has EFA."""
-    known = context.around.catalog.instances
+    known = context.shared.catalog.instances
     return {
         name: frozenset(
             (each.network_card_index, each.device_index, each.interface_type)

@@ -10,7 +10,7 @@ from pydantic import Field
 from gpufleet.policies.rules.capacity._efa import has_efa
 from gpufleet.policies.rules.capacity._placement import placements, strategy
 from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, launches
 from gpufleet.resources.resource import UNKNOWN
@@ -76,10 +76,10 @@ def _example(placement: dict[str, Any], depends: dict[str, Any]) -> Example:
     passes=_example({"placement": {"groupName": "close"}}, {"placement": ["close"]}),
     fails=_example({}, {}),
 )
-def efa_in_placement_group(stack: Stack, context: Context[ClusterPlacement]) -> Iterator[Violation]:
+def efa_in_placement_group(stack: Stack, context: RuleContext[ClusterPlacement]) -> Iterator[Violation]:
     """Groups with EFA that no reservation places: a block does, and a reservation is where it was made."""
     found = reservations(stack)
-    known = context.around.catalog.instances
+    known = context.shared.catalog.instances
     for launch in launches(stack):
         if launch.resource.type in (INSTANCE, SPOT_INSTANCE_REQUEST):
             continue

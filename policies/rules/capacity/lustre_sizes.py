@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.catalog.lustre import METADATA_IOPS, is_size, nearest_sizes, size_steps
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.launch_inputs import number
 from gpufleet.resources.launches import declared
@@ -51,10 +51,10 @@ DEFAULT_DEPLOYMENT = "SCRATCH_1"
         )
     ),
 )
-def lustre_sizes(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+def lustre_sizes(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
     """One file system: its tier, its size, its metadata and its storage type."""
     resource = declared(resource)
-    catalog = context.around.catalog
+    catalog = context.shared.catalog
     deployment = resource.get("deploymentType", DEFAULT_DEPLOYMENT)
     if deployment is UNKNOWN:
         yield _violation(resource, "deploymentType", "its sizes cannot be told", "write it", unknown=True)
@@ -100,7 +100,7 @@ def _throughput(resource: Resource, deployment: str, allowed: tuple[int, ...]) -
         )
 
 
-def _size(resource: Resource, context: Context[Settings], deployment: str) -> Iterator[Violation]:
+def _size(resource: Resource, context: RuleContext[Settings], deployment: str) -> Iterator[Violation]:
     efa = resource.get("efaEnabled", False)
     written = resource.get("perUnitStorageThroughput")
     throughput = number(written) if written is not None else None
@@ -108,7 +108,7 @@ def _size(resource: Resource, context: Context[Settings], deployment: str) -> It
         yield _violation(resource, "efaEnabled", "its sizes depend on it", "write it", unknown=True)
         return
     steps = size_steps(
-        context.around.catalog, deployment, None if throughput is UNKNOWN else throughput, efa=bool(efa)
+        context.shared.catalog, deployment, None if throughput is UNKNOWN else throughput, efa=bool(efa)
     )
     if steps is None:
         yield _violation(resource, "efaEnabled", f"{deployment} has no EFA at this throughput", "write false")

@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.catalog import Catalog
 from gpufleet.policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, uncounted
 from gpufleet.policies.rules.capacity._reservations import reservations
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, Launch, launches, orphan_schedules
 from gpufleet.resources.resource import UNKNOWN, Resource
@@ -60,12 +60,12 @@ class MaximumGpus(Settings):
         settings={"max_gpus": {"H100": 16}},
     ),
 )
-def maximum_gpus(stack: Stack, context: Context[MaximumGpus]) -> Iterator[Violation]:
+def maximum_gpus(stack: Stack, context: RuleContext[MaximumGpus]) -> Iterator[Violation]:
     """GPUs of everything that launches or reserves; those of a reservation and of what fills it, once."""
     limits = {kind.lower(): limit for kind, limit in context.settings.max_gpus.items()}
     if not limits:
         return
-    catalog = context.around.catalog
+    catalog = context.shared.catalog
     for kind in limits.keys() - {ALL, *(gpu.lower() for gpu in catalog.gpus)}:
         yield Violation(
             f"max_gpus names {kind!r}, which no instance type of the catalog has",

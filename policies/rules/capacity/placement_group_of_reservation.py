@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.capacity._placement import Placed, placements
 from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, declared, launches
 from gpufleet.resources.resource import UNKNOWN, Resource
@@ -55,10 +55,10 @@ _INSTANCE = {
         )
     ),
 )
-def placement_group_of_reservation(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def placement_group_of_reservation(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Launches that name a reservation; blocks have a rule of their own."""
     found = reservations(stack)
-    spec = context.around.spec
+    spec = context.shared.spec
     outside = {
         odcr.id: odcr.placement_group
         for site in (spec.cloud if spec is not None else ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.capacity._reservations import Held, Reservations, reservations
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, Launch
 from gpufleet.resources.resource import UNKNOWN
@@ -53,7 +53,7 @@ _RESERVATION = {
         (_RESERVATION, {"type": INSTANCE, "name": "node", "props": {"instanceType": "p5.4xlarge"}})
     ),
 )
-def reservations_used_first(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def reservations_used_first(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Reservations that nothing uses, launches that pass them by, and launches that cannot fit in."""
     found = reservations(stack)
     spare: dict[str, list[Held]] = {}

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pydantic import Field
 
 from gpufleet.policies.rules.capacity._reservations import reservations
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, Launch, launches, tags_of, workload_of
 from gpufleet.resources.resource import UNKNOWN
@@ -59,19 +59,19 @@ class ScaleToZero(Settings):
         settings={"environments": []},
     ),
 )
-def scale_to_zero(stack: Stack, context: Context[ScaleToZero]) -> Iterator[Violation]:
+def scale_to_zero(stack: Stack, context: RuleContext[ScaleToZero]) -> Iterator[Violation]:
     """Groups and fleets, and what raises their minimum; not what fills a reservation, paid either way."""
     settings = context.settings
     if any(fnmatchcase(context.environment, pattern) for pattern in settings.environments):
         return
-    catalog = context.around.catalog
+    catalog = context.shared.catalog
     for launch in launches(stack):
         resource = launch.resource
         if resource.type in (INSTANCE, SPOT_INSTANCE_REQUEST) or reservations(stack).use(launch).targeted:
             continue
         if launch.minimum == 0:
             continue
-        workload = workload_of(resource, context.around.plan)
+        workload = workload_of(resource, context.shared.plan)
         if workload and workload in settings.workloads:
             continue
         gpus = launch.types.unclear or any(

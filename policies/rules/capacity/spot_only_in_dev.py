@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from pydantic import Field
 
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, launches, workload_of
 from gpufleet.resources.stack import Stack
@@ -57,13 +57,13 @@ class SpotPlaces(Settings):
         settings={"workloads": ["batch"]},
     ),
 )
-def spot_only_in_dev(stack: Stack, context: Context[SpotPlaces]) -> Iterator[Violation]:
+def spot_only_in_dev(stack: Stack, context: RuleContext[SpotPlaces]) -> Iterator[Violation]:
     """Everything that launches, with its launch templates."""
     settings = context.settings
     if any(fnmatchcase(context.environment, pattern) for pattern in settings.environments):
         return
     for launch in launches(stack):
-        workload = workload_of(launch.resource, context.around.plan)
+        workload = workload_of(launch.resource, context.shared.plan)
         if workload in settings.workloads:
             continue
         where = f"{context.environment} allows spot for {', '.join(settings.workloads) or 'nothing'}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, declared, tags_of
 from gpufleet.resources.resource import Resource, holds_unknown, is_unknown, shown
@@ -62,24 +62,24 @@ _RESERVATION = {
     passes=Example((_RESERVATION,), fleet=_fleet(expires="2026-12-01")),
     fails=Example((_RESERVATION,), fleet=_fleet()),
 )
-def temporary_environments_expire(stack: Stack, context: Context[Temporary]) -> Iterator[Violation]:
+def temporary_environments_expire(stack: Stack, context: RuleContext[Temporary]) -> Iterator[Violation]:
     """The fleet file's date, and the tag of everything that is capacity; of any environment with a date."""
-    around, settings = context.around, context.settings
-    expires = around.spec.expires if around.spec is not None else None
+    shared, settings = context.shared, context.settings
+    expires = shared.spec.expires if shared.spec is not None else None
     temporary = any(
         fnmatchcase(name.lower(), pattern)
-        for name in {context.environment, around.stack}
+        for name in {context.environment, shared.stack}
         for pattern in settings.names
     )
     if expires is None:
         if temporary:
             yield Violation(
                 f"{context.environment} is a temporary environment and has no expiry date",
-                f"write 'expires: {around.now.date() + dt.timedelta(days=min(7, settings.max_days))}' (or up"
+                f"write 'expires: {shared.now.date() + dt.timedelta(days=min(7, settings.max_days))}' (or up"
                 f" to {settings.max_days} days ahead) in its fleet file",
             )
         return
-    today = around.now.date()
+    today = shared.now.date()
     if expires < today:
         yield Violation(
             f"{context.environment} expired on {expires}",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._buckets import LIFECYCLE, configured
 from gpufleet.policies.rules.security._properties import is_off
-from gpufleet.policy.change import Change
+from gpufleet.policy.change import StackChange
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.stack import Stack
 
@@ -16,7 +16,7 @@ _FORMER = ("noncurrentVersionExpiration.noncurrentDays", "noncurrentVersionExpir
 _NEVER = math.inf
 
 
-def sooner(change: Change) -> Iterator[tuple[Resource, str]]:
+def sooner(change: StackChange) -> Iterator[tuple[Resource, str]]:
     """(bucket, how) of each bucket that is there before and deletes its objects sooner afterwards.
 
     One of ours whose creation was interrupted before its lifecycle was put has no time yet.

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal
 
-from gpufleet.policy.change import Change, Step
+from gpufleet.policy.change import ChangeStep, StackChange
 
 Fate = Literal["delete", "replace"]
 
 
-def gone(change: Change, types: Collection[str]) -> Iterator[tuple[Step, Fate]]:
+def gone(change: StackChange, types: Collection[str]) -> Iterator[tuple[ChangeStep, Fate]]:
     """The steps that delete or replace resources of the types, with which of the two."""
     for step in change.steps:
         if step.before is None or step.before.type not in types:
@@ -24,7 +24,7 @@ def gone(change: Change, types: Collection[str]) -> Iterator[tuple[Step, Fate]]:
             yield step, "replace"
 
 
-def forced(step: Step) -> str:
+def forced(step: ChangeStep) -> str:
     """What forces a replacement, for a message."""
     keys = step.replace_keys or step.diff
     return f" (by {', '.join(keys)})" if keys else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpufleet.policies.rules.change_safety._gone import forced
-from gpufleet.policy.change import Change, Step
+from gpufleet.policy.change import ChangeStep, StackChange
 from gpufleet.resources.launches import Launch, declared, launches, tags_of
 from gpufleet.resources.resource import UNKNOWN, Unknown
 from gpufleet.resources.types import (
@@ -60,9 +60,11 @@ def group_of(launch: Launch) -> str:
     return launch.resource.name
 
 
-def disturbed(change: Change) -> Iterator[Disturbed]:
+def disturbed(change: StackChange) -> Iterator[Disturbed]:
     """The launches of the stack before the change whose nodes go, each once."""
-    steps: Mapping[str, Step] = {step.before.urn: step for step in change.steps if step.before is not None}
+    steps: Mapping[str, ChangeStep] = {
+        step.before.urn: step for step in change.steps if step.before is not None
+    }
     after = {launch.resource.urn: launch for launch in launches(change.after)}
     for launch in launches(change.before):
         step = steps.get(launch.resource.urn)
@@ -81,7 +83,7 @@ def disturbed(change: Change) -> Iterator[Disturbed]:
             yield Disturbed(launch, urn, f"lowers its maximum to {most}", nodes - most)
 
 
-def _rolled(launch: Launch, step: Step | None, steps: Mapping[str, Step]) -> str:
+def _rolled(launch: Launch, step: ChangeStep | None, steps: Mapping[str, ChangeStep]) -> str:
     """How the change replaces the nodes of a group that stays; empty if it does not."""
     resource = launch.resource
     if resource.type not in _ROLLS or (resource.type == AUTO_SCALING_GROUP and not _refreshes(launch, step)):
@@ -101,7 +103,7 @@ def _rolled(launch: Launch, step: Step | None, steps: Mapping[str, Step]) -> str
     return ""
 
 
-def _refreshes(launch: Launch, step: Step | None) -> bool:
+def _refreshes(launch: Launch, step: ChangeStep | None) -> bool:
     """Whether an Auto Scaling group replaces running nodes for a new template; else later ones alone."""
     group = step.after if step is not None and step.after is not None else launch.resource
     return declared(group).get("instanceRefresh") is not None

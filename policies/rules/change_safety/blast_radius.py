@@ -9,8 +9,8 @@ from pydantic import Field
 
 from gpufleet.plan.onprem import plan_hosts
 from gpufleet.policies.rules.change_safety._nodes import disturbed, nodes_of, site_of
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.resources.launches import LAUNCHERS, launches
 from gpufleet.resources.resource import UNKNOWN
@@ -57,7 +57,7 @@ def _nodes(kind: str, size: int) -> tuple[dict[str, Any], ...]:
     passes=Example(_nodes("g6.2xlarge", 4), before=_nodes("g6.xlarge", 4)),
     fails=Example(_nodes("g6.2xlarge", 40), before=_nodes("g6.xlarge", 40)),
 )
-def blast_radius(change: Change, context: Context[BlastRadius]) -> Iterator[Violation]:
+def blast_radius(change: StackChange, context: RuleContext[BlastRadius]) -> Iterator[Violation]:
     """Nodes that are deleted, replaced or rolled, of each site and of the fleet, racks too."""
     settings = context.settings
     total: dict[str, int] = {FLEET: 0}
@@ -81,7 +81,7 @@ def blast_radius(change: Change, context: Context[BlastRadius]) -> Iterator[Viol
             for key in (site_of(each.launch), FLEET):
                 who.setdefault(key, []).append(f"{each.launch.resource.name} {each.nodes}")
     racks_before = _racks(change.spec_before)
-    racks_after = _racks(context.around.spec)
+    racks_after = _racks(context.shared.spec)
     for site, hosts in racks_before.items():
         _add(total, site, len(hosts))
         lost = len(hosts - racks_after.get(site, frozenset()))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.policies.rules.change_safety._gone import forced, gone
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.resources.types import CLUSTER
 
@@ -29,7 +29,7 @@ def _cluster(name: str, **more: Any) -> dict[str, Any]:
     passes=Example((_cluster("use1", version="1.36"),), before=(_cluster("use1", version="1.35"),)),
     fails=Example((_cluster("use1-new", __replace=["name"]),), before=(_cluster("use1"),)),
 )
-def clusters_survive(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+def clusters_survive(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
     """EKS clusters as the engine says, sites as the two fleet files say."""
     for step, fate in gone(change, (CLUSTER,)):
         if step.before is None or (fate == "delete" and step.before.options.retain_on_delete):
@@ -40,7 +40,7 @@ def clusters_survive(change: Change, context: Context[Settings]) -> Iterator[Vio
             urn=step.urn,
             prop=step.replace_keys[0] if step.replace_keys else "",
         )
-    before, after = change.spec_before, context.around.spec
+    before, after = change.spec_before, context.shared.spec
     if before is None or after is None:
         return
     left = {*(site.site for site in after.onprem), *(site.site for site in after.cloud)}

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.spec.models import Budget, FleetSpec
 from gpufleet.spec.quantity import Money
@@ -43,9 +43,9 @@ def _fleet(monthly: str) -> dict[str, Any]:
     passes=Example((), fleet=_fleet("1000 USD"), fleet_before=_fleet("1200 USD")),
     fails=Example((), fleet=_fleet("2000 USD"), fleet_before=_fleet("1000 USD")),
 )
-def guardrails_loosened(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
     """The two fleet files; a new environment has nothing that it could loosen."""
-    before, after = change.spec_before, context.around.spec
+    before, after = change.spec_before, context.shared.spec
     if before is None or after is None:
         return
     yield from _budget(before.budget, after.budget)

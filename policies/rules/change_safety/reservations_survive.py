@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.change_safety._gone import forced, gone
-from gpufleet.policy.change import Change, Step
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import ChangeStep, StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.resources.launch_inputs import number
 from gpufleet.resources.resource import UNKNOWN, Resource
@@ -35,9 +35,9 @@ _HELD = {"instanceType": "p5.48xlarge", "instanceCount": 4, "availabilityZone": 
         before=({"type": CAPACITY_RESERVATION, "name": "base", "props": _HELD},),
     ),
 )
-def reservations_survive(change: Change, context: Context[Settings]) -> Iterator[Violation]:
+def reservations_survive(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Blocks, their offerings and On-Demand Capacity Reservations, unless they have ended."""
-    ended = {each.urn for each in change.before if _ended(each, context.around.now)}
+    ended = {each.urn for each in change.before if _ended(each, context.shared.now)}
     offerings = {
         offering.urn
         for block in change.before.of_type(CAPACITY_BLOCK)
@@ -60,7 +60,7 @@ def reservations_survive(change: Change, context: Context[Settings]) -> Iterator
             yield from _shrunk(step)
 
 
-def _shrunk(step: Step) -> Iterator[Violation]:
+def _shrunk(step: ChangeStep) -> Iterator[Violation]:
     if step.before is None or step.after is None or "instanceCount" not in step.diff:
         return
     old, new = number(step.before.get("instanceCount")), number(step.after.get("instanceCount"))
@@ -88,7 +88,7 @@ def _ended(resource: Resource, now: dt.datetime) -> bool:
     return (end if end.tzinfo else end.replace(tzinfo=dt.UTC)) <= now
 
 
-def _violation(step: Step, what: str) -> Violation:
+def _violation(step: ChangeStep, what: str) -> Violation:
     return Violation(
         f"{step.resource.name} {what}",
         "keep it as it is and add another beside it, or take an exemption of reservations-survive",

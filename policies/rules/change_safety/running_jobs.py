@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import Field
 
 from gpufleet.policies.rules.change_safety._nodes import disturbed, group_of
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.resources.launches import LAUNCHERS, workload_of
 from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
@@ -46,7 +46,7 @@ def _nodes(kind: str) -> tuple[dict[str, Any], ...]:
     passes=Example(_nodes("p5en.48xlarge"), before=_nodes("p5.48xlarge"), jobs={"use1/pretrain": 0}),
     fails=Example(_nodes("p5en.48xlarge"), before=_nodes("p5.48xlarge"), jobs={"use1/pretrain": 3}),
 )
-def running_jobs(change: Change, context: Context[RunningJobs]) -> Iterator[Violation]:
+def running_jobs(change: StackChange, context: RuleContext[RunningJobs]) -> Iterator[Violation]:
     """Every group whose nodes the change takes away, by how many jobs run on it."""
     for each in disturbed(change):
         resource, group = each.launch.resource, group_of(each.launch)
@@ -57,7 +57,7 @@ def running_jobs(change: Change, context: Context[RunningJobs]) -> Iterator[Viol
             # The label of the resource as it was: the new plan may call its work something else.
             labels = resource.get("labels")
             label = labels.get("gpufleet.io/workload") if isinstance(labels, dict) else None
-            workload = label if isinstance(label, str) else workload_of(resource, context.around.plan)
+            workload = label if isinstance(label, str) else workload_of(resource, context.shared.plan)
             if workload not in context.settings.unknown_fails:
                 continue
             running = f"how many {workload} jobs run on it is not known"

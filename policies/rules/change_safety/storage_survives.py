@@ -9,8 +9,8 @@ from pydantic import Field
 from gpufleet.policies.rules.change_safety._expiry import sooner
 from gpufleet.policies.rules.change_safety._gone import forced, gone
 from gpufleet.policies.rules.security._buckets import LIFECYCLE
-from gpufleet.policy.change import Change
-from gpufleet.policy.context import Context
+from gpufleet.policy.change import StackChange
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import BUCKETS, LUSTRE, VOLUME
@@ -79,7 +79,7 @@ class Surviving(Settings):
         before=({"type": LUSTRE, "name": "checkpoints", "props": {"deploymentType": "PERSISTENT_2"}},),
     ),
 )
-def storage_survives(change: Change, context: Context[Surviving]) -> Iterator[Violation]:
+def storage_survives(change: StackChange, context: RuleContext[Surviving]) -> Iterator[Violation]:
     """What holds data, the keys that it is encrypted by, and the days after which buckets delete."""
     for bucket, how in sooner(change):
         yield Violation(

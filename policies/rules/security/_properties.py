@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpufleet.policy.context import Surroundings
+from gpufleet.policy.context import PolicyContext
 from gpufleet.policy.rule import Violation
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.stack import Stack
@@ -84,10 +84,10 @@ def require_key(
         yield ignored(resource, path, rule)
 
 
-def region_of(resource: Resource, around: Surroundings) -> object:
+def region_of(resource: Resource, shared: PolicyContext) -> object:
     """The region of a resource: its own property, its provider's, or the stack's."""
     own = resource.get("region")
     if own is not None:
         return own
     provider = resource.provider.props.get("region") if resource.provider is not None else None
-    return provider if provider is not None else around.region
+    return provider if provider is not None else shared.region

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Settings
 
 
@@ -24,9 +24,9 @@ class Environments(Settings):
 E = TypeVar("E", bound=Environments)
 
 
-def is_temporary(context: Context[E]) -> bool:
+def is_temporary(context: RuleContext[E]) -> bool:
     """Whether this environment is one of them, on trial, or soon ends by its own fleet file."""
-    spec, settings = context.around.spec, context.settings
+    spec, settings = context.shared.spec, context.settings
     ends = spec.expires if spec is not None else None
-    soon = ends is not None and (ends - context.around.now.date()).days <= settings.ends_within
-    return context.around.on_trial or soon or context.environment in settings.temporary
+    soon = ends is not None and (ends - context.shared.now.date()).days <= settings.ends_within
+    return context.shared.on_trial or soon or context.environment in settings.temporary

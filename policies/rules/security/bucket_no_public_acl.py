@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.security._buckets import ACL
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.types import BUCKETS
@@ -39,7 +39,7 @@ _GRANTS = {
     passes=Example(({"type": ACL[0], "props": {"acl": "private"}},)),
     fails=Example(({"type": ACL[0], "props": {"acl": "public-read"}},)),
 )
-def bucket_no_public_acl(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+def bucket_no_public_acl(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Canned ACLs and single grants, of buckets and objects."""
     yield from require(
         resource,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.security._buckets import ACL, OWNERSHIP, configured
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BUCKETS
@@ -46,7 +46,7 @@ _BUCKET = {"type": BUCKETS[0], "name": "corpus", "props": {"bucket": "atlas-corp
         )
     ),
 )
-def bucket_owner_enforced(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def bucket_owner_enforced(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Each bucket and its ownership controls."""
     for bucket, controls in configured(stack, OWNERSHIP):
         if not controls:

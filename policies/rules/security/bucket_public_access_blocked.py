@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.security._buckets import BLOCK, configured
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import is_on, require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -43,7 +43,7 @@ _BUCKET = {"type": BUCKETS[0], "name": "corpus", "props": {"bucket": "atlas-corp
     ),
     fails=Example((_BUCKET,)),
 )
-def bucket_public_access_blocked(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def bucket_public_access_blocked(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Buckets without a block, blocks of buckets and accounts, and access points with one of their own."""
     for bucket, blocks in configured(stack, BLOCK):
         if not blocks:

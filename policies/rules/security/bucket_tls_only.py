@@ -9,7 +9,7 @@ from gpufleet.policies.rules.security._buckets import POLICY, configured
 from gpufleet.policies.rules.security._documents import Document, Statement, parse
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown
 from gpufleet.resources.stack import Stack
@@ -55,7 +55,7 @@ def _example(effect: str) -> Example:
     passes=_example("Deny"),
     fails=_example("Allow"),
 )
-def bucket_tls_only(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def bucket_tls_only(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Each bucket with its policy: inline, or a resource of its own; a second one would replace the first."""
     for bucket, policies in configured(stack, POLICY):
         holders = [*([bucket] if bucket.get("policy") is not None else []), *policies]

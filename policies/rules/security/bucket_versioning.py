@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._buckets import LIFECYCLE, VERSIONING, configured
 from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import ignored, is_on, require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
@@ -51,7 +51,7 @@ _BUCKET = {"type": BUCKETS[0], "name": "models", "props": {"bucket": "atlas-mode
     ),
     fails=Example((_BUCKET,)),
 )
-def bucket_versioning(stack: Stack, context: Context[Temporary]) -> Iterator[Violation]:
+def bucket_versioning(stack: Stack, context: RuleContext[Temporary]) -> Iterator[Violation]:
     """Each bucket with its versioning and its lifecycle."""
     lifecycles = {bucket.urn: found for bucket, found in configured(stack, LIFECYCLE)}
     for bucket, versions in configured(stack, VERSIONING):

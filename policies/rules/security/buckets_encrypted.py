@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._buckets import ENCRYPTION, configured
 from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
@@ -55,7 +55,7 @@ _BUCKET = {"type": BUCKET, "name": "corpus", "props": {"bucket": "atlas-corpus"}
     ),
     fails=Example((_BUCKET,)),
 )
-def buckets_encrypted(stack: Stack, context: Context[Algorithms]) -> Iterator[Violation]:
+def buckets_encrypted(stack: Stack, context: RuleContext[Algorithms]) -> Iterator[Violation]:
     """The bucket's own configuration, or the resource that configures it."""
     allowed = context.settings.algorithms
     for bucket, configurations in configured(stack, ENCRYPTION):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._properties import is_on, require, require_key
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -36,7 +36,7 @@ _KEYS = {
     passes=Example(({"type": VAULT, "props": {"kmsKeyArn": "arn:aws:kms:us-east-1:1:key/k"}},)),
     fails=Example(({"type": VAULT, "props": {"name": "atlas"}},)),
 )
-def data_stores_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def data_stores_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Each of the types, by the property that names its key."""
     for store in map(declared, stack.of_type(*_KEYS)):
         if store.type in _FLAGS:

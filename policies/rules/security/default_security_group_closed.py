@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._groups import ALONE, DEFAULT_GROUP, GROUPS, TYPES, rules
 from gpufleet.policies.rules.security._properties import ignored
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import is_unknown
@@ -36,7 +36,7 @@ _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
     ),
     fails=Example((_VPC,)),
 )
-def default_security_group_closed(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def default_security_group_closed(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """VPCs without such a resource, and default groups with rules, inline or of their own."""
     for vpc in stack.of_type(VPC, DEFAULT_VPC):
         if not any(stack.referrers(vpc, "vpcId", DEFAULT_GROUP)):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import is_off, is_on, region_of, require, require_key
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource, is_unknown
@@ -71,11 +71,11 @@ class Volumes(Settings):
         )
     ),
 )
-def ebs_encrypted(stack: Stack, context: Context[Volumes]) -> Iterator[Violation]:
+def ebs_encrypted(stack: Stack, context: RuleContext[Volumes]) -> Iterator[Violation]:
     """Volumes, snapshot copies, and the block devices of whatever launches instances."""
     by_default: set[object] = set()
     for each in map(declared, stack.of_type(DEFAULT)):
-        region = region_of(each, context.around)
+        region = region_of(each, context.shared)
         found = list(
             require(each, "enabled", lambda value: value is None or is_on(value), RULE, "leave it enabled")
         )
@@ -91,7 +91,7 @@ def ebs_encrypted(stack: Stack, context: Context[Volumes]) -> Iterator[Violation
     for resource in map(declared, stack.of_type(SNAPSHOT_COPY)):
         yield from require(resource, "encrypted", is_on, RULE, REMEDY)
     for resource in map(declared, stack.of_type(LAUNCH_TEMPLATE, *MACHINES, SPOT_FLEET, NODE_GROUP)):
-        encrypted = region_of(resource, context.around) in by_default
+        encrypted = region_of(resource, context.shared) in by_default
         yield from _launcher(resource, encrypted, context.settings.root_devices)
 
 

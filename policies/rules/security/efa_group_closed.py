@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource, holds_unknown, is_unknown
@@ -56,7 +56,7 @@ _TEMPLATE = {
     passes=Example((_GROUP, _IN, _OUT, _TEMPLATE)),
     fails=Example((_GROUP, _IN, _TEMPLATE)),
 )
-def efa_group_closed(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def efa_group_closed(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Launch templates with EFA interfaces, file systems with EFA, and EFA interfaces by themselves."""
     by_group: dict[str, list[Rule]] = {}
     for rule in rules(stack):

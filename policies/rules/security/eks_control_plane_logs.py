@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import CLUSTER
@@ -35,7 +35,7 @@ class Logs(Settings):
     passes=Example(({"type": CLUSTER, "props": {"enabledClusterLogTypes": list(ALL)}},)),
     fails=Example(({"type": CLUSTER, "props": {"enabledClusterLogTypes": ["api"]}},)),
 )
-def eks_control_plane_logs(resource: Resource, context: Context[Logs]) -> Iterator[Violation]:
+def eks_control_plane_logs(resource: Resource, context: RuleContext[Logs]) -> Iterator[Violation]:
     """Each cluster."""
     wanted = set(context.settings.types)
     yield from require(

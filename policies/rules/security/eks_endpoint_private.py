@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._networks import Network, network, world
 from gpufleet.policies.rules.security._properties import ignored, is_off, is_on, require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.types import CLUSTER
@@ -61,7 +61,7 @@ class Endpoint(Settings):
         )
     ),
 )
-def eks_endpoint_private(resource: Resource, context: Context[Endpoint]) -> Iterator[Violation]:
+def eks_endpoint_private(resource: Resource, context: RuleContext[Endpoint]) -> Iterator[Violation]:
     """Each cluster: unset is public and open to the world."""
     yield from require(
         resource,

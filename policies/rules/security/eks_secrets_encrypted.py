@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require, require_key
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -38,7 +38,7 @@ from gpufleet.resources.types import CLUSTER
     ),
     fails=Example(({"type": CLUSTER, "props": {"name": "atlas"}},)),
 )
-def eks_secrets_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def eks_secrets_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Each cluster."""
     for cluster in map(declared, stack.of_type(CLUSTER)):
         yield from require_key(

@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._eks_calendar import READ_ON, offered
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import CLUSTER, NODE_GROUP
@@ -35,7 +35,7 @@ class Versions(Settings):
     passes=Example(({"type": CLUSTER, "props": {"version": "1.35"}},)),
     fails=Example(({"type": CLUSTER, "props": {"version": "1.24"}},)),
 )
-def eks_version_offered(resource: Resource, context: Context[Versions]) -> Iterator[Violation]:
+def eks_version_offered(resource: Resource, context: RuleContext[Versions]) -> Iterator[Violation]:
     """Clusters, and node groups that name a version; by the calendar as it was read, not by today's date."""
     known = (*offered(), *context.settings.also)
     if resource.type == NODE_GROUP and not isinstance(resource.get("version"), str):

@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._eks_calendar import CALENDAR, version_of
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import CLUSTER
@@ -42,7 +42,7 @@ class Notice(Settings):
         ({"type": CLUSTER, "props": {"version": "1.31", "upgradePolicy": {"supportType": "STANDARD"}}},)
     ),
 )
-def eks_version_standard_support(resource: Resource, context: Context[Notice]) -> Iterator[Violation]:
+def eks_version_standard_support(resource: Resource, context: RuleContext[Notice]) -> Iterator[Violation]:
     """Each cluster whose version the calendar has; others are for `eks-version-offered`."""
     if context.settings.extended:
         return
@@ -55,7 +55,7 @@ def eks_version_standard_support(resource: Resource, context: Context[Notice]) -
     )
     version = version_of(resource.get("version"))
     support = CALENDAR.get(version) if version is not None else None
-    today = context.around.now.date()
+    today = context.shared.now.date()
     if support is None or support.standard is None:
         return
     left = (support.standard - today).days

@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import is_off, require
 from gpufleet.policies.rules.security._temporary import Environments, is_temporary
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource, is_unknown
@@ -55,7 +55,7 @@ class Backups(Environments):
     ),
     fails=Example(({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2", "skipFinalBackup": True}},)),
 )
-def file_systems_backed_up(stack: Stack, context: Context[Backups]) -> Iterator[Violation]:
+def file_systems_backed_up(stack: Stack, context: RuleContext[Backups]) -> Iterator[Violation]:
     """FSx outside temporary environments."""
     if is_temporary(context):
         return

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import is_on, require, require_key
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -48,7 +48,7 @@ REMEDY = "name a KMS key in kmsKeyId"
     ),
     fails=Example(({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2"}},)),
 )
-def file_systems_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def file_systems_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """FSx and EFS."""
     for system in map(declared, stack.of_type(LUSTRE)):
         # SCRATCH_1 is what FSx makes where no type is named.

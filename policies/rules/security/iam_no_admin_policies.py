@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource, is_unknown
 
@@ -60,7 +60,7 @@ class Policies(Settings):
         ({"type": EXAMPLE, "props": {"policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"}},)
     ),
 )
-def iam_no_admin_policies(resource: Resource, context: Context[Policies]) -> Iterator[Violation]:
+def iam_no_admin_policies(resource: Resource, context: RuleContext[Policies]) -> Iterator[Violation]:
     """Attachments of every kind.
 
     An ARN that is not known in a preview is one of this stack's policies, which `iam-no-wildcards` judges:
@@ -70,7 +70,7 @@ def iam_no_admin_policies(resource: Resource, context: Context[Policies]) -> Ite
     prop = ATTACHMENTS[resource.type]
     for path, arn in resource.items(prop):
         if is_unknown(arn):
-            if context.around.preview:
+            if context.shared.preview:
                 continue
             wrong = True
         else:

@@ -11,7 +11,7 @@ from gpufleet.policies.rules.security._attached import IDENTITY, documents
 from gpufleet.policies.rules.security._documents import Statement, parse
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
@@ -54,14 +54,14 @@ def _example(action: str, resource: str) -> Example:
     passes=_example("s3:GetObject", "arn:aws:s3:::atlas-corpus/*"),
     fails=_example("s3:*", "*"),
 )
-def iam_no_wildcards(resource: Resource, context: Context[Wildcards]) -> Iterator[Violation]:
+def iam_no_wildcards(resource: Resource, context: RuleContext[Wildcards]) -> Iterator[Violation]:
     """Policies of roles, users and groups, inline and by themselves."""
     reads = tuple(each.lower() for each in context.settings.reads)
     for path, value in documents(resource, IDENTITY):
         document = parse(value)
         if document.error:
             yield _violation(path, f"no policy: {document.error}", "write a policy document in JSON")
-        elif document.unknown and (context.settings.refuse_unknown or not context.around.preview):
+        elif document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
             yield _violation(path, "not known yet", "write ARNs that are known beforehand", unknown=True)
         for statement in document:
             for reason in _wrong(statement, reads):

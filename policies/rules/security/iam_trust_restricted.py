@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._documents import Statement, parse
 from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policies.rules.security._properties import ignored
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
@@ -45,12 +45,12 @@ def _example(principal: dict[str, str]) -> Example:
     passes=_example({"Service": "ec2.amazonaws.com"}),
     fails=_example({"AWS": "*"}),
 )
-def iam_trust_restricted(resource: Resource, context: Context[Trust]) -> Iterator[Violation]:
+def iam_trust_restricted(resource: Resource, context: RuleContext[Trust]) -> Iterator[Violation]:
     """Each role's trust policy."""
     document = parse(resource.get(PATH))
     if document.error:
         yield _violation(f"no policy: {document.error}", "write a policy document in JSON")
-    if document.unknown and (context.settings.refuse_unknown or not context.around.preview):
+    if document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
         yield _violation("not known yet", "write principals that are known beforehand", unknown=True)
     for statement in document:
         if statement.allows:

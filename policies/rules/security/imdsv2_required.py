@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.security._properties import ignored
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.types import (
@@ -59,7 +59,7 @@ class HopLimit(Settings):
     ),
     fails=Example(({"type": LAUNCH_TEMPLATE, "props": {"metadataOptions": {"httpTokens": "optional"}}},)),
 )
-def imdsv2_required(resource: Resource, context: Context[HopLimit]) -> Iterator[Violation]:
+def imdsv2_required(resource: Resource, context: RuleContext[HopLimit]) -> Iterator[Violation]:
     """The metadata options of launch templates, instances and launch configurations, the defaults of an
     account, and node groups without a launch template: EKS's own allows two hops."""
     if resource.type == NODE_GROUP:

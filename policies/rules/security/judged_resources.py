@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.kubernetes import RELEASE, foreign_group, is_list
 from gpufleet.resources.resource import Resource, is_unknown
@@ -57,7 +57,7 @@ class Packages(Settings):
     passes=Example(({"type": "aws:ec2/vpc:Vpc", "props": {}},)),
     fails=Example(({"type": "aws:cloudcontrol/resource:Resource", "props": {"desiredState": "{}"}},)),
 )
-def judged_resources(resource: Resource, context: Context[Packages]) -> Iterator[Violation]:
+def judged_resources(resource: Resource, context: RuleContext[Packages]) -> Iterator[Violation]:
     """Every resource that a provider makes; components make nothing themselves."""
     package = resource.type.partition(":")[0]
     if resource.type in OPAQUE:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.security._properties import is_off, require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
@@ -38,7 +38,7 @@ class Window(Settings):
     passes=Example(({"type": KEY, "props": {"deletionWindowInDays": 30}},)),
     fails=Example(({"type": KEY, "props": {"deletionWindowInDays": 7}},)),
 )
-def kms_deletion_window(resource: Resource, context: Context[Window]) -> Iterator[Violation]:
+def kms_deletion_window(resource: Resource, context: RuleContext[Window]) -> Iterator[Violation]:
     """Keys of all kinds; unset is 30 days."""
     least = context.settings.days
     yield from require(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import well_architected
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -32,7 +32,7 @@ KEYS = (
     passes=Example(({"type": KEYS[0], "props": {"policy": {"Statement": []}}},)),
     fails=Example(({"type": KEYS[0], "props": {"description": "Objects of a bucket"}},)),
 )
-def kms_policy_stated(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def kms_policy_stated(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Keys with neither a policy of their own nor a resource that gives them one; its text may be unknown."""
     for key in stack.of_type(*KEYS):
         policy = declared(key).get("policy")

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import is_on, require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
@@ -36,7 +36,7 @@ class Period(Settings):
     passes=Example(({"type": KEY, "props": {"enableKeyRotation": True}},)),
     fails=Example(({"type": KEY, "props": {"description": "Objects of a bucket"}},)),
 )
-def kms_rotation(resource: Resource, context: Context[Period]) -> Iterator[Violation]:
+def kms_rotation(resource: Resource, context: RuleContext[Period]) -> Iterator[Violation]:
     """Symmetric encryption keys: KMS rotates no others by itself, and none whose material is imported."""
     most = context.settings.days
     if resource.type == EXTERNAL_KEY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._properties import require_key
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -25,7 +25,7 @@ LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
     passes=Example(({"type": LOG_GROUP, "props": {"kmsKeyId": "arn:aws:kms:us-east-1:1:key/k"}},)),
     fails=Example(({"type": LOG_GROUP, "props": {"name": "/gpufleet/flow-logs"}},)),
 )
-def log_groups_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def log_groups_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Each log group."""
     for group in map(declared, stack.of_type(LOG_GROUP)):
         yield from require_key(

@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import require
 from gpufleet.policies.rules.security.log_groups_encrypted import LOG_GROUP
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
@@ -35,7 +35,7 @@ class Retention(Settings):
     passes=Example(({"type": LOG_GROUP, "props": {"retentionInDays": 365}},)),
     fails=Example(({"type": LOG_GROUP, "props": {"retentionInDays": 7}},)),
 )
-def log_retention(resource: Resource, context: Context[Retention]) -> Iterator[Violation]:
+def log_retention(resource: Resource, context: RuleContext[Retention]) -> Iterator[Violation]:
     """Each log group."""
     least, forever = context.settings.days, context.settings.forever
 

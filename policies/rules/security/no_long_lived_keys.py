@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import well_architected
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
@@ -34,7 +34,7 @@ KINDS = {
     passes=Example(({"type": "aws:iam/role:Role", "props": {}},)),
     fails=Example(({"type": "aws:iam/accessKey:AccessKey", "props": {"user": "ci"}},)),
 )
-def no_long_lived_keys(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+def no_long_lived_keys(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Whatever is of one of these types."""
     yield Violation(
         f"{KINDS[resource.type]} does not end by itself, and all credentials do",

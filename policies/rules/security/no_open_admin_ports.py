@@ -10,7 +10,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
 from gpufleet.policies.rules.security._networks import Network, world
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import SECURITY_GROUP_INGRESS
@@ -46,7 +46,7 @@ class AdminPorts(Settings):
     ),
     fails=Example(({"type": SECURITY_GROUP_INGRESS, "props": {"ipProtocol": "-1", "cidrIpv6": "::/0"}},)),
 )
-def no_open_admin_ports(stack: Stack, context: Context[AdminPorts]) -> Iterator[Violation]:
+def no_open_admin_ports(stack: Stack, context: RuleContext[AdminPorts]) -> Iterator[Violation]:
     """Each port with all rules of a group that cover it; unknown networks are for `no-open-ingress`."""
     found: dict[tuple[str, int], list[Rule]] = defaultdict(list)
     for rule in rules(stack):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._groups import TYPES, rules
 from gpufleet.policies.rules.security._networks import world
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import SECURITY_GROUP_EGRESS
@@ -40,7 +40,7 @@ class Ports(Settings):
     ),
     fails=Example(({"type": SECURITY_GROUP_EGRESS, "props": {"ipProtocol": "-1", "cidrIpv4": "0.0.0.0/0"}},)),
 )
-def no_open_egress(stack: Stack, context: Context[Ports]) -> Iterator[Violation]:
+def no_open_egress(stack: Stack, context: RuleContext[Ports]) -> Iterator[Violation]:
     """All egress rules; networks that are not known yet may be the world."""
     for rule in rules(stack):
         if rule.direction != "egress" or rule.within(context.settings.ports):

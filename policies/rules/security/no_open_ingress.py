@@ -11,7 +11,7 @@ from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
 from gpufleet.policies.rules.security._networks import world
 from gpufleet.policies.rules.security._properties import ignored
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import SECURITY_GROUP_INGRESS
@@ -50,7 +50,7 @@ class Ports(Settings):
         )
     ),
 )
-def no_open_ingress(stack: Stack, context: Context[Ports]) -> Iterator[Violation]:
+def no_open_ingress(stack: Stack, context: RuleContext[Ports]) -> Iterator[Violation]:
     """Inline rules, rules of either stand-alone type, and the prefix lists that they name."""
     settings = context.settings
     together: dict[tuple[object, ...], list[Rule]] = defaultdict(list)

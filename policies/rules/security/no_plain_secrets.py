@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpufleet.policies.rules.security._frameworks import well_architected
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import LAUNCH_TEMPLATE
@@ -43,7 +43,7 @@ _KEY = "AKIA" + "IOSFODNN7EXAMPLE"
     passes=Example(({"type": LAUNCH_TEMPLATE, "props": {"userData": "IyEvYmluL2Jhc2gK"}},)),
     fails=Example(({"type": LAUNCH_TEMPLATE, "props": {"userData": f"export AWS_ACCESS_KEY_ID={_KEY}"}},)),
 )
-def no_plain_secrets(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+def no_plain_secrets(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
     """All strings of all resources; Pulumi secrets are left alone but where others can read them."""
     for path, text in _strings(resource.props, ""):
         if _MARK.search(text):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored, is_off
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared, tags_of
 from gpufleet.resources.resource import Resource, is_unknown
@@ -42,9 +42,9 @@ FLAG = "associatePublicIpAddress"
     passes=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": False}},)),
     fails=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": True}},)),
 )
-def no_public_ip(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def no_public_ip(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Launch templates, instances, subnets, and addresses that are tied to an instance."""
-    plan = context.around.plan
+    plan = context.shared.plan
     asked = {(each.site, each.name) for each in plan.node_groups if each.public_ip} if plan else set()
     for template in map(declared, stack.of_type(LAUNCH_TEMPLATE)):
         if not _asked(template, asked):

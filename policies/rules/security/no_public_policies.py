@@ -10,7 +10,7 @@ from gpufleet.policies.rules.security._attached import RESOURCE, documents
 from gpufleet.policies.rules.security._documents import parse
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
@@ -47,13 +47,13 @@ def _example(principal: dict[str, str]) -> Example:
     passes=_example({"Service": "budgets.amazonaws.com"}),
     fails=_example({"AWS": "*"}),
 )
-def no_public_policies(resource: Resource, context: Context[Unknown]) -> Iterator[Violation]:
+def no_public_policies(resource: Resource, context: RuleContext[Unknown]) -> Iterator[Violation]:
     """Policies inline and as resources of their own."""
     for path, value in documents(resource, RESOURCE):
         document = parse(value)
         if document.error:
             yield _violation(path, f"no policy: {document.error}", "write a policy document in JSON")
-        elif document.unknown and (context.settings.refuse_unknown or not context.around.preview):
+        elif document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
             yield _violation(path, "not known yet", "write ARNs that are known beforehand", unknown=True)
         for statement in document:
             if statement.allows and statement.anybody and not statement.restricted:

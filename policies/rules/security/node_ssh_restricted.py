@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import fsbp
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.types import NODE_GROUP
@@ -31,7 +31,7 @@ from gpufleet.resources.types import NODE_GROUP
     ),
     fails=Example(({"type": NODE_GROUP, "props": {"remoteAccess": {"ec2SshKey": "ops"}}},)),
 )
-def node_ssh_restricted(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+def node_ssh_restricted(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Each node group with remote access."""
     access = resource.get("remoteAccess")
     if access is None or (not is_unknown(access) and resource.get("remoteAccess.ec2SshKey") is None):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policies.rules.tags._tags import decoded
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.types import PROVIDER
@@ -46,7 +46,7 @@ def _provider(**props: Any) -> Example:
     passes=_provider(),
     fails=_provider(assumeRoles=[{"roleArn": "arn:aws:iam::111122223333:role/deploy"}]),
 )
-def provider_account(resource: Resource, context: Context[Accounts]) -> Iterator[Violation]:
+def provider_account(resource: Resource, context: RuleContext[Accounts]) -> Iterator[Violation]:
     """Roles, credentials and endpoints of each provider. The emulated AWS has keys of its own."""
     for prop in _ROLES:
         for arn in _roles(decoded(resource.get(prop))):
@@ -54,7 +54,7 @@ def provider_account(resource: Resource, context: Context[Accounts]) -> Iterator
             if found is None or found[1] not in context.settings.accounts:
                 what = f"account {found[1]}" if found else "an account that is not known"
                 yield _violation(prop, f"takes on a role in {what}", unknown=found is None)
-    if context.around.config.get("gpufleet:cloud") == "sandbox":
+    if context.shared.config.get("gpufleet:cloud") == "sandbox":
         return
     for prop in _OWN:
         if resource.get(prop) not in (None, "", []) or is_unknown(resource.get(prop)):

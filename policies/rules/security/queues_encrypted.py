@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import is_on, require, require_key
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -26,7 +26,7 @@ QUEUE = "aws:sqs/queue:Queue"
     passes=Example(({"type": QUEUE, "props": {"sqsManagedSseEnabled": True}},)),
     fails=Example(({"type": QUEUE, "props": {"name": "interruptions"}},)),
 )
-def queues_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def queues_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Each queue: with a key of KMS, or with SQS's own."""
     for queue in map(declared, stack.of_type(QUEUE)):
         if queue.get("kmsMasterKeyId") is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policies.rules.security._properties import require, require_key
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -34,7 +34,7 @@ PARAMETER = "aws:ssm/parameter:Parameter"
     ),
     fails=Example(({"type": PARAMETER, "name": "token", "props": {"type": "String", "value": "s3cr3t"}},)),
 )
-def secrets_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def secrets_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Secrets, their copies in other regions, and parameters."""
     rule = "a secret needs a key of yours"
     for secret in map(declared, stack.of_type(SECRET)):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource, is_unknown
@@ -50,7 +50,7 @@ _SECRET = {"type": SECRET, "name": "token", "props": {}}
     ),
     fails=Example((_SECRET,)),
 )
-def secrets_rotated(stack: Stack, context: Context[Days]) -> Iterator[Violation]:
+def secrets_rotated(stack: Stack, context: RuleContext[Days]) -> Iterator[Violation]:
     """Each secret and the rotation that refers to it."""
     for secret in stack.of_type(SECRET):
         rotations = [

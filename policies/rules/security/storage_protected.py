@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.security._properties import KEYS, is_off, is_on, require
 from gpufleet.policies.rules.security._temporary import Environments, is_temporary
 from gpufleet.policies.rules.security.data_stores_encrypted import DATABASES, TABLE, VAULT
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource
@@ -46,7 +46,7 @@ _ENCRYPTION = {
     passes=Example(({"type": BUCKETS[0], "props": {"forceDestroy": False}, "options": {"protect": True}},)),
     fails=Example(({"type": BUCKETS[0], "props": {"forceDestroy": True}},)),
 )
-def storage_protected(stack: Stack, context: Context[Environments]) -> Iterator[Violation]:
+def storage_protected(stack: Stack, context: RuleContext[Environments]) -> Iterator[Violation]:
     """Buckets, file systems, the keys that they are encrypted with, clusters, tables and databases."""
     if is_temporary(context):
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, launches
 from gpufleet.resources.stack import Stack
@@ -33,7 +33,7 @@ from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
     ),
     fails=Example(({"type": NODE_GROUP, "props": {"scalingConfig": {"maxSize": 1}}},)),
 )
-def templates_known(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def templates_known(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Whatever launches instances by a template, and node groups without one."""
     for launch in launches(stack):
         remedy = "keep the launch template in this stack, and launch its newest version"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import require_key
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -27,7 +27,7 @@ TOPIC = "aws:sns/topic:Topic"
     passes=Example(({"type": TOPIC, "props": {"kmsMasterKeyId": "alias/atlas-alerts"}},)),
     fails=Example(({"type": TOPIC, "props": {"name": "alerts"}},)),
 )
-def topics_encrypted(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+def topics_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Each topic."""
     for topic in map(declared, stack.of_type(TOPIC)):
         yield from require_key(

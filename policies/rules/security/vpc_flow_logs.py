@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.stack import Stack
@@ -50,7 +50,7 @@ _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
     ),
     fails=Example((_VPC,)),
 )
-def vpc_flow_logs(stack: Stack, context: Context[Traffic]) -> Iterator[Violation]:
+def vpc_flow_logs(stack: Stack, context: RuleContext[Traffic]) -> Iterator[Violation]:
     """Each VPC with the flow logs of the whole of it; those of single subnets do not count."""
     allowed = context.settings.traffic
     for vpc in stack.of_type(VPC, DEFAULT_VPC):

@@ -10,7 +10,7 @@ import yaml
 
 from gpufleet.policies.rules.tags._required import RequiredKeys, lacking
 from gpufleet.policies.rules.tags._tags import Tags, read
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Violation, resource_rule
 from gpufleet.resources.aws_types import besides, taggable_types
 from gpufleet.resources.resource import Resource, is_unknown, shown
@@ -62,7 +62,7 @@ MADE_WITH = {
     ),
     fails=Example(({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2"}},)),
 )
-def copied_tags(resource: Resource, context: Context[RequiredKeys]) -> Iterator[Violation]:
+def copied_tags(resource: Resource, context: RuleContext[RequiredKeys]) -> Iterator[Violation]:
     """Switches that copy tags, and maps of tags of what is created."""
     for prop in COPIES.get(resource.type, ()):
         if not _has_no_backups(resource):
@@ -72,7 +72,7 @@ def copied_tags(resource: Resource, context: Context[RequiredKeys]) -> Iterator[
     elif resource.type == JOB_DEFINITION:
         yield from _switched_on(resource, "propagateTags")
     elif resource.type in MADE_WITH or resource.type in (LIFECYCLE, ADDON):
-        keys = context.settings.all_keys(context.around.spec)
+        keys = context.settings.all_keys(context.shared.spec)
         for what, tags in _made(resource):
             yield from lacking(tags, keys, context.settings, what)
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.plan.marks import TAG_PREFIX
 from gpufleet.policies.rules.tags._fleet import NODE_GROUP, SITE, TEAM
 from gpufleet.policies.rules.tags._required import ALLOCATION, DEFAULT_KEYS, listed
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import UNKNOWN, is_unknown, shown
@@ -52,9 +52,9 @@ class Activated(Settings):
         settings={"keys": ["team", "project"]},
     ),
 )
-def cost_allocation_tags(stack: Stack, context: Context[Activated]) -> Iterator[Violation]:
+def cost_allocation_tags(stack: Stack, context: RuleContext[Activated]) -> Iterator[Violation]:
     """Activations in this stack, and what the settings say of others."""
-    settings, spec = context.settings, context.around.spec
+    settings, spec = context.settings, context.shared.spec
     required = spec.required_tags if spec is not None else DEFAULT_KEYS
     wanted = settings.keys or (*required, *OURS)
     active = set(settings.active_elsewhere)

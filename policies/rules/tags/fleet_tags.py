@@ -18,7 +18,7 @@ from gpufleet.policies.rules.tags._mend import mended
 from gpufleet.policies.rules.tags._required import ALLOCATION
 from gpufleet.policies.rules.tags._tags import Tags, effective, read
 from gpufleet.policies.rules.tags.required_tags import SINGLE
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.aws_types import taggable_types
 from gpufleet.resources.resource import Resource, is_unknown
@@ -41,9 +41,9 @@ _TAGS = {
 }
 
 
-def remediate(resource: Resource, context: Context[Settings]) -> Mapping[str, Any] | None:
+def remediate(resource: Resource, context: RuleContext[Settings]) -> Mapping[str, Any] | None:
     """The tag properties with the fleet's tags in them; None where nothing has to change."""
-    spec = context.around.spec
+    spec = context.shared.spec
     if spec is None or resource.type in SINGLE:
         return None
     fleet = fleet_of(spec)
@@ -75,9 +75,9 @@ def remediate(resource: Resource, context: Context[Settings]) -> Mapping[str, An
         fleet=_FLEET,
     ),
 )
-def fleet_tags(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+def fleet_tags(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Tags of resources, of what launch templates create, and single tags of other resources."""
-    spec = context.around.spec
+    spec = context.shared.spec
     if spec is None:
         yield Violation(
             "this stack has no fleet file to compare its tags with",

@@ -9,7 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.tags._launched import REQUIRED, Kind, has_no_template, of_launch, of_template
 from gpufleet.policies.rules.tags._required import RequiredKeys, lacking
 from gpufleet.policies.rules.tags._tags import Tags
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, declared, launches
 from gpufleet.resources.resource import Resource
@@ -72,10 +72,10 @@ def _node_group(**props: object) -> dict[str, object]:
     ),
     fails=Example((_template("instance"), _node_group())),
 )
-def propagated_tags(stack: Stack, context: Context[PropagatedTags]) -> Iterator[Violation]:
+def propagated_tags(stack: Stack, context: RuleContext[PropagatedTags]) -> Iterator[Violation]:
     """Every way to start instances with its launch templates, and templates that nothing here uses."""
     settings = context.settings
-    keys = settings.all_keys(context.around.spec)
+    keys = settings.all_keys(context.shared.spec)
     used: set[str] = set()
     seen: set[tuple[str, str]] = set()
     for launch in launches(stack):

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeys, lacking, value_problems
 from gpufleet.policies.rules.tags._tags import Tags, effective
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, resource_rule
 from gpufleet.resources.aws_types import exists, single_tag_types, taggable_types
 from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown
@@ -61,12 +61,12 @@ class RequiredTags(RequiredKeys):
         ({"type": VOLUME, "props": {"size": 100, "tags": {"Team": "research", "cost-center": "  "}}},)
     ),
 )
-def required_tags(resource: Resource, context: Context[RequiredTags]) -> Iterator[Violation]:
+def required_tags(resource: Resource, context: RuleContext[RequiredTags]) -> Iterator[Violation]:
     """The tags of every type that takes any, and resources that are a tag of another one."""
     needed = context.settings
     if resource.type in needed.except_types:
         return
-    keys = needed.all_keys(context.around.spec)
+    keys = needed.all_keys(context.shared.spec)
     if resource.type in SINGLE:
         yield from _single(resource, keys, needed)
     else:

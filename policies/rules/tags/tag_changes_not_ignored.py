@@ -10,7 +10,7 @@ from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeys
 from gpufleet.policies.rules.tags._tags import decoded
 from gpufleet.policies.rules.tags.copied_tags import COPIES, MADE_WITH
 from gpufleet.policies.rules.tags.required_tags import SINGLE
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, resource_rule
 from gpufleet.resources.aws_types import taggable_types
 from gpufleet.resources.resource import Resource, is_unknown, shown
@@ -45,10 +45,10 @@ _TAGGING = {"tagSpecifications", "volumeTags", "propagateTags", *MADE_WITH.value
     ),
     fails=Example(({"type": VOLUME, "props": {}, "options": {"ignoreChanges": ["tags"]}},)),
 )
-def tag_changes_not_ignored(resource: Resource, context: Context[RequiredKeys]) -> Iterator[Violation]:
+def tag_changes_not_ignored(resource: Resource, context: RuleContext[RequiredKeys]) -> Iterator[Violation]:
     """The option of every taggable resource, and the provider's list of tags to leave alone."""
     if resource.type == PROVIDER:
-        yield from _ignored_by_provider(resource, context.settings.all_keys(context.around.spec))
+        yield from _ignored_by_provider(resource, context.settings.all_keys(context.shared.spec))
         return
     for path in resource.options.ignore_changes:
         if _hides(path, resource, context):
@@ -59,9 +59,9 @@ def tag_changes_not_ignored(resource: Resource, context: Context[RequiredKeys]) 
             )
 
 
-def _hides(path: str, resource: Resource, context: Context[RequiredKeys]) -> bool:
+def _hides(path: str, resource: Resource, context: RuleContext[RequiredKeys]) -> bool:
     parts = [quoted or plain for quoted, plain in _PART.findall(path)]
-    required = context.settings.all_keys(context.around.spec)
+    required = context.settings.all_keys(context.shared.spec)
     if parts[:1] == ["*"]:
         return True
     if resource.type in SINGLE:

@@ -20,7 +20,7 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
@@ -51,7 +51,7 @@ def resource(args: ResourceValidationArgs | PolicyResource) -> Resource:
     )
 
 
-def of_resource(rule: Rule[Any], context: Context[Any]) -> Policy:
+def of_resource(rule: Rule[Any], context: RuleContext[Any]) -> Policy:
     """A resource rule as a policy; it is asked about every resource and answers for its types alone."""
 
     def validate(args: ResourceValidationArgs, report: Report) -> None:
@@ -62,7 +62,7 @@ def of_resource(rule: Rule[Any], context: Context[Any]) -> Policy:
     return ResourceValidationPolicy(rule.name, rule.description, validate, EnforcementLevel.MANDATORY)
 
 
-def of_stack(rule: Rule[Any], context: Context[Any]) -> Policy:
+def of_stack(rule: Rule[Any], context: RuleContext[Any]) -> Policy:
     """A stack rule as a policy."""
 
     def validate(args: StackValidationArgs, report: Report) -> None:
@@ -79,7 +79,7 @@ def policies() -> list[Policy]:
     configured = configure(load_rules(ROOT), stack.loaded.spec, stack.loaded.source)
     return [
         (of_resource if each.rule.scope == "resource" else of_stack)(
-            each.rule, Context(each.settings, stack.around)
+            each.rule, RuleContext(each.settings, stack.shared)
         )
         for each in configured
         if each.rule.scope != "change" and each.enforcement != "disabled"

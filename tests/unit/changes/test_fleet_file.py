@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from gpufleet.changes.fields import Field, fleet_fields
-from gpufleet.changes.fleet_file import example_of, inner_type, is_nested, reference, unit_of
+from gpufleet.changes.fleet_file import example_of, fleet_file_reference, inner_type, is_nested, unit_of
 from gpufleet.spec.quantity import HostList, HostRange, Quantity, When
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,7 +63,7 @@ def test_quantities_and_counted_things_have_their_unit() -> None:
 
 
 def test_the_page_has_every_field_with_its_type_and_the_effect_of_a_change() -> None:
-    page = reference()
+    page = fleet_file_reference()
     headings = set(re.findall(r"^## `(.*)`$", page, re.MULTILINE))
     for path, field in FIELDS.items():
         parent = path.removesuffix(".<name>").rpartition(".")[0]
@@ -76,7 +76,7 @@ def test_the_page_has_every_field_with_its_type_and_the_effect_of_a_change() -> 
 
 
 def test_every_link_of_the_page_has_its_heading() -> None:
-    page = reference()
+    page = fleet_file_reference()
     links = set(re.findall(r"\(#([^)]*)\)", page))
     headings = re.findall(r"^## `(.*)`$", page, re.MULTILINE)
     assert len(links) > 30
@@ -85,4 +85,4 @@ def test_every_link_of_the_page_has_its_heading() -> None:
 
 def test_the_page_in_the_documentation_is_the_one_that_make_docs_writes() -> None:
     written = (ROOT / "docs" / "reference" / "fleet_file.md").read_text(encoding="utf-8")
-    assert written == reference(), "run `make docs`"
+    assert written == fleet_file_reference(), "run `make docs`"

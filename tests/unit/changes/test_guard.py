@@ -1,4 +1,4 @@
-"""Storage and reservations do not go without somebody's word."""
+"""Storage and reservations are not deleted without approval."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from gpufleet.changes.guard import GUARDED, STORAGE, hold, hold_destroy, is_guarded
-from gpufleet.changes.observe import SeenStep
+from gpufleet.changes.guard import GUARDED, STORAGE, is_guarded, refuse_data_loss, refuse_destroying_data
+from gpufleet.changes.observe import ObservedStep
 from gpufleet.errors import ExitCode, RefusedError
 from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, LUSTRE
 
 NOW = dt.datetime(2026, 9, 15, tzinfo=dt.UTC)
 
 
-def step(kind: str, how: str) -> SeenStep:
+def step(kind: str, how: str) -> ObservedStep:
     keys = frozenset({"zone"} if how == "replace" else ())
-    return SeenStep("urn:one", kind, "one", how, keys | {"tags"}, keys)
+    return ObservedStep("urn:one", kind, "one", how, keys | {"tags"}, keys)
 
 
 def state(kind: str, **outputs: Any) -> dict[str, Any]:
@@ -29,67 +29,69 @@ def state(kind: str, **outputs: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("how", ["delete", "replace"])
 def test_storage_goes_only_with_the_flag(kind: str, how: str) -> None:
     with pytest.raises(RefusedError, match=r"one \(") as error:
-        hold([step(kind, how)], allow_data_loss=False, exported=None, now=NOW)
+        refuse_data_loss([step(kind, how)], allow_data_loss=False, exported=None, now=NOW)
     assert error.value.exit_code is ExitCode.REFUSED
-    hold([step(kind, how)], allow_data_loss=True, exported=None, now=NOW)
+    refuse_data_loss([step(kind, how)], allow_data_loss=True, exported=None, now=NOW)
 
 
 @pytest.mark.parametrize("how", ["create", "update"])
 def test_what_becomes_of_everything_else_is_nobodys_business(how: str) -> None:
     steps = [step(kind, how) for kind in GUARDED] + [step("aws:eks/nodeGroup:NodeGroup", "replace")]
-    hold(steps, allow_data_loss=False, exported=None, now=NOW)
+    refuse_data_loss(steps, allow_data_loss=False, exported=None, now=NOW)
 
 
 @pytest.mark.parametrize("kind", [CAPACITY_BLOCK, CAPACITY_RESERVATION])
 def test_a_reservation_is_never_replaced_whatever_the_flag_says(kind: str) -> None:
     with pytest.raises(RefusedError, match="reserved capacity") as error:
-        hold([step(kind, "replace")], allow_data_loss=True, exported=None, now=NOW)
-    assert "take its group out of the fleet file in a run of its own" in error.value.remedy
+        refuse_data_loss([step(kind, "replace")], allow_data_loss=True, exported=None, now=NOW)
+    assert "remove its group from the fleet file in a separate run" in error.value.remedy
 
 
 def test_a_reservation_goes_with_the_group_that_is_taken_out() -> None:
-    hold([step(CAPACITY_RESERVATION, "delete")], allow_data_loss=False, exported=None, now=NOW)
+    refuse_data_loss([step(CAPACITY_RESERVATION, "delete")], allow_data_loss=False, exported=None, now=NOW)
 
 
 @pytest.mark.parametrize("kind", [CAPACITY_BLOCK, CAPACITY_RESERVATION])
 def test_a_reservation_does_not_go_in_the_run_that_asks_for_another(kind: str) -> None:
     renamed = [step(kind, "delete"), dataclasses.replace(step(kind, "create"), urn="urn:other", name="other")]
-    with pytest.raises(RefusedError, match=r"gives up reserved capacity to ask for other: one \(") as error:
-        hold(renamed, allow_data_loss=True, exported=None, now=NOW)
+    with pytest.raises(
+        RefusedError, match=r"releases reserved capacity to request other capacity: one \("
+    ) as error:
+        refuse_data_loss(renamed, allow_data_loss=True, exported=None, now=NOW)
     assert "other (" not in error.value.message
     over = state(kind, endDate="2026-09-14T11:30:00Z")
-    hold(renamed, allow_data_loss=False, exported=over, now=NOW)
-    hold(renamed[1:], allow_data_loss=False, exported=None, now=NOW)
+    refuse_data_loss(renamed, allow_data_loss=False, exported=over, now=NOW)
+    refuse_data_loss(renamed[1:], allow_data_loss=False, exported=None, now=NOW)
 
 
 def test_a_reservation_of_another_kind_takes_the_place_of_one_that_was_taken_out() -> None:
     steps = [step(CAPACITY_RESERVATION, "delete"), step(CAPACITY_BLOCK, "create")]
-    hold(steps, allow_data_loss=False, exported=None, now=NOW)
+    refuse_data_loss(steps, allow_data_loss=False, exported=None, now=NOW)
 
 
 def test_a_block_whose_time_is_over_can_be_replaced() -> None:
     over = state(CAPACITY_BLOCK, endDate="2026-09-14T11:30:00Z")
-    hold([step(CAPACITY_BLOCK, "replace")], allow_data_loss=False, exported=over, now=NOW)
+    refuse_data_loss([step(CAPACITY_BLOCK, "replace")], allow_data_loss=False, exported=over, now=NOW)
     running = state(CAPACITY_BLOCK, endDate="2026-09-16T11:30:00Z")
     with pytest.raises(RefusedError):
-        hold([step(CAPACITY_BLOCK, "replace")], allow_data_loss=False, exported=running, now=NOW)
+        refuse_data_loss([step(CAPACITY_BLOCK, "replace")], allow_data_loss=False, exported=running, now=NOW)
 
 
 def test_what_forces_a_replacement_is_named_and_what_changes_beside_it_is_not() -> None:
     with pytest.raises(RefusedError, match=r"one \(fsx\.LustreFileSystem, replaced because of zone\)"):
-        hold([step(LUSTRE, "replace")], allow_data_loss=False, exported=None, now=NOW)
+        refuse_data_loss([step(LUSTRE, "replace")], allow_data_loss=False, exported=None, now=NOW)
 
 
 def test_many_losses_are_named_in_part_and_counted_in_full() -> None:
     with pytest.raises(RefusedError, match="and 3 more"):
-        hold([step(LUSTRE, "delete")] * 8, allow_data_loss=False, exported=None, now=NOW)
+        refuse_data_loss([step(LUSTRE, "delete")] * 8, allow_data_loss=False, exported=None, now=NOW)
 
 
 def test_a_stack_with_storage_is_destroyed_only_with_the_flag() -> None:
     with pytest.raises(RefusedError, match=r"2 x fsx\.LustreFileSystem"):
-        hold_destroy({LUSTRE: 2, CAPACITY_RESERVATION: 1}, allow_data_loss=False)
-    hold_destroy({LUSTRE: 2}, allow_data_loss=True)
-    hold_destroy({CAPACITY_RESERVATION: 1}, allow_data_loss=False)
+        refuse_destroying_data({LUSTRE: 2, CAPACITY_RESERVATION: 1}, allow_data_loss=False)
+    refuse_destroying_data({LUSTRE: 2}, allow_data_loss=True)
+    refuse_destroying_data({CAPACITY_RESERVATION: 1}, allow_data_loss=False)
 
 
 def test_a_stack_is_guarded_by_what_it_has() -> None:

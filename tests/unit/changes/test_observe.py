@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.changes.observe import Effect, SeenStep, seen_steps, short_type
+from gpufleet.changes.observe import Effect, ObservedStep, observed_steps, short_type
 from gpufleet.engine.api import Op, ResourceEvent
 from tests.effects import effect_of
 
@@ -12,8 +12,8 @@ NODES = "aws:eks/nodeGroup:NodeGroup"
 RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 
 
-def step(kind: str, how: str, *diff: str) -> SeenStep:
-    return SeenStep(f"urn::{kind}", kind, "a", how, frozenset(diff))
+def step(kind: str, how: str, *diff: str) -> ObservedStep:
+    return ObservedStep(f"urn::{kind}", kind, "a", how, frozenset(diff))
 
 
 def event(kind: str, op: Op, *, urn: str = "urn:a", **more: Any) -> ResourceEvent:
@@ -60,7 +60,7 @@ def test_the_three_steps_of_a_replacement_are_one() -> None:
         event(NODES, Op.REPLACE, diff=("subnetIds", "tags"), replace_keys=("subnetIds",)),
         event(NODES, Op.DELETE_REPLACED),
     ]
-    (seen,) = seen_steps(events)
+    (seen,) = observed_steps(events)
     assert (seen.how, seen.diff, seen.forced) == ("replace", {"subnetIds", "tags"}, {"subnetIds"})
 
 
@@ -72,7 +72,7 @@ def test_components_providers_and_what_stays_are_no_steps() -> None:
         event(NODES, Op.SAME, urn="d"),
         event(NODES, Op.UPDATE, urn="e", status="started"),
     ]
-    assert seen_steps(events) == ()
+    assert observed_steps(events) == ()
 
 
 def test_types_of_other_packages_keep_their_package() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.catalog import load_catalog
 from gpufleet.changes.fields import fleet_fields
-from gpufleet.changes.reference import reference
+from gpufleet.changes.reference import changes_reference
 from gpufleet.changes.table import CLOUD, is_rack
 from gpufleet.plan import build_plan
 from gpufleet.spec.load import load_fleet
@@ -50,13 +50,13 @@ def test_a_field_is_changed_in_each_way_once() -> None:
 
 
 def test_the_page_says_something_of_every_field() -> None:
-    page = reference()
+    page = changes_reference()
     assert [each.path for each in fleet_fields() if f"`{each.path}`" not in page and not each.group] == []
 
 
 def test_the_page_in_the_documentation_is_the_one_that_make_docs_writes() -> None:
     written = (ROOT / "docs" / "reference" / "changes.md").read_text(encoding="utf-8")
-    assert written == reference(), "run `make docs`"
+    assert written == changes_reference(), "run `make docs`"
 
 
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])

@@ -40,9 +40,9 @@ def test_a_type_of_which_no_offering_was_read_is_only_doubtful(judge: Judge, cat
     p5 = catalog.instances["p5.48xlarge"].model_copy(update={"regions": frozenset()})
     blind = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, p5.name: p5}})
     check = next(check for check in ALL_CHECKS if check.rule == "instance-type-in-region")
-    problems = list(check.judge(Fleet(loaded.spec, blind, loaded.source, NOW)))
-    assert {problem.severity for problem in problems} == {"warning"}
-    assert len(problems) == 2
+    findings = list(check.judge(Fleet(loaded.spec, blind, loaded.source, NOW)))
+    assert {finding.severity for finding in findings} == {"warning"}
+    assert len(findings) == 2
 
 
 def test_a_type_named_twice_is_refused(judge: Judge) -> None:
@@ -75,8 +75,8 @@ def test_types_of_two_architectures_do_not_share_a_group(judge: Judge, catalog: 
     arm = catalog.instances["p4de.24xlarge"].model_copy(update={"architectures": ("arm64",)})
     mixed = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, arm.name: arm}})
     check = next(check for check in ALL_CHECKS if check.rule == "instance-types-alike")
-    (problem,) = check.judge(Fleet(loaded.spec, mixed, loaded.source, NOW))
-    assert "arm64" in problem.message
+    (finding,) = check.judge(Fleet(loaded.spec, mixed, loaded.source, NOW))
+    assert "arm64" in finding.message
 
 
 def test_types_with_the_same_gpus_share_a_group(judge: Judge) -> None:
@@ -162,6 +162,6 @@ def test_a_type_that_does_not_boot_the_images_is_refused(judge: Judge, catalog: 
     arm = catalog.instances["p5.48xlarge"].model_copy(update={"architectures": ("arm64",)})
     other = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, "p5.48xlarge": arm}})
     (check,) = (check for check in ALL_CHECKS if check.rule == "architecture-unsupported")
-    told = [problem.path for problem in check.judge(Fleet(loaded.spec, other, loaded.source, NOW))]
+    told = [finding.path for finding in check.judge(Fleet(loaded.spec, other, loaded.source, NOW))]
     assert told == [("cloud", 0, "node_groups", number, "instance_types", 0) for number in (0, 1)]
     assert not list(check.judge(Fleet(loaded.spec, catalog, loaded.source, NOW)))

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.catalog import Catalog
 from gpufleet.checks import ALL_CHECKS
-from gpufleet.checks.rules import Fleet, Problem
+from gpufleet.checks.rules import FieldFinding, Fleet
 from gpufleet.spec.load import load_fleet
 from tests.unit.checks.fleets import NOW, Judge
 
@@ -19,7 +19,7 @@ def test_an_unknown_channel_is_refused_with_the_nearest_known_one(judge: Judge) 
     assert "2026.11" in finding.remedy
 
 
-def _problems(judge: Judge, catalog: Catalog, rule: str, branch: int) -> list[Problem]:
+def _findings(judge: Judge, catalog: Catalog, rule: str, branch: int) -> list[FieldFinding]:
     judge()
     loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
     lock = catalog.locks["2026.11"].model_copy(update={"driver_branch": branch, "driver": f"{branch}.1"})
@@ -30,15 +30,15 @@ def _problems(judge: Judge, catalog: Catalog, rule: str, branch: int) -> list[Pr
 
 
 def test_a_driver_older_than_a_gpu_of_the_fleet_is_refused(judge: Judge, catalog: Catalog) -> None:
-    problems = _problems(judge, catalog, "driver-runs-gpu", 550)
-    assert {problem.severity for problem in problems} == {"error"}
-    told = {problem.message.split(" run ")[1].split(" ")[0] for problem in problems}
+    findings = _findings(judge, catalog, "driver-runs-gpu", 550)
+    assert {finding.severity for finding in findings} == {"error"}
+    told = {finding.message.split(" run ")[1].split(" ")[0] for finding in findings}
     assert told == {"H100", "A100"}
-    assert all("2026.08" in problem.remedy for problem in problems)
+    assert all("2026.08" in finding.remedy for finding in findings)
 
 
 def test_a_driver_as_new_as_the_newest_gpu_passes(judge: Judge, catalog: Catalog) -> None:
-    assert _problems(judge, catalog, "driver-runs-gpu", 555) == []
+    assert _findings(judge, catalog, "driver-runs-gpu", 555) == []
 
 
 def test_a_driver_branch_past_its_support_is_doubtful(judge: Judge, catalog: Catalog) -> None:

@@ -69,10 +69,10 @@ def test_a_type_that_is_not_sold_in_the_way_asked_for_is_refused(
     }
     other = type(catalog)(**{**vars(catalog), "instances": scarce})
     check = next(check for check in ALL_CHECKS if check.rule == rule)
-    problems = list(check.judge(Fleet(loaded.spec, other, loaded.source, NOW)))
-    assert problems
-    assert {problem.path[:4] for problem in problems} == {("cloud", 0, "node_groups", group)}
-    assert {problem.severity for problem in problems} == {"error"}
+    findings = list(check.judge(Fleet(loaded.spec, other, loaded.source, NOW)))
+    assert findings
+    assert {finding.path[:4] for finding in findings} == {("cloud", 0, "node_groups", group)}
+    assert {finding.severity for finding in findings} == {"error"}
 
 
 SLURM = {"cloud.0.scheduler": "slurm", "cloud.0.kubernetes": None}

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from gpufleet.catalog import load_catalog
-from gpufleet.policy.context import Context, Surroundings
+from gpufleet.policy.context import PolicyContext, RuleContext
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.rule import Enforcement, Example, Rule, Settings, Violation, resource_rule, stack_rule
 from gpufleet.policy.settings import Configured
@@ -46,7 +46,7 @@ def small_boxes(**more: Any) -> Rule[Size]:
     """A resource rule with a setting: `size` of a box, at most `most`."""
 
     @resource_rule("small-boxes", types=(BOX,), settings=Size, **metadata(**more))
-    def rule(resource: Resource, context: Context[Size]) -> Iterator[Violation]:
+    def rule(resource: Resource, context: RuleContext[Size]) -> Iterator[Violation]:
         if resource.get("size", 0) > context.settings.most:
             yield Violation(
                 f"size is {resource.show('size')}, and {context.settings.most} is the most",
@@ -61,7 +61,7 @@ def few_boxes(name: str = "few-boxes") -> Rule[Settings]:
     """A stack rule: at most one box; the violation is the whole stack's."""
 
     @stack_rule(name, types=(BOX,), **metadata())
-    def rule(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    def rule(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
         del context
         count = len(stack.of_type(BOX))
         if count > 1:
@@ -74,7 +74,7 @@ def broken_rule() -> Rule[Settings]:
     """A rule that raises on everything."""
 
     @resource_rule("broken", types=(), **metadata())
-    def rule(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+    def rule(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
         del context
         yield Violation(str(resource.props["no such property"]), "never")
 
@@ -105,10 +105,10 @@ def exemption(**more: Any) -> Exemption:
     )
 
 
-def around(**more: Any) -> Surroundings:
-    """Surroundings without a fleet, on a fixed day."""
+def shared(**more: Any) -> PolicyContext:
+    """The context of a run without a fleet, on a fixed day."""
     now = dt.datetime(TODAY.year, TODAY.month, TODAY.day, 12, tzinfo=dt.UTC)
-    return Surroundings(project="project", stack="test", catalog=load_catalog(), now=now, **more)
+    return PolicyContext(project="project", stack="test", catalog=load_catalog(), now=now, **more)
 
 
 def judge(
@@ -121,4 +121,4 @@ def judge(
     configured = [
         Configured(rule, enforcement, rule.settings.model_validate(settings or {})) for rule in rules
     ]
-    return Judge(configured, around(), exemptions)
+    return Judge(configured, shared(), exemptions)

@@ -64,8 +64,8 @@ def test_a_fleet_without_exemptions_takes_those_of_the_file(tmp_path: Path) -> N
 def test_the_policy_pack_sees_the_same_exemptions(tmp_path: Path) -> None:
     _load(tmp_path, f"exemptions: [{ENTRY}]\n")
     fleet = open_stack(tmp_path, "gpufleet", "prod", {}, preview=True)
-    assert fleet.around.spec is not None
-    assert [each.rule for each in fleet.around.spec.exemptions] == ["a-rule"]
+    assert fleet.shared.spec is not None
+    assert [each.rule for each in fleet.shared.spec.exemptions] == ["a-rule"]
 
 
 def test_an_unknown_rule_is_found_in_the_file_that_names_it(tmp_path: Path) -> None:

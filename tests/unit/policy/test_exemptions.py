@@ -15,7 +15,7 @@ URN = box(NAME).urn
 DAY = dt.timedelta(days=1)
 
 
-def find(*granted: object, urn: str = URN, name: str = NAME) -> exemptions.Granted | None:
+def find(*granted: object, urn: str = URN, name: str = NAME) -> exemptions.ExemptionMatch | None:
     return exemptions.find(granted, "small-boxes", urn, name, TODAY)  # type: ignore[arg-type]
 
 

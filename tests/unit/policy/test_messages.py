@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.messages import Secrets, printable
 from gpufleet.policy.rule import Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
@@ -23,7 +23,7 @@ def secret(*paths: str, **props: Any) -> Resource:
 
 
 @resource_rule("careless", types=(BOX,), **metadata())
-def careless(resource: Resource, context: Context[Settings]) -> Iterator[Violation]:
+def careless(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Writes a value without asking whether it is a secret, or breaks by it."""
     value = resource.props["value"]
     yield Violation(f"value is {value!r}", f"not {value}")
@@ -73,7 +73,7 @@ def test_a_rule_that_breaks_over_the_stack_is_not_excused_by_an_exemption_of_it(
     from gpufleet.policy.rule import stack_rule
 
     @stack_rule("breaks", types=(BOX,), **metadata())
-    def breaks(stack: Stack, context: Context[Settings]) -> Iterator[Violation]:
+    def breaks(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
         raise ValueError("no")
         yield
 

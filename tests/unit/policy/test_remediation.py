@@ -9,14 +9,14 @@ from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
 from gpufleet.policy import wire
-from gpufleet.policy.context import Context
+from gpufleet.policy.context import RuleContext
 from gpufleet.policy.server import Analyzer
 from gpufleet.resources.resource import UNKNOWN, Resource
 from tests.collected import ROOT
 from tests.unit.policy.samples import BOX, Size, small_boxes
 
 
-def shrink(resource: Resource, context: Context[Size]) -> Mapping[str, Any] | None:
+def shrink(resource: Resource, context: RuleContext[Size]) -> Mapping[str, Any] | None:
     """Cut the size, and put a label beside those that are there."""
     most = context.settings.most
     if resource.get("size", 0) <= most:

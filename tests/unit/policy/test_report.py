@@ -82,10 +82,10 @@ def test_the_file_is_for_its_owner_alone_even_where_one_was_there(tmp_path: Path
 
 def test_findings_read_back_with_level_remedy_and_exemption(tmp_path: Path) -> None:
     asked = judge(small_boxes(fleet_field="cloud"), exemptions=(exemption(),))
-    judgements = [*asked.resource(box(size=11)), *asked.resource(box("crate", size=12))]
-    write_report(tmp_path / "report.json", Stack([box()]), judgements)
+    violations = [*asked.resource(box(size=11)), *asked.resource(box("crate", size=12))]
+    write_report(tmp_path / "report.json", Stack([box()]), violations)
     exempted, counted = read_report(tmp_path / "report.json").found
-    assert exempted == found_of(judgements[0])
+    assert exempted == found_of(violations[0])
     assert (exempted.exempted, exempted.level, exempted.enforcement) == (True, "advisory", "mandatory")
     assert (counted.exempted, counted.level) == (False, "mandatory")
     assert (counted.rule, counted.prop, counted.fleet_field) == ("small-boxes", "size", "cloud")

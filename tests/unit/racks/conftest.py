@@ -13,7 +13,6 @@ from gpufleet.plan.capacity_models import SpotPlan
 from gpufleet.plan.models import (
     BudgetPlan,
     CloudSitePlan,
-    FabricPlan,
     FleetPlan,
     HostPlan,
     LogGroupPlan,
@@ -42,7 +41,9 @@ def rack(**changes: Any) -> OnPremSitePlan:
         "gpu": "H100",
         "gpus_per_node": 8,
         "hosts": hosts(),
-        "fabric": FabricPlan("infiniband", "ndr", "rail-optimized"),
+        "fabric_kind": "infiniband",
+        "fabric_speed": "ndr",
+        "fabric_topology": "rail-optimized",
         "scheduler": "slurm",
         "ssh_user": "ubuntu",
         "ssh_port": 2222,

@@ -21,12 +21,12 @@ from gpufleet.verdict.models import (
     Costs,
     ExemptionUse,
     Guard,
+    LocatedViolation,
     Open,
     RackDifference,
     RackFigures,
     RuleResult,
     Verdict,
-    Violated,
 )
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -108,7 +108,7 @@ def resource(kind: str, name: str, **values: Any) -> Resource:
     )
 
 
-def violated(message: str = "it is open", **changes: Any) -> Violated:
+def violated(message: str = "it is open", **changes: Any) -> LocatedViolation:
     """A violation of a bucket."""
     fields: dict[str, Any] = {
         "resource": urn_of("aws:s3/bucket:Bucket", "atlas-prod-use1-data"),
@@ -120,10 +120,10 @@ def violated(message: str = "it is open", **changes: Any) -> Violated:
         "effect": "mandatory",
         "prop": "acl",
     }
-    return Violated(**{**fields, **changes})
+    return LocatedViolation(**{**fields, **changes})
 
 
-def rule(name: str = "closed-buckets", *violations: Violated, **changes: Any) -> RuleResult:
+def rule(name: str = "closed-buckets", *violations: LocatedViolation, **changes: Any) -> RuleResult:
     """A rule's result; failed where it has violations."""
     fields: dict[str, Any] = {
         "name": name,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gpufleet.findings import Finding
-from gpufleet.policy.change import Step
-from gpufleet.policy.report import Found
+from gpufleet.policy.change import ChangeStep
+from gpufleet.policy.report import ReportedViolation
 from gpufleet.policy.rule import Example, Rule, Settings
 from gpufleet.policy.settings import Configured
 from gpufleet.resources.stack import Stack
@@ -50,7 +50,7 @@ def _configured(enforcement: Any = "mandatory", scope: Any = "resource") -> Conf
     return Configured(rule, enforcement, Settings())
 
 
-def _found(level: str = "mandatory", **changes: Any) -> Found:
+def _found(level: str = "mandatory", **changes: Any) -> ReportedViolation:
     fields: dict[str, Any] = {
         "rule": "closed-buckets",
         "enforcement": "mandatory",
@@ -63,7 +63,7 @@ def _found(level: str = "mandatory", **changes: Any) -> Found:
         "unknown": False,
         "exempted": False,
     }
-    return Found(**{**fields, **changes})
+    return ReportedViolation(**{**fields, **changes})
 
 
 def test_the_worst_violation_is_the_status(locator: Locator) -> None:
@@ -120,10 +120,10 @@ def test_exemptions_in_force_expired_and_unused_are_told_apart(loaded: LoadedFle
     assert [use.used for use in unasked] == [0, 0, 0, None]
 
 
-def _step(operation: Any, *, was: bool, stays: bool | None) -> Step:
+def _step(operation: Any, *, was: bool, stays: bool | None) -> ChangeStep:
     before = resource("aws:s3/bucket:Bucket", "b", protect=was)
     after = None if stays is None else resource("aws:s3/bucket:Bucket", "b", protect=stays)
-    return Step(before.urn, operation, before, after, ("bucket",), ("bucket",))
+    return ChangeStep(before.urn, operation, before, after, ("bucket",), ("bucket",))
 
 
 def test_deleting_or_replacing_what_is_protected_fails(locator: Locator) -> None:
@@ -138,7 +138,7 @@ def test_what_is_not_protected_any_more_and_what_is_only_updated_passes(locator:
         _step("delete", was=False, stays=None),
         _step("replace", was=True, stays=False),
         _step("update", was=True, stays=True),
-        Step(BUCKET.urn, "create", None, BUCKET),
+        ChangeStep(BUCKET.urn, "create", None, BUCKET),
     ]
     assert guard.protection_result(steps, locator).status == "passed"
 

@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.policies.rules.budget._caps import example_fleet
 from gpufleet.policies.rules.budget.budget_assumption_renewed import budget_assumption_renewed
 from gpufleet.policy import examples
-from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.rule import Example
 from gpufleet.policy.settings import configure
 from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, LUSTRE
@@ -27,7 +27,7 @@ def lustre(gib: int = 1200, **more: Any) -> dict[str, Any]:
 
 def judged(
     before: list[dict[str, Any]], after: list[dict[str, Any]], was: dict[str, Any], now: dict[str, Any]
-) -> list[Judgement]:
+) -> list[RuleViolation]:
     example = Example(tuple(after), before=tuple(before), fleet=now, fleet_before=was)
     return examples.judge(budget_assumption_renewed, example)
 
@@ -89,8 +89,8 @@ def test_a_pattern_covers_no_new_resource_of_another_type() -> None:
 
 def test_without_the_fleet_file_of_before_nobody_can_tell() -> None:
     assumed = fleet(scratch="300 USD")
-    around = examples.surroundings(assumed)
-    made = examples.change(examples.stack([lustre()]), examples.stack([lustre(120_000)]), around)
-    judge = Judge(configure([budget_assumption_renewed]), around)
+    shared = examples.policy_context(assumed)
+    made = examples.change(examples.stack([lustre()]), examples.stack([lustre(120_000)]), shared)
+    judge = Judge(configure([budget_assumption_renewed]), shared)
     assert judge.change(made) == []
-    assert judge.change(replace(made, spec_before=around.spec)) == []
+    assert judge.change(replace(made, spec_before=shared.spec)) == []

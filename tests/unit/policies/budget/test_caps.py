@@ -15,7 +15,7 @@ from gpufleet.policies.rules.budget.budget_monthly import budget_monthly
 from gpufleet.policies.rules.budget.budget_unknown_cost import budget_unknown_cost
 from gpufleet.policies.rules.budget.budget_upfront import budget_upfront
 from gpufleet.policy import examples
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.resources.resource import UNKNOWN
 
@@ -31,7 +31,7 @@ STACK_RULES = (
 )
 
 
-def judged(rule: Rule[Any], resources: Any, *, settings: Any = None, **budget: Any) -> list[Judgement]:
+def judged(rule: Rule[Any], resources: Any, *, settings: Any = None, **budget: Any) -> list[RuleViolation]:
     return examples.judge(rule, Example(tuple(resources), settings=settings, fleet=example_fleet(**budget)))
 
 

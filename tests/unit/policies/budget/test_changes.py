@@ -14,7 +14,7 @@ from gpufleet.policies.rules.budget.budget_open_changes import budget_open_chang
 from gpufleet.policies.rules.budget.budget_upfront import budget_upfront
 from gpufleet.policies.rules.budget.price_catalog_age import price_catalog_age
 from gpufleet.policy import examples
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import BLOCK_OFFERING as OFFERING
@@ -29,7 +29,7 @@ def judged(
     settings: Any = None,
     opens: Any = None,
     **budget: Any,
-) -> list[Judgement]:
+) -> list[RuleViolation]:
     example = Example(
         tuple(resources),
         before=tuple(before),

@@ -32,10 +32,10 @@ def test_the_previewed_resources_cost_what_the_plan_says_line_by_line(
     emitted: Callable[[str], Stack], environment: str
 ) -> None:
     """With the engine's own preview; tests/unit/pricing/test_one_price.py asks more fleets, on mocks."""
-    around = fleet(environment).around
-    assert around.plan is not None
-    found = price_stack(emitted(environment), around.catalog, around.plan)
-    plan = price_plan(around.plan, around.catalog)
+    shared = fleet(environment).shared
+    assert shared.plan is not None
+    found = price_stack(emitted(environment), shared.catalog, shared.plan)
+    plan = price_plan(shared.plan, shared.catalog)
     assert Counter(replace(line, urn="") for line in found.lines) == Counter(plan.lines)
     assert found.total == plan.total
     assert set(found.not_counted) == set(plan.not_counted)
@@ -47,7 +47,7 @@ def test_our_environments_break_no_budget_rule(emitted: Callable[[str], Stack], 
     assert opened.loaded is not None
     rules = [rule for rule in load_rules(ROOT) if rule.group == "budget"]
     every = configure(load_rules(ROOT), opened.loaded.spec, opened.loaded.source)
-    judge = Judge([each for each in every if each.rule in rules], opened.around)
+    judge = Judge([each for each in every if each.rule in rules], opened.shared)
     found = judge.stack(emitted(environment))
     assert [each.message for each in found if each.level == "mandatory"] == []
     assert {each.rule.name for each in found} <= {"price-catalog-age"}

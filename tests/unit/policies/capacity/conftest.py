@@ -12,7 +12,7 @@ import pytest
 from gpufleet.policy import examples
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
-from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.policy.settings import configure
@@ -21,14 +21,14 @@ from gpufleet.resources.stack import Stack
 ROOT = Path(__file__).resolve().parents[4]
 RULES: Mapping[str, Rule[Any]] = {rule.name: rule for rule in load_rules(ROOT)}
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 
 
 @pytest.fixture
 def ask() -> Ask:
     """`ask("rule-name", resource, resource..., settings={...}, fleet={...})` -> what the rule finds."""
 
-    def judged(name: str, *resources: Mapping[str, Any], **more: Any) -> list[Judgement]:
+    def judged(name: str, *resources: Mapping[str, Any], **more: Any) -> list[RuleViolation]:
         known = {key: more.pop(key) for key in ("settings", "fleet") if key in more}
         found = examples.judge(RULES[name], Example(resources, **known), **more)
         assert not [each.message for each in found if "could not judge" in each.message]
@@ -38,15 +38,15 @@ def ask() -> Ask:
 
 
 @pytest.fixture(scope="session")
-def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str, str], list[Judgement]]:
+def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str, str], list[RuleViolation]]:
     """What a rule finds in an environment of this checkout, with the settings of its fleet file."""
 
     @cache
-    def judge(environment: str, name: str) -> list[Judgement]:
+    def judge(environment: str, name: str) -> list[RuleViolation]:
         opened = open_stack(ROOT, "gpufleet", environment, {}, preview=True, now=DAY)
         assert opened.loaded is not None
         configured = configure(list(RULES.values()), opened.loaded.spec, opened.loaded.source)
-        one = Judge([each for each in configured if each.rule.name == name], opened.around)
+        one = Judge([each for each in configured if each.rule.name == name], opened.shared)
         stack = emitted(environment)
         return [*one.stack(stack), *(found for each in stack for found in one.resource(each))]
 

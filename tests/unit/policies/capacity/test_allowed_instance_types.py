@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
@@ -23,7 +23,7 @@ from gpufleet.resources.types import (
     SPOT_INSTANCE_REQUEST,
 )
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "allowed-instance-types"
 OTHER = "p5en.48xlarge"
 ONLY = {"allowed": ["g6.*"]}

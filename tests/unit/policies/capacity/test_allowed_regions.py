@@ -11,13 +11,13 @@ import pytest
 
 from gpufleet.policies.rules.capacity.allowed_regions import WITHOUT_REGION, allowed_regions
 from gpufleet.policy import examples
-from gpufleet.policy.context import Context
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.context import RuleContext
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BLOCK_OFFERING, BUCKETS, INSTANCE
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "allowed-regions"
 EAST = {"regions": ["us-east-1"]}
 
@@ -96,7 +96,7 @@ def test_a_provider_with_many_resources_is_told_of_once() -> None:
     buckets = [
         examples.resource({"type": BUCKETS[0], "name": f"b{n}", "region": "eu-west-1"}) for n in range(9)
     ]
-    context = Context(allowed_regions.settings.model_validate(EAST), examples.surroundings())
+    context = RuleContext(allowed_regions.settings.model_validate(EAST), examples.policy_context())
     (found,) = allowed_regions.judge(Stack([provider, *buckets]), context)
     assert found.urn == provider.urn
     assert "9 resources" in found.message

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
@@ -22,7 +22,7 @@ from gpufleet.resources.types import (
     SCHEDULE,
 )
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 PLACEMENT = "capacity-block-no-placement-group"
 DATES = "capacity-block-within-dates"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.catalog import efa_layout, load_catalog
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
@@ -23,7 +23,7 @@ from gpufleet.resources.types import (
     SUBNET,
 )
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 EFA = "efa-complete"
 CLOSE = "efa-in-placement-group"

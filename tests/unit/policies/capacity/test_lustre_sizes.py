@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import LUSTRE
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "lustre-sizes"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     APP_SCALING_TARGET,
@@ -27,7 +27,7 @@ from gpufleet.resources.types import (
     SUBNET,
 )
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "maximum-gpus"
 H100 = "p5.48xlarge"
 
@@ -41,7 +41,7 @@ def group(size: int, name: str = "nodes", **more: Any) -> dict[str, Any]:
     return {"type": NODE_GROUP, "name": name, "props": {**props, **more}}
 
 
-def count(found: list[Judgement]) -> str:
+def count(found: list[RuleViolation]) -> str:
     (one,) = found
     assert not one.violation.unknown, one.message
     return one.message.split(" GPUs")[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import (
@@ -28,7 +28,7 @@ from gpufleet.resources.types import (
 )
 
 RULES = [rule for rule in load_rules(Path(__file__).resolve().parents[4]) if rule.group == "capacity"]
-Judge = Callable[[str, str], list[Judgement]]
+Judge = Callable[[str, str], list[RuleViolation]]
 
 
 @pytest.mark.parametrize("environment", ["prod", "sandbox", "dev"])

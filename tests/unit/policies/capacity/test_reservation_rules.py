@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
@@ -20,7 +20,7 @@ from gpufleet.resources.types import (
     SUBNET,
 )
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 FIRST = "reservations-used-first"
 PLACEMENT = "placement-group-of-reservation"

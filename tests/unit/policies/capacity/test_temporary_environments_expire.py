@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
@@ -17,7 +17,7 @@ from gpufleet.resources.types import (
     LUSTRE,
 )
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "temporary-environments-expire"
 TAG = "gpufleet:expires"
 SOON = "2026-12-01"  # the examples' day is 2026-11-21

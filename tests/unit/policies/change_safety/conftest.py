@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example, Rule
 
@@ -17,7 +17,7 @@ RULES: Mapping[str, Rule[Any]] = {rule.name: rule for rule in load_rules(Path(__
 
 
 @pytest.fixture
-def ask() -> Callable[..., list[Judgement]]:
+def ask() -> Callable[..., list[RuleViolation]]:
     """`ask("rule-name", before=[...], after=[...], settings={...}, fleet={...}, jobs={...})`."""
 
     def judged(
@@ -25,7 +25,7 @@ def ask() -> Callable[..., list[Judgement]]:
         before: Sequence[Mapping[str, Any]] = (),
         after: Sequence[Mapping[str, Any]] = (),
         **more: Any,
-    ) -> list[Judgement]:
+    ) -> list[RuleViolation]:
         known = {key: more.pop(key) for key in ("settings", "fleet", "fleet_before", "jobs") if key in more}
         example = Example(tuple(after), before=tuple(before), **known)
         found = examples.judge(RULES[name], example, **more)

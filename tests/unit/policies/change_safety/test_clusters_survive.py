@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.types import CLUSTER
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 RULE = "clusters-survive"
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.change_safety.guardrails_loosened import guardrails_loosened
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.policy.settings import configure, guarded
 from gpufleet.spec.models import FleetSpec
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "guardrails-loosened"
 EXEMPTION = {
     "rule": "storage-survives",

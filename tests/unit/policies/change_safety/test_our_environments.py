@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
-from gpufleet.policy.change import Change
+from gpufleet.policy.change import StackChange
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
@@ -21,9 +21,9 @@ OVER_RESOURCES = [rule for rule in RULES if rule.types]
 
 
 def judged(rule: Rule[Any], before: Stack, after: Stack) -> list[str]:
-    around = examples.surroundings()
-    change: Change = examples.change(before, after, around)
-    found = Judge([Configured(rule, "mandatory", rule.settings())], around).change(change)
+    shared = examples.policy_context()
+    change: StackChange = examples.change(before, after, shared)
+    found = Judge([Configured(rule, "mandatory", rule.settings())], shared).change(change)
     assert not [each.message for each in found if "could not judge" in each.message]
     return [each.urn for each in found]
 

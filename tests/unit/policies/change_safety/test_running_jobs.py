@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, NODE_GROUP
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 RULE = "running-jobs"
 JOBS = {"use1/pretrain": 3}

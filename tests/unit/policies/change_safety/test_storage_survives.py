@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.change_safety.storage_survives import DATA
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import BUCKETS, INSTANCE, LUSTRE, VOLUME
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 RULE = "storage-survives"
 KEY = "aws:kms/key:Key"

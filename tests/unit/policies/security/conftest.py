@@ -12,7 +12,7 @@ import pytest
 from gpufleet.policy import examples
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
-from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.policy.settings import configure
@@ -22,7 +22,7 @@ from gpufleet.resources.stack import Stack
 ROOT = Path(__file__).resolve().parents[4]
 RULES: Mapping[str, Rule[Any]] = {rule.name: rule for rule in load_rules(ROOT)}
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def ask() -> Ask:
     Every violation is checked for what all need: a message, a remedy, and a resource to point at.
     """
 
-    def judged(name: str, *resources: Mapping[str, Any], **more: Any) -> list[Judgement]:
+    def judged(name: str, *resources: Mapping[str, Any], **more: Any) -> list[RuleViolation]:
         known = {key: more.pop(key) for key in ("settings", "fleet") if key in more}
         found = examples.judge(RULES[name], Example(resources, **known), **more)
         assert not [each.message for each in found if "could not judge" in each.message]
@@ -43,16 +43,16 @@ def ask() -> Ask:
 
 
 @pytest.fixture(scope="session")
-def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str], list[Judgement]]:
+def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str], list[RuleViolation]]:
     """What all security rules find in an environment of this checkout, with its fleet file's settings."""
 
     @cache
-    def judge(environment: str) -> list[Judgement]:
+    def judge(environment: str) -> list[RuleViolation]:
         config = {"gpufleet:cloud": "sandbox", "gpufleet:protect": "true"}  # as a verdict's preview has it
         opened = open_stack(ROOT, "gpufleet", environment, config, preview=True, now=DAY)
         assert opened.loaded is not None
         configured = configure(list(RULES.values()), opened.loaded.spec, opened.loaded.source)
-        ours = Judge([each for each in configured if each.rule.group == "security"], opened.around)
+        ours = Judge([each for each in configured if each.rule.group == "security"], opened.shared)
         stack = emitted(environment)
         return [*ours.stack(stack), *(found for each in stack for found in ours.resource(declared(each)))]
 

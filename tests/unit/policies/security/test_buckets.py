@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 
 BUCKET: Described = {"type": "aws:s3/bucket:Bucket", "name": "bucket", "props": {"bucket": "b"}}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.security._documents import parse
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 
 ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"

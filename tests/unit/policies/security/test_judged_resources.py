@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.policies.rules.security.judged_resources import judged_resources
-from gpufleet.policy.examples import resource, surroundings
-from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.examples import policy_context, resource
+from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.settings import configure
 from gpufleet.resources.resource import UNKNOWN, Provider, Resource
 from gpufleet.resources.stack import Stack
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 
 
 def made_by(kind: str) -> Resource:
@@ -26,8 +26,8 @@ def made_by(kind: str) -> Resource:
     return replace(resource({"type": kind}), provider=provider)
 
 
-def judge(judged: Resource) -> list[Judgement]:
-    return Judge(configure([judged_resources]), surroundings()).resource(judged)
+def judge(judged: Resource) -> list[RuleViolation]:
+    return Judge(configure([judged_resources]), policy_context()).resource(judged)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def broken(emitted: Callable[[str], Stack]) -> Callable[[list[Resource]], Found]
     opened = open_stack(ROOT, "gpufleet", "prod", {}, preview=True, now=DAY)
     assert opened.loaded is not None
     configured = configure(list(RULES), opened.loaded.spec, opened.loaded.source)
-    judge = Judge([each for each in configured if each.rule.group == "security"], opened.around)
+    judge = Judge([each for each in configured if each.rule.group == "security"], opened.shared)
 
     def names(resources: list[Resource]) -> Found:
         found = [*judge.stack(Stack(resources))]

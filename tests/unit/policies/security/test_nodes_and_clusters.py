@@ -12,13 +12,13 @@ import pytest
 
 from gpufleet.policies.rules.security._eks_calendar import CALENDAR, offered
 from gpufleet.policies.rules.security.templates_known import templates_known
-from gpufleet.policy.examples import stack, surroundings
-from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.examples import policy_context, stack
+from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.settings import configure
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.stack import Stack
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -105,7 +105,7 @@ def test_a_template_that_is_read_is_none_of_this_stack(ask: Ask) -> None:
         "props": {"maxSize": 1, "launchTemplate": {"id": "lt-1", "version": "$Latest"}},
     }
     read, launcher = stack([declared, group])
-    judge = Judge(configure([templates_known]), surroundings())
+    judge = Judge(configure([templates_known]), policy_context())
     assert judge.stack(Stack([read, launcher])) == []
     (found,) = judge.stack(Stack([replace(read, inputs=None), launcher]))
     assert "is read and not made here" in found.message

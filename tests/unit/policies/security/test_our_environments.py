@@ -9,7 +9,7 @@ from typing import Any
 import pulumi_aws
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
 from gpufleet.resources.stack import Stack
@@ -42,7 +42,7 @@ def tokens() -> frozenset[str]:
 
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
 def test_an_environment_of_ours_breaks_no_security_rule(
-    judge_emitted: Callable[[str], list[Judgement]], environment: str
+    judge_emitted: Callable[[str], list[RuleViolation]], environment: str
 ) -> None:
     assert [f"{each.rule.name}: {each.urn}: {each.message}" for each in judge_emitted(environment)] == []
 

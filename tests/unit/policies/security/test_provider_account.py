@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.security.provider_account import provider_account
-from gpufleet.policy.examples import resource, surroundings
-from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.examples import policy_context, resource
+from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.settings import PackConfig, configure
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.stack import Stack
@@ -20,11 +20,11 @@ ROLE = "arn:aws:iam::111122223333:role/deploy"
 
 def judged(
     config: dict[str, str] | None = None, accounts: tuple[str, ...] = (), **props: Any
-) -> list[Judgement]:
+) -> list[RuleViolation]:
     provider = resource({"type": "pulumi:providers:aws", "name": "aws", "props": props})
     given = {"provider-account": PackConfig(settings={"accounts": accounts})}
-    around = surroundings(config=config or {"gpufleet:cloud": "aws"})
-    return Judge(configure([provider_account], pack_config=given), around).resource(provider)
+    shared = policy_context(config=config or {"gpufleet:cloud": "aws"})
+    return Judge(configure([provider_account], pack_config=given), shared).resource(provider)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_the_emulated_aws_has_keys_and_no_roles() -> None:
 
 def test_our_environments_have_providers_that_it_looks_at(emitted: Callable[[str], Stack]) -> None:
     providers = emitted("prod").of_type("pulumi:providers:aws")
-    judge = Judge(configure([provider_account]), surroundings(config={"gpufleet:cloud": "sandbox"}))
+    judge = Judge(configure([provider_account]), policy_context(config={"gpufleet:cloud": "sandbox"}))
     assert providers
     assert [found.message for each in providers for found in judge.resource(each)] == []

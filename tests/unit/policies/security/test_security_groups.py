@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.security._networks import network, world
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
 
 GROUP: Described = {"type": "aws:ec2/securityGroup:SecurityGroup", "name": "group"}

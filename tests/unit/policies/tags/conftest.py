@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
-from gpufleet.policy.judge import Judge, Judgement
+from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
 from gpufleet.policy.settings import Configured
@@ -20,7 +20,7 @@ from gpufleet.resources.stack import Stack
 ROOT = Path(__file__).resolve().parents[4]
 RULES: Mapping[str, Rule[Any]] = {rule.name: rule for rule in load_rules(ROOT) if rule.group == "tags"}
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def ask() -> Ask:
         settings: Mapping[str, Any] | None = None,
         fleet: Mapping[str, Any] | None = None,
         provider: Mapping[str, Any] | None = None,
-    ) -> list[Judgement]:
+    ) -> list[RuleViolation]:
         rule = RULES[name]
         stack = Stack(_with_provider(each, provider or {}) for each in examples.stack(resources))
         configured = Configured(rule, rule.enforcement, rule.settings.model_validate(settings or {}))
-        judge = Judge([configured], examples.surroundings(fleet))
+        judge = Judge([configured], examples.policy_context(fleet))
         found = judge.stack(stack) if rule.scope == "stack" else [f for r in stack for f in judge.resource(r)]
         assert not [each.message for each in found if "could not judge" in each.message]
         return found

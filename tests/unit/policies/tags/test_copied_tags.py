@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.tags.copied_tags import ADDON, COPIES, ECS, JOB_DEFINITION, LIFECYCLE, MADE_WITH
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.aws_types import besides, taggable_types
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import LUSTRE
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "copied-tags"
 GOOD = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
 SWITCHES = sorted((token, prop) for token, props in COPIES.items() for prop in props)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.tags.cost_allocation_tags import ACTIVATION, cost_allocation_tags
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "cost-allocation-tags"
 WANTED = {"keys": ["team", "gpufleet:site"]}
 

@@ -12,14 +12,14 @@ from google.protobuf import struct_pb2
 from gpufleet.plan.marks import fleet_tags
 from gpufleet.policies.rules.tags.fleet_tags import fleet_tags as rule
 from gpufleet.policy import examples, wire
-from gpufleet.policy.context import Context
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.context import RuleContext
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.policy.rule import Settings
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME
 from gpufleet.spec.models import FleetSpec
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "fleet-tags"
 FLEET: dict[str, Any] = {
     "apiVersion": "gpufleet/v1",
@@ -203,7 +203,7 @@ def test_without_a_fleet_file_it_fails_closed(ask: Ask) -> None:
 
 
 def remedied(described: dict[str, Any], fleet: dict[str, Any] | None = FLEET) -> dict[str, Any] | None:
-    context = Context(Settings(), examples.surroundings(fleet))
+    context = RuleContext(Settings(), examples.policy_context(fleet))
     assert rule.remediate is not None
     resource = examples.resource(described)
     changed = rule.remediate(resource, context)
@@ -298,7 +298,7 @@ def test_what_was_secret_goes_back_to_the_engine_as_a_secret() -> None:
     tags = {"owner": "hush", "later": UNKNOWN}
     resource = examples.resource(volume(tags, secrets=["tags.owner"]))
     assert rule.remediate is not None
-    changed = rule.remediate(resource, Context(Settings(), examples.surroundings(FLEET)))
+    changed = rule.remediate(resource, RuleContext(Settings(), examples.policy_context(FLEET)))
     assert changed is not None
     sent = struct_pb2.Struct()
     wire.write(sent, "tags", changed["tags"], resource.secrets)

@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.components.launch_template import TAGGED_AT_LAUNCH
 from gpufleet.policies.rules.tags._launched import REQUIRED
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
@@ -25,7 +25,7 @@ from gpufleet.resources.types import (
     SPOT_INSTANCE_REQUEST,
 )
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "propagated-tags"
 GOOD = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
 VOLUME_ALONE = {"launched": ["volume"]}
@@ -60,7 +60,7 @@ def entries(tags: dict[str, Any], passed_on: Any = True) -> list[dict[str, Any]]
     return [{"key": key, "value": value, "propagateAtLaunch": passed_on} for key, value in tags.items()]
 
 
-def kinds_of(found: list[Judgement]) -> set[str]:
+def kinds_of(found: list[RuleViolation]) -> set[str]:
     return {kind for kind in REQUIRED for each in found if f"each {kind} it launches" in each.message}
 
 

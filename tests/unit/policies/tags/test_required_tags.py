@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from gpufleet.policies.rules.tags.required_tags import RequiredTags, required_tags
 from gpufleet.policy import examples, wire
-from gpufleet.policy.context import Context
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.context import RuleContext
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.aws_types import taggable_types
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, VOLUME
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "required-tags"
 GOOD = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
 
@@ -135,7 +135,7 @@ def test_what_the_engine_sends_is_read_as_such() -> None:
         request.properties.update({"tags": tags})
         return list(required_tags.judge(wire.resource(request), context))
 
-    context = Context(RequiredTags(values={"team": ("research",)}), examples.surroundings())
+    context = RuleContext(RequiredTags(values={"team": ("research",)}), examples.policy_context())
     secret = {wire.SIGNATURE: wire.SECRET, "value": "hush"}
     assert judged({**GOOD, "owner": wire.UNKNOWN_STRING}) == []
     assert [each.unknown for each in judged({**GOOD, "team": wire.UNKNOWN_STRING})] == [True]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import Judgement
+from gpufleet.policy.judge import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
@@ -20,7 +20,7 @@ from gpufleet.resources.types import (
     VOLUME,
 )
 
-Ask = Callable[..., list[Judgement]]
+Ask = Callable[..., list[RuleViolation]]
 RULE = "tag-changes-not-ignored"
 
 

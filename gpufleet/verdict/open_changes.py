@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.errors import GpufleetError, SpecError
-from gpufleet.policy.context import Surroundings
+from gpufleet.policy.context import PolicyContext
 from gpufleet.verdict.git import Repository, Revision
 from gpufleet.verdict.models import Open
 from gpufleet.verdict.preview import judged_preview, recording_pack, sandbox_request
@@ -33,7 +33,7 @@ class OpenChanges:
     account: ThrowawayAccount
     state: Path
     before: Side
-    around: Surroundings
+    shared: PolicyContext
 
     def price(self, revisions: Sequence[Revision], on_step: Callable[[str], None]) -> tuple[Open, ...]:
         """Every change with its increase; one that cannot be priced says why, and raises nothing."""
@@ -63,7 +63,7 @@ class OpenChanges:
         report = folder.with_name(f"{folder.name}.json")
         request = sandbox_request(checkout.workspace, self.account, self.state)
         seen = judged_preview(EmbeddedEngine(), request, pack, report, about=checkout.name).report
-        side = side_of(checkout.fleet, seen.stack, self.around.catalog, self.around.region)
+        side = side_of(checkout.fleet, seen.stack, self.shared.catalog, self.shared.region)
         # What the base does not know either is no fault of this change.
         known = {line.urn for line in self.before.cost.unknown}
         unknown = [line for line in side.cost.unknown if line.urn not in known]
