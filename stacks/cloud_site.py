@@ -133,7 +133,7 @@ def _buckets(this: _Site) -> dict[str, Bucket]:
 
 
 def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: IamRoles) -> EksCluster:
-    logs = this.plan.cluster_logs
+    logs, system = this.plan.cluster_logs, settings.system_nodes
     if roles.cluster_role_arn is None or logs is None:
         raise AssertionError("a Kubernetes site has a role and a log group for its cluster")
     return EksCluster(
@@ -148,11 +148,11 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
             public_cidrs=settings.public_cidrs,
             admins=settings.admins,
             system_nodes=SystemNodesArgs(
-                instance_types=settings.system_instance_types,
-                min_size=settings.system_min,
-                max_size=settings.system_max,
-                volume=volume_args(settings.system_volume),
-                ami_type=settings.system_image,
+                instance_types=system.instance_types,
+                min_size=system.min,
+                max_size=system.max,
+                volume=volume_args(system.volume),
+                ami_type=system.image,
             ),
             support_type=settings.support_type,
             fsx=bool(this.plan.lustre),

@@ -168,17 +168,17 @@ def _buy(name: str, group: NodeGroupPlan, around: SiteParts) -> _Bought:
     match group.capacity:
         case OnDemandPlan():
             return _Bought(OnDemandNodes(), group.placement_group)
-        case SpotPlan(on_demand_fallback=fallback, max_price=price):
+        case SpotPlan(on_demand_fallback=fallback, spot_max_price=price):
             spot = SpotNodes(on_demand_fallback=fallback, max_price=None if price is None else f"{price:f}")
             return _Bought(spot, group.placement_group)
         case ReservationPlan() as wanted:
             return _reservation(name, group, wanted, around)
         case ExistingReservationPlan() as held:
             return _Bought(
-                ReservedNodes(reservation_id=held.id),
-                held.placement_group or False,
-                _private_subnets(around, held.zone),
-                {"id": held.id, "zone": held.zone},
+                ReservedNodes(reservation_id=held.reservation_id),
+                held.reservation_placement_group or False,
+                _private_subnets(around, held.reservation_zone),
+                {"id": held.reservation_id, "zone": held.reservation_zone},
             )
         case CapacityBlockPlan() as wanted:
             _refuse_assumed_roles(name, around.settings)
@@ -186,9 +186,9 @@ def _buy(name: str, group: NodeGroupPlan, around: SiteParts) -> _Bought:
         case ExistingBlockPlan() as held:
             _refuse_assumed_roles(name, around.settings)
             return _Bought(
-                BlockNodes(reservation_id=held.id),
-                subnet_ids=_private_subnets(around, held.zone),
-                reservation={"id": held.id, "zone": held.zone},
+                BlockNodes(reservation_id=held.reservation_id),
+                subnet_ids=_private_subnets(around, held.reservation_zone),
+                reservation={"id": held.reservation_id, "zone": held.reservation_zone},
             )
         case other:
             assert_never(other)
@@ -204,7 +204,7 @@ def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, aroun
         OnDemandReservationArgs(
             instance_type=group.instance_type,
             count=wanted.nodes,
-            zone=wanted.zone,
+            zone=wanted.reservation_zone,
             placement_group=group.placement_group,
             tags=group.tags,
         ),
@@ -213,8 +213,8 @@ def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, aroun
     return _Bought(
         ReservedNodes(reservation_id=made.reservation_id),
         made.placement_group_name or False,
-        _private_subnets(around, wanted.zone),
-        {"id": made.reservation_id, "zone": wanted.zone},
+        _private_subnets(around, wanted.reservation_zone),
+        {"id": made.reservation_id, "zone": wanted.reservation_zone},
     )
 
 

@@ -299,11 +299,11 @@ def kubernetes_mig(fleet: Fleet) -> Iterator[FieldFinding]:
                 )
             divided = set(layout.nodes.hosts)
             for group in plan_groups(site):
-                inside = [node for node in group.nodes if node in divided]
-                if inside and len(inside) < len(group.nodes):
+                inside = [node for node in group.hosts if node in divided]
+                if inside and len(inside) < group.nodes:
                     yield FieldFinding(
                         (*where, "nodes"),
-                        f"{len(inside)} of {len(group.nodes)} nodes of node group {group.name!r} are divided",
+                        f"{len(inside)} of {group.nodes} nodes of node group {group.name!r} are divided",
                         "divide all nodes of a group, or make a group of those that are",
                         value=layout.nodes.text,
                     )

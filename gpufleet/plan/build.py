@@ -14,6 +14,7 @@ from gpufleet.plan.models import (
     FleetPlan,
     KeyPlan,
     KubernetesPlan,
+    SystemNodesPlan,
     TeamPlan,
 )
 from gpufleet.plan.names import BUDGET_SUFFIX, environment_resource_name, site_resource_name
@@ -96,11 +97,13 @@ def _plan_kubernetes(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> Kube
         gpu_stack=settings.gpu_stack,
         device_plugin_version=f"v{lock.device_plugin}",
         gpu_operator_version=f"v{lock.gpu_operator}",
-        system_instance_types=settings.system_nodes.instance_types,
-        system_min=settings.system_nodes.min,
-        system_max=settings.system_nodes.max,
-        system_volume=plan_volume(Volume()),
-        system_image=EKS_IMAGE,
+        system_nodes=SystemNodesPlan(
+            instance_types=settings.system_nodes.instance_types,
+            min=settings.system_nodes.min,
+            max=settings.system_nodes.max,
+            volume=plan_volume(Volume()),
+            image=EKS_IMAGE,
+        ),
         support_type="STANDARD",
         teams=tuple(TeamPlan(team.name, team.gpus, team.priority) for team in settings.teams),
     )

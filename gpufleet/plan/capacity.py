@@ -46,7 +46,7 @@ def plan_capacity(group: NodeGroup, zones: tuple[str, ...]) -> CapacityPlan:
                 option.max,
                 _desired(option),
                 on_demand_fallback=option.falls_back,
-                max_price=price.amount if price is not None else None,
+                spot_max_price=price.amount if price is not None else None,
             )
         case OnDemandReservation() as option:
             if option.id is None:

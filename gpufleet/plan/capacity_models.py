@@ -5,46 +5,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from gpufleet.capacity_kind import CapacityKind
+from gpufleet.plan.json import ELSEWHERE
+
+
+class _Capacity:
+    """A way to buy nodes: the JSON has the fields of all ways for each of them."""
+
+    __slots__ = ()
+
+    json_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "reservation_id": None,
+            "reservation_zone": None,
+            "reservation_placement_group": None,
+            "start": None,
+            "duration_hours": None,
+            "on_demand_fallback": False,
+            "spot_max_price": None,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class OnDemandPlan:
+class OnDemandPlan(_Capacity):
     """On-demand nodes. `desired` lies between `min` and `max`."""
 
+    kind: CapacityKind = field(default="on-demand", init=False)
     min: int
     max: int
     desired: int
 
-    kind: ClassVar[CapacityKind] = "on-demand"
-
 
 @dataclass(frozen=True, slots=True)
-class SpotPlan:
+class SpotPlan(_Capacity):
     """Spot nodes. With `on_demand_fallback` the group takes on-demand nodes when there is no spot capacity.
 
-    `max_price` is what an hour of a node may cost, in USD.
+    `spot_max_price` is what an hour of a node may cost, in USD.
     """
 
+    kind: CapacityKind = field(default="spot", init=False)
     min: int
     max: int
     desired: int
     on_demand_fallback: bool = False
-    max_price: Decimal | None = None
-
-    kind: ClassVar[CapacityKind] = "spot"
+    spot_max_price: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _AllNodes:
+class _AllNodes(_Capacity):
     """Capacity of a fixed size: all of its nodes, or none."""
 
-    nodes: int
+    nodes: int = field(metadata=ELSEWHERE)
 
     @property
     def min(self) -> int:
@@ -66,20 +85,18 @@ class _AllNodes:
 class ReservationPlan(_AllNodes):
     """An On-Demand Capacity Reservation that the stack makes, in one zone."""
 
-    zone: str
-
-    kind: ClassVar[CapacityKind] = "odcr"
+    kind: CapacityKind = field(default="odcr", init=False)
+    reservation_zone: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingReservationPlan(_AllNodes):
     """An On-Demand Capacity Reservation from outside of the stack, and the placement group it was made in."""
 
-    id: str
-    zone: str
-    placement_group: str | None = None
-
-    kind: ClassVar[CapacityKind] = "odcr"
+    kind: CapacityKind = field(default="odcr", init=False)
+    reservation_id: str
+    reservation_zone: str
+    reservation_placement_group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +107,36 @@ class CapacityBlockPlan(_AllNodes):
     block is bought, and kept in the state.
     """
 
-    zones: tuple[str, ...]
+    kind: CapacityKind = field(default="capacity-block", init=False)
+    zones: tuple[str, ...] = field(metadata=ELSEWHERE)
     start: str
-    duration: timedelta
+    duration: timedelta = field(metadata=ELSEWHERE)
 
-    kind: ClassVar[CapacityKind] = "capacity-block"
+    @property
+    def reservation_zone(self) -> str | None:
+        """The zone of the block where there is no other."""
+        return self.zones[0] if len(self.zones) == 1 else None
+
+    @property
+    def duration_hours(self) -> float:
+        """The length of the block in hours."""
+        return self.duration / timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingBlockPlan(_AllNodes):
     """A Capacity Block from outside of the stack. Only the fleet file may tell its `start` and `duration`."""
 
-    id: str
-    zone: str
+    kind: CapacityKind = field(default="capacity-block", init=False)
+    reservation_id: str
+    reservation_zone: str
     start: str | None = None
-    duration: timedelta | None = None
+    duration: timedelta | None = field(default=None, metadata=ELSEWHERE)
 
-    kind: ClassVar[CapacityKind] = "capacity-block"
+    @property
+    def duration_hours(self) -> float | None:
+        """The length of the block in hours."""
+        return None if self.duration is None else self.duration / timedelta(hours=1)
 
 
 CapacityPlan = (

@@ -27,13 +27,13 @@ def plan_management(site: OnPremSite) -> ManagementPlan | None:
         port=found.port or PORTS[found.protocol],
         user=found.user,
         ca=found.ca,
-        certificates=tuple(found.certificates.items()),
+        certificates=found.certificates,
         model=found.model or reported_model(site.system),
-        serials=tuple(found.serials.items()),
-        firmware=tuple(found.firmware.items()),
+        serials=found.serials,
+        firmware=found.firmware,
         power_cap_w=None if found.power_cap is None else int(found.power_cap.kw * 1000),
         boot_order=tuple(found.boot_order),
-        bios=tuple(found.bios.items()),
+        bios=found.bios,
     )
 
 
@@ -41,12 +41,12 @@ def plan_mig(site: OnPremSite) -> tuple[MigPlan, ...] | None:
     """The layouts; None where GPUs are left alone."""
     if site.mig is None:
         return None
-    return tuple(MigPlan(item.nodes.hosts, item.gpus, tuple(item.profiles.items())) for item in site.mig)
+    return tuple(MigPlan(item.nodes.hosts, item.gpus, item.profiles) for item in site.mig)
 
 
 def mig_layout(layouts: tuple[MigPlan, ...], node: str, gpus: int) -> dict[str, dict[str, int]]:
     """GPU -> profile -> how many instances, of one node with `gpus` GPUs; whole ones are left out."""
     found = {
-        gpu: dict(item.profiles) for item in layouts if node in item.nodes for gpu in item.gpus or range(gpus)
+        gpu: dict(item.profiles) for item in layouts if node in item.hosts for gpu in item.gpus or range(gpus)
     }
     return {str(gpu): found[gpu] for gpu in sorted(found)}

@@ -7,7 +7,7 @@ against it. Amounts are USD per month (730 hours) as `Decimal`; `None` means unk
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from typing import Literal
@@ -15,7 +15,9 @@ from typing import Literal
 from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
 from gpufleet.plan.capacity_models import CapacityPlan
+from gpufleet.plan.json import ELSEWHERE, MONEY
 from gpufleet.plan.rack_models import RackPlan
+from gpufleet.plan.rack_models import TaintPlan as TaintPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +27,6 @@ class SubnetPlan:
     zone: str
     kind: Literal["public", "private"]
     cidr: str
-
-
-@dataclass(frozen=True, slots=True)
-class TaintPlan:
-    """A Kubernetes taint."""
-
-    key: str
-    value: str
-    effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +99,7 @@ class LustrePlan:
 
     site: str
     name: str
+    kind: Literal["lustre"] = field(default="lustre", init=False)
     deployment: Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"]
     capacity_gib: int
     throughput: int | None
@@ -133,6 +127,7 @@ class BucketPlan:
 
     site: str
     name: str
+    kind: Literal["bucket"] = field(default="bucket", init=False)
     bucket: str
     versioning: bool
     expire_days: int | None
@@ -150,11 +145,22 @@ class TeamPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SystemNodesPlan:
+    """On-demand nodes for what a cluster itself needs, such as its DNS. `image` is an AMI type of EKS."""
+
+    instance_types: tuple[str, ...]
+    min: int
+    max: int
+    volume: VolumePlan
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
 class KubernetesPlan:
     """Settings of a cloud Kubernetes site.
 
     With `support_type` STANDARD, EKS upgrades the cluster when its version's standard support ends;
-    EXTENDED keeps the version at a higher price. System nodes are on-demand ones.
+    EXTENDED keeps the version at a higher price.
     `device_plugin_version` and `gpu_operator_version` are the software channel's, written as their
     images and charts are tagged (`v0.20.0`).
     """
@@ -166,11 +172,7 @@ class KubernetesPlan:
     gpu_stack: Literal["device-plugin", "gpu-operator"]
     device_plugin_version: str
     gpu_operator_version: str
-    system_instance_types: tuple[str, ...]
-    system_min: int
-    system_max: int
-    system_volume: VolumePlan
-    system_image: str
+    system_nodes: SystemNodesPlan
     support_type: Literal["STANDARD", "EXTENDED"]
     teams: tuple[TeamPlan, ...]
 
@@ -184,6 +186,7 @@ class CloudSitePlan:
     """
 
     site: str
+    kind: Literal["cloud"] = field(default="cloud", init=False)
     provider: Literal["aws"]
     region: str
     zones: tuple[str, ...]
@@ -192,12 +195,12 @@ class CloudSitePlan:
     subnets: tuple[SubnetPlan, ...]
     scheduler: Literal["kubernetes", "slurm"]
     kubernetes: KubernetesPlan | None
-    node_groups: tuple[NodeGroupPlan, ...]
-    lustre: tuple[LustrePlan, ...]
-    buckets: tuple[BucketPlan, ...]
+    node_groups: tuple[NodeGroupPlan, ...] = field(metadata=ELSEWHERE)
+    lustre: tuple[LustrePlan, ...] = field(metadata=ELSEWHERE)
+    buckets: tuple[BucketPlan, ...] = field(metadata=ELSEWHERE)
     interface_endpoints: tuple[str, ...]
-    flow_logs: LogGroupPlan
-    cluster_logs: LogGroupPlan | None
+    flow_logs: LogGroupPlan = field(metadata=ELSEWHERE)
+    cluster_logs: LogGroupPlan | None = field(metadata=ELSEWHERE)
     keys: tuple[KeyPlan, ...]
     tags: Mapping[str, str]
 
@@ -205,6 +208,11 @@ class CloudSitePlan:
     def nat_zones(self) -> tuple[str, ...]:
         """The zones with a NAT gateway."""
         return {"none": (), "single": self.zones[:1], "per-zone": self.zones}[self.nat]
+
+    @property
+    def log_groups(self) -> tuple[LogGroupPlan, ...]:
+        """The log groups of the site."""
+        return tuple(each for each in (self.flow_logs, self.cluster_logs) if each is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +232,7 @@ class MountPlan:
 
     kind: Literal["nfs", "lustre", "beegfs", "weka", "gpfs"]
     source: str
-    path: str
+    mount: str
     options: tuple[str, ...] = ()
 
 
@@ -240,8 +248,22 @@ class PowerPlan:
 class OwnershipPlan:
     """What a GPU node of a rack site cost to buy, in USD, and over how long that is written off."""
 
-    acquisition: Decimal
-    lifetime: timedelta
+    acquisition: Decimal = field(metadata=MONEY)
+    lifetime: timedelta = field(metadata=ELSEWHERE)
+
+    @property
+    def lifetime_days(self) -> int:
+        """The whole days of the lifetime."""
+        return self.lifetime.days
+
+
+@dataclass(frozen=True, slots=True)
+class FabricPlan:
+    """What the compute fabric of a rack site is."""
+
+    kind: Literal["infiniband", "roce"]
+    speed: str
+    topology: Literal["rail-optimized", "fat-tree"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,13 +271,12 @@ class OnPremSitePlan:
     """A rack site: its hosts and what every role needs to know of them."""
 
     site: str
+    kind: Literal["onprem"] = field(default="onprem", init=False)
     system: str
     gpu: str
     gpus_per_node: int
-    hosts: tuple[HostPlan, ...]
-    fabric_kind: Literal["infiniband", "roce"]
-    fabric_speed: str
-    fabric_topology: Literal["rail-optimized", "fat-tree"]
+    hosts: tuple[HostPlan, ...] = field(metadata=ELSEWHERE)
+    fabric: FabricPlan
     scheduler: Literal["slurm", "kubernetes"]
     ssh_user: str
     ssh_port: int
@@ -267,6 +288,11 @@ class OnPremSitePlan:
     tags: Mapping[str, str]
     rack: RackPlan
 
+    @property
+    def nodes(self) -> int:
+        """How many GPU nodes it has."""
+        return sum(1 for host in self.hosts if host.role == "gpu")
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetPlan:
@@ -275,12 +301,12 @@ class BudgetPlan:
     `assume` has USD a month for resources that no price is known for, by name or pattern.
     """
 
-    monthly: Decimal
+    monthly: Decimal = field(metadata=MONEY)
     currency: str
     alerts: tuple[Decimal, ...]
     on_breach: Literal["notify", "stop-scale-out"]
     notify: tuple[str, ...]
-    assume: Mapping[str, Decimal]
+    assume: Mapping[str, Decimal] = field(metadata=MONEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +319,16 @@ class FleetPlan:
     fleet: str
     environment: str
     tags: Mapping[str, str]
-    cloud: tuple[CloudSitePlan, ...]
-    onprem: tuple[OnPremSitePlan, ...]
+    cloud: tuple[CloudSitePlan, ...] = field(metadata=ELSEWHERE)
+    onprem: tuple[OnPremSitePlan, ...] = field(metadata=ELSEWHERE)
     budget: BudgetPlan
     software_channel: str
     keys: tuple[KeyPlan, ...]
+
+    @property
+    def sites(self) -> tuple[CloudSitePlan | OnPremSitePlan, ...]:
+        """All sites, those in the cloud first."""
+        return (*self.cloud, *self.onprem)
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:
@@ -305,10 +336,20 @@ class FleetPlan:
         return tuple(group for site in self.cloud for group in site.node_groups)
 
     @property
+    def storage(self) -> tuple[LustrePlan | BucketPlan, ...]:
+        """All storage in the cloud, site by site."""
+        found: list[LustrePlan | BucketPlan] = []
+        for site in self.cloud:
+            found += [*site.lustre, *site.buckets]
+        return tuple(found)
+
+    @property
+    def hosts(self) -> tuple[HostPlan, ...]:
+        """All on-premises hosts, site by site."""
+        return tuple(host for site in self.onprem for host in site.hosts)
+
+    @property
     def gpus_at_maximum(self) -> int:
         """GPUs of the whole fleet when every node group is at its maximum."""
         cloud = sum(group.gpus_per_node * group.capacity.max for group in self.node_groups)
-        onprem = sum(
-            site.gpus_per_node * sum(1 for host in site.hosts if host.role == "gpu") for site in self.onprem
-        )
-        return cloud + onprem
+        return cloud + sum(site.gpus_per_node * site.nodes for site in self.onprem)

@@ -7,6 +7,7 @@ from decimal import Decimal
 from gpufleet.catalog import Catalog
 from gpufleet.plan.marks import site_tags
 from gpufleet.plan.models import (
+    FabricPlan,
     HostPlan,
     MountPlan,
     OnPremSitePlan,
@@ -55,9 +56,7 @@ def plan_onprem_site(spec: FleetSpec, site: OnPremSite, catalog: Catalog) -> OnP
         gpu=system.gpu,
         gpus_per_node=system.gpus,
         hosts=plan_hosts(site),
-        fabric_kind=site.fabric.kind,
-        fabric_speed=site.fabric.speed,
-        fabric_topology=site.fabric.topology,
+        fabric=FabricPlan(site.fabric.kind, site.fabric.speed, site.fabric.topology),
         scheduler=site.scheduler,
         ssh_user=site.ssh.user,
         ssh_port=site.ssh.port,

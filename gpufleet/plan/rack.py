@@ -9,7 +9,6 @@ from gpufleet.plan.management import plan_management, plan_mig
 from gpufleet.plan.rack_kubernetes import plan_kubernetes
 from gpufleet.plan.rack_models import (
     FabricPartitionPlan,
-    FabricPlan,
     RackPlan,
     SubnetManagerPlan,
     UserPlan,
@@ -24,46 +23,9 @@ _TIERS = ("core", "spine", "leaf")
 
 def plan_rack(site: OnPremSite) -> RackPlan:
     """The plan of a site's roles. Pure; the same site gives the same plan."""
-    nvme = site.local_nvme
+    nvme, fabric = site.local_nvme, site.fabric
     return RackPlan(
         network=site.network,
-        fabric=_fabric(site.fabric),
-        slurm=plan_slurm(site),
-        kubernetes=plan_kubernetes(site),
-        groups=tuple((group.name, group.gid) for group in site.groups),
-        users=tuple(
-            UserPlan(
-                name=user.name,
-                uid=user.uid,
-                gid=user.gid if user.gid is not None else user.uid,
-                groups=user.groups,
-                ssh_keys=user.ssh_keys,
-                sudo=user.sudo,
-            )
-            for user in site.users
-        ),
-        nvme_mount=nvme.mount if nvme is not None else None,
-        nvme_cache=nvme.cache if nvme is not None else None,
-        nvme_drives=nvme.drives if nvme is not None else None,
-        time_servers=site.time_servers,
-        package_mirror=site.package_mirror,
-        host_addresses=tuple(site.addresses.items()),
-        reboot_batch=_share(len(site.nodes.hosts), Decimal(site.reboot.batch.value)),
-        reboot_timeout_s=math.ceil(site.reboot.timeout.delta.total_seconds()),
-        fingerprints=tuple(site.ssh.fingerprints.items()),
-        monitoring=plan_monitoring(site),
-        management=plan_management(site),
-        mig=plan_mig(site),
-    )
-
-
-def _share(hosts: int, percent: Decimal) -> int:
-    """So many hosts at once: never none, never more than there are."""
-    return min(hosts, max(1, int(hosts * percent / 100)))
-
-
-def _fabric(fabric: Fabric) -> FabricPlan:
-    return FabricPlan(
         link_gbps=GBPS[fabric.speed],
         rails=fabric.rails,
         interfaces=fabric.interfaces,
@@ -81,7 +43,38 @@ def _fabric(fabric: Fabric) -> FabricPlan:
         roce_dscp=fabric.roce.dscp,
         roce_mtu=fabric.roce.mtu,
         roce_ecn=fabric.roce.ecn,
+        slurm=plan_slurm(site),
+        kubernetes=plan_kubernetes(site),
+        groups={group.name: group.gid for group in site.groups},
+        people=tuple(
+            UserPlan(
+                name=user.name,
+                uid=user.uid,
+                gid=user.gid if user.gid is not None else user.uid,
+                groups=user.groups,
+                ssh_keys=user.ssh_keys,
+                sudo=user.sudo,
+            )
+            for user in site.users
+        ),
+        local_nvme=nvme.mount if nvme is not None else None,
+        local_nvme_cache=nvme.cache if nvme is not None else None,
+        local_nvme_drives=nvme.drives if nvme is not None else None,
+        time_servers=site.time_servers,
+        package_mirror=site.package_mirror,
+        host_addresses=site.addresses,
+        reboot_batch=_share(len(site.nodes.hosts), Decimal(site.reboot.batch.value)),
+        reboot_timeout_s=math.ceil(site.reboot.timeout.delta.total_seconds()),
+        fingerprints=site.ssh.fingerprints,
+        monitoring_settings=plan_monitoring(site),
+        management_settings=plan_management(site),
+        mig=plan_mig(site),
     )
+
+
+def _share(hosts: int, percent: Decimal) -> int:
+    """So many hosts at once: never none, never more than there are."""
+    return min(hosts, max(1, int(hosts * percent / 100)))
 
 
 def _roots(fabric: Fabric) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import math
 from typing import Literal
 
 from gpufleet.plan.marks import LABEL_PREFIX, label_value
-from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan
+from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan, TaintPlan
 from gpufleet.plan.rack_slurm import plan_switches
 from gpufleet.spec.models import GpuSharing, OnPremSite, RackNodeGroup
 
@@ -30,8 +30,8 @@ def plan_kubernetes(site: OnPremSite) -> KubernetesPlan | None:
         service_network=told.service_network,
         cni=told.cni,
         pod_security=told.pod_security,
-        groups=groups,
-        node_labels=tuple(_labels(site, groups).items()),
+        node_groups=groups,
+        node_labels=_labels(site, groups),
         kueue=told.kueue,
         gpu_operator=told.operators.gpu_operator,
         network_operator=told.operators.network_operator,
@@ -50,7 +50,7 @@ def plan_groups(site: OnPremSite) -> tuple[KubernetesGroupPlan, ...]:
     left = tuple(host for host in site.nodes.hosts if host not in named)
     groups = tuple(_group(site, group) for group in declared)
     if left:
-        groups += (KubernetesGroupPlan(DEFAULT_GROUP, left, (), (), "none", 1, *_divided(site, left)),)
+        groups += (KubernetesGroupPlan(DEFAULT_GROUP, left, {}, (), "none", 1, *_divided(site, left)),)
     return groups
 
 
@@ -59,9 +59,9 @@ def _group(site: OnPremSite, group: RackNodeGroup) -> KubernetesGroupPlan:
     profile, devices = _divided(site, group.nodes.hosts)
     return KubernetesGroupPlan(
         name=group.name,
-        nodes=group.nodes.hosts,
-        labels=tuple(group.labels.items()),
-        taints=tuple((taint.key, taint.value, taint.effect) for taint in group.taints),
+        hosts=group.nodes.hosts,
+        labels=group.labels,
+        taints=tuple(TaintPlan(taint.key, taint.value, taint.effect) for taint in group.taints),
         sharing=sharing,
         replicas=replicas,
         mig_profile=profile,
@@ -86,9 +86,7 @@ def _sharing(sharing: GpuSharing | None) -> tuple[Literal["none", "time_slicing"
     return "none", 1
 
 
-def _labels(
-    site: OnPremSite, groups: tuple[KubernetesGroupPlan, ...]
-) -> dict[str, tuple[tuple[str, str], ...]]:
+def _labels(site: OnPremSite, groups: tuple[KubernetesGroupPlan, ...]) -> dict[str, dict[str, str]]:
     """Every GPU node's labels: system, group, rack, unit of the topology, and the leaf of each rail."""
     labels = {
         host: {f"{LABEL_PREFIX}site": site.site, f"{LABEL_PREFIX}system": label_value(site.system)}
@@ -98,7 +96,7 @@ def _labels(
         for host in rack.nodes.hosts:
             labels.get(host, {})[f"{LABEL_PREFIX}rack"] = rack.name
     for unit in plan_switches(site.fabric.switches, site.nodes.hosts):
-        for host in unit.nodes:
+        for host in unit.hosts:
             labels[host][f"{LABEL_PREFIX}leaf"] = unit.name
     for switch in site.fabric.switches:
         if switch.tier != "leaf" or switch.rail is None or switch.nodes is None:
@@ -106,10 +104,10 @@ def _labels(
         for host in switch.nodes.hosts:
             labels.get(host, {})[f"{LABEL_PREFIX}rail-{switch.rail}"] = switch.name
     for group in groups:
-        for host in group.nodes:
+        for host in group.hosts:
             if host in labels:
                 labels[host] |= {f"{LABEL_PREFIX}node-group": group.name, **dict(group.labels)}
-    return {host: tuple(sorted(own.items())) for host, own in labels.items()}
+    return {host: dict(sorted(own.items())) for host, own in labels.items()}
 
 
 def _router_id(endpoint: str | None) -> int:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class TaintPlan:
+    """A Kubernetes taint."""
+
+    key: str
+    value: str
+    effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,32 +37,11 @@ class FabricPartitionPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class FabricPlan:
-    """The compute fabric. `rails` (RDMA devices) and `interfaces` are empty where nobody declared them.
-
-    `link_gbps` is the speed that every port has to show. `root_guids` are the switches of the
-    highest tier that was declared with a GUID. The RoCE settings hold on RoCE sites only.
-    """
-
-    link_gbps: int
-    rails: tuple[str, ...]
-    interfaces: tuple[str, ...]
-    ipoib: bool
-    subnet_managers: tuple[SubnetManagerPlan, ...]
-    partitions: tuple[FabricPartitionPlan, ...]
-    root_guids: tuple[str, ...]
-    roce_priority: int
-    roce_dscp: int
-    roce_mtu: int
-    roce_ecn: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SlurmSwitchPlan:
-    """A line of topology.conf: nodes below it, or switches below it. Each node is below one switch."""
+    """A line of topology.conf: hosts below it, or switches below it. Each host is below one switch."""
 
     name: str
-    nodes: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
 
 
@@ -61,11 +50,16 @@ class SlurmPartitionPlan:
     """A partition. `max_minutes` None is no limit; without `accounts` all may use it."""
 
     name: str
-    nodes: tuple[str, ...]
+    hosts: tuple[str, ...]
     default: bool
     max_minutes: int | None
     priority: int
     accounts: tuple[str, ...]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it has."""
+        return len(self.hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +94,7 @@ class SlurmPlan:
     cluster: str
     state: str | None
     partitions: tuple[SlurmPartitionPlan, ...]
-    qos: tuple[SlurmQosPlan, ...]
+    qos_settings: tuple[SlurmQosPlan, ...]
     accounts: tuple[SlurmAccountPlan, ...]
     switches: tuple[SlurmSwitchPlan, ...]
     preemption: Literal["none", "requeue", "cancel"]
@@ -111,23 +105,38 @@ class SlurmPlan:
     reserved_cpus: int
     reserved_memory_mib: int
 
+    @property
+    def qos(self) -> tuple[str, ...]:
+        """The names of the QOS."""
+        return tuple(each.name for each in self.qos_settings)
+
+    @property
+    def units(self) -> int:
+        """How many switches have nodes below them."""
+        return sum(1 for each in self.switches if each.hosts)
+
 
 @dataclass(frozen=True, slots=True)
 class KubernetesGroupPlan:
-    """GPU nodes that are used alike. `labels` are the user's own; `taints` are key, value, effect.
+    """GPU nodes that are used alike. `labels` are the user's own.
 
     `sharing` is how pods share a GPU, and `replicas` how many of them do (1 where none do).
     Each GPU is divided into `mig_devices` instances of `mig_profile`; None and 1 where it is whole.
     """
 
     name: str
-    nodes: tuple[str, ...]
-    labels: tuple[tuple[str, str], ...]
-    taints: tuple[tuple[str, str, str], ...]
+    hosts: tuple[str, ...]
+    labels: Mapping[str, str]
+    taints: tuple[TaintPlan, ...]
     sharing: Literal["none", "time_slicing", "mps"]
     replicas: int
     mig_profile: str | None
     mig_devices: int
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it has."""
+        return len(self.hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +157,8 @@ class KubernetesPlan:
     service_network: str
     cni: Literal["calico", "cilium", "flannel"]
     pod_security: Literal["privileged", "baseline", "restricted"]
-    groups: tuple[KubernetesGroupPlan, ...]
-    node_labels: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    node_groups: tuple[KubernetesGroupPlan, ...]
+    node_labels: Mapping[str, Mapping[str, str]]
     kueue: bool
     gpu_operator: bool
     network_operator: bool
@@ -183,7 +192,7 @@ class MonitoringPlan:
     email_user: str | None
     grafana: bool
     open_to: tuple[str, ...]
-    racks: tuple[tuple[str, tuple[str, ...]], ...]
+    racks: Mapping[str, tuple[str, ...]]
     rack_kw: Decimal | None
     pue: float | None
     energy_price: Decimal | None
@@ -214,13 +223,13 @@ class ManagementPlan:
     port: int
     user: str
     ca: str | None
-    certificates: tuple[tuple[str, str], ...]
+    certificates: Mapping[str, str]
     model: str | None
-    serials: tuple[tuple[str, str], ...]
-    firmware: tuple[tuple[str, str], ...]
+    serials: Mapping[str, str]
+    firmware: Mapping[str, str]
     power_cap_w: int | None
     boot_order: tuple[str, ...]
-    bios: tuple[tuple[str, str], ...]
+    bios: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,35 +239,70 @@ class MigPlan:
     `gpus` are indexes from 0; none is all of them.
     """
 
-    nodes: tuple[str, ...]
+    hosts: tuple[str, ...]
     gpus: tuple[int, ...]
-    profiles: tuple[tuple[str, int], ...]
+    profiles: Mapping[str, int]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes are divided so."""
+        return len(self.hosts)
 
 
 @dataclass(frozen=True, slots=True)
 class RackPlan:
     """What the roles of one rack site install. `slurm` and `kubernetes` are None where they place no jobs.
 
-    `nvme_mount` is None where the nodes' drives are left alone; `nvme_drives` None is "all unused
-    ones". `reboot_batch` counts hosts. `management` is None where controllers are left alone, `mig` where
-    GPUs are, `monitoring` where there is none.
+    `link_gbps` is the speed that every port of the fabric has to show; `rails` (RDMA devices) and
+    `interfaces` are empty where nobody declared them. `root_guids` are the switches of the highest tier
+    that was declared with a GUID. The RoCE settings hold on RoCE sites only.
+
+    `groups` are group IDs by name. `local_nvme` is where the nodes' drives are mounted, None where they
+    are left alone; `local_nvme_drives` None is "all unused ones". `reboot_batch` counts hosts.
+    `management_settings` is None where controllers are left alone, `mig` where GPUs are,
+    `monitoring_settings` where there is no monitoring.
     """
 
     network: str | None
-    fabric: FabricPlan
+    link_gbps: int
+    rails: tuple[str, ...]
+    interfaces: tuple[str, ...]
+    ipoib: bool
+    subnet_managers: tuple[SubnetManagerPlan, ...]
+    partitions: tuple[FabricPartitionPlan, ...]
+    root_guids: tuple[str, ...]
+    roce_priority: int
+    roce_dscp: int
+    roce_mtu: int
+    roce_ecn: bool
     slurm: SlurmPlan | None
     kubernetes: KubernetesPlan | None
-    groups: tuple[tuple[str, int], ...]
-    users: tuple[UserPlan, ...]
-    nvme_mount: str | None
-    nvme_cache: str | None
-    nvme_drives: int | None
+    groups: Mapping[str, int]
+    people: tuple[UserPlan, ...]
+    local_nvme: str | None
+    local_nvme_cache: str | None
+    local_nvme_drives: int | None
     time_servers: tuple[str, ...]
     package_mirror: str | None
-    host_addresses: tuple[tuple[str, str], ...]
+    host_addresses: Mapping[str, str]
     reboot_batch: int
     reboot_timeout_s: int
-    fingerprints: tuple[tuple[str, str], ...]
-    monitoring: MonitoringPlan | None = None
-    management: ManagementPlan | None = None
+    fingerprints: Mapping[str, str]
+    monitoring_settings: MonitoringPlan | None = None
+    management_settings: ManagementPlan | None = None
     mig: tuple[MigPlan, ...] | None = None
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The names of the people."""
+        return tuple(each.name for each in self.people)
+
+    @property
+    def monitoring(self) -> str | None:
+        """The host that runs monitoring."""
+        return None if self.monitoring_settings is None else self.monitoring_settings.host
+
+    @property
+    def management(self) -> str | None:
+        """The protocol of the management controllers."""
+        return None if self.management_settings is None else self.management_settings.protocol

@@ -29,7 +29,7 @@ def plan_monitoring(site: OnPremSite) -> MonitoringPlan | None:
         email_user=alerts.email.username if alerts.email is not None else None,
         grafana=declared.grafana,
         open_to=declared.open_to,
-        racks=tuple((item.name, item.nodes.hosts) for item in site.racks),
+        racks={item.name: item.nodes.hosts for item in site.racks},
         rack_kw=power.per_rack.kw if power is not None else None,
         pue=power.pue if power is not None else None,
         energy_price=power.price.amount if power is not None else None,

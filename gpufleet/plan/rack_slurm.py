@@ -30,7 +30,7 @@ def plan_slurm(site: OnPremSite) -> SlurmPlan | None:
         cluster=slurm.cluster or site.site,
         state=state_export(site),
         partitions=_partitions(site),
-        qos=_qos(site),
+        qos_settings=_qos(site),
         accounts=tuple(
             SlurmAccountPlan(
                 team.name,
@@ -68,7 +68,7 @@ def _partitions(site: OnPremSite) -> tuple[SlurmPartitionPlan, ...]:
     return tuple(
         SlurmPartitionPlan(
             name=item.name,
-            nodes=item.nodes.hosts if item.nodes is not None else site.nodes.hosts,
+            hosts=item.nodes.hosts if item.nodes is not None else site.nodes.hosts,
             default=item.name == chosen,
             max_minutes=_minutes(item.max_time),
             priority=item.priority,
@@ -113,7 +113,7 @@ def plan_switches(switches: Iterable[FabricSwitch], nodes: tuple[str, ...]) -> t
     for node, names in leaves.items():
         units.setdefault(tuple(sorted(names)), []).append(node)
     lines = tuple(
-        SlurmSwitchPlan(_unit_name(names), nodes=tuple(members)) for names, members in units.items()
+        SlurmSwitchPlan(_unit_name(names), hosts=tuple(members)) for names, members in units.items()
     )
     if len(lines) == 1:
         return lines

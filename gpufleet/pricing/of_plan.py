@@ -155,15 +155,16 @@ class _Site:
             self._thing(types.CLUSTER, self._name, CONTROL_PLANE),
             lambda: price_control_plane(self._prices, extended=extended),
         )
-        least, most = kubernetes.system_min, kubernetes.system_max
+        system = kubernetes.system_nodes
+        least, most = system.min, system.max
         self._launch(
             self._thing(types.NODE_GROUP, group_resource_name(*self._about, SYSTEM), SYSTEM),
             Group(
-                [Choice(name) for name in kubernetes.system_instance_types],
+                [Choice(name) for name in system.instance_types],
                 ON_DEMAND,
                 Sizes(least, least, most),
                 Sizes(least, least, most),
-                lambda: [_disk(kubernetes.system_volume)],
+                lambda: [_disk(system.volume)],
             ),
         )
 
@@ -241,7 +242,7 @@ def _market(capacity: CapacityPlan) -> tuple[Market, bool]:
     match capacity:
         case OnDemandPlan():
             return ON_DEMAND, False
-        case SpotPlan(max_price=price):
+        case SpotPlan(spot_max_price=price):
             return Market(0, 0, price), False
         case ExistingReservationPlan():
             return IN_RESERVATION, False

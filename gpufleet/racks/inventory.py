@@ -13,7 +13,8 @@ from typing import Any
 
 from gpufleet.catalog import Catalog, SoftwareLock
 from gpufleet.errors import InputError
-from gpufleet.plan.models import CloudSitePlan, FleetPlan, HostPlan, NodeGroupPlan, OnPremSitePlan, TeamPlan
+from gpufleet.plan.json import plan_to_json
+from gpufleet.plan.models import CloudSitePlan, FleetPlan, HostPlan, NodeGroupPlan, OnPremSitePlan
 from gpufleet.racks.cloud_nodes import CloudNode, cloud_nodes
 from gpufleet.racks.rack_groups import RACK_GROUPS, rack_groups_of
 from gpufleet.racks.variables import fleet_values, host_values, site_values
@@ -110,15 +111,11 @@ def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog, lo
         "gpufleet_site": site.site,
         "gpufleet_system": site.system,
         "gpufleet_scheduler": site.scheduler,
-        "gpufleet_fabric": {
-            "kind": site.fabric_kind,
-            "speed": site.fabric_speed,
-            "topology": site.fabric_topology,
-        },
+        "gpufleet_fabric": plan_to_json(site.fabric),
         "gpufleet_mounts": [
-            {"kind": item.kind, "source": item.source, "path": item.path} for item in site.mounts
+            {"kind": item.kind, "source": item.source, "path": item.mount} for item in site.mounts
         ],
-        "gpufleet_teams": _teams(site.teams),
+        "gpufleet_teams": [plan_to_json(team) for team in site.teams],
         "gpufleet_site_tags": dict(sorted(site.tags.items())),
         **_slurm_vars(site, catalog),
         **site_values(site, catalog, lock),
@@ -131,7 +128,7 @@ def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog, lo
         _join(groups.of("role", host.role), [host.name])
     _join(groups.of("scheduler", site.scheduler), [host.name for host in site.hosts])
     gpu_hosts = [host.name for host in site.hosts if host.role == "gpu"]
-    _join(groups.of("fabric", site.fabric_kind), gpu_hosts)
+    _join(groups.of("fabric", site.fabric.kind), gpu_hosts)
     for host in site.hosts:
         for name in rack_groups_of(host, site, catalog.system(site.system)):
             _join(groups.named(name), [host.name])
@@ -214,10 +211,6 @@ def _node_group_vars(group: NodeGroupPlan) -> dict[str, Any]:
             1 for item in group.network_interfaces if item.interface_type != "interface"
         ),
     }
-
-
-def _teams(teams: Iterable[TeamPlan]) -> list[dict[str, Any]]:
-    return [{"name": team.name, "gpus": team.gpus, "priority": team.priority} for team in teams]
 
 
 def _join(group: dict[str, Any], hosts: Iterable[str]) -> None:

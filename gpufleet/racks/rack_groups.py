@@ -49,11 +49,11 @@ def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iter
     yield {"gpu": "rack_gpu_nodes", "controller": "rack_controllers", "login": "rack_login"}[host.role]
     if gpu and system.nvswitches != 0:
         yield "rack_nvswitch"
-    manages = any(item.host == host.name for item in site.rack.fabric.subnet_managers)
+    manages = any(item.host == host.name for item in site.rack.subnet_managers)
     if gpu or manages:
         yield "rack_rdma"
     if gpu:
-        yield f"rack_{site.fabric_kind}"
+        yield f"rack_{site.fabric.kind}"
     if manages:
         yield "rack_subnet_managers"
     if slurm:
@@ -75,15 +75,15 @@ def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iter
             yield "rack_kubernetes_first"
         if not gpu and site.rack.kubernetes.endpoint is not None:
             yield "rack_kubernetes_endpoint"
-    if gpu and site.rack.nvme_mount is not None:
+    if gpu and site.rack.local_nvme is not None:
         yield "rack_local_nvme"
-    if host.bmc is not None and site.rack.management is not None:
+    if host.bmc is not None and site.rack.management_settings is not None:
         yield "rack_bmc"
     if gpu and site.rack.mig is not None:
         yield "rack_mig"
     if host.role != "controller":
         yield from sorted({_CLIENTS.get(item.kind, "rack_parallel_fs_clients") for item in site.mounts})
-    monitoring = site.rack.monitoring
+    monitoring = site.rack.monitoring_settings
     if monitoring is not None:
         yield "rack_exporters"
         if host.name == monitoring.host:

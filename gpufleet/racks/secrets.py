@@ -32,7 +32,7 @@ def _kubernetes(site: OnPremSitePlan) -> bool:
 
 
 def _managed(site: OnPremSitePlan) -> bool:
-    return site.rack.management is not None
+    return site.rack.management_settings is not None
 
 
 def _random(length: int) -> Callable[[], str]:
@@ -54,7 +54,7 @@ def _monitoring(asks: Callable[[MonitoringPlan], object]) -> Callable[[OnPremSit
     """Sites with monitoring that asks for something."""
 
     def needed(site: OnPremSitePlan) -> bool:
-        return site.rack.monitoring is not None and bool(asks(site.rack.monitoring))
+        return site.rack.monitoring_settings is not None and bool(asks(site.rack.monitoring_settings))
 
     return needed
 

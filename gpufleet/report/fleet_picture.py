@@ -186,9 +186,9 @@ def _rack_site(site: OnPremSitePlan, declared: OnPremSite, figures: RackFigures 
     nodes = [host.name for host in site.hosts if host.role == "gpu"]
     units = figures.rack_units // figures.nodes if figures and figures.rack_units and figures.nodes else None
     racks, words = _racks(site, declared, nodes, units or SYSTEM_UNITS)
-    speed = f"{site.rack.fabric.link_gbps} Gb/s a port"
-    kind = "InfiniBand" if site.fabric_kind == "infiniband" else "RoCE"
-    rail = site.fabric_topology == "rail-optimized"
+    speed = f"{site.rack.link_gbps} Gb/s a port"
+    kind = "InfiniBand" if site.fabric.kind == "infiniband" else "RoCE"
+    rail = site.fabric.topology == "rail-optimized"
     return SitePicture(
         name=site.site,
         kind=f"Racks of {site.system}",
@@ -198,7 +198,7 @@ def _rack_site(site: OnPremSitePlan, declared: OnPremSite, figures: RackFigures 
             f"{len(nodes) * site.gpus_per_node:,} {site.gpu}",
             *_power(figures),
         ),
-        fabric=f"{kind} {site.fabric_speed.upper()}, {speed}, {site.fabric_topology}"
+        fabric=f"{kind} {site.fabric.speed.upper()}, {speed}, {site.fabric.topology}"
         + (f": {site.gpus_per_node} rails" if rail else ""),
         lanes=site.gpus_per_node if rail else 1,
         racks=racks,

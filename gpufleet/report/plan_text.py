@@ -80,8 +80,8 @@ def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) ->
 
 def _print_onprem_site(site: OnPremSitePlan, cost: FleetCost, console: Console) -> None:
     console.print(
-        f"\n[bold]{escape(site.site)}[/bold]  racks  {site.system}  {site.fabric_kind} {site.fabric_speed} "
-        f"{site.fabric_topology}  {site.scheduler}"
+        f"\n[bold]{escape(site.site)}[/bold]  racks  {site.system}  {site.fabric.kind} {site.fabric.speed} "
+        f"{site.fabric.topology}  {site.scheduler}"
     )
     console.print(f"  {_hosts(site)}; {site_cost(cost, site.site, cost.currency)} a month", soft_wrap=True)
 

@@ -109,7 +109,7 @@ def price_existing_block(
     """
     group: NodeGroupPlan | None = pricing.groups.get((owner.site, owner.owner))
     block = group.capacity if group is not None else None
-    if group is None or not isinstance(block, ExistingBlockPlan) or block.id != reservation:
+    if group is None or not isinstance(block, ExistingBlockPlan) or block.reservation_id != reservation:
         raise UnpricedError(
             "the Capacity Block is not of this stack, and no node group of the fleet file says its length"
         )

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.plan.rack_models import FabricPlan, SubnetManagerPlan
+from gpufleet.plan.json import plan_to_json
+from gpufleet.plan.rack_models import SubnetManagerPlan
 from gpufleet.racks.variables.variable import Context, Variable
 
 
-def _fabric(context: Context) -> FabricPlan:
-    return context.site.rack.fabric
-
-
 def _managed_here(context: Context) -> SubnetManagerPlan | None:
-    return next((item for item in _fabric(context).subnet_managers if item.host == context.host.name), None)
+    return next((item for item in context.site.rack.subnet_managers if item.host == context.host.name), None)
 
 
 def _priority(context: Context) -> int | None:
@@ -27,21 +24,15 @@ def _port_guid(context: Context) -> str | None:
 
 
 def _partitions(context: Context) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": item.name,
-            "pkey": item.pkey,
-            "ipoib": item.ipoib,
-            "port_guids": list(item.port_guids),
-        }
-        for item in _fabric(context).partitions
-    ]
+    return [plan_to_json(item) for item in context.site.rack.partitions]
 
 
 FABRIC_VARIABLES = (
-    Variable("rdma", "kind", "str", "site", "`infiniband` or `roce`.", lambda c: c.site.fabric_kind),
+    Variable("rdma", "kind", "str", "site", "`infiniband` or `roce`.", lambda c: c.site.fabric.kind),
     Variable("rdma", "doca_version", "str", "fleet", "Version of DOCA-OFED.", lambda c: c.lock.doca_ofed),
-    Variable("rdma", "link_gbps", "int", "site", "Speed of a port, in Gb/s.", lambda c: _fabric(c).link_gbps),
+    Variable(
+        "rdma", "link_gbps", "int", "site", "Speed of a port, in Gb/s.", lambda c: c.site.rack.link_gbps
+    ),
     Variable(
         "rdma",
         "adapters",
@@ -56,10 +47,10 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "RDMA devices by rail; empty: all that are there.",
-        lambda c: list(_fabric(c).rails),
+        lambda c: list(c.site.rack.rails),
     ),
     Variable(
-        "rdma", "ipoib", "bool", "site", "Whether nodes get IP over InfiniBand.", lambda c: _fabric(c).ipoib
+        "rdma", "ipoib", "bool", "site", "Whether nodes get IP over InfiniBand.", lambda c: c.site.rack.ipoib
     ),
     Variable(
         "roce",
@@ -67,7 +58,7 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "RDMA devices by rail; empty: all that are there.",
-        lambda c: list(_fabric(c).rails),
+        lambda c: list(c.site.rack.rails),
     ),
     Variable(
         "roce",
@@ -75,7 +66,7 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "Network interfaces of the rails; empty: those of the RDMA devices.",
-        lambda c: list(_fabric(c).interfaces),
+        lambda c: list(c.site.rack.interfaces),
     ),
     Variable(
         "roce",
@@ -83,19 +74,19 @@ FABRIC_VARIABLES = (
         "int",
         "site",
         "The priority with flow control (PFC).",
-        lambda c: _fabric(c).roce_priority,
+        lambda c: c.site.rack.roce_priority,
     ),
     Variable(
-        "roce", "dscp", "int", "site", "The DSCP that RDMA traffic carries.", lambda c: _fabric(c).roce_dscp
+        "roce", "dscp", "int", "site", "The DSCP that RDMA traffic carries.", lambda c: c.site.rack.roce_dscp
     ),
-    Variable("roce", "mtu", "int", "site", "MTU of the interfaces.", lambda c: _fabric(c).roce_mtu),
+    Variable("roce", "mtu", "int", "site", "MTU of the interfaces.", lambda c: c.site.rack.roce_mtu),
     Variable(
         "roce",
         "ecn",
         "bool",
         "site",
         "Congestion notification on that priority.",
-        lambda c: _fabric(c).roce_ecn,
+        lambda c: c.site.rack.roce_ecn,
     ),
     Variable(
         "subnet_manager",
@@ -103,7 +94,7 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "`{name, priority}` of the hosts that run opensm, the master first.",
-        lambda c: [{"name": item.host, "priority": item.priority} for item in _fabric(c).subnet_managers],
+        lambda c: [{"name": item.host, "priority": item.priority} for item in c.site.rack.subnet_managers],
     ),
     Variable("subnet_manager", "priority", "int", "host", "This host's priority.", _priority),
     Variable("subnet_manager", "port_guid", "str", "host", "The port that it manages through.", _port_guid),
@@ -113,7 +104,7 @@ FABRIC_VARIABLES = (
         "str",
         "site",
         "`rail-optimized` or `fat-tree`.",
-        lambda c: c.site.fabric_topology,
+        lambda c: c.site.fabric.topology,
     ),
     Variable(
         "subnet_manager",
@@ -121,7 +112,7 @@ FABRIC_VARIABLES = (
         "list",
         "site",
         "GUIDs of the switches of the highest tier; empty: opensm finds them.",
-        lambda c: list(_fabric(c).root_guids),
+        lambda c: list(c.site.rack.root_guids),
     ),
     Variable(
         "subnet_manager",

@@ -16,13 +16,13 @@ def _open_modules(context: Context) -> bool:
 
 def _traffic_class(context: Context) -> int | None:
     """What NCCL puts into packets on RoCE: the DSCP in the upper six bits of the traffic class."""
-    if context.site.fabric_kind != "roce":
+    if context.site.fabric.kind != "roce":
         return None
-    return context.site.rack.fabric.roce_dscp << 2
+    return context.site.rack.roce_dscp << 2
 
 
 def _scratch(context: Context) -> str | None:
-    return context.site.rack.nvme_mount
+    return context.site.rack.local_nvme
 
 
 GPU_VARIABLES = (
@@ -97,14 +97,14 @@ GPU_VARIABLES = (
     Variable("nccl", "version", "str", "fleet", "The library's version.", lambda c: c.lock.nccl),
     Variable("nccl", "tests_version", "str", "fleet", "Version of nccl-tests.", lambda c: c.lock.nccl_tests),
     Variable("nccl", "cuda_version", "str", "fleet", "The CUDA that it is built for.", lambda c: c.lock.cuda),
-    Variable("nccl", "fabric_kind", "str", "site", "`infiniband` or `roce`.", lambda c: c.site.fabric_kind),
+    Variable("nccl", "fabric_kind", "str", "site", "`infiniband` or `roce`.", lambda c: c.site.fabric.kind),
     Variable(
         "nccl",
         "rail_optimized",
         "bool",
         "site",
         "Whether each rail has leaves of its own.",
-        lambda c: c.site.fabric_topology == "rail-optimized",
+        lambda c: c.site.fabric.topology == "rail-optimized",
     ),
     Variable(
         "nccl",
@@ -112,7 +112,7 @@ GPU_VARIABLES = (
         "list",
         "site",
         "RDMA devices by rail; empty: NCCL finds them.",
-        lambda c: list(c.site.rack.fabric.rails),
+        lambda c: list(c.site.rack.rails),
     ),
     Variable(
         "nccl", "traffic_class", "int", "site", "Traffic class of its packets (RoCE only).", _traffic_class
@@ -201,7 +201,7 @@ GPU_VARIABLES = (
         "list",
         "site",
         "RDMA devices by rail; empty: all that are there.",
-        lambda c: list(c.site.rack.fabric.rails),
+        lambda c: list(c.site.rack.rails),
     ),
     Variable(
         "health_check",
@@ -209,7 +209,7 @@ GPU_VARIABLES = (
         "str",
         "site",
         "`infiniband` or `roce`.",
-        lambda c: c.site.fabric_kind,
+        lambda c: c.site.fabric.kind,
     ),
     Variable(
         "health_check",
@@ -217,7 +217,7 @@ GPU_VARIABLES = (
         "int",
         "site",
         "Speed that every fabric port has to show, in Gb/s.",
-        lambda c: c.site.rack.fabric.link_gbps,
+        lambda c: c.site.rack.link_gbps,
     ),
     Variable(
         "health_check",

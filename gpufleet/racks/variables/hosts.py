@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpufleet.plan.json import plan_to_json
 from gpufleet.racks.variables.variable import Context, Variable
 
 
 def _mounts(kind: str) -> Any:
     def value(context: Context) -> list[dict[str, str]]:
         return [
-            {"source": item.source, "path": item.path} for item in context.site.mounts if item.kind == kind
+            {"source": item.source, "path": item.mount} for item in context.site.mounts if item.kind == kind
         ]
 
     return value
@@ -18,28 +19,18 @@ def _mounts(kind: str) -> Any:
 
 def _parallel_mounts(context: Context) -> list[dict[str, Any]]:
     return [
-        {"kind": item.kind, "source": item.source, "path": item.path, "options": list(item.options)}
+        {"kind": item.kind, "source": item.source, "path": item.mount, "options": list(item.options)}
         for item in context.site.mounts
         if item.kind not in ("nfs", "lustre")
     ]
 
 
 def _addresses(context: Context) -> list[dict[str, str]]:
-    return [{"name": name, "address": address} for name, address in context.site.rack.host_addresses]
+    return [{"name": name, "address": address} for name, address in context.site.rack.host_addresses.items()]
 
 
 def _accounts(context: Context) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": user.name,
-            "uid": user.uid,
-            "gid": user.gid,
-            "groups": list(user.groups),
-            "ssh_keys": list(user.ssh_keys),
-            "sudo": user.sudo,
-        }
-        for user in context.site.rack.users
-    ]
+    return [plan_to_json(person) for person in context.site.rack.people]
 
 
 def _networks(context: Context) -> list[str]:
@@ -115,7 +106,7 @@ HOST_VARIABLES = (
         "list",
         "site",
         "`{name, gid}` of groups of people.",
-        lambda c: [{"name": name, "gid": gid} for name, gid in c.site.rack.groups],
+        lambda c: [{"name": name, "gid": gid} for name, gid in c.site.rack.groups.items()],
     ),
     Variable(
         "users",
@@ -165,7 +156,7 @@ HOST_VARIABLES = (
         "str",
         "site",
         "Where the scratch file system on the node's own drives is.",
-        lambda c: c.site.rack.nvme_mount,
+        lambda c: c.site.rack.local_nvme,
     ),
     Variable(
         "local_nvme",
@@ -173,7 +164,7 @@ HOST_VARIABLES = (
         "str",
         "site",
         "A folder of it that keeps data sets between jobs.",
-        lambda c: c.site.rack.nvme_cache,
+        lambda c: c.site.rack.local_nvme_cache,
     ),
     Variable(
         "local_nvme",
@@ -181,6 +172,6 @@ HOST_VARIABLES = (
         "int",
         "site",
         "How many drives there have to be.",
-        lambda c: c.site.rack.nvme_drives,
+        lambda c: c.site.rack.local_nvme_drives,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpufleet.plan.json import plan_to_json
 from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan
 from gpufleet.racks.variables.variable import Context, Variable, named
 
@@ -43,16 +44,16 @@ def charts_of(context: Context, _kubernetes: KubernetesPlan) -> str | None:
 
 
 def _node_labels(_context: Context, kubernetes: KubernetesPlan) -> dict[str, dict[str, str]]:
-    return {host: dict(labels) for host, labels in kubernetes.node_labels}
+    return {host: dict(labels) for host, labels in kubernetes.node_labels.items()}
 
 
 def _node_taints(_context: Context, kubernetes: KubernetesPlan) -> dict[str, list[dict[str, str]]]:
-    return {host: taints_of(group) for group in kubernetes.groups for host in group.nodes}
+    return {host: taints_of(group) for group in kubernetes.node_groups for host in group.hosts}
 
 
 def taints_of(group: KubernetesGroupPlan) -> list[dict[str, str]]:
     """Taints of a group's nodes, as `{key, value, effect}`."""
-    return [{"key": key, "value": value, "effect": effect} for key, value, effect in group.taints]
+    return [plan_to_json(taint) for taint in group.taints]
 
 
 def _version(role: str) -> Variable:

@@ -19,7 +19,7 @@ def _pool(context: Context, group: KubernetesGroupPlan) -> GpuPool:
         name=group.name,
         resource=resource_name(mig_profile=group.mig_profile, shared=group.sharing != "none"),
         per_gpu=group.mig_devices * group.replicas,
-        gpus=len(group.nodes) * context.site.gpus_per_node,
+        gpus=group.nodes * context.site.gpus_per_node,
     )
 
 
@@ -27,7 +27,7 @@ def _pools(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]
     return [
         {
             "name": group.name,
-            "nodes": list(group.nodes),
+            "nodes": list(group.hosts),
             "taints": taints_of(group),
             "sharing": group.sharing,
             "replicas": group.replicas,
@@ -36,13 +36,13 @@ def _pools(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]
             "per_gpu": pool.per_gpu,
             "gpus": pool.gpus,
         }
-        for group, pool in ((group, _pool(context, group)) for group in kubernetes.groups)
+        for group, pool in ((group, _pool(context, group)) for group in kubernetes.node_groups)
     ]
 
 
 def _teams(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]:
     teams = context.site.teams
-    found = guarantees(teams, [_pool(context, group) for group in kubernetes.groups])
+    found = guarantees(teams, [_pool(context, group) for group in kubernetes.node_groups])
     return [
         {"name": team.name, "gpus": team.gpus, "priority": team.priority, "guaranteed": found[team.name]}
         for team in teams
@@ -50,7 +50,7 @@ def _teams(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]
 
 
 def _thousandths(context: Context, kubernetes: KubernetesPlan) -> dict[str, int]:
-    return dict(thousandths([_pool(context, group) for group in kubernetes.groups]))
+    return dict(thousandths([_pool(context, group) for group in kubernetes.node_groups]))
 
 
 def topology_levels(labels: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -75,17 +75,17 @@ def topology_levels(labels: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def _levels(_context: Context, kubernetes: KubernetesPlan) -> list[str]:
-    return topology_levels({host: dict(labels) for host, labels in kubernetes.node_labels})
+    return topology_levels(kubernetes.node_labels)
 
 
 def _virtual_functions(context: Context, _kubernetes: KubernetesPlan) -> int:
     """One for each GPU on RoCE with known interfaces: a rail serves one pod for every GPU of its node."""
-    fabric = context.site.rack.fabric
-    return context.site.gpus_per_node if context.site.fabric_kind == "roce" and fabric.interfaces else 0
+    site = context.site
+    return site.gpus_per_node if site.fabric.kind == "roce" and site.rack.interfaces else 0
 
 
 def _mtu(context: Context, _kubernetes: KubernetesPlan) -> int | None:
-    return context.site.rack.fabric.roce_mtu if context.site.fabric_kind == "roce" else None
+    return context.site.rack.roce_mtu if context.site.fabric.kind == "roce" else None
 
 
 KUBERNETES_GPU_VARIABLES = (
@@ -188,7 +188,7 @@ KUBERNETES_GPU_VARIABLES = (
         "str",
         "site",
         "`infiniband` or `roce`.",
-        of_kubernetes(lambda c, _: c.site.fabric_kind),
+        of_kubernetes(lambda c, _: c.site.fabric.kind),
     ),
     Variable(
         "kubernetes_gpu",
@@ -196,7 +196,7 @@ KUBERNETES_GPU_VARIABLES = (
         "list",
         "site",
         "Network interfaces of the fabric; found by the link's type if empty.",
-        of_kubernetes(lambda c, _: list(c.site.rack.fabric.interfaces)),
+        of_kubernetes(lambda c, _: list(c.site.rack.interfaces)),
     ),
     Variable(
         "kubernetes_gpu",

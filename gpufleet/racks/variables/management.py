@@ -14,14 +14,14 @@ def _of(read: Callable[[ManagementPlan], Any]) -> Callable[[Context], Any]:
     """A value that exists on sites with management controllers only."""
 
     def value(context: Context) -> Any:
-        found = context.site.rack.management
+        found = context.site.rack.management_settings
         return None if found is None else read(found)
 
     return value
 
 
 def _address(context: Context) -> str | None:
-    return None if context.site.rack.management is None else context.host.bmc
+    return None if context.site.rack.management_settings is None else context.host.bmc
 
 
 def _layout(context: Context) -> dict[str, dict[str, int]] | None:
@@ -42,7 +42,7 @@ def _slurm_layouts(context: Context) -> list[dict[str, Any]] | None:
         return None
     return [
         {
-            "nodes": list(item.nodes),
+            "nodes": list(item.hosts),
             "gpus": list(item.gpus or range(context.site.gpus_per_node)),
             "profiles": dict(item.profiles),
         }

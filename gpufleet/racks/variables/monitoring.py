@@ -13,14 +13,14 @@ def _of(read: Callable[[Context, MonitoringPlan], Any]) -> Callable[[Context], A
     """A value that exists on sites with monitoring only."""
 
     def value(context: Context) -> Any:
-        monitoring = context.site.rack.monitoring
+        monitoring = context.site.rack.monitoring_settings
         return None if monitoring is None else read(context, monitoring)
 
     return value
 
 
 def _targets(context: Context, monitoring: MonitoringPlan) -> list[dict[str, str]]:
-    racks = {node: name for name, nodes in monitoring.racks for node in nodes}
+    racks = {node: name for name, nodes in monitoring.racks.items() for node in nodes}
     return [
         {"name": host.name, "address": host.address, "role": host.role, "rack": racks.get(host.name, "")}
         for host in context.site.hosts
@@ -28,7 +28,7 @@ def _targets(context: Context, monitoring: MonitoringPlan) -> list[dict[str, str
 
 
 def _mounts(context: Context, _monitoring: MonitoringPlan) -> list[str]:
-    return [item.path for item in context.site.mounts]
+    return [item.mount for item in context.site.mounts]
 
 
 def _accounts(context: Context, _monitoring: MonitoringPlan) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def _node_base_w(context: Context, _monitoring: MonitoringPlan) -> float | None:
 
 
 def _open(context: Context) -> list[dict[str, Any]] | None:
-    monitoring = context.site.rack.monitoring
+    monitoring = context.site.rack.monitoring_settings
     if monitoring is None or not monitoring.open_to or context.host.name != monitoring.host:
         return None
     return [{"port": "3000", "protocol": "tcp", "networks": list(monitoring.open_to)}]
@@ -130,7 +130,7 @@ MONITORING_VARIABLES = (
         "int",
         "site",
         "Adapters of the compute fabric that a node has, on InfiniBand.",
-        _of(lambda c, _: c.system.compute_nics if c.site.fabric_kind == "infiniband" else None),
+        _of(lambda c, _: c.system.compute_nics if c.site.fabric.kind == "infiniband" else None),
     ),
     Variable(
         "prometheus",
@@ -138,7 +138,7 @@ MONITORING_VARIABLES = (
         "int",
         "site",
         "Speed of one port in Gb/s.",
-        _of(lambda c, _: c.site.rack.fabric.link_gbps),
+        _of(lambda c, _: c.site.rack.link_gbps),
     ),
     Variable(
         "prometheus",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpufleet.plan.json import plan_to_json
 from gpufleet.plan.rack_models import SlurmPlan
 from gpufleet.racks.hostlists import fold_hosts
 from gpufleet.racks.variables.variable import Context, Variable, named
@@ -38,7 +39,7 @@ def _partitions(_context: Context, slurm: SlurmPlan) -> list[dict[str, Any]]:
     return [
         {
             "name": item.name,
-            "nodes": fold_hosts(item.nodes),
+            "nodes": fold_hosts(item.hosts),
             "default": item.default,
             "priority": item.priority,
             "accounts": list(item.accounts),
@@ -57,20 +58,17 @@ def _qos(_context: Context, slurm: SlurmPlan) -> list[dict[str, Any]]:
             "max_gpus_per_user": -1 if item.max_gpus_per_user is None else item.max_gpus_per_user,
             "max_minutes": item.max_minutes or 0,
         }
-        for item in slurm.qos
+        for item in slurm.qos_settings
     ]
 
 
 def _accounts(_context: Context, slurm: SlurmPlan) -> list[dict[str, Any]]:
-    return [
-        {"name": item.name, "gpus": item.gpus, "qos": item.qos, "users": list(item.users)}
-        for item in slurm.accounts
-    ]
+    return [plan_to_json(item) for item in slurm.accounts]
 
 
 def _switches(_context: Context, slurm: SlurmPlan) -> list[dict[str, Any]]:
     return [
-        {"name": item.name, "nodes": fold_hosts(item.nodes), "switches": list(item.switches)}
+        {"name": item.name, "nodes": fold_hosts(item.hosts), "switches": list(item.switches)}
         for item in slurm.switches
     ]
 

@@ -87,7 +87,7 @@ def budget_commitment_end(stack: Stack, context: RuleContext[Ends]) -> Iterator[
         if isinstance(group.capacity, ExistingBlockPlan):
             name = group_resource_name(spec.fleet, spec.environment, group.site, group.name)
             yield Violation(
-                f"when the Capacity Block {group.capacity.id} of {name} ends is not known, and"
+                f"when the Capacity Block {group.capacity.reservation_id} of {name} ends is not known, and"
                 f" {FIELD} is {last}",
                 "look its end up, and exempt the stack from this rule until then",
                 fleet_field=FIELD,

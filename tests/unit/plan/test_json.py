@@ -13,173 +13,41 @@ from gpufleet.plan.json import cents, plan_to_json
 from gpufleet.pricing.json import cost_to_json
 from gpufleet.spec.models import FleetSpec
 from tests.unit.plan.fleets import CATALOG, block, cloud_site, cost_of, group, on_demand, rack_site, spec
+from tests.unit.plan.json_shapes import SHAPE, SITE_SHAPES
 
-NUMBER = (int, float)
-MONEY = (int, float, type(None))
-TEXT_OR_NONE = (str, type(None))
-RANGE = {"low": MONEY, "expected": MONEY, "high": MONEY}
-KEY = {"name": str, "owner": str}
-VOLUME = {"size_gib": int, "iops": int, "throughput": int}
-TEAM = {"name": str, "gpus": int, "priority": str}
-
-SHAPE: dict[str, Any] = {
-    "fleet": str,
-    "environment": str,
-    "software_channel": str,
-    "tags": dict,
-    "gpus_at_maximum": int,
-    "sites": list,
-    "node_groups": [
+RACK: dict[str, Any] = {
+    "controllers": "ctl01",
+    "network": "10.60.0.0/22",
+    "ownership": {"acquisition": "262800 USD", "lifetime": "5 y"},
+    "local_nvme": {"mount": "/raid"},
+    "kubernetes": {
+        "node_groups": [{"name": "a", "nodes": "dgx[001-064]", "taints": [{"key": "example.com/a"}]}]
+    },
+    "racks": [{"name": "r1", "nodes": "dgx001"}],
+    "fabric": {
+        "kind": "infiniband",
+        "speed": "ndr",
+        "rails": ["mlx5_0"],
+        "subnet_managers": [{"host": "ctl01", "priority": 15, "port_guid": "0x0002c903000e0b72"}],
+        "switches": [{"name": "leaf0", "nodes": "dgx[001-064]"}],
+        "partitions": [{"name": "storage", "pkey": "0x0001", "port_guids": ["0x0002c903000e0b73"]}],
+    },
+    "slurm": {"partitions": [{"name": "gpu", "teams": ["research"]}]},
+    "monitoring": {"alerts": {"slack": {"channel": "#gpu"}}},
+    "management": {"user": "admin", "boot_order": ["disk"], "bios": {"SriovEnable": "Enabled"}},
+    "mig": [{"nodes": "dgx001", "gpus": [0], "profiles": {"3g.40gb": 2}}],
+    "groups": [{"name": "vision", "gid": 3001}],
+    "users": [
         {
-            "site": str,
-            "name": str,
-            "instance_type": str,
-            "instance_types": [str],
-            "gpu": str,
-            "gpus_per_node": int,
-            "capacity": {
-                "kind": str,
-                "min": int,
-                "max": int,
-                "desired": int,
-                "reservation_id": TEXT_OR_NONE,
-                "reservation_zone": TEXT_OR_NONE,
-                "reservation_placement_group": TEXT_OR_NONE,
-                "start": TEXT_OR_NONE,
-                "duration_hours": MONEY,
-                "on_demand_fallback": bool,
-                "spot_max_price": MONEY,
-            },
-            "efa": bool,
-            "network_interfaces": [{"network_card_index": int, "device_index": int, "interface_type": str}],
-            "zones": [str],
-            "placement_group": bool,
-            "workload": str,
-            "team": TEXT_OR_NONE,
-            "labels": dict,
-            "taints": [{"key": str, "value": str, "effect": str}],
-            "volume": VOLUME,
-            "public_ip": bool,
-            "image": str,
-            "tags": dict,
+            "name": "ada",
+            "uid": 2001,
+            "groups": ["vision"],
+            "teams": ["research"],
+            "ssh_keys": ["ssh-ed25519 AAAA"],
         }
     ],
-    "storage": list,
-    "hosts": [{"name": str, "site": str, "role": str, "address": str, "bmc": TEXT_OR_NONE}],
-    "budget": {
-        "monthly": NUMBER,
-        "currency": str,
-        "alerts": [NUMBER],
-        "on_breach": str,
-        "notify": [str],
-        "assume": dict,
-    },
-    "keys": [KEY],
-    "cost": {
-        "monthly": {
-            "amount": MONEY,
-            "low": MONEY,
-            "high": MONEY,
-            "currency": str,
-            "unknown": [{"site": str, "owner": str, "what": str, "reason": str}],
-        },
-        "upfront": {"amount": NUMBER, "currency": str},
-        "budget": {"monthly": NUMBER, "currency": str},
-        "by_site": dict,
-        "by_owner": dict,
-        "by_tag": dict,
-        "lines": [
-            {
-                "site": str,
-                "owner": str,
-                "kind": str,
-                "what": str,
-                "monthly": RANGE,
-                "upfront": MONEY,
-                "basis": str,
-                "source": str,
-                "date": TEXT_OR_NONE,
-                "note": str,
-                "assumed": bool,
-            }
-        ],
-        "not_counted": [str],
-    },
-}
-
-SITE_SHAPES: dict[str, dict[str, Any]] = {
-    "cloud": {
-        "site": str,
-        "kind": str,
-        "provider": str,
-        "region": str,
-        "zones": [str],
-        "cidr": str,
-        "nat": str,
-        "subnets": [{"zone": str, "kind": str, "cidr": str}],
-        "scheduler": str,
-        "kubernetes": {
-            "version": str,
-            "private_cidrs": [str],
-            "public_cidrs": [str],
-            "admins": [str],
-            "gpu_stack": str,
-            "system_nodes": {
-                "instance_types": [str],
-                "min": int,
-                "max": int,
-                "volume": VOLUME,
-                "image": str,
-            },
-            "support_type": str,
-            "teams": [TEAM],
-        },
-        "interface_endpoints": list,
-        "log_groups": [{"name": str, "retention_days": int}],
-        "keys": [KEY],
-        "tags": dict,
-    },
-    "onprem": {
-        "site": str,
-        "kind": str,
-        "system": str,
-        "gpu": str,
-        "gpus_per_node": int,
-        "nodes": int,
-        "fabric": {"kind": str, "speed": str, "topology": str},
-        "scheduler": str,
-        "power_kw_per_node": MONEY,
-        "power": {"pue": NUMBER, "usd_per_kwh": NUMBER},
-        "ownership": type(None),
-        "mounts": [{"kind": str, "source": str, "mount": str, "options": list}],
-        "teams": [TEAM],
-        "tags": dict,
-        "rack": {
-            "link_gbps": int,
-            "rails": list,
-            "subnet_managers": list,
-            "partitions": list,
-            "slurm": {
-                "cluster": str,
-                "partitions": [
-                    {"name": str, "nodes": int, "default": bool, "max_minutes": (int, type(None))}
-                ],
-                "qos": list,
-                "accounts": [{"name": str, "gpus": int, "qos": str, "users": list}],
-                "units": int,
-                "preemption": str,
-            },
-            "kubernetes": type(None),
-            "users": list,
-            "local_nvme": (str, type(None)),
-            "time_servers": list,
-            "package_mirror": (str, type(None)),
-            "reboot_batch": int,
-            "management": (str, type(None)),
-            "mig": (list, type(None)),
-            "monitoring": (str, type(None)),
-        },
-    },
+    "addresses": {"ctl01": "10.60.0.11"},
+    "time_servers": ["ntp1.example.com"],
 }
 
 
@@ -208,7 +76,15 @@ def _document() -> dict[str, Any]:
                 bmc="bmc[001-064]",
                 storage=[{"name": "home", "kind": "nfs", "source": "nas:/home", "mount": "/shared"}],
                 teams=[{"name": "research", "gpus": 8}],
-            )
+                **RACK,
+            ),
+            rack_site(
+                site="dc2",
+                scheduler="kubernetes",
+                storage=[{"name": "home", "kind": "nfs", "source": "nas:/home", "mount": "/shared"}],
+                teams=[{"name": "research", "gpus": 8}],
+                **RACK,
+            ),
         ],
         budget={"monthly": "1000 USD", "notify": ["a@example.com"]},
     )
@@ -240,8 +116,11 @@ def test_the_document_has_exactly_the_pinned_keys_and_types() -> None:
     document = _document()
     document["node_groups"][0]["taints"] = document["node_groups"][0]["taints"] or [{}]
     _check(document, SHAPE, "plan")
-    for site in document["sites"]:
-        _check(site, SITE_SHAPES[site["kind"]], site["site"])
+    cloud, *racks = document["sites"]
+    _check(cloud, SITE_SHAPES["cloud"], "cloud")
+    for site, other in zip(racks, ("kubernetes", "slurm"), strict=True):
+        rack = SITE_SHAPES["onprem"]["rack"] | {other: type(None)}
+        _check(site, SITE_SHAPES["onprem"] | {"rack": rack}, site["site"])
 
 
 def test_storage_of_both_kinds_is_told_apart_by_its_kind() -> None:

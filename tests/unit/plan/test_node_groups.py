@@ -83,7 +83,7 @@ def test_a_reservation_has_all_of_its_nodes(capacity: dict[str, Any], kind: str)
         (on_demand(1, 4, 2), OnDemandPlan(1, 4, 2)),
         (
             {"spot": {"min": 1, "max": 4, "max_price": "2.5 USD/h"}},
-            SpotPlan(1, 4, 1, on_demand_fallback=False, max_price=Decimal("2.5")),
+            SpotPlan(1, 4, 1, on_demand_fallback=False, spot_max_price=Decimal("2.5")),
         ),
         (odcr(3, zone="us-east-1b"), ReservationPlan(3, "us-east-1b")),
         (odcr(3, zone="us-east-1b", id=ID), ExistingReservationPlan(3, ID, "us-east-1b")),

@@ -37,7 +37,7 @@ def test_teams_bring_accounts_with_their_limits_and_a_qos_for_each_priority() ->
         ("a", 8, "high", ("ada",)),
         ("b", 4, "normal", ()),
     ]
-    assert [(item.name, item.preempts) for item in plan.qos] == [
+    assert [(item.name, item.preempts) for item in plan.qos_settings] == [
         ("low", ()),
         ("normal", ("low",)),
         ("high", ("low", "normal")),
@@ -46,18 +46,18 @@ def test_teams_bring_accounts_with_their_limits_and_a_qos_for_each_priority() ->
 
 
 def test_without_preemption_no_qos_preempts() -> None:
-    assert all(item.preempts == () for item in slurm(slurm={"preemption": "none"}).qos)
+    assert all(item.preempts == () for item in slurm(slurm={"preemption": "none"}).qos_settings)
 
 
 def test_a_declared_qos_takes_the_place_of_ours() -> None:
     plan = slurm(slurm={"qos": [{"name": "high", "priority": 7, "max_time": "90 s"}]})
-    high = next(item for item in plan.qos if item.name == "high")
+    high = next(item for item in plan.qos_settings if item.name == "high")
     assert (high.priority, high.max_minutes, high.preempts) == (7, 2, ())
 
 
 def test_there_is_one_default_partition_of_all_nodes_unless_declared() -> None:
     (only,) = slurm().partitions
-    assert (only.name, len(only.nodes), only.default, only.max_minutes) == ("gpu", 64, True, None)
+    assert (only.name, only.nodes, only.default, only.max_minutes) == ("gpu", 64, True, None)
     plan = slurm(slurm={"partitions": [{"name": "a", "nodes": "dgx001"}, {"name": "b", "default": True}]})
     assert [(item.name, item.default) for item in plan.partitions] == [("a", False), ("b", True)]
 
@@ -73,13 +73,13 @@ def test_nodes_with_the_same_leaves_are_one_unit() -> None:
         for rail in range(8)
     ]
     switches = slurm(fabric={"kind": "infiniband", "speed": "ndr", "switches": leaves}).switches
-    assert [(item.name, len(item.nodes)) for item in switches] == [
+    assert [(item.name, len(item.hosts)) for item in switches] == [
         ("unit-su0-leaf0", 32),
         ("unit-su1-leaf0", 32),
         ("fabric", 0),
     ]
     assert switches[-1].switches == ("unit-su0-leaf0", "unit-su1-leaf0")
-    placed = [node for item in switches for node in item.nodes]
+    placed = [node for item in switches for node in item.hosts]
     assert len(placed) == len(set(placed)) == 64
 
 
@@ -94,7 +94,7 @@ def test_without_leaves_there_is_no_topology_and_with_one_no_top() -> None:
 def test_nodes_that_no_leaf_names_are_placed_too() -> None:
     one = [{"name": "leaf", "nodes": "dgx[001-063]"}]
     switches = slurm(fabric={"kind": "infiniband", "speed": "ndr", "switches": one}).switches
-    assert [(item.name, item.nodes) for item in switches if len(item.nodes) == 1] == [
+    assert [(item.name, item.hosts) for item in switches if len(item.hosts) == 1] == [
         ("unit-unknown", ("dgx064",))
     ]
 
@@ -122,7 +122,7 @@ def test_roots_of_the_fat_tree_are_the_highest_switches_with_a_guid() -> None:
         {"name": "c", "tier": "core"},
     ]
     fabric = {"kind": "infiniband", "speed": "ndr", "switches": switches}
-    assert plan_rack(site(fabric=fabric)).fabric.root_guids == ("0x0000000000000002",)
+    assert plan_rack(site(fabric=fabric)).root_guids == ("0x0000000000000002",)
 
 
 def test_a_kubernetes_site_has_no_slurm() -> None:

@@ -13,7 +13,7 @@ def test_a_kubernetes_site_without_settings_has_the_defaults() -> None:
     (site,) = plan_of(scheduler="kubernetes").cloud
     assert site.kubernetes is not None
     assert site.kubernetes.public_cidrs == ()
-    assert site.kubernetes.system_min == 2
+    assert site.kubernetes.system_nodes.min == 2
     assert (
         build_plan(spec(cloud=[cloud_site(scheduler="kubernetes", kubernetes={})]), CATALOG).cloud[0] == site
     )

@@ -118,7 +118,7 @@ def test_the_plan_names_every_key_endpoint_log_group_and_image_of_the_stack(envi
         site.flow_logs.retention_days for site in sites
     }
     images = {group.image for group in plan.node_groups} | {
-        site.kubernetes.system_image for site in sites if site.kubernetes is not None
+        site.kubernetes.system_nodes.image for site in sites if site.kubernetes is not None
     }
     assert {each.get("amiType") for each in stack.of_type("aws:eks/nodeGroup:NodeGroup")} <= images
 

@@ -13,6 +13,7 @@ from gpufleet.plan.capacity_models import SpotPlan
 from gpufleet.plan.models import (
     BudgetPlan,
     CloudSitePlan,
+    FabricPlan,
     FleetPlan,
     HostPlan,
     LogGroupPlan,
@@ -41,9 +42,7 @@ def rack(**changes: Any) -> OnPremSitePlan:
         "gpu": "H100",
         "gpus_per_node": 8,
         "hosts": hosts(),
-        "fabric_kind": "infiniband",
-        "fabric_speed": "ndr",
-        "fabric_topology": "rail-optimized",
+        "fabric": FabricPlan("infiniband", "ndr", "rail-optimized"),
         "scheduler": "slurm",
         "ssh_user": "ubuntu",
         "ssh_port": 2222,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpufleet.catalog import load_catalog
-from gpufleet.plan.models import TeamPlan
+from gpufleet.plan.models import FabricPlan, TeamPlan
 from gpufleet.plan.rack import plan_rack
 from gpufleet.racks.variables import fleet_values, site_values
 from gpufleet.racks.variables.kubernetes_gpu import topology_levels
@@ -27,7 +27,9 @@ def values(
     more = {} if fabric is None else {"fabric": fabric}
     declared = plan_rack(declared_site(scheduler="kubernetes", kubernetes=kubernetes, mig=mig, **more))
     kind = "infiniband" if fabric is None else fabric["kind"]
-    site = rack(scheduler="kubernetes", fabric_kind=kind, rack=declared, teams=TEAMS)
+    site = rack(
+        scheduler="kubernetes", fabric=FabricPlan(kind, "ndr", "rail-optimized"), rack=declared, teams=TEAMS
+    )
     return {
         name.removeprefix("kubernetes_gpu_"): value
         for name, value in site_values(site, CATALOG, LOCK).items()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpufleet.plan.models import MountPlan
+from gpufleet.plan.models import FabricPlan, MountPlan
 from gpufleet.plan.rack import plan_rack
 from gpufleet.racks.inventory import build_inventory
 from gpufleet.racks.rack_groups import RACK_GROUPS
@@ -122,7 +122,7 @@ def kubernetes(make_fleet, make_rack, catalog):
 def document(make_fleet, make_rack, catalog):
     site = make_rack(
         rack=plan_rack(declared_site(**EVERYTHING)),
-        fabric_kind="infiniband",
+        fabric=FabricPlan("infiniband", "ndr", "rail-optimized"),
         mounts=(
             MountPlan("nfs", "nas01:/home", "/shared/home"),
             MountPlan("lustre", "mds@o2ib:/s", "/shared/scratch"),
@@ -306,7 +306,9 @@ def test_parallel_file_systems_reach_their_role_with_their_options_and_no_other_
 
 def test_roce_gives_nccl_the_traffic_class_of_its_dscp(make_fleet, make_rack, catalog):
     fabric = {"kind": "roce", "speed": "400gbe", "roce": {"dscp": 26}}
-    site = make_rack(rack=plan_rack(declared_site(fabric=fabric)), fabric_kind="roce")
+    site = make_rack(
+        rack=plan_rack(declared_site(fabric=fabric)), fabric=FabricPlan("roce", "ndr", "rail-optimized")
+    )
     document = build_inventory(make_fleet(site), catalog)
     assert given(document)["nccl_traffic_class"] == 104
     assert list(document["all"]["children"]["rack_roce"]["hosts"]) == ["dgx001", "dgx002", "dgx003"]
@@ -410,4 +412,4 @@ def test_a_site_without_monitoring_hears_nothing_of_it(make_fleet, make_rack, ca
     ],
 )
 def test_monitoring_runs_where_the_fleet_file_says_else_on_the_last_controller(declared, host):
-    assert plan_rack(declared_site(**declared)).monitoring.host == host
+    assert plan_rack(declared_site(**declared)).monitoring == host
