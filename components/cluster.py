@@ -14,8 +14,14 @@ from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
 from gpufleet.components.identity import PodRole, PodRoleArgs
 from gpufleet.components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs, VolumeArgs
+from gpufleet.kinds import (
+    CONTROL_PLANE_LOGS,
+    LOG_RETENTION_DAYS,
+    SYSTEM_INSTANCE_TYPES,
+    SYSTEM_NODES_MAX,
+    SYSTEM_NODES_MIN,
+)
 
-CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 CLUSTER_ADMIN = "arn:{0}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 
@@ -23,9 +29,9 @@ CLUSTER_ADMIN = "arn:{0}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPol
 class SystemNodesArgs:
     """The nodes without GPUs that carry the cluster's own services."""
 
-    instance_types: Sequence[str] = ("m7i.xlarge",)
-    min_size: int = 2
-    max_size: int = 3
+    instance_types: Sequence[str] = SYSTEM_INSTANCE_TYPES
+    min_size: int = SYSTEM_NODES_MIN
+    max_size: int = SYSTEM_NODES_MAX
     volume: VolumeArgs = field(default_factory=VolumeArgs)
     ami_type: str = EKS_IMAGE
 
@@ -57,7 +63,7 @@ class EksClusterArgs:
     deletion_protection: bool = True
     support_type: Literal["STANDARD", "EXTENDED"] = "STANDARD"
     after: Sequence[pulumi.Resource] = ()
-    log_retention_days: int = 365
+    log_retention_days: int = LOG_RETENTION_DAYS
     tags: Tags
 
 

@@ -10,6 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.components.base import Component
+from gpufleet.kinds import GP3_IOPS, GP3_MB_S, NODE_VOLUME_GIB
 
 TAGGED_AT_LAUNCH = ("instance", "volume", "network-interface")
 """What a launch creates and a bill or an inventory lists. A node group's own tags do not reach them."""
@@ -28,9 +29,9 @@ class NodeInterfaceArgs:
 class VolumeArgs:
     """The root volume: gp3, always encrypted, with AWS's own EBS key unless another is named."""
 
-    size_gib: int = 200
-    iops: int = 3000
-    throughput: int = 125
+    size_gib: int = NODE_VOLUME_GIB
+    iops: int = GP3_IOPS
+    throughput: int = GP3_MB_S
     kms_key_id: pulumi.Input[str] | None = None
 
 

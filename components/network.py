@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pulumi
 import pulumi_aws as aws
@@ -12,6 +11,7 @@ import pulumi_aws as aws
 from gpufleet.components.base import Component, Tags
 from gpufleet.components.flow_logs import flow_logs
 from gpufleet.components.security_groups import closed_default_group, efa_group, node_group_rules
+from gpufleet.kinds import LOG_RETENTION_DAYS, NatKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +36,11 @@ class NetworkArgs:
 
     cidr: str
     subnets: Sequence[SubnetArgs]
-    nat: Literal["single", "per-zone", "none"] = "single"
+    nat: NatKind = "single"
     tags: Tags
     cluster_name: str | None = None
     interface_endpoints: Sequence[str] = ()
-    log_retention_days: int = 365
+    log_retention_days: int = LOG_RETENTION_DAYS
 
 
 class Network(Component):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pulumi
 
-from gpufleet.capacity_kind import CapacityKind
+from gpufleet.kinds import CapacityKind
 
 
 @dataclass(frozen=True, kw_only=True)

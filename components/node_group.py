@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pulumi
 import pulumi_aws as aws
 
-from gpufleet.capacity_kind import CapacityKind
 from gpufleet.catalog.images import EKS_GPU_IMAGE, UBUNTU_GPU_IMAGE
 from gpufleet.components.base import Component, Tags, field_of
 from gpufleet.components.launch_template import (
@@ -27,6 +26,7 @@ from gpufleet.components.node_capacity import (
     SpotNodes,
 )
 from gpufleet.errors import InputError
+from gpufleet.kinds import CapacityKind
 
 EKS_CAPACITY_TYPE: Mapping[CapacityKind, str] = {
     "on-demand": "ON_DEMAND",

@@ -11,6 +11,7 @@ import pulumi_aws as aws
 
 from gpufleet.components.base import Component, Tags, encryption_key
 from gpufleet.errors import InputError
+from gpufleet.kinds import LustreDeployment
 
 LUSTRE_PORTS = ((988, 988), (1018, 1023))
 """LNET's ports (FSx for Lustre user guide: file system access control with Amazon VPC)."""
@@ -40,7 +41,7 @@ class SharedStorageArgs:
     `kms_key_arn` is a key that exists (persistent types only); without it one is made.
     """
 
-    deployment_type: Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2", "SCRATCH_1"]
+    deployment_type: LustreDeployment | Literal["SCRATCH_1"]
     capacity_gib: int
     subnet_id: pulumi.Input[str]
     vpc_id: pulumi.Input[str]

@@ -1,4 +1,4 @@
-"""Which FSx for Lustre file systems can be created: sizes, throughputs and metadata IOPS.
+"""Which FSx for Lustre file systems can be created: sizes and throughputs.
 
 The figures are the catalog's (`LustreTier`); this holds the arithmetic, for the fleet file's checks
 and for the rules over resources alike. Deployment types are in AWS's words (`PERSISTENT_2`).
@@ -7,10 +7,6 @@ and for the rules over resources alike. Deployment types are in AWS's words (`PE
 from __future__ import annotations
 
 from gpufleet.catalog.catalog import Catalog
-
-METADATA_IOPS = (1500, 3000, 6000, *range(12_000, 192_001, 12_000))
-"""What can be provisioned on SSD file systems (FSx API Reference,
-FileSystemLustreMetadataConfiguration)."""
 
 
 def size_steps(

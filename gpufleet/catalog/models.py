@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpufleet.kinds import LustreDeployment
+
 PriceUnit = Literal[
     "instance-hour", "GB-month", "hour", "month", "GB", "IOPS-month", "MBps-month", "node", "kWh"
 ]
@@ -175,7 +177,7 @@ class LustreTier(Fact):
     MB/s per TiB, `cache_gib_per_tib` is server memory.
     """
 
-    deployment: Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"]
+    deployment: LustreDeployment
     throughput: int | None
     first_gib: int
     multiple_gib: int

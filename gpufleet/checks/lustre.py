@@ -6,9 +6,10 @@ import datetime as dt
 from collections.abc import Iterator
 
 from gpufleet.catalog import Catalog
-from gpufleet.catalog.lustre import METADATA_IOPS, is_size, nearest_sizes, size_steps
+from gpufleet.catalog.lustre import is_size, nearest_sizes, size_steps
 from gpufleet.checks.rules import FieldFinding, Fleet, check, listed
-from gpufleet.plan.storage import DEPLOYMENTS, lustre_zone
+from gpufleet.kinds import LUSTRE_DEPLOYMENTS, METADATA_IOPS
+from gpufleet.plan.storage import lustre_zone
 from gpufleet.spec.models import Lustre
 
 LONGEST_BACKUP = dt.timedelta(days=90)
@@ -19,7 +20,7 @@ def lustre_throughput(fleet: Fleet) -> Iterator[FieldFinding]:
     """A persistent file system is bought at a throughput per TiB out of a short list; a scratch one has
     a fixed throughput (FSx for Lustre User Guide, "Performance")."""
     for path, _, item, lustre in fleet.lustre():
-        allowed = fleet.catalog.lustre_throughputs(DEPLOYMENTS[lustre.deployment])
+        allowed = fleet.catalog.lustre_throughputs(LUSTRE_DEPLOYMENTS[lustre.deployment])
         choice = listed([f"{value} MB/s/TiB" for value in allowed])
         where = (*path, "throughput")
         if not allowed:
@@ -73,7 +74,7 @@ def lustre_capacity(fleet: Fleet) -> Iterator[FieldFinding]:
 def _steps(lustre: Lustre, catalog: Catalog) -> tuple[int, int] | None:
     """First size and multiple of a file system; None where another rule has to be kept first."""
     throughput = lustre.throughput.mb_s_per_tib if lustre.throughput is not None else None
-    return size_steps(catalog, DEPLOYMENTS[lustre.deployment], throughput, efa=lustre.efa)
+    return size_steps(catalog, LUSTRE_DEPLOYMENTS[lustre.deployment], throughput, efa=lustre.efa)
 
 
 @check("lustre-efa")

@@ -12,7 +12,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from gpufleet.capacity_kind import CapacityKind
+from gpufleet.kinds import CapacityKind
 from gpufleet.plan.json import ELSEWHERE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpufleet.capacity_kind import CapacityKind
+from gpufleet.kinds import CapacityKind
 from gpufleet.plan.models import TaintPlan
 from gpufleet.spec.models import FleetSpec, NodeGroup
 

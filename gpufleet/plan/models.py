@@ -14,6 +14,7 @@ from typing import Literal
 
 from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
+from gpufleet.kinds import LustreDeployment, NatKind
 from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
 from gpufleet.plan.rack_models import RackPlan
@@ -100,7 +101,7 @@ class LustrePlan:
     site: str
     name: str
     kind: Literal["lustre"] = field(default="lustre", init=False)
-    deployment: Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"]
+    deployment: LustreDeployment
     capacity_gib: int
     throughput: int | None
     efa: bool
@@ -191,7 +192,7 @@ class CloudSitePlan:
     region: str
     zones: tuple[str, ...]
     cidr: str
-    nat: Literal["single", "per-zone", "none"]
+    nat: NatKind
     subnets: tuple[SubnetPlan, ...]
     scheduler: Literal["kubernetes", "slurm"]
     kubernetes: KubernetesPlan | None

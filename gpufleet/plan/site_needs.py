@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpufleet.kinds import LOG_RETENTION_DAYS
 from gpufleet.plan.models import BucketPlan, KeyPlan, LogGroupPlan, LustrePlan
 from gpufleet.plan.names import CONTROL_PLANE, FLOW_LOGS_SUFFIX, NETWORK
 from gpufleet.spec.models import CloudSite
@@ -24,8 +25,6 @@ PRIVATE_SERVICES = (
     "sts",
 )
 """What nodes call, and reach through interface endpoints where a site has no NAT."""
-
-LOG_RETENTION_DAYS = 365
 
 
 def interface_endpoints(site: CloudSite) -> tuple[str, ...]:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from gpufleet.kinds import LUSTRE_DEPLOYMENTS
 from gpufleet.plan.marks import storage_tags
 from gpufleet.plan.models import BucketPlan, LustrePlan
 from gpufleet.spec.models import Bucket, CloudSite, FleetSpec, Lustre, Storage
-
-Deployment = Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"]
-
-DEPLOYMENTS: dict[str, Deployment] = {
-    "persistent-2": "PERSISTENT_2",
-    "persistent-1": "PERSISTENT_1",
-    "scratch-2": "SCRATCH_2",
-}
 
 
 def default_mount(name: str) -> str:
@@ -39,7 +30,7 @@ def plan_lustre(spec: FleetSpec, site: CloudSite, storage: Storage, lustre: Lust
     return LustrePlan(
         site=site.site,
         name=storage.name,
-        deployment=DEPLOYMENTS[lustre.deployment],
+        deployment=LUSTRE_DEPLOYMENTS[lustre.deployment],
         capacity_gib=int(lustre.capacity.gib),
         throughput=lustre.throughput.mb_s_per_tib if lustre.throughput is not None else None,
         efa=lustre.efa,

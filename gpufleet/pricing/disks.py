@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from gpufleet.kinds import GP3_IOPS, GP3_MB_S
 from gpufleet.pricing.cost import ONE, Cost, Sizes
 from gpufleet.pricing.rates import MONTH, Prices, Rate, UnpricedError, number, pricing_of, settle
-
-INCLUDED_IOPS = 3000
-INCLUDED_MB_S = 125
-"""What every gp3 volume has without extra charge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +75,8 @@ def _charges(disk: Disk) -> Sequence[tuple[str, int, str]]:
     if disk.kind == "gp3":
         return (
             ("ebs-gp3", disk.size, "GB-month"),
-            ("ebs-gp3-iops", max(0, (disk.iops or 0) - INCLUDED_IOPS), "IOPS-month"),
-            ("ebs-gp3-throughput", max(0, (disk.throughput or 0) - INCLUDED_MB_S), "MBps-month"),
+            ("ebs-gp3-iops", max(0, (disk.iops or 0) - GP3_IOPS), "IOPS-month"),
+            ("ebs-gp3-throughput", max(0, (disk.throughput or 0) - GP3_MB_S), "MBps-month"),
         )
     if disk.kind == "io2":
         if not disk.iops:

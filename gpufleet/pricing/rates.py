@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
-    from gpufleet.capacity_kind import CapacityKind
     from gpufleet.catalog import Catalog, Price
+    from gpufleet.kinds import CapacityKind
     from gpufleet.pricing.models import Kind
 
 HOURS_PER_MONTH = 730

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field
 
-from gpufleet.capacity_kind import CapacityKind
+from gpufleet.kinds import CapacityKind
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import Code, NodeCount, PlacementGroupName
 from gpufleet.spec.quantity import Duration, HourlyPrice, When

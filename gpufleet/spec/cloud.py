@@ -6,6 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpufleet.kinds import (
+    GP3_IOPS,
+    GP3_MB_S,
+    NODE_VOLUME_GIB,
+    SYSTEM_INSTANCE_TYPES,
+    SYSTEM_NODES_MAX,
+    SYSTEM_NODES_MIN,
+    NatKind,
+)
 from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import Capacity
 from gpufleet.spec.fields import (
@@ -37,23 +46,23 @@ class Taint(Model):
 class Volume(Model):
     """The root volume (gp3, encrypted). `throughput` in MB/s, `iops` per second."""
 
-    size: Annotated[Size, Field(description="Its size.", examples=["500 GiB"])] = Size.of_gib(200)
+    size: Annotated[Size, Field(description="Its size.", examples=["500 GiB"])] = Size.of_gib(NODE_VOLUME_GIB)
     iops: Annotated[
         int,
         Field(
-            ge=3000,
+            ge=GP3_IOPS,
             le=80_000,
             description="Operations per second.",
             examples=[6000],
             json_schema_extra={"unit": "operations per second"},
         ),
         WHOLE,
-    ] = 3000
+    ] = GP3_IOPS
     throughput: Annotated[
         int,
-        Field(ge=125, le=2000, description="MB/s.", examples=[500], json_schema_extra={"unit": "MB/s"}),
+        Field(ge=GP3_MB_S, le=2000, description="MB/s.", examples=[500], json_schema_extra={"unit": "MB/s"}),
         WHOLE,
-    ] = 125
+    ] = GP3_MB_S
 
 
 class NodeGroup(Model):
@@ -99,9 +108,7 @@ class CloudNetwork(Model):
     """The site's own network. `nat` is where private subnets reach the internet through."""
 
     cidr: Annotated[Cidr, Field(description="Its addresses, as 10.40.0.0/16.", examples=["10.40.0.0/16"])]
-    nat: Annotated[
-        Literal["single", "per-zone", "none"], Field(description="NAT gateways: one, one a zone, or none.")
-    ] = "single"
+    nat: Annotated[NatKind, Field(description="NAT gateways: one, one a zone, or none.")] = "single"
 
 
 class Team(Model):
@@ -129,9 +136,9 @@ class SystemNodes(Model):
 
     instance_types: Annotated[
         tuple[Code, ...], Field(min_length=1, description="EC2 instance types.", examples=[["m7i.xlarge"]])
-    ] = ("m7i.xlarge",)
-    min: Annotated[NodeCount, Field(description="Nodes at least.", examples=[2])] = 2
-    max: Annotated[NodeCount, Field(description="Nodes at most.", examples=[3])] = 3
+    ] = SYSTEM_INSTANCE_TYPES
+    min: Annotated[NodeCount, Field(description="Nodes at least.", examples=[2])] = SYSTEM_NODES_MIN
+    max: Annotated[NodeCount, Field(description="Nodes at most.", examples=[3])] = SYSTEM_NODES_MAX
 
 
 class Kubernetes(Model):

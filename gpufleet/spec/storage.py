@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpufleet.kinds import METADATA_IOPS, WrittenDeployment
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import (
     WHOLE,
@@ -34,7 +35,7 @@ class Lustre(Model):
         Field(description="1200 GiB or multiples of 2400 GiB; with EFA larger steps by throughput."),
     ]
     deployment: Annotated[
-        Literal["persistent-2", "persistent-1", "scratch-2"],
+        WrittenDeployment,
         Field(description="Replicated SSD (persistent) or unreplicated (scratch)."),
     ] = "persistent-2"
     throughput: Annotated[
@@ -44,7 +45,7 @@ class Lustre(Model):
         False
     )
     metadata_iops: Annotated[
-        Annotated[int, Field(ge=1500, le=192_000), WHOLE] | None,
+        Annotated[int, Field(ge=METADATA_IOPS[0], le=METADATA_IOPS[-1]), WHOLE] | None,
         Field(
             description="Provisioned metadata operations per second.",
             examples=[6000],

@@ -50,7 +50,6 @@ CURATED = (
     "components.base entry 'Principal' widened to * in encryption_key",
     "components.base entry 'Principal' widened to * in assume_role_policy",
     # what is recorded
-    "components.cluster drop element 'audit' of CONTROL_PLANE_LOGS",
     "components.cluster drop enabled_cluster_log_types of Cluster in __init__",
     "components.flow_logs leave out aws.ec2.FlowLog(...) in flow_logs",
     "components.flow_logs drop retention_in_days of LogGroup in flow_logs",

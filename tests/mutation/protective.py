@@ -83,7 +83,6 @@ PROTECTIVE: dict[str, frozenset[str]] = {
     ),
     "what is recorded": frozenset(
         {
-            "CONTROL_PLANE_LOGS",
             "enabled_cluster_log_types",
             "aws.ec2.FlowLog",
             "traffic_type",

@@ -10,6 +10,7 @@ from gpufleet.pricing import lustre, services
 from gpufleet.pricing.of_stack.context import Pricing
 from gpufleet.pricing.of_stack.inputs import count, declared, flag, held, text
 from gpufleet.pricing.rates import UnpricedError
+from gpufleet.resources.lustre import DEFAULT_DEPLOYMENT
 from gpufleet.resources.resource import UNKNOWN, Resource, shown
 
 
@@ -99,7 +100,7 @@ def price_lustre(pricing: Pricing, resource: Resource) -> None:
     ):
         raise UnpricedError("no price of a read cache or of throughput capacity was read")
     owner, prices = pricing.owners.of(resource), pricing.prices(resource)
-    deployment = text(resource, "deploymentType") or "SCRATCH_1"
+    deployment = text(resource, "deploymentType") or DEFAULT_DEPLOYMENT
     gib = count(resource, "storageCapacity")
     throughput = count(resource, "perUnitStorageThroughput", default=0) or None
     pricing.price(resource, lambda: lustre.price_lustre(prices, deployment, gib, throughput), owner)

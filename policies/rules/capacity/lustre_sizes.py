@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.catalog.lustre import METADATA_IOPS, is_size, nearest_sizes, size_steps
+from gpufleet.catalog.lustre import is_size, nearest_sizes, size_steps
+from gpufleet.kinds import METADATA_IOPS
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.launch_inputs import number
 from gpufleet.resources.launches import declared
+from gpufleet.resources.lustre import deployment_type
 from gpufleet.resources.resource import UNKNOWN, Resource
 from gpufleet.resources.types import LUSTRE
-
-DEFAULT_DEPLOYMENT = "SCRATCH_1"
-"""What FSx creates where `deploymentType` is left out (CreateFileSystemLustreConfiguration)."""
 
 
 @resource_rule(
@@ -55,7 +54,7 @@ def lustre_sizes(resource: Resource, context: RuleContext[Settings]) -> Iterator
     """One file system: its tier, its size, its metadata and its storage type."""
     resource = declared(resource)
     catalog = context.shared.catalog
-    deployment = resource.get("deploymentType", DEFAULT_DEPLOYMENT)
+    deployment = deployment_type(resource)
     if deployment is UNKNOWN:
         yield _violation(resource, "deploymentType", "its sizes cannot be told", "write it", unknown=True)
         return

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.kinds import CONTROL_PLANE_LOGS
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import RuleContext
@@ -13,13 +14,11 @@ from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import CLUSTER
 
-ALL = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-
 
 class Logs(Settings):
     """Which logs."""
 
-    types: tuple[str, ...] = Field(ALL, description="Log types that a cluster has to write")
+    types: tuple[str, ...] = Field(CONTROL_PLANE_LOGS, description="Log types that a cluster has to write")
 
 
 @resource_rule(
@@ -32,7 +31,7 @@ class Logs(Settings):
     framework=fsbp("EKS.8"),
     types=(CLUSTER,),
     settings=Logs,
-    passes=Example(({"type": CLUSTER, "props": {"enabledClusterLogTypes": list(ALL)}},)),
+    passes=Example(({"type": CLUSTER, "props": {"enabledClusterLogTypes": list(CONTROL_PLANE_LOGS)}},)),
     fails=Example(({"type": CLUSTER, "props": {"enabledClusterLogTypes": ["api"]}},)),
 )
 def eks_control_plane_logs(resource: Resource, context: RuleContext[Logs]) -> Iterator[Violation]:

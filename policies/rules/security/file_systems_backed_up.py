@@ -12,6 +12,7 @@ from gpufleet.policies.rules.security._temporary import Environments, is_tempora
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.resources.launches import declared
+from gpufleet.resources.lustre import is_scratch
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import LUSTRE
@@ -66,11 +67,8 @@ def file_systems_backed_up(stack: Stack, context: RuleContext[Backups]) -> Itera
         if stack.refers(association, "fileSystemId", each)
     }
     for system in map(declared, stack.of_type(LUSTRE, *OTHERS)):
-        kind = system.get("deploymentType", "SCRATCH_1")
         if system.type == LUSTRE and (
-            (isinstance(kind, str) and kind.startswith("SCRATCH"))
-            or system.urn in linked
-            or system.get("importPath") is not None
+            is_scratch(system) or system.urn in linked or system.get("importPath") is not None
         ):
             continue
         yield from _backed_up(system, context.settings.days)

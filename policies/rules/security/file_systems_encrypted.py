@@ -9,6 +9,7 @@ from gpufleet.policies.rules.security._properties import is_on, require, require
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
+from gpufleet.resources.lustre import is_scratch
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import LUSTRE
 
@@ -51,9 +52,7 @@ REMEDY = "name a KMS key in kmsKeyId"
 def file_systems_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """FSx and EFS."""
     for system in map(declared, stack.of_type(LUSTRE)):
-        # SCRATCH_1 is what FSx makes where no type is named.
-        kind = system.get("deploymentType", "SCRATCH_1")
-        if not (isinstance(kind, str) and kind.startswith("SCRATCH")):
+        if not is_scratch(system):
             yield from require_key(stack, system, "kmsKeyId", RULE, REMEDY)
     for system in map(declared, stack.of_type(*OTHERS)):
         if system.type == EFS:

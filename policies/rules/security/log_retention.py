@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.kinds import LOG_RETENTION_DAYS
 from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import require
 from gpufleet.policies.rules.security.log_groups_encrypted import LOG_GROUP
@@ -17,7 +18,9 @@ from gpufleet.resources.resource import Resource
 class Retention(Settings):
     """How long."""
 
-    days: int = Field(365, ge=1, description="Days at least; 0 in a log group keeps its logs for ever")
+    days: int = Field(
+        LOG_RETENTION_DAYS, ge=1, description="Days at least; 0 in a log group keeps its logs for ever"
+    )
     forever: bool = Field(False, description="Whether logs may be kept for ever")
 
 
@@ -32,7 +35,7 @@ class Retention(Settings):
     framework=security_hub("CloudWatch.16"),
     types=(LOG_GROUP,),
     settings=Retention,
-    passes=Example(({"type": LOG_GROUP, "props": {"retentionInDays": 365}},)),
+    passes=Example(({"type": LOG_GROUP, "props": {"retentionInDays": LOG_RETENTION_DAYS}},)),
     fails=Example(({"type": LOG_GROUP, "props": {"retentionInDays": 7}},)),
 )
 def log_retention(resource: Resource, context: RuleContext[Retention]) -> Iterator[Violation]:

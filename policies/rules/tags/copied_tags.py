@@ -13,6 +13,7 @@ from gpufleet.policies.rules.tags._tags import Tags, read
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Violation, resource_rule
 from gpufleet.resources.aws_types import besides, taggable_types
+from gpufleet.resources.lustre import is_scratch
 from gpufleet.resources.resource import Resource, is_unknown, shown
 from gpufleet.resources.types import LUSTRE
 
@@ -78,9 +79,8 @@ def copied_tags(resource: Resource, context: RuleContext[RequiredKeys]) -> Itera
 
 
 def _has_no_backups(resource: Resource) -> bool:
-    # Scratch file systems have none, and FSx refuses the switch there. The default is SCRATCH_1.
-    kind = resource.get("deploymentType", "SCRATCH_1")
-    return resource.type == LUSTRE and not is_unknown(kind) and str(kind).startswith("SCRATCH")
+    # Scratch file systems have none, and FSx refuses the switch there.
+    return resource.type == LUSTRE and is_scratch(resource)
 
 
 def _switched_on(resource: Resource, prop: str) -> Iterator[Violation]:

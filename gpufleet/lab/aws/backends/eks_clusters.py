@@ -10,12 +10,13 @@ import base64
 import secrets
 from typing import Any
 
+from gpufleet.kinds import CONTROL_PLANE_LOGS
 from gpufleet.lab.aws.backends import eks_access
 from gpufleet.lab.aws.backends import eks_support as eks
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, Passthrough, operation
 
 DEFAULT_VERSION = "1.34"
-LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+
 CREATOR = "user/moto"
 """Whom moto's GetCallerIdentity says every caller is."""
 
@@ -213,11 +214,14 @@ def _logging(wanted: Params | None, current: Params | None = None) -> Params:
     on = {t for one in (current or {}).get("clusterLogging", []) if one.get("enabled") for t in one["types"]}
     for one in (wanted or {}).get("clusterLogging") or []:
         types = set(one.get("types") or [])
-        unknown = types - set(LOG_TYPES)
+        unknown = types - set(CONTROL_PLANE_LOGS)
         if unknown:
             raise AwsError("InvalidParameterException", f"Log type {min(unknown)} is not valid.")
         on = on | types if one.get("enabled") else on - types
-    groups = [([t for t in LOG_TYPES if t in on], True), ([t for t in LOG_TYPES if t not in on], False)]
+    groups = [
+        ([t for t in CONTROL_PLANE_LOGS if t in on], True),
+        ([t for t in CONTROL_PLANE_LOGS if t not in on], False),
+    ]
     return {"clusterLogging": [{"types": types, "enabled": on_} for types, on_ in groups if types]}
 
 

@@ -1,27 +1,21 @@
-"""Which sizes and throughputs FSx for Lustre takes.
+"""Which sizes and throughputs FSx for Lustre takes: the catalog's on SSD, and what it does not have.
 
-Sources: FSx for Lustre guide, "Managing storage capacity" (increments, HDD steps, EFA steps) and
-"SSD storage" (throughput tiers of PERSISTENT_2); FSx API reference (PERSISTENT_1 tiers).
+Sources: FSx for Lustre guide, "Managing storage capacity" (increments, HDD steps); FSx API reference
+(HDD tiers).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from gpufleet.catalog import load_catalog
+from gpufleet.catalog.lustre import size_steps
 from gpufleet.lab.aws.backends.operation import AwsError, Params
 
-FIRST_GIB = 1200
-STEP_GIB = 2400
 HDD_STEP_GIB = {12: 6000, 40: 1800}
-EFA_STEP_GIB = {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
+"""Of PERSISTENT_1, by its throughput in MB/s per TiB."""
 SCRATCH_1_STEP_GIB = 3600
-
-THROUGHPUTS = {
-    ("PERSISTENT_1", "SSD"): (50, 100, 200),
-    ("PERSISTENT_1", "HDD"): (12, 40),
-    ("PERSISTENT_2", "SSD"): (125, 250, 500, 1000),
-}
-"""MB/s per TiB, by deployment type and storage type; scratch types take none."""
+SCRATCH_1_SMALLEST_GIB = (1200, 2400)
 
 
 def check_throughput(deployment: str, storage: str, throughput: int | None) -> None:
@@ -34,8 +28,11 @@ def check_throughput(deployment: str, storage: str, throughput: int | None) -> N
         if storage != "SSD":
             raise AwsError("BadRequest", f"Storage type {storage} is not valid for {deployment}.")
         return
-    tiers = THROUGHPUTS.get((deployment, storage))
-    if tiers is None:
+    hdd = storage == "HDD" and deployment == "PERSISTENT_1"
+    tiers = tuple(HDD_STEP_GIB) if hdd else ()
+    if storage == "SSD":
+        tiers = load_catalog().lustre_throughputs(deployment)
+    if not tiers:
         raise AwsError("BadRequest", f"Storage type {storage} is not valid for {deployment}.")
     if throughput not in tiers:
         valid = ", ".join(map(str, tiers))
@@ -51,20 +48,25 @@ def check_capacity(deployment: str, storage: str, capacity: int | None, lustre: 
         return
     if capacity is None:
         raise AwsError("BadRequest", "StorageCapacity is required.")
-    throughput = lustre.get("PerUnitStorageThroughput")
-    if lustre.get("EfaEnabled"):
-        step, first = EFA_STEP_GIB[int(throughput or 0)], None
-    elif storage == "HDD":
-        step, first = HDD_STEP_GIB[int(throughput or 0)], None
-    elif deployment == "SCRATCH_1":
-        step, first = SCRATCH_1_STEP_GIB, FIRST_GIB
-        if capacity == STEP_GIB:
-            return
-    else:
-        step, first = STEP_GIB, FIRST_GIB
-    if capacity != first and (capacity <= 0 or capacity % step):
-        sizes = f"{first} or a multiple of {step}" if first else f"a multiple of {step}"
-        raise AwsError("BadRequest", f"Invalid storage capacity {capacity} GiB: it must be {sizes}.")
+    first, step = _steps(deployment, storage, lustre)
+    sizes = SCRATCH_1_SMALLEST_GIB if deployment == "SCRATCH_1" else (first,)
+    if capacity not in sizes and (capacity <= 0 or capacity % step):
+        rule = f"a multiple of {step}" if first == step else f"{first} or a multiple of {step}"
+        raise AwsError("BadRequest", f"Invalid storage capacity {capacity} GiB: it must be {rule}.")
+
+
+def _steps(deployment: str, storage: str, lustre: Params) -> tuple[int, int]:
+    """The first size and the multiple."""
+    throughput = int(lustre.get("PerUnitStorageThroughput") or 0) or None
+    if storage == "HDD":
+        step = HDD_STEP_GIB[throughput or 0]
+        return step, step
+    if deployment == "SCRATCH_1":
+        return SCRATCH_1_SMALLEST_GIB[0], SCRATCH_1_STEP_GIB
+    steps = size_steps(load_catalog(), deployment, throughput, efa=bool(lustre.get("EfaEnabled")))
+    if steps is None:
+        raise AwsError("BadRequest", f"EfaEnabled is not valid for {deployment} at {throughput} MB/s/TiB.")
+    return steps
 
 
 def check_growth(file_system: Any, capacity: int) -> None:

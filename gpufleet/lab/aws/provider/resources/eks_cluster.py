@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from gpufleet.kinds import CONTROL_PLANE_LOGS
 from gpufleet.lab.aws.provider.errors import keeping
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, without
 from gpufleet.lab.aws.provider.mapper import Names
@@ -12,15 +13,14 @@ from gpufleet.lab.aws.provider.schema import Problem
 from gpufleet.lab.aws.provider.waiting import settle, until_gone
 from gpufleet.lab.aws.provider.wire import Props, contains_unknown
 
-LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 _ROLE_NOT_YET = "does not exist|Error in role params|could not be assumed|doesn't have the Amazon EKS"
 _LOCAL = ("defaultAddonsToRemoves", "forceUpdateVersion")
 
 
 def _logging(types: Any) -> dict[str, Any]:
     """Every log type in one of two entries, as EKS wants it."""
-    enabled = [kind for kind in LOG_TYPES if kind in (types or ())]
-    disabled = [kind for kind in LOG_TYPES if kind not in enabled]
+    enabled = [kind for kind in CONTROL_PLANE_LOGS if kind in (types or ())]
+    disabled = [kind for kind in CONTROL_PLANE_LOGS if kind not in enabled]
     entries = [{"types": kinds, "enabled": on} for kinds, on in ((enabled, True), (disabled, False)) if kinds]
     return {"clusterLogging": entries}
 
@@ -90,9 +90,9 @@ class Cluster(Handler):
                     "vpcConfig.subnetIds", f"{len(subnets)} subnet(s): EKS needs two or more, in two zones"
                 )
             )
-        bad = sorted(set(inputs.get("enabledClusterLogTypes") or ()) - set(LOG_TYPES))
+        bad = sorted(set(inputs.get("enabledClusterLogTypes") or ()) - set(CONTROL_PLANE_LOGS))
         if bad and not contains_unknown(bad):
-            known = ", ".join(LOG_TYPES)
+            known = ", ".join(CONTROL_PLANE_LOGS)
             found.append(
                 Problem("enabledClusterLogTypes", f"{', '.join(bad)}: no such log type (known: {known})")
             )

@@ -1,0 +1,49 @@
+"""Names, sizes and defaults of what a cloud site consists of, each in this one place.
+
+The fleet file, the catalog, the plan, components, rules and prices import them from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+CapacityKind = Literal["on-demand", "spot", "odcr", "capacity-block"]
+"""How nodes are bought, as labels, outputs, prices and the plan's JSON call it."""
+
+NatKind = Literal["single", "per-zone", "none"]
+"""NAT gateways: one, one in each zone, or none."""
+
+LustreDeployment = Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"]
+"""Deployment types of FSx for Lustre that the catalog has, in AWS's words."""
+
+WrittenDeployment = Literal["persistent-2", "persistent-1", "scratch-2"]
+
+LUSTRE_DEPLOYMENTS: Mapping[WrittenDeployment, LustreDeployment] = {
+    "persistent-2": "PERSISTENT_2",
+    "persistent-1": "PERSISTENT_1",
+    "scratch-2": "SCRATCH_2",
+}
+"""The deployment types by the names that a fleet file uses."""
+
+METADATA_IOPS = (1500, 3000, 6000, *range(12_000, 192_001, 12_000))
+"""What can be provisioned on SSD file systems (FSx API Reference,
+FileSystemLustreMetadataConfiguration)."""
+
+GP3_IOPS = 3000
+GP3_MB_S = 125
+"""What every gp3 volume has without extra charge, and the least that it can have (EBS User Guide)."""
+
+NODE_VOLUME_GIB = 200
+"""The root volume of a node, where nobody says otherwise; a gp3 volume at its included speed."""
+
+SYSTEM_INSTANCE_TYPES = ("m7i.xlarge",)
+SYSTEM_NODES_MIN = 2
+SYSTEM_NODES_MAX = 3
+"""The nodes that carry an EKS cluster's own services, where nobody says otherwise."""
+
+LOG_RETENTION_DAYS = 365
+"""How long log groups keep their logs: what the stack sets, and what the rules ask for at least."""
+
+CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+"""The types of logs that an EKS control plane has (EKS User Guide, "Send control plane logs")."""
