@@ -1,4 +1,4 @@
-"""docs/reference/rack_variables.md, written from the variables, the groups and the secrets themselves."""
+"""docs/reference/rack_variables.md, from the variables, argument_specs, the groups and the secrets."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections import defaultdict
 from gpufleet.racks.rack_groups import RACK_GROUPS
 from gpufleet.racks.secrets import SECRETS
 from gpufleet.racks.variables import VARIABLES, Variable
+from tests.documents.roles import kind_of, meaning_of, options
 
 _HEADER = """# What roles get
 
 The inventory of `gpufleet inventory` and `gpufleet configure`: the groups that playbooks name as their
 hosts, and the variables that roles get from the fleet file, the catalog and the software channel. A role
-has more variables, with defaults of its own; its README lists them. A variable that the plan has nothing
-to say about is left out, and the role's default holds.
+has more variables, with defaults of its own; its README lists them, and the keys of items. A variable that
+the plan has nothing to say about is left out, and the role's default holds.
 
 This page is written by `make docs`; a test keeps it current.
 """
@@ -36,9 +37,12 @@ def reference() -> str:
     for variable in VARIABLES:
         by_role[variable.role].append(variable)
     for role, variables in by_role.items():
+        known = options(role)
         parts += ["", f"### {role}\n", "| variable | type | for | meaning |\n|---|---|---|---|"]
         parts += [
-            f"| `{item.full_name}` | {item.type} | {item.scope} | {item.meaning} |" for item in variables
+            f"| `{item.full_name}` | {kind_of(known[item.full_name])} | {item.scope} "
+            f"| {meaning_of(known[item.full_name])} |"
+            for item in variables
         ]
     return "\n".join(parts) + "\n"
 

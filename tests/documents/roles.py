@@ -49,8 +49,7 @@ def page(role: str, text: str) -> str:
 
 def _rows(specified: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str, str]]:
     for name, option in specified.items():
-        kind = option["type"] + (f" of {option['elements']}" if "elements" in option else "")
-        yield f"`{prefix}{name}`", kind, _default(option), _meaning(option)
+        yield f"`{prefix}{name}`", kind_of(option), _default(option), meaning_of(option)
         inner = f"{prefix}{name}{'[]' if option['type'] == 'list' else ''}."
         yield from _rows(option.get("options", {}), inner)
 
@@ -66,7 +65,13 @@ def _default(option: dict[str, Any]) -> str:
     return f"`{shown}`" if shown is text else shown
 
 
-def _meaning(option: dict[str, Any]) -> str:
+def kind_of(option: dict[str, Any]) -> str:
+    """The type of a variable, and of its items: `list of dict`."""
+    return str(option["type"]) + (f" of {option['elements']}" if "elements" in option else "")
+
+
+def meaning_of(option: dict[str, Any]) -> str:
+    """What a variable means and takes, in Markdown."""
     text = option["description"]
     text = " ".join((text if isinstance(text, str) else " ".join(text)).split())
     text = re.sub(r"\b[CVOI]\(([^)]*)\)", r"`\1`", text)

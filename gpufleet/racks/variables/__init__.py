@@ -1,8 +1,8 @@
 """What the inventory tells each role, under the role's own names: one entry for each variable.
 
-The entries are the contract between the plan and `ansible/roles`: the inventory is made of them,
-docs/reference/rack_variables.md is written from them, and a test compares them with the
-argument_specs of every role that exists.
+The entries are the contract between the plan and `ansible/roles`: the inventory is made of them, and
+a test compares them with the argument_specs of the roles, which say what each means.
+docs/reference/rack_variables.md is written from both.
 """
 
 from gpufleet.racks.variables.registry import VARIABLES, fleet_values, host_values, site_values

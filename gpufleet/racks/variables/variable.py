@@ -1,4 +1,4 @@
-"""A role's variable: who gets it, what it means, and how it follows from the plan."""
+"""A role's variable: who gets it, and how it follows from the plan. What it means is in argument_specs."""
 
 from __future__ import annotations
 
@@ -52,15 +52,13 @@ class Context:
 class Variable:
     """One variable of one role.
 
-    `type` is its type in the role's argument_specs. `value` returns None where the plan has nothing
-    to say: the variable is left out then, and the role's default holds.
+    Its type and meaning are in the role's argument_specs. `value` returns None where the plan has
+    nothing to say: the variable is left out then, and the role's default holds.
     """
 
     role: str
     name: str
-    type: Literal["str", "int", "float", "bool", "list", "dict"]
     scope: Scope
-    meaning: str
     value: Callable[[Context], Any]
 
     @property

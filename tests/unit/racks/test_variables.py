@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from gpufleet.plan.rack import plan_rack
 from gpufleet.racks.inventory import build_inventory
 from gpufleet.racks.rack_groups import RACK_GROUPS
 from gpufleet.racks.secrets import SECRETS
-from gpufleet.racks.variables import VARIABLES
+from gpufleet.racks.variables import VARIABLES, Variable
 from tests.documents.rack_variables import reference
 from tests.unit.racks.conftest import declared_site
 
@@ -25,12 +26,28 @@ WRITTEN = sorted(
 )
 TYPES: dict[str, type | tuple[type, ...]] = {
     "str": str,
+    "path": str,
     "int": int,
     "float": (int, float),
     "bool": bool,
     "list": list,
     "dict": dict,
 }
+
+
+@cache
+def main_options(role: str) -> dict[str, Any]:
+    """Variable -> its specification in the role's argument_specs."""
+    specs = yaml.safe_load((ROLES / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+    options: dict[str, Any] = specs["argument_specs"]["main"]["options"]
+    return options
+
+
+def accepted_type(variable: Variable) -> type | tuple[type, ...]:
+    """What the role takes for the variable."""
+    return TYPES[main_options(variable.role)[variable.full_name].get("type", "str")]
+
+
 EVERYTHING: dict[str, Any] = {
     "login": "login01",
     "network": "10.60.0.0/22",
@@ -147,7 +164,7 @@ def test_every_variable_is_given_with_its_type_where_the_fleet_file_says_everyth
         if variable.full_name == "nccl_traffic_class" or (of_kubernetes and variable.scope != "fleet"):
             assert variable.full_name not in values
             continue
-        assert isinstance(values[variable.full_name], TYPES[variable.type]), variable.full_name
+        assert isinstance(values[variable.full_name], accepted_type(variable)), variable.full_name
 
 
 def test_a_kubernetes_site_gets_every_variable_of_its_roles_with_its_type(kubernetes, catalog):
@@ -158,7 +175,7 @@ def test_a_kubernetes_site_gets_every_variable_of_its_roles_with_its_type(kubern
         if variable.name == "chart_mirror":
             assert variable.full_name not in values  # the site has no mirror
             continue
-        assert isinstance(values[variable.full_name], TYPES[variable.type]), variable.full_name
+        assert isinstance(values[variable.full_name], accepted_type(variable)), variable.full_name
     release = catalog.lock("2026.11").kubernetes_releases["1.36"]
     assert values["kubernetes_control_plane_version"] == values["kubernetes_node_version"] == release
     assert values["kubernetes_node_endpoint"] == "10.60.0.10:6443"
@@ -332,26 +349,19 @@ def test_a_slurm_site_gets_nothing_of_kubernetes(document):
 def test_names_begin_with_their_role_and_are_unique():
     names = [item.full_name for item in VARIABLES]
     assert len(names) == len(set(names))
-    for item in VARIABLES:
-        assert item.meaning.endswith((".", ")")), item.full_name
-        assert item.meaning[0].isupper() or item.meaning[0] == "`"
 
 
 @pytest.mark.parametrize("role", WRITTEN)
-def test_what_a_role_is_given_is_in_its_argument_specs_with_its_type(role):
-    """For every role that is written; the names of those that are not yet stand in the same table."""
-    specs = yaml.safe_load((ROLES / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
-    options = specs["argument_specs"]["main"]["options"]
+def test_what_a_role_is_given_is_in_its_argument_specs_with_its_meaning(role):
+    options = main_options(role)
     for item in (each for each in VARIABLES if each.role == role):
         assert item.full_name in options, f"{role} does not know {item.full_name}"
-        assert options[item.full_name].get("type", "str") in _accepted(item.type), item.full_name
+        meaning = "".join(options[item.full_name]["description"])
+        assert meaning.endswith((".", ")")), item.full_name
+        assert meaning[0].isupper() or meaning[0] == "`", item.full_name
     for secret in (each for each in SECRETS if each.role == role):
         assert options[secret.variable].get("no_log", True), f"{secret.variable} is shown"
         assert "default" not in options[secret.variable], f"{secret.variable} has a default"
-
-
-def _accepted(kind: str) -> tuple[str, ...]:
-    return (kind, "path") if kind == "str" else (kind,)
 
 
 def test_the_reference_page_is_current():
