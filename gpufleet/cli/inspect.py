@@ -63,14 +63,14 @@ def plan(environment: Environment, json: Json = False) -> int:
     Sites, node groups, interfaces, storage and hosts, without an engine or a cloud.
     """
     from gpufleet.checks import validate as run_validation
-    from gpufleet.plan.json import plan_to_json
+    from gpufleet.plan.json import model_to_json
     from gpufleet.pricing.json import cost_to_json
 
     workspace = Workspace.open(environment)
     validated = run_validation(workspace.target, root=workspace.root, bought=workspace.bought_blocks)
     fleet_plan, cost = validated.plan, validated.cost
     if json:
-        document = plan_to_json(fleet_plan)
+        document = model_to_json(fleet_plan)
         document["cost"] = cost_to_json(cost, fleet_plan)
         document["findings"] = [finding.to_json() for finding in validated.findings]
         emit_json(document)

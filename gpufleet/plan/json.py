@@ -23,24 +23,24 @@ ELSEWHERE = MappingProxyType({"json": "elsewhere"})
 _CENT = Decimal("0.01")
 
 
-def plan_to_json(plan: Any) -> dict[str, Any]:
-    """A plan, or one of its models, as plain JSON values; without its cost (`gpufleet.pricing.json`).
+def model_to_json(model: Any) -> dict[str, Any]:
+    """A plan, or another model, as plain JSON values. Its cost is apart (`gpufleet.pricing.json`).
 
     Equal plans give equal documents, key order included.
     """
     written = {
-        each.name: _value(getattr(plan, each.name), money=each.metadata == MONEY)
-        for each in fields(plan)
+        each.name: _value(getattr(model, each.name), money=each.metadata == MONEY)
+        for each in fields(model)
         if each.metadata != ELSEWHERE
     }
     properties = [
         name
-        for model in reversed(type(plan).__mro__)
-        for name, each in vars(model).items()
+        for parent in reversed(type(model).__mro__)
+        for name, each in vars(parent).items()
         if isinstance(each, property)
     ]
-    without: Mapping[str, Any] = getattr(plan, "json_defaults", {})
-    return {**without, **written, **{name: _value(getattr(plan, name), money=False) for name in properties}}
+    without: Mapping[str, Any] = getattr(model, "json_defaults", {})
+    return {**without, **written, **{name: _value(getattr(model, name), money=False) for name in properties}}
 
 
 def cents(amount: Decimal | None) -> float | None:
@@ -50,7 +50,7 @@ def cents(amount: Decimal | None) -> float | None:
 
 def _value(value: Any, *, money: bool) -> Any:
     if is_dataclass(value):
-        return plan_to_json(value)
+        return model_to_json(value)
     if isinstance(value, Decimal):
         return cents(value) if money else float(value)
     if isinstance(value, Mapping):

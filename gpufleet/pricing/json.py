@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.plan.json import cents
+from gpufleet.plan.json import cents, model_to_json
 from gpufleet.plan.models import FleetPlan
 from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped, sums_by
 
@@ -72,28 +72,13 @@ def _tags(plan: FleetPlan) -> dict[tuple[str, str], Mapping[str, str]]:
 
 
 def _ranges(sums: Mapping[str, Amount]) -> dict[str, dict[str, float | None]]:
-    return {
-        key: {"low": cents(each.minimum), "expected": cents(each.expected), "high": cents(each.maximum)}
-        for key, each in sums.items()
-        if each.known
-    }
+    return {key: _range(each) for key, each in sums.items() if each.known}
+
+
+def _range(cost: Amount | CostLine) -> dict[str, float | None]:
+    return {"low": cents(cost.minimum), "expected": cents(cost.expected), "high": cents(cost.maximum)}
 
 
 def _line(line: CostLine) -> dict[str, Any]:
-    return {
-        "site": line.site,
-        "owner": line.owner,
-        "kind": line.kind,
-        "what": line.what,
-        "monthly": {
-            "low": cents(line.minimum),
-            "expected": cents(line.expected),
-            "high": cents(line.maximum),
-        },
-        "upfront": cents(line.upfront) if line.upfront else None,
-        "basis": line.basis,
-        "source": line.source,
-        "date": line.date,
-        "note": line.note,
-        "assumed": line.assumed,
-    }
+    upfront = cents(line.upfront) if line.upfront else None
+    return {**model_to_json(line), "upfront": upfront, "monthly": _range(line)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal
+
+from gpufleet.plan.json import ELSEWHERE, MONEY
 
 Kind = Literal["compute", "storage", "network", "control-plane", "power", "ownership", "service"]
 
@@ -34,10 +36,10 @@ class CostLine:
     name: str
     what: str
     kind: Kind
-    minimum: Decimal | None
-    expected: Decimal | None
-    maximum: Decimal | None
-    upfront: Decimal = Decimal(0)
+    minimum: Decimal | None = field(metadata=ELSEWHERE)
+    expected: Decimal | None = field(metadata=ELSEWHERE)
+    maximum: Decimal | None = field(metadata=ELSEWHERE)
+    upfront: Decimal = field(default=Decimal(0), metadata=MONEY)
     site: str = ""
     owner: str = ""
     team: str = ""

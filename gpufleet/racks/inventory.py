@@ -13,7 +13,7 @@ from typing import Any
 
 from gpufleet.catalog import Catalog, SoftwareLock
 from gpufleet.errors import InputError
-from gpufleet.plan.json import plan_to_json
+from gpufleet.plan.json import model_to_json
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, HostPlan, NodeGroupPlan, OnPremSitePlan
 from gpufleet.racks.cloud_nodes import CloudNode, cloud_nodes
 from gpufleet.racks.rack_groups import RACK_GROUPS, rack_groups_of
@@ -111,11 +111,11 @@ def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog, lo
         "gpufleet_site": site.site,
         "gpufleet_system": site.system,
         "gpufleet_scheduler": site.scheduler,
-        "gpufleet_fabric": plan_to_json(site.fabric),
+        "gpufleet_fabric": model_to_json(site.fabric),
         "gpufleet_mounts": [
             {"kind": item.kind, "source": item.source, "path": item.mount} for item in site.mounts
         ],
-        "gpufleet_teams": [plan_to_json(team) for team in site.teams],
+        "gpufleet_teams": [model_to_json(team) for team in site.teams],
         "gpufleet_site_tags": dict(sorted(site.tags.items())),
         **_slurm_vars(site, catalog),
         **site_values(site, catalog, lock),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.plan.json import plan_to_json
+from gpufleet.plan.json import model_to_json
 from gpufleet.plan.rack_models import SubnetManagerPlan
 from gpufleet.racks.variables.variable import Context, Variable
 
@@ -24,7 +24,7 @@ def _port_guid(context: Context) -> str | None:
 
 
 def _partitions(context: Context) -> list[dict[str, Any]]:
-    return [plan_to_json(item) for item in context.site.rack.partitions]
+    return [model_to_json(item) for item in context.site.rack.partitions]
 
 
 FABRIC_VARIABLES = (

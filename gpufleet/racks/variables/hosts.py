@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.plan.json import plan_to_json
+from gpufleet.plan.json import model_to_json
 from gpufleet.racks.variables.variable import Context, Variable
 
 
@@ -30,7 +30,7 @@ def _addresses(context: Context) -> list[dict[str, str]]:
 
 
 def _accounts(context: Context) -> list[dict[str, Any]]:
-    return [plan_to_json(person) for person in context.site.rack.people]
+    return [model_to_json(person) for person in context.site.rack.people]
 
 
 def _networks(context: Context) -> list[str]:

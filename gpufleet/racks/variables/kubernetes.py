@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpufleet.plan.json import plan_to_json
+from gpufleet.plan.json import model_to_json
 from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan
 from gpufleet.racks.variables.variable import Context, Variable, named
 
@@ -53,7 +53,7 @@ def _node_taints(_context: Context, kubernetes: KubernetesPlan) -> dict[str, lis
 
 def taints_of(group: KubernetesGroupPlan) -> list[dict[str, str]]:
     """Taints of a group's nodes, as `{key, value, effect}`."""
-    return [plan_to_json(taint) for taint in group.taints]
+    return [model_to_json(taint) for taint in group.taints]
 
 
 def _version(role: str) -> Variable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpufleet.plan.json import plan_to_json
+from gpufleet.plan.json import model_to_json
 from gpufleet.plan.rack_models import SlurmPlan
 from gpufleet.racks.hostlists import fold_hosts
 from gpufleet.racks.variables.variable import Context, Variable, named
@@ -63,7 +63,7 @@ def _qos(_context: Context, slurm: SlurmPlan) -> list[dict[str, Any]]:
 
 
 def _accounts(_context: Context, slurm: SlurmPlan) -> list[dict[str, Any]]:
-    return [plan_to_json(item) for item in slurm.accounts]
+    return [model_to_json(item) for item in slurm.accounts]
 
 
 def _switches(_context: Context, slurm: SlurmPlan) -> list[dict[str, Any]]:

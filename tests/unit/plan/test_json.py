@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet.plan import build_plan
-from gpufleet.plan.json import cents, plan_to_json
+from gpufleet.plan.json import cents, model_to_json
 from gpufleet.pricing.json import cost_to_json
 from gpufleet.spec.models import FleetSpec
 from tests.unit.plan.fleets import CATALOG, block, cloud_site, cost_of, group, on_demand, rack_site, spec
@@ -93,7 +93,7 @@ def _document() -> dict[str, Any]:
 
 def _of(fleet: FleetSpec) -> dict[str, Any]:
     plan = build_plan(fleet, CATALOG)
-    document = {**plan_to_json(plan), "cost": cost_to_json(cost_of(plan), plan)}
+    document = {**model_to_json(plan), "cost": cost_to_json(cost_of(plan), plan)}
     read: dict[str, Any] = json.loads(json.dumps(document))
     return read
 

@@ -11,8 +11,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from gpufleet.plan.json import plan_to_json
+from gpufleet.plan.json import model_to_json
 from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing.json import cost_to_json
+from gpufleet.pricing.models import CostLine, FleetCost
 
 VALUES: dict[Any, tuple[Any, Any]] = {
     str: ("one", "other"),
@@ -59,4 +61,13 @@ def pairs(kind: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
     [pytest.param(before, after, id=path) for path, before, after in pairs(FleetPlan, "plan")],
 )
 def test_a_change_of_any_field_of_the_plan_changes_its_json(before: FleetPlan, after: FleetPlan) -> None:
-    assert plan_to_json(before) != plan_to_json(after)
+    assert model_to_json(before) != model_to_json(after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [pytest.param(before, after, id=path) for path, before, after in pairs(CostLine, "line")],
+)
+def test_a_change_of_any_field_of_a_cost_line_changes_the_cost(before: CostLine, after: CostLine) -> None:
+    plan = sample(FleetPlan)
+    assert cost_to_json(FleetCost((before,)), plan) != cost_to_json(FleetCost((after,)), plan)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpufleet.plan import build_plan
-from gpufleet.plan.json import plan_to_json
+from gpufleet.plan.json import model_to_json
 from gpufleet.pricing import Amount
 from gpufleet.pricing.json import by_tag
 from gpufleet.pricing.models import sums_by
@@ -69,7 +69,7 @@ def test_a_larger_maximum_never_costs_less(seed: int) -> None:
 def test_the_plan_is_a_function_of_its_spec_to_the_last_byte(seed: int) -> None:
     one, other = build_plan(random_fleet(seed), CATALOG), build_plan(random_fleet(seed), CATALOG)
     assert one == other
-    assert json.dumps(plan_to_json(one)) == json.dumps(plan_to_json(other))
+    assert json.dumps(model_to_json(one)) == json.dumps(model_to_json(other))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
