@@ -33,6 +33,8 @@ LONGEST = (
     "emitted",
 )
 
+LONGEST_VALUE = 80
+
 LEFT = pytest.StashKey[dict[int, str]]()
 
 
@@ -70,6 +72,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """Names what is left at work."""
     for number, command in config.stash.get(LEFT, {}).items():
         terminalreporter.write_line(f"ERROR: a test left process {number} at work: {command}", red=True)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Begins the name of a test with a long value; the whole value would be in every report of it."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_VALUE:
+        return f"{val[:LONGEST_VALUE]!a} of {len(val)}"
+    return None
 
 
 # Ten thousand tests and what they import stay until the end: looking through them for garbage again and again
