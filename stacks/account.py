@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from gpufleet.components.budget import BudgetGuard, BudgetGuardArgs
 from gpufleet.plan.models import FleetPlan
-from gpufleet.stacks.settings import Settings
+from gpufleet.stacks.settings import StackSettings
 
 BUDGET_REGION = "us-east-1"
 """Where AWS Budgets lives; its topic is put beside it."""
@@ -18,7 +18,7 @@ COST_TAGS = ("gpufleet:fleet", "gpufleet:environment")
 """The tags that, together, say what belongs to an environment of a fleet."""
 
 
-def build_account(plan: FleetPlan, settings: Settings) -> dict[str, Any]:
+def build_account(plan: FleetPlan, settings: StackSettings) -> dict[str, Any]:
     """The budget with its alerts; returns what the stack exports of it."""
     name = f"{plan.fleet}-{plan.environment}"
     provider = aws.Provider(f"{name}-account", region=BUDGET_REGION, **settings.aws_provider)

@@ -18,14 +18,14 @@ from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, Lustr
 from gpufleet.stacks.cluster_inside import build_cluster_base
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, volume_args
 from gpufleet.stacks.nodes import running_nodes
-from gpufleet.stacks.settings import Settings
+from gpufleet.stacks.settings import StackSettings
 
 
 @dataclass(frozen=True)
 class _Site:
     name: str
     plan: CloudSitePlan
-    settings: Settings
+    settings: StackSettings
     opts: pulumi.ResourceOptions
 
 
@@ -38,7 +38,7 @@ class SiteOutputs:
     nodes: Sequence[pulumi.Output[list[dict[str, Any]]]]
 
 
-def build_site(plan: FleetPlan, site: CloudSitePlan, settings: Settings) -> SiteOutputs:
+def build_site(plan: FleetPlan, site: CloudSitePlan, settings: StackSettings) -> SiteOutputs:
     """Everything of one site."""
     name = f"{plan.fleet}-{plan.environment}-{site.site}"
     provider = aws.Provider(name, region=site.region, **settings.aws_provider)

@@ -43,7 +43,7 @@ from gpufleet.plan.capacity_models import (
     SpotPlan,
 )
 from gpufleet.plan.models import NodeGroupPlan, VolumePlan
-from gpufleet.stacks.settings import Settings
+from gpufleet.stacks.settings import StackSettings
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SiteParts:
     roles: IamRoles
     cluster: EksCluster | None
     client_group: pulumi.Output[str]
-    settings: Settings
+    settings: StackSettings
     opts: pulumi.ResourceOptions
 
 
@@ -154,7 +154,7 @@ def volume_args(volume: VolumePlan) -> VolumeArgs:
     return VolumeArgs(size_gib=volume.size_gib, iops=volume.iops, throughput=volume.throughput)
 
 
-def _refuse_assumed_roles(name: str, settings: Settings) -> None:
+def _refuse_assumed_roles(name: str, settings: StackSettings) -> None:
     """Blocks are looked up and scheduled with boto3, which would ask another account than the provider."""
     if settings.aws_provider.get("assume_roles"):
         raise InputError(

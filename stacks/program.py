@@ -10,7 +10,7 @@ import pulumi
 
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.findings import FINDINGS_SHOWN
-from gpufleet.stacks.settings import Settings, load_settings
+from gpufleet.stacks.settings import StackSettings, load_settings
 from gpufleet.visible import visible_line
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run(root: Path) -> None:
         raise pulumi.RunError(f"{error.message}\n{error.remedy}".strip()) from None
 
 
-def _plan(root: Path, settings: Settings) -> FleetPlan:
+def _plan(root: Path, settings: StackSettings) -> FleetPlan:
     from gpufleet.checks import validate
 
     # Without a state it is unknown here what is bought: the look-up of an offering refuses a start that
@@ -47,7 +47,7 @@ def _plan(root: Path, settings: Settings) -> FleetPlan:
     return plan
 
 
-def build_fleet(plan: FleetPlan, settings: Settings) -> None:
+def build_fleet(plan: FleetPlan, settings: StackSettings) -> None:
     """Register the resources of the plan's cloud sites and export what others need of them."""
     from gpufleet.stacks.account import build_account
     from gpufleet.stacks.cloud_site import build_site

@@ -18,7 +18,7 @@ from gpufleet.lab_extra import sandbox_access
 
 
 @dataclass(frozen=True)
-class Settings:
+class StackSettings:
     """What the program is told besides the fleet file.
 
     `fleet_file` is a path or an environment's name, by default the stack's. `protect` keeps storage,
@@ -36,21 +36,21 @@ class Settings:
     aws_client: Mapping[str, str]
 
 
-def load_settings(root: Path) -> Settings:
+def load_settings(root: Path) -> StackSettings:
     """The settings of the running stack. Raises InputError for values that mean nothing."""
     config = pulumi.Config("gpufleet")
     cloud = config.get("cloud") or "aws"
     fleet_file = fleet_file_of_settings(config.get("fleetFile") or pulumi.get_stack(), root)
     if cloud == "sandbox":
         provider, client = sandbox_access(root)
-        return Settings(cloud, fleet_file, config.get_bool("protect") or False, None, provider, client)
+        return StackSettings(cloud, fleet_file, config.get_bool("protect") or False, None, provider, client)
     if cloud != "aws":
         raise InputError(
             f"gpufleet:cloud is {cloud!r}; it takes sandbox or aws",
             remedy="run `pulumi config set gpufleet:cloud sandbox`",
         )
     protect = config.get_bool("protect")
-    return Settings(
+    return StackSettings(
         cloud=cloud,
         fleet_file=fleet_file,
         protect=True if protect is None else protect,

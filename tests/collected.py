@@ -26,7 +26,7 @@ from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.settings import configure
-from gpufleet.resources.resource import Options, Provider, Resource
+from gpufleet.resources.resource import ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import load_fleet
 from tests.unit.components.recording import REGION, EchoMocks
@@ -56,7 +56,7 @@ class CollectingMonitor(MockMonitor):
                 urn=response.urn,
                 props={**outputs, **inputs},
                 inputs=inputs,
-                options=Options(
+                options=ResourceOptions(
                     protect=request.protect,
                     ignore_changes=tuple(request.ignoreChanges),
                     delete_before_replace=request.deleteBeforeReplace or None,
@@ -71,10 +71,10 @@ class CollectingMonitor(MockMonitor):
             )
         return response
 
-    def _provider(self, reference: str) -> Provider | None:
+    def _provider(self, reference: str) -> ProviderInstance | None:
         urn = reference.rpartition("::")[0]
         made = self.collected.get(urn)
-        return None if made is None else Provider(made.type, made.name, urn, made.props)
+        return None if made is None else ProviderInstance(made.type, made.name, urn, made.props)
 
 
 @cache
@@ -122,7 +122,7 @@ def violations(environment: str, stack: Stack) -> Violations:
 
 def _program(environment: str) -> Callable[[], None]:
     from gpufleet.stacks.program import build_fleet
-    from gpufleet.stacks.settings import Settings
+    from gpufleet.stacks.settings import StackSettings
 
-    settings = Settings("sandbox", environment, True, None, {}, {})
+    settings = StackSettings("sandbox", environment, True, None, {}, {})
     return lambda: build_fleet(plan_of(environment), settings)

@@ -1,7 +1,7 @@
 """Reads the AWS part of the catalog from an account: types, offerings, zones, spot, on-demand, blocks.
 
 Opens no socket itself: the caller brings the clients (boto3's, or a test's). What the account may
-not ask, or what fails, is named in `Reading.unanswered` and stays as it was; only a failure to list
+not ask, or what fails, is named in `RefreshResult.unanswered` and stays as it was; only a failure to list
 the instance types themselves ends the run.
 """
 
@@ -40,7 +40,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RefreshResult:
     """What one run read, and what it could not (`unanswered`: one sentence each)."""
 
     instances: tuple[InstanceType, ...]
@@ -106,7 +106,7 @@ class Refresher:
         self._account = account
         self._unanswered: list[str] = []
 
-    def read(self, regions: Iterable[str]) -> Reading:
+    def read(self, regions: Iterable[str]) -> RefreshResult:
         """Everything about `regions`. Raises CloudError when instance types cannot be listed."""
         types: dict[str, InstanceType] = {}
         zones: list[Region] = []
@@ -128,7 +128,7 @@ class Refresher:
                 )
             zones += [region] if region else []
             asked.append(RegionRead(name=name, date=self._now.date(), spot=spot is not None))
-        return Reading(
+        return RefreshResult(
             tuple(types[name] for name in sorted(types)), tuple(zones), tuple(asked), tuple(self._unanswered)
         )
 

@@ -91,7 +91,7 @@ OVERRIDES = Path(".gpufleet") / "catalog"
 
 
 @dataclass(frozen=True, slots=True)
-class Validated:
+class ValidFleet:
     """A fleet without errors; `findings` are warnings alone. `fleet` is what was judged."""
 
     loaded: LoadedFleet
@@ -134,7 +134,7 @@ def validate(
     catalog: Catalog | None = None,
     now: dt.datetime | None = None,
     bought: BoughtBlocks | None = nothing_bought,
-) -> Validated:
+) -> ValidFleet:
     """Load the fleet `target` (an environment below `root`, or a file's path) and run every check.
 
     Raises InputError where there is no such fleet, and SpecError with all findings, warnings too,
@@ -152,7 +152,7 @@ def validate(
     findings = run_checks(fleet)
     if any(finding.severity == "error" for finding in findings):
         raise SpecError(findings)
-    return Validated(loaded, tuple(findings), fleet)
+    return ValidFleet(loaded, tuple(findings), fleet)
 
 
 def _of_the_rest(

@@ -29,7 +29,7 @@ from gpufleet.cli import catalog_shown, completion
 from gpufleet.cli.arguments import Json
 from gpufleet.cli.catalog_refresh import refresh
 from gpufleet.cli.catalog_shown import facts_to_json, price_to_json, show
-from gpufleet.cli.commands import Group
+from gpufleet.cli.commands import CommandGroup
 from gpufleet.cli.console import emit_json
 from gpufleet.errors import InputError
 from gpufleet.workspace import find_root
@@ -37,7 +37,7 @@ from gpufleet.workspace import find_root
 DEFAULT_REGION = "us-east-1"
 
 
-class _InstancesByDefault(Group):
+class _InstancesByDefault(CommandGroup):
     """`gpufleet catalog --gpu H100` is `gpufleet catalog instances --gpu H100`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -31,7 +31,7 @@ from gpufleet.interruption import completing
 from gpufleet.workspace import find_root
 
 if TYPE_CHECKING:
-    from gpufleet.catalog.refresh import Reading
+    from gpufleet.catalog.refresh import RefreshResult
 
 FALLBACK_REGION = "us-east-1"
 SHOWN_CHANGES = 30
@@ -80,7 +80,7 @@ def refresh(
 
 
 def _report(
-    folder: Path, before: Catalog, reading: Reading, account: str, regions: Sequence[str], *, json: bool
+    folder: Path, before: Catalog, reading: RefreshResult, account: str, regions: Sequence[str], *, json: bool
 ) -> None:
     after = load_catalog(folder)
     changes = list(price_changes(before.instances, after.instances, regions))

@@ -26,7 +26,7 @@ from gpufleet.verdict.steps import steps_of
 
 
 @dataclass(frozen=True, slots=True)
-class Deployed:
+class DeployedState:
     """What exists before the run: the engine's exported state, None without one.
 
     `complete` says whether an `up` of the stack ever came to its end.
@@ -46,7 +46,7 @@ def judged(
     events: Sequence[ResourceEvent],
     request: StackRequest,
     report: Path,
-    deployed: Deployed,
+    deployed: DeployedState,
 ) -> RunResult:
     """The result of a preview with what the rules over a change say of it; a mandatory one fails it.
 

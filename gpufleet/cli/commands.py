@@ -54,7 +54,7 @@ _PARTS = {
 _MODULES = {name: module for part in _PARTS.values() for name, module in part.items()}
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group whose help lists its commands with whole sentences."""
 
     def parts(self) -> dict[str, list[str]]:
@@ -76,7 +76,7 @@ def _sentence(command: Any) -> str:
 
 def new_app(**settings: Any) -> typer.Typer:
     """A Typer app with the settings that all of gpufleet's have."""
-    defaults: dict[str, Any] = {"cls": Group, "add_completion": False}
+    defaults: dict[str, Any] = {"cls": CommandGroup, "add_completion": False}
     return typer.Typer(
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -112,7 +112,7 @@ class LazyCommands(MutableMapping[str, Any]):
         del self._loaded[name]
 
 
-class LazyGroup(Group):
+class LazyGroup(CommandGroup):
     """The top of the command line."""
 
     def __init__(self, **settings: Any) -> None:

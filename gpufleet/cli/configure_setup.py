@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast, get_args
 
-from gpufleet.checks import Validated, validate
+from gpufleet.checks import ValidFleet, validate
 from gpufleet.cli.run_log import Durations
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
@@ -48,7 +48,7 @@ class Setup:
         self.workspace = Workspace.open(target)
 
     @cached_property
-    def validated(self) -> Validated:
+    def validated(self) -> ValidFleet:
         """The fleet without errors."""
         return validate(self.workspace.target, root=self.workspace.root, bought=None)
 

@@ -10,17 +10,17 @@ from gpufleet.errors import ExitCode
 
 if TYPE_CHECKING:
     from gpufleet.plan.models import FleetPlan
-    from gpufleet.report.refusals_text import Refusal
+    from gpufleet.report.refusals_text import PolicyRefusal
     from gpufleet.report.sites import SiteChanges
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """The result of a run and the events that led to it."""
 
     result: RunResult
     events: tuple[ResourceEvent, ...]
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[PolicyRefusal, ...] = ()
 
     def by_site(self, plan: FleetPlan) -> tuple[SiteChanges, ...]:
         """The changes by site."""

@@ -10,16 +10,16 @@ from gpufleet.engine.api import PolicyEvent, StackRequest
 from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import Report, read_report
-from gpufleet.report.refusals_text import Refusal
+from gpufleet.report.refusals_text import PolicyRefusal
 from gpufleet.resources.stack import Stack
 from gpufleet.verdict.locate import Locator
 from gpufleet.verdict.results import STACK, is_stack, name_of
 
 
-def refusals_of(violations: Iterable[PolicyEvent]) -> tuple[Refusal, ...]:
+def refusals_of(violations: Iterable[PolicyEvent]) -> tuple[PolicyRefusal, ...]:
     """The mandatory ones as a policy pack reports them: without a line, the remedy within the message."""
     return tuple(
-        Refusal(each.policy, _name(each.urn), each.message)
+        PolicyRefusal(each.policy, _name(each.urn), each.message)
         for each in violations
         if each.enforcement == "mandatory"
     )
@@ -27,7 +27,7 @@ def refusals_of(violations: Iterable[PolicyEvent]) -> tuple[Refusal, ...]:
 
 def placed_refusals(
     violations: Iterable[PolicyEvent], request: StackRequest, report: Path, before: Stack
-) -> tuple[Refusal, ...]:
+) -> tuple[PolicyRefusal, ...]:
     """The mandatory ones with file, line and remedy, from what the checkout's own pack reported."""
     violations = tuple(violations)
     fleet = open_stack(request.project_root, request.project, request.stack, request.config, preview=True)
@@ -47,7 +47,7 @@ def placed_refusals(
             remedy, field = details.get((each.policy, each.message), ("", fields.get(each.policy, "")))
             whole = not each.urn or is_stack(each.urn)
             file, line = locator.at("" if whole else each.urn, field)
-            placed.append(Refusal(each.policy, _name(each.urn), each.message, remedy, file, line))
+            placed.append(PolicyRefusal(each.policy, _name(each.urn), each.message, remedy, file, line))
     return tuple(placed)
 
 

@@ -12,7 +12,7 @@ from gpufleet.cli.engine_choice import choose_engine
 from gpufleet.cli.hints import complete_hints
 from gpufleet.cli.policy_options import PolicyConfig, SkipPolicies
 from gpufleet.cli.run_shown import finish, show_preview
-from gpufleet.cli.stack_run import Options, StackRun, state_summary
+from gpufleet.cli.stack_run import RunOptions, StackRun, state_summary
 from gpufleet.errors import ExitCode
 from gpufleet.workspace import Workspace
 
@@ -47,7 +47,7 @@ def preview(
     Ends with the sites, what each costs a month, and the sum against the budget. Changes nothing;
     exit code 1 says that a mandatory rule is broken.
     """
-    options = Options(
+    options = RunOptions(
         environment,
         engine,
         cloud,
@@ -81,7 +81,7 @@ def up(
     ends it before anything is changed, and so does a change that deletes or replaces storage without
     --allow-data-loss, or that gives up a reservation to ask for another.
     """
-    options = Options(
+    options = RunOptions(
         environment,
         engine,
         cloud,
@@ -128,7 +128,7 @@ def refresh(
 
     Changes nothing in the cloud; asks first, unless --yes is given.
     """
-    run = StackRun("refresh", Options(environment, engine, cloud, parallel, yes, json, verbose=verbose))
+    run = StackRun("refresh", RunOptions(environment, engine, cloud, parallel, yes, json, verbose=verbose))
     run.introduce()
     run.confirm("Write what the cloud says into the state?")
     return finish(run, run.execute("refresh"))
@@ -149,7 +149,7 @@ def destroy(
     Shows what that is and asks first, unless --yes is given. A stack with file systems or buckets is
     destroyed with --allow-data-loss alone.
     """
-    options = Options(
+    options = RunOptions(
         environment, engine, cloud, parallel, yes, json, allow_data_loss=allow_data_loss, verbose=verbose
     )
     run = StackRun("destroy", options)

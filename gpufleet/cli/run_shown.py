@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpufleet.cli.console import emit_json, errors, from_here, is_quiet, note, out
-from gpufleet.cli.outcome import Outcome
+from gpufleet.cli.outcome import RunOutcome
 from gpufleet.cli.stack_run import StackRun
 
 
-def show_preview(run: StackRun, outcome: Outcome) -> None:
+def show_preview(run: StackRun, outcome: RunOutcome) -> None:
     """The changes under their sites, then sites, cost and budget where the eye ends up.
 
     Before the question of `up` creations are only counted, unless --verbose.
@@ -32,7 +32,7 @@ def show_preview(run: StackRun, outcome: Outcome) -> None:
         out.print(f"each change: {from_here(run.log.path)}, or --verbose", markup=False, soft_wrap=True)
 
 
-def show_result(run: StackRun, outcome: Outcome) -> None:
+def show_result(run: StackRun, outcome: RunOutcome) -> None:
     """What changed in which site, what failed, and the outputs."""
     from gpufleet.report.overview_text import print_overview
     from gpufleet.report.run_text import print_outputs, print_result
@@ -51,7 +51,7 @@ def show_result(run: StackRun, outcome: Outcome) -> None:
         out.print(f"log: {from_here(run.log.path)}", markup=False, soft_wrap=True)
 
 
-def finish(run: StackRun, outcome: Outcome) -> int:
+def finish(run: StackRun, outcome: RunOutcome) -> int:
     """Print how it ended and what to do next; the exit code that says the same."""
     from gpufleet.report.refusals_text import print_refusals
     from gpufleet.report.run_text import next_steps
@@ -74,7 +74,7 @@ def finish(run: StackRun, outcome: Outcome) -> int:
     return int(outcome.exit_code)
 
 
-def _emit(run: StackRun, outcome: Outcome) -> None:
+def _emit(run: StackRun, outcome: RunOutcome) -> None:
     from gpufleet.pricing.json import cost_to_json
     from gpufleet.report.run_text import result_to_json, sites_to_json
 

@@ -22,7 +22,7 @@ from gpufleet.cli.console import (
     print_findings,
 )
 from gpufleet.cli.engine_choice import choose_engine_of_run
-from gpufleet.cli.outcome import Outcome
+from gpufleet.cli.outcome import RunOutcome
 from gpufleet.cli.progress import Progress, policy_line
 from gpufleet.cli.run_log import Durations, RunLog
 from gpufleet.cli.waiting import sandbox_start
@@ -40,11 +40,11 @@ from gpufleet.preload import PROGRAMS, PROVIDERS
 from gpufleet.workspace import Workspace
 
 if TYPE_CHECKING:
-    from gpufleet.checks import Validated
-    from gpufleet.cli.change_rules import Deployed
+    from gpufleet.checks import ValidFleet
+    from gpufleet.cli.change_rules import DeployedState
     from gpufleet.plan.models import FleetPlan
     from gpufleet.pricing import FleetCost
-    from gpufleet.report.refusals_text import Refusal
+    from gpufleet.report.refusals_text import PolicyRefusal
 
 
 PACK = "policies"
@@ -52,7 +52,7 @@ PACK = "policies"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """What all runs are asked: the environment or fleet file, and how to go about it."""
 
     target: str
@@ -70,7 +70,7 @@ class Options:
 class StackRun:
     """One command on one stack. Makes sure of the environment, the cloud and the engine at once."""
 
-    def __init__(self, verb: Verb, options: Options) -> None:
+    def __init__(self, verb: Verb, options: RunOptions) -> None:
         self.verb: Verb = verb
         self.options = options
         self.workspace = Workspace.open(options.target)
@@ -90,7 +90,7 @@ class StackRun:
     # -- before
 
     @cached_property
-    def validated(self) -> Validated:
+    def validated(self) -> ValidFleet:
         """The fleet file, judged; SpecError with all its findings when it is wrong."""
         from gpufleet.changes.bought_blocks import blocks_of_state
         from gpufleet.checks import validate
@@ -210,7 +210,7 @@ class StackRun:
 
     # -- the run
 
-    def execute(self, verb: Verb) -> Outcome:
+    def execute(self, verb: Verb) -> RunOutcome:
         """Run the engine and show its progress. A preview with a policy pack is judged as a change, too."""
         if verb == "preview" and self.policy_packs:
             return self._judged_preview()
@@ -226,7 +226,7 @@ class StackRun:
 
         return bool(self.policy_packs) or is_guarded(self.engine.export(self.request))
 
-    def refuse_data_loss(self, foreseen: Outcome) -> None:
+    def refuse_data_loss(self, foreseen: RunOutcome) -> None:
         """Refuse a change that deletes storage or a reservation without approval."""
         from gpufleet.changes.guard import lost_reservations, refuse_data_loss
         from gpufleet.changes.observe import observed_steps
@@ -245,13 +245,13 @@ class StackRun:
 
         refuse_destroying_data(counts, allow_data_loss=self.options.allow_data_loss)
 
-    def _judged_preview(self) -> Outcome:
-        from gpufleet.cli.change_rules import Deployed, judged
+    def _judged_preview(self) -> RunOutcome:
+        from gpufleet.cli.change_rules import DeployedState, judged
         from gpufleet.policy.report import REPORT
 
         with tempfile.TemporaryDirectory(prefix="gpufleet-policies-") as folder:
             report = Path(folder) / "report.json"
-            deployed = Deployed(
+            deployed = DeployedState(
                 self.engine.export(self.request), complete=self.engine.is_complete(self.request)
             )
             request = replace(self.request, env={**self.request.env, REPORT: str(report)})
@@ -262,11 +262,11 @@ class StackRun:
             if not self.options.json and not is_quiet() and violation.enforcement != "mandatory":
                 out.print(policy_line(violation), soft_wrap=True)
         self._foreseen = result
-        return Outcome(result, outcome.events, refusals)
+        return RunOutcome(result, outcome.events, refusals)
 
     def _refusals(
-        self, result: RunResult, request: StackRequest, report: Path, deployed: Deployed
-    ) -> tuple[Refusal, ...]:
+        self, result: RunResult, request: StackRequest, report: Path, deployed: DeployedState
+    ) -> tuple[PolicyRefusal, ...]:
         """The broken mandatory rules with their lines of the fleet file; none with --json."""
         from gpufleet.cli.refusals import placed_refusals
 
@@ -274,7 +274,7 @@ class StackRun:
             return ()
         return placed_refusals(result.violations, request, report, deployed.stack)
 
-    def _run(self, verb: Verb, request: StackRequest) -> Outcome:
+    def _run(self, verb: Verb, request: StackRequest) -> RunOutcome:
         from gpufleet.cli.refusals import refusals_of
 
         events: list[ResourceEvent] = []
@@ -308,7 +308,7 @@ class StackRun:
             self._durations.keep(key, progress.done, result.duration_s)
         if verb == "preview":
             self._foreseen = result
-        return Outcome(result, tuple(events), refusals_of(result.violations))
+        return RunOutcome(result, tuple(events), refusals_of(result.violations))
 
     @cached_property
     def log(self) -> RunLog:

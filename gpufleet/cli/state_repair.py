@@ -14,7 +14,7 @@ from gpufleet.errors import ExitCode, InputError
 from gpufleet.workspace import Workspace
 
 if TYPE_CHECKING:
-    from gpufleet.engine.embedded.repair import Copy, Examination
+    from gpufleet.engine.embedded.repair import Examination, StateCopy
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -142,7 +142,7 @@ def _print(found: Examination) -> None:
         out.print(f"the journal of an interrupted run is {found.journal}", markup=False)
 
 
-def _says(copy: Copy) -> str:
+def _says(copy: StateCopy) -> str:
     if copy.fault:
         return f"damaged: {copy.fault}"
     pending = f", {copy.pending} operations pending" if copy.pending else ""

@@ -27,7 +27,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _BUSY = frozenset({429, 500, 502, 503, 504})
 
 
-class ApiError(CloudError):
+class CodeHostError(CloudError):
     """The API answered with an error, or not at all; `status` is 0 without an answer.
 
     `transient` says that the same request might do later, `processed` that a write may have been
@@ -55,7 +55,7 @@ class _NoRedirect(HTTPRedirectHandler):
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> NoReturn:
-        raise ApiError(
+        raise CodeHostError(
             f"the API answered {code} and points to {urlsplit(newurl).hostname}; redirects are not followed",
             code,
         )
@@ -138,7 +138,7 @@ class Api:
             with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
                 content = answer.read(_MOST_BYTES + 1)
                 if len(content) > _MOST_BYTES:
-                    raise _RefusedError(ApiError(f"{method} {path}: the answer is too large"))
+                    raise _RefusedError(CodeHostError(f"{method} {path}: the answer is too large"))
                 return Answer(
                     json.loads(content) if content else None, 'rel="next"' in answer.headers.get("Link", "")
                 )
@@ -146,10 +146,10 @@ class Api:
             raise self._refusal(method, path, error) from None
         except (URLError, OSError, HTTPException) as error:
             reason = error.reason if isinstance(error, URLError) else type(error).__name__
-            failed = ApiError(f"{method} {path}: {reason}", transient=True, processed=True)
+            failed = CodeHostError(f"{method} {path}: {reason}", transient=True, processed=True)
             raise _RefusedError(failed) from None
         except ValueError:
-            raise _RefusedError(ApiError(f"{method} {path}: the answer is not JSON")) from None
+            raise _RefusedError(CodeHostError(f"{method} {path}: the answer is not JSON")) from None
 
     def _refusal(self, method: str, path: str, error: HTTPError) -> _RefusedError:
         said = self._said(error)
@@ -163,7 +163,7 @@ class Api:
         what = f"{method} {path}: {error.code}{f' ({said})' if said else ''}"
         transient = limited or error.code in _BUSY
         return _RefusedError(
-            ApiError(what, error.code, transient=transient, processed=transient and not limited), after
+            CodeHostError(what, error.code, transient=transient, processed=transient and not limited), after
         )
 
     def _said(self, error: HTTPError) -> str:
@@ -180,7 +180,7 @@ class Api:
 class _RefusedError(Exception):
     """A failed try: the error, and the seconds after which the API asks to come back."""
 
-    def __init__(self, error: ApiError, after: float | None = None) -> None:
+    def __init__(self, error: CodeHostError, after: float | None = None) -> None:
         super().__init__()
         self.error = error
         self.after = after

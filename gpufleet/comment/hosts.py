@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpufleet.comment.api import Answer, Api, ApiError
+from gpufleet.comment.api import Answer, Api, CodeHostError
 from gpufleet.errors import CloudError
 
 PER_PAGE = 100
@@ -91,7 +91,7 @@ class GitHub:
     def _author(self) -> str:
         try:
             return str(self.api.get("/user").document["login"])
-        except ApiError as error:
+        except CodeHostError as error:
             if error.status in (403, 404) and not error.transient:
                 return self.author
             raise

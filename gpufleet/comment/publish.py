@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from gpufleet.comment.api import Api, ApiError
+from gpufleet.comment.api import Api, CodeHostError
 from gpufleet.comment.hosts import Comment, GitHub, GitLab, Host
 from gpufleet.errors import CloudError, InputError
 
@@ -32,7 +32,7 @@ def publish(host: Host, body: str) -> Outcome:
     for attempt in range(_TRIES):
         try:
             return _publish(host, body)
-        except ApiError as error:
+        except CodeHostError as error:
             if error.status in (401, 403) and not error.transient:
                 if host.read_only:
                     return "not allowed"

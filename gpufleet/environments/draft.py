@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.catalog import Catalog
-from gpufleet.checks import Validated, validate
+from gpufleet.checks import ValidFleet, validate
 from gpufleet.environments.choices import Choices, cloud_sites, rack_site
-from gpufleet.environments.estimates import Assumed, estimates
+from gpufleet.environments.estimates import CostAssumption, estimates
 from gpufleet.errors import InputError, SpecError
 from gpufleet.spec.init import check_name, render_template
 from gpufleet.spec.load import FLEET_FILE, STACKS
@@ -32,7 +32,7 @@ class Draft:
     text: str
     highest: Decimal
     monthly: Money
-    assumed: tuple[Assumed, ...]
+    assumed: tuple[CostAssumption, ...]
 
 
 def draft_environment(
@@ -85,7 +85,7 @@ def draft_environment(
     return Draft(render_template(choices.template, values), highest, monthly, assumed)
 
 
-def _planned(template: str, values: Mapping[str, Any], catalog: Catalog) -> Validated:
+def _planned(template: str, values: Mapping[str, Any], catalog: Catalog) -> ValidFleet:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / STACKS / str(values["environment"]) / FLEET_FILE
         path.parent.mkdir(parents=True)

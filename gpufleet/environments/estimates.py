@@ -23,7 +23,7 @@ from gpufleet.spec.models import FleetSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
+class CostAssumption:
     """What budget-unknown-cost takes for `count` resources under a name: `amount` USD a month each."""
 
     name: str
@@ -37,7 +37,7 @@ class Assumed:
         return self.count * self.amount
 
 
-def estimates(spec: FleetSpec, plan: FleetPlan, catalog: Catalog) -> Iterator[Assumed]:
+def estimates(spec: FleetSpec, plan: FleetPlan, catalog: Catalog) -> Iterator[CostAssumption]:
     """An amount for everything in the plan without a price, at its maximum size.
 
     In the cloud it is what the same costs in the region whose prices are known, and nodes count at
@@ -57,7 +57,7 @@ def estimates(spec: FleetSpec, plan: FleetPlan, catalog: Catalog) -> Iterator[As
         for site in plan.cloud
         for zone in site.nat_zones
     }
-    found: dict[str, Assumed] = {}
+    found: dict[str, CostAssumption] = {}
     for line in unknown:
         group = groups.get(line.name.removesuffix(FALLBACK_SUFFIX)) if line.kind == "compute" else None
         twin = twins.get((line.type, line.name, line.kind))
@@ -65,12 +65,12 @@ def estimates(spec: FleetSpec, plan: FleetPlan, catalog: Catalog) -> Iterator[As
             new = _nodes(key_for(line), group, catalog)
         elif line.name in gateways and twin is not None:
             prefix = site_resource_name(plan.fleet, plan.environment, gateways[line.name])
-            new = Assumed(
+            new = CostAssumption(
                 gateway_resource_name(prefix, "*"), _whole(_most(twin)), f"a gateway: {_same(twin)}"
             )
         elif twin is not None:
             why = _same(twin) if line.type else f"electricity as of {_strongest(catalog)}, at full load"
-            new = Assumed(key_for(line), _whole(_most(twin)), why)
+            new = CostAssumption(key_for(line), _whole(_most(twin)), why)
         else:
             continue
         have = found.get(new.name)
@@ -97,11 +97,11 @@ def _strongest(catalog: Catalog) -> str:
     return max(catalog.systems.values(), key=lambda system: system.power_kw_max or 0).name
 
 
-def _nodes(key: str, group: NodeGroupPlan, catalog: Catalog) -> Assumed:
+def _nodes(key: str, group: NodeGroupPlan, catalog: Catalog) -> CostAssumption:
     prices = Prices(catalog, DEFAULT_REGION)
     most = max(prices.node(each, "on-demand").expected for each in group.instance_types)
     what = f"{group.capacity.max} x {group.instance_type} on demand in {DEFAULT_REGION}"
-    return Assumed(key, _whole(group.capacity.max * MONTH * most), what)
+    return CostAssumption(key, _whole(group.capacity.max * MONTH * most), what)
 
 
 def _same(twin: CostLine) -> str:

@@ -7,20 +7,20 @@ import math
 from typing import Literal
 
 from gpufleet.plan.marks import LABEL_PREFIX, label_value
-from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan, TaintPlan
+from gpufleet.plan.rack_models import KubernetesGroupPlan, RackKubernetesPlan, TaintPlan
 from gpufleet.plan.rack_slurm import plan_switches
 from gpufleet.spec.models import GpuSharing, OnPremSite, RackNodeGroup
 
 DEFAULT_GROUP = "gpu"
 
 
-def plan_kubernetes(site: OnPremSite) -> KubernetesPlan | None:
+def plan_kubernetes(site: OnPremSite) -> RackKubernetesPlan | None:
     """Kubernetes of the site, None where another scheduler places its jobs."""
     if site.scheduler != "kubernetes":
         return None
     told = site.kubernetes
     groups = plan_groups(site)
-    return KubernetesPlan(
+    return RackKubernetesPlan(
         version=told.version,
         endpoint=told.endpoint,
         port=told.port,

@@ -140,7 +140,7 @@ class KubernetesGroupPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesPlan:
+class RackKubernetesPlan:
     """Kubernetes of a rack site.
 
     `version` is the minor alone: the patch is the software channel's. `endpoint` is the virtual
@@ -276,7 +276,7 @@ class RackPlan:
     roce_mtu: int
     roce_ecn: bool
     slurm: SlurmPlan | None
-    kubernetes: KubernetesPlan | None
+    kubernetes: RackKubernetesPlan | None
     groups: Mapping[str, int]
     people: tuple[UserPlan, ...]
     local_nvme: str | None

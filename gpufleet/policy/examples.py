@@ -14,8 +14,8 @@ from gpufleet.policy.change import ChangeStep, OpenChange, StackChange
 from gpufleet.policy.context import PolicyContext
 from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.rule import Example, Rule
-from gpufleet.policy.settings import Configured
-from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.policy.settings import ConfiguredRule
+from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.policy import Exemption
@@ -39,7 +39,7 @@ def resource(described: Mapping[str, Any], others: Mapping[str, str] | None = No
     known = others or {}
     options = described.get("options", {})
     depends: Mapping[str, Sequence[str]] = described.get("depends", {})
-    provider = Provider(
+    provider = ProviderInstance(
         "pulumi:providers:aws",
         "example",
         urn_of("pulumi:providers:aws", "example"),
@@ -51,7 +51,7 @@ def resource(described: Mapping[str, Any], others: Mapping[str, str] | None = No
         urn=urn_of(kind, name),
         props=described.get("props", {}),
         inputs=described.get("props", {}),
-        options=Options(
+        options=ResourceOptions(
             protect=options.get("protect", False),
             ignore_changes=tuple(options.get("ignoreChanges", ())),
             aliases=tuple(urn_of(kind, each) for each in options.get("aliases", ())),
@@ -97,7 +97,7 @@ def judge(
     """What the rule says of an example; a resource rule is asked about those of its types alone."""
     shared = policy_context(example.fleet, **more)
     settings = rule.settings.model_validate(example.settings or {})
-    judge = Judge([Configured(rule, rule.enforcement, settings)], shared, exemptions)
+    judge = Judge([ConfiguredRule(rule, rule.enforcement, settings)], shared, exemptions)
     after = stack(example.resources)
     if rule.scope == "stack":
         return judge.stack(after)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.catalog import load_catalog
-from gpufleet.checks import OVERRIDES, Validated
+from gpufleet.checks import OVERRIDES, ValidFleet
 from gpufleet.errors import InputError, SpecError
 from gpufleet.plan import build_plan
 from gpufleet.policy.context import PolicyContext
@@ -37,7 +37,7 @@ def open_stack(
     *,
     preview: bool,
     now: dt.datetime | None = None,
-    validated: Validated | None = None,
+    validated: ValidFleet | None = None,
 ) -> StackOfFleet:
     """The fleet of a stack of the checkout `root`; without a fleet file of that name there is none.
 

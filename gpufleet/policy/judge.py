@@ -12,7 +12,7 @@ from gpufleet.policy.context import PolicyContext, RuleContext
 from gpufleet.policy.exemptions import ExemptionMatch
 from gpufleet.policy.messages import Secrets, printable
 from gpufleet.policy.rule import Enforcement, Rule, Scope, Violation
-from gpufleet.policy.settings import Configured
+from gpufleet.policy.settings import ConfiguredRule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.policy import Exemption
@@ -56,12 +56,12 @@ class Judge:
     """All rules of one run, ready to be asked. Rules that are disabled are never asked."""
 
     def __init__(
-        self, configured: Iterable[Configured], shared: PolicyContext, granted: Sequence[Exemption] = ()
+        self, configured: Iterable[ConfiguredRule], shared: PolicyContext, granted: Sequence[Exemption] = ()
     ) -> None:
         self.shared = shared
         self._granted = tuple(granted)
         self._today = shared.now.date()
-        self._rules: dict[Scope, list[tuple[Configured, RuleContext[Any]]]] = {
+        self._rules: dict[Scope, list[tuple[ConfiguredRule, RuleContext[Any]]]] = {
             "resource": [],
             "stack": [],
             "change": [],
@@ -69,7 +69,7 @@ class Judge:
         for each in configured:
             if each.enforcement != "disabled":
                 self._rules[each.rule.scope].append((each, RuleContext(each.settings, shared)))
-        self._by_type: dict[str, list[tuple[Configured, RuleContext[Any]]]] = {}
+        self._by_type: dict[str, list[tuple[ConfiguredRule, RuleContext[Any]]]] = {}
         self._secrets: tuple[Any, Secrets] | None = None
 
     def resource(self, resource: Resource) -> list[RuleViolation]:
@@ -103,7 +103,7 @@ class Judge:
             if configured.enforcement == "remediate" and configured.rule.remediate is not None:
                 yield configured.rule, context
 
-    def _of(self, kind: str) -> list[tuple[Configured, RuleContext[Any]]]:
+    def _of(self, kind: str) -> list[tuple[ConfiguredRule, RuleContext[Any]]]:
         known = self._by_type.get(kind)
         if known is None:
             known = self._by_type[kind] = [
@@ -114,7 +114,7 @@ class Judge:
         return known
 
     def _ask(
-        self, configured: Configured, arguments: tuple[Any, Any], urn: str, names: dict[str, str]
+        self, configured: ConfiguredRule, arguments: tuple[Any, Any], urn: str, names: dict[str, str]
     ) -> Iterator[RuleViolation]:
         rule = configured.rule
         broken = False

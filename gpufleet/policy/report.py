@@ -15,7 +15,7 @@ from typing import Any
 
 from gpufleet.files import put
 from gpufleet.policy.judge import RuleViolation
-from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 
 REPORT = "GPUFLEET_POLICY_REPORT"
@@ -94,7 +94,7 @@ def _resource_json(resource: Resource) -> dict[str, Any]:
     return data
 
 
-def _region_of(provider: Provider) -> dict[str, Any]:
+def _region_of(provider: ProviderInstance) -> dict[str, Any]:
     # A provider's other inputs are credentials and the like, which no rule needs.
     return (
         {"region": _masked(provider.props["region"], "", frozenset())} if "region" in provider.props else {}
@@ -131,14 +131,16 @@ def _resource_of(data: dict[str, Any]) -> Resource:
             **data,
             "props": _plain(data["props"]),
             "inputs": _plain(data["inputs"]),
-            "options": Options(
+            "options": ResourceOptions(
                 **{
                     **options,
                     "ignore_changes": tuple(options["ignore_changes"]),
                     "aliases": tuple(options["aliases"]),
                 }
             ),
-            "provider": Provider(**{**provider, "props": _plain(provider["props"])}) if provider else None,
+            "provider": ProviderInstance(**{**provider, "props": _plain(provider["props"])})
+            if provider
+            else None,
             "dependencies": tuple(data["dependencies"]),
             "property_dependencies": {
                 key: tuple(urns) for key, urns in data["property_dependencies"].items()

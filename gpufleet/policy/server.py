@@ -66,7 +66,7 @@ def serve(root: Path) -> None:
             ("grpc.max_send_message_length", MOST_BYTES),
         ],
     )
-    analyzer_pb2_grpc.add_AnalyzerServicer_to_server(Analyzer(root, rules), server)
+    analyzer_pb2_grpc.add_AnalyzerServicer_to_server(AnalyzerService(root, rules), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     sys.stdout.write(f"{port}\n")
@@ -74,7 +74,7 @@ def serve(root: Path) -> None:
     threading.Event().wait()
 
 
-class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
+class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
     """The rules of one checkout for one run of one stack."""
 
     def __init__(self, root: Path, rules: Iterable[Rule[Any]]) -> None:

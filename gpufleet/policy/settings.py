@@ -23,7 +23,7 @@ from gpufleet.spec.source import SourceMap
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class ConfiguredRule:
     """A rule with its enforcement and settings in one run."""
 
     rule: Rule[Any]
@@ -58,7 +58,7 @@ def configure(
     spec: FleetSpec | None = None,
     source: SourceMap | None = None,
     pack_config: Mapping[str, PackConfig] | None = None,
-) -> tuple[Configured, ...]:
+) -> tuple[ConfiguredRule, ...]:
     """Every rule with its enforcement and settings; SpecError with all findings for what makes no sense.
 
     Found are unknown rule names in `policies` and `exemptions`, a remediation asked of a rule that
@@ -88,7 +88,7 @@ def _configure(
     source: SourceMap | None,
     pack_config: Mapping[str, PackConfig],
     findings: list[Finding],
-) -> Configured:
+) -> ConfiguredRule:
     here = spec.policies.get(rule.name) if spec is not None else None
     given = pack_config.get(rule.name, PackConfig())
     everything = pack_config.get("all", PackConfig())
@@ -124,15 +124,15 @@ def _configure(
                     source if from_file else None,
                 )
             )
-    return Configured(rule, level or rule.enforcement, settings)
+    return ConfiguredRule(rule, level or rule.enforcement, settings)
 
 
 _STRICTNESS: Mapping[Enforcement, int] = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 2}
 
 
 def guarded(
-    configured: Sequence[Configured], before: FleetSpec | None, after: FleetSpec | None
-) -> tuple[tuple[Configured, ...], tuple[Exemption, ...]]:
+    configured: Sequence[ConfiguredRule], before: FleetSpec | None, after: FleetSpec | None
+) -> tuple[tuple[ConfiguredRule, ...], tuple[Exemption, ...]]:
     """Rules and exemptions for a change: guards as the fleet file before it has them, where stricter.
 
     Of exemptions from a guard, those count that were there before. Without a fleet file before

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - Pulumi's mark of a secret, not one
@@ -113,7 +113,7 @@ def resource(request: Any, declared: Resource | None = None) -> Resource:
         urn=request.urn,
         props={**props, **inputs} if inputs else props,
         inputs=inputs if in_stack else props,
-        options=Options(
+        options=ResourceOptions(
             protect=options.protect,
             ignore_changes=tuple(options.ignoreChanges),
             delete_before_replace=options.deleteBeforeReplace if options.deleteBeforeReplaceDefined else None,
@@ -129,7 +129,7 @@ def resource(request: Any, declared: Resource | None = None) -> Resource:
     )
 
 
-def _provider(request: Any) -> Provider | None:
+def _provider(request: Any) -> ProviderInstance | None:
     if not request.HasField("provider"):
         return None
     # A stack has a handful of providers, and each of its resources brings one along.
@@ -137,6 +137,6 @@ def _provider(request: Any) -> Provider | None:
 
 
 @lru_cache(maxsize=256)
-def _provider_of(message: bytes) -> Provider:
+def _provider_of(message: bytes) -> ProviderInstance:
     provider = analyzer_pb2.AnalyzerProviderResource.FromString(message)
-    return Provider(provider.type, provider.name, provider.urn, properties(provider.properties))
+    return ProviderInstance(provider.type, provider.name, provider.urn, properties(provider.properties))

@@ -56,7 +56,7 @@ IN_RESERVATION = Market(0, 100, reserved=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PricedGroup:
     """Nodes that scale together.
 
     `running` are the nodes that are paid; None where a reservation or a block pays for them. Volumes
@@ -73,7 +73,7 @@ class Group:
     hours: Decimal = MONTH
 
 
-def price_group(book: Book, thing: Thing, prices: Prices, group: Group) -> None:
+def price_group(book: Book, thing: Thing, prices: Prices, group: PricedGroup) -> None:
     """Add the lines of a group: its nodes, their root volumes and their public addresses."""
     running = group.running
     if running is not None:

@@ -50,7 +50,7 @@ from gpufleet.pricing.cost import Sizes
 from gpufleet.pricing.disks import Disk
 from gpufleet.pricing.lustre import BACKUPS, price_lustre, price_metadata_iops
 from gpufleet.pricing.models import FleetCost
-from gpufleet.pricing.nodes import IN_RESERVATION, ON_DEMAND, Choice, Group, Market, price_group
+from gpufleet.pricing.nodes import IN_RESERVATION, ON_DEMAND, Choice, Market, PricedGroup, price_group
 from gpufleet.pricing.racks import price_ownership, price_power
 from gpufleet.pricing.rates import MONTH, Prices, hours_of
 from gpufleet.pricing.services import (
@@ -159,7 +159,7 @@ class _Site:
         least, most = system.min, system.max
         self._launch(
             self._thing(types.NODE_GROUP, group_resource_name(*self._about, SYSTEM), SYSTEM),
-            Group(
+            PricedGroup(
                 [Choice(name) for name in system.instance_types],
                 ON_DEMAND,
                 Sizes(least, least, most),
@@ -211,18 +211,18 @@ class _Site:
             thing, lambda: price_block(self._prices, group.instance_type, nodes, hours, paid=paid)
         )
 
-    def _launch(self, thing: Thing, group: Group) -> None:
+    def _launch(self, thing: Thing, group: PricedGroup) -> None:
         price_group(self._book, thing, self._prices, group)
 
 
-def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, Group]]:
+def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, PricedGroup]]:
     """The groups that a node group is built as, each with what its name ends in."""
     capacity = group.capacity
     sizes = Sizes(capacity.min, capacity.desired, capacity.max)
     market, paid = _market(capacity)
 
-    def launch(bought: Market, wanted: Sizes) -> Group:
-        return Group(
+    def launch(bought: Market, wanted: Sizes) -> PricedGroup:
+        return PricedGroup(
             [Choice(name) for name in group.instance_types],
             bought,
             None if paid else wanted,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpufleet.racks.configure.result import Change, ConfigureResult
+from gpufleet.racks.configure.result import ConfigureResult, TaskChange
 from gpufleet.racks.diffs import Diff
 from gpufleet.racks.events import HostStats
 from gpufleet.racks.hostlists import fold_hosts
@@ -64,7 +64,7 @@ def summary(result: ConfigureResult) -> Text:
 
 
 def _changes(result: ConfigureResult, *, diffs: bool) -> Iterator[Text]:
-    by_role: dict[str, list[Change]] = defaultdict(list)
+    by_role: dict[str, list[TaskChange]] = defaultdict(list)
     for change in result.changes:
         by_role[change.role].append(change)
     for role, changes in by_role.items():

@@ -13,7 +13,7 @@ from gpufleet.visible import visible_line
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PolicyRefusal:
     """A violation of a mandatory rule; `name` is the resource's, `file` is empty where no line is known."""
 
     rule: str
@@ -29,7 +29,7 @@ class Refusal:
         return self.message.replace(f"; {self.remedy}", "", 1) if self.remedy else self.message
 
 
-def print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
+def print_refusals(refusals: Sequence[PolicyRefusal], console: Console) -> None:
     """`2 violations of 1 rule forbid this:`, and each of them; nothing without refusals."""
     if not refusals:
         return

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gpufleet.report import verdict_words as words
 from gpufleet.report.cost_text import cost_table
-from gpufleet.report.refusals_text import Refusal, print_refusals
+from gpufleet.report.refusals_text import PolicyRefusal, print_refusals
 from gpufleet.report.tables import print_table
 from gpufleet.verdict.models import Verdict
 from gpufleet.visible import visible_line
@@ -35,7 +35,7 @@ def print_verdict(verdict: Verdict, console: Console, *, brief: bool = False) ->
     # Last, where the eye ends up; never cut.
     print_refusals(
         [
-            Refusal(rule.name, each.name, each.message, each.remedy, each.file, each.line)
+            PolicyRefusal(rule.name, each.name, each.message, each.remedy, each.file, each.line)
             for rule, each in words.violations(verdict.rules, "mandatory")
         ],
         console,

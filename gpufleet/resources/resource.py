@@ -48,7 +48,7 @@ def holds_unknown(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ResourceOptions:
     """Resource options that rules may care for. `ignore_changes` holds property paths in camel case.
 
     `retain_on_delete` is known of what is in a state alone: Pulumi's Analyzer protocol lacks it.
@@ -62,7 +62,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class ProviderInstance:
     """The provider instance that a resource is made with; `props` are its inputs (`region`, ...)."""
 
     type: str
@@ -87,8 +87,8 @@ class Resource:
     urn: str
     props: Mapping[str, Any]
     inputs: Mapping[str, Any] | None = None
-    options: Options = Options()
-    provider: Provider | None = None
+    options: ResourceOptions = ResourceOptions()
+    provider: ProviderInstance | None = None
     parent: str = ""
     dependencies: tuple[str, ...] = ()
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

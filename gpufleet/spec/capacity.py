@@ -13,7 +13,7 @@ from pydantic import Field
 from gpufleet.kinds import CapacityKind
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import Code, NodeCount, PlacementGroupName
-from gpufleet.spec.quantity import Duration, HourlyPrice, When
+from gpufleet.spec.quantity import Duration, HourlyPrice, Moment
 
 _MIN = "Nodes that are kept at all times."
 _MAX = "Nodes at most."
@@ -76,7 +76,7 @@ class CapacityBlock(Model):
         Duration | None, Field(description="How long: whole days up to 14 d, then weeks up to 182 d.")
     ] = None
     start: Annotated[
-        When | None, Field(description="The earliest start; settled once, when the block is bought.")
+        Moment | None, Field(description="The earliest start; settled once, when the block is bought.")
     ] = None
     min: Annotated[
         NodeCount | None, Field(description="Equals `nodes`, if it is written at all.", examples=[8])

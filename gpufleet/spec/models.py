@@ -44,7 +44,7 @@ from gpufleet.spec.fields import (
     Word,
 )
 from gpufleet.spec.management import Management, MigLayout
-from gpufleet.spec.onprem import Group, LocalNvme, OnPremSite, Ownership, Reboot, SitePower, Ssh, User
+from gpufleet.spec.onprem import LocalNvme, OnPremSite, Ownership, Reboot, SitePower, Ssh, User, UserGroup
 from gpufleet.spec.policy import Date, Exemption, RuleSettings
 from gpufleet.spec.quantity import Money, Percent
 from gpufleet.spec.rack_fabric import Fabric, FabricPartition, FabricSwitch, Roce, SubnetManager
@@ -77,7 +77,6 @@ __all__ = [
     "FabricSwitch",
     "FleetSpec",
     "GpuSharing",
-    "Group",
     "Kubernetes",
     "LocalNvme",
     "Lustre",
@@ -115,6 +114,7 @@ __all__ = [
     "Taint",
     "Team",
     "User",
+    "UserGroup",
     "Volume",
     "WebhookReceiver",
 ]

@@ -69,7 +69,7 @@ class Ssh(Model):
     )
 
 
-class Group(Model):
+class UserGroup(Model):
     """A group of people with the same number on every host."""
 
     name: Annotated[AccountName, Field(description="Its name, unique in the site.", examples=["ml"])]
@@ -171,7 +171,7 @@ class OnPremSite(Model):
     kubernetes: Annotated[
         RackKubernetes, Field(description="Control plane, networks and groups of nodes.")
     ] = RackKubernetes()
-    groups: Annotated[tuple[Group, ...], Field(description="Groups of people.")] = ()
+    groups: Annotated[tuple[UserGroup, ...], Field(description="Groups of people.")] = ()
     users: Annotated[tuple[User, ...], Field(description="People who log in.")] = ()
     local_nvme: Annotated[
         LocalNvme | None, Field(description="Scratch on the nodes' own drives; they are left alone without.")

@@ -20,6 +20,7 @@ __all__ = [
     "HostRange",
     "HourlyPrice",
     "LustreSize",
+    "Moment",
     "Money",
     "Percent",
     "Power",
@@ -27,7 +28,6 @@ __all__ = [
     "QuantityError",
     "Size",
     "ThroughputPerTiB",
-    "When",
 ]
 
 MICROSECONDS = {
@@ -123,7 +123,7 @@ class Power(Quantity):
 
 
 @dataclass(frozen=True, slots=True)
-class When(Quantity):
+class Moment(Quantity):
     """A moment: relative (`in 14 d`) or fixed (ISO 8601 date, or time with its zone)."""
 
     text: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.policy.wire import SECRET, SIGNATURE
-from gpufleet.resources.resource import Options, Provider, Resource
+from gpufleet.resources.resource import ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 
 _HIDDEN = "[secret]"
@@ -33,7 +33,7 @@ def _resource(state: Mapping[str, Any], by_urn: Mapping[str, Mapping[str, Any]])
         urn=state["urn"],
         props={**outputs, **inputs},
         inputs=inputs,
-        options=Options(
+        options=ResourceOptions(
             protect=bool(state.get("protect")),
             ignore_changes=tuple(state.get("ignoreChanges") or ()),
             aliases=tuple(each for each in state.get("aliases") or () if isinstance(each, str)),
@@ -49,14 +49,14 @@ def _resource(state: Mapping[str, Any], by_urn: Mapping[str, Mapping[str, Any]])
     )
 
 
-def _provider(reference: str | None, by_urn: Mapping[str, Mapping[str, Any]]) -> Provider | None:
+def _provider(reference: str | None, by_urn: Mapping[str, Mapping[str, Any]]) -> ProviderInstance | None:
     urn = (reference or "").rpartition("::")[0]
     state = by_urn.get(urn)
     if state is None:
         return None
     inputs = _properties(state.get("inputs") or {}, set())
     region = {"region": inputs["region"]} if "region" in inputs else {}
-    return Provider(state["type"], _name(urn), urn, region)
+    return ProviderInstance(state["type"], _name(urn), urn, region)
 
 
 def _name(urn: str) -> str:

@@ -21,19 +21,19 @@ from gpufleet.policy.fleet import FLEET_FILE_KEY, NOW, StackOfFleet, moment, ope
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import ReportedViolation, found_of
-from gpufleet.policy.settings import Configured, configure, guarded, read_pack_config
+from gpufleet.policy.settings import ConfiguredRule, configure, guarded, read_pack_config
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
 from gpufleet.verdict.before import stack_of_state, unprotected
 from gpufleet.verdict.changes import changed_resources
 from gpufleet.verdict.costs import compare_costs
-from gpufleet.verdict.git import Repository, Revision
+from gpufleet.verdict.git import GitRepository, Revision
 from gpufleet.verdict.locate import Locator
-from gpufleet.verdict.models import Base, Guard, Open, Verdict
-from gpufleet.verdict.open_changes import OpenChanges
+from gpufleet.verdict.models import ComparisonBase, GuardrailChanges, OpenChangeCost, Verdict
+from gpufleet.verdict.open_changes import OpenChangePricing
 from gpufleet.verdict.preview import (
     PACK,
-    Previewed,
+    PolicyPreview,
     judged_preview,
     sandbox_request,
     stack_settings,
@@ -99,7 +99,7 @@ class _Check:
         self._workspace = request.workspace
         self._now = request.now or moment()
         self._name = self._workspace.environment()
-        self._repository = Repository(self._workspace.root) if request.base is not None else None
+        self._repository = GitRepository(self._workspace.root) if request.base is not None else None
         # Refs first: a typing error is told at once.
         self._base_at = self._revision(request.base)
         self._opens_at = [found for ref in request.opens if (found := self._revision(ref)) is not None]
@@ -124,7 +124,7 @@ class _Check:
     def _revision(self, ref: str | None) -> Revision | None:
         return None if ref is None or self._repository is None else self._repository.revision(ref)
 
-    def _configure(self, fleet: StackOfFleet) -> tuple[Configured, ...]:
+    def _configure(self, fleet: StackOfFleet) -> tuple[ConfiguredRule, ...]:
         source = fleet.loaded.source if fleet.loaded else None
         given = read_pack_config(self._request.policy_config)
         return configure(load_rules(self._workspace.root), fleet.shared.spec, source, given)
@@ -169,7 +169,7 @@ class _Check:
         """The request with the verdict's own moment for the pack."""
         return replace(request, env={**request.env, NOW: self._now.isoformat()})
 
-    def _preview(self, engine: Engine, request: StackRequest) -> Previewed:
+    def _preview(self, engine: Engine, request: StackRequest) -> PolicyPreview:
         pack, config = self._workspace.root / PACK, self._request.policy_config
         if config is not None:
             request = replace(request, policy_config={pack: config})
@@ -194,7 +194,7 @@ class _Check:
             state.write_text(json.dumps(unprotected(exported)), encoding="utf-8")
         return side_of(base.fleet, stack, self._fleet.shared.catalog, self._fleet.shared.region)
 
-    def _real_preview(self, base: Checkout | None) -> tuple[Side, Previewed]:
+    def _real_preview(self, base: Checkout | None) -> tuple[Side, PolicyPreview]:
         from gpufleet.engine.select import select_engine
 
         workspace, engine = self._workspace, select_engine("pulumi")
@@ -207,10 +207,10 @@ class _Check:
         before = side_of(fleet, stack, shared.catalog, shared.region) if len(stack) else NOTHING
         return before, self._preview(engine, request)
 
-    def _price_opens(self, before: Side, state: Path) -> tuple[Open, ...]:
+    def _price_opens(self, before: Side, state: Path) -> tuple[OpenChangeCost, ...]:
         if not self._opens_at or self._repository is None:
             return ()
-        opens = OpenChanges(
+        opens = OpenChangePricing(
             self._repository, self._workspace, self._scratch.account, state, before, self._fleet.shared
         )
         return opens.price(self._opens_at, self._on_step)
@@ -218,7 +218,12 @@ class _Check:
     # -- putting it together
 
     def _assemble(
-        self, base: Checkout | None, before: Side, previewed: Previewed, opens: Sequence[Open], started: float
+        self,
+        base: Checkout | None,
+        before: Side,
+        previewed: PolicyPreview,
+        opens: Sequence[OpenChangeCost],
+        started: float,
     ) -> Verdict:
         shared, loaded = self._fleet.shared, self._fleet.loaded
         if loaded is None or shared.spec is None or shared.plan is None:
@@ -278,7 +283,7 @@ class _Check:
         before: Side,
         after: Side,
         steps: tuple[ChangeStep, ...],
-        opens: Sequence[Open],
+        opens: Sequence[OpenChangeCost],
     ) -> list[ReportedViolation]:
         shared = self._fleet.shared
         # A change may loosen rules for itself, but not those that say so.
@@ -299,24 +304,24 @@ class _Check:
         )
         return [found_of(violation) for violation in judge.change(change)]
 
-    def _touched(self, spec_before: FleetSpec | None) -> Guard:
+    def _touched(self, spec_before: FleetSpec | None) -> GuardrailChanges:
         if self._repository is None or self._base_at is None or self._fleet.shared.spec is None:
-            return Guard()
+            return GuardrailChanges()
         files = self._repository.changed(self._base_at, *guard.files_of(self._name))
-        return Guard(files, guard.loosened(spec_before, self._fleet.shared.spec))
+        return GuardrailChanges(files, guard.loosened(spec_before, self._fleet.shared.spec))
 
-    def _base(self, base: Checkout | None, before: Side) -> Base | None:
+    def _base(self, base: Checkout | None, before: Side) -> ComparisonBase | None:
         if self._request.engine == "pulumi":
-            return Base(DEPLOYED, base.revision.commit if base else "", not len(before.stack))
+            return ComparisonBase(DEPLOYED, base.revision.commit if base else "", not len(before.stack))
         if base is None:
             return None
-        return Base(base.revision.ref, base.revision.commit, base.fleet is None)
+        return ComparisonBase(base.revision.ref, base.revision.commit, base.fleet is None)
 
 
 def _prefix(root: Path) -> str:
     """Where the checkout lies in its repository; empty where it is in none."""
     try:
-        return Repository(root).prefix
+        return GitRepository(root).prefix
     except InputError:
         return ""
 

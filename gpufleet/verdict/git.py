@@ -26,7 +26,7 @@ class Revision:
     commit: str
 
 
-class Repository:
+class GitRepository:
     """The repository that holds the checkout `root`. Raises InputError where there is none, or no git."""
 
     def __init__(self, root: Path) -> None:

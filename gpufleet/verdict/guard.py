@@ -12,7 +12,7 @@ from gpufleet.policy.change import ChangeStep
 from gpufleet.policy.rule import Enforcement, Severity
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict.locate import Locator
-from gpufleet.verdict.models import Guard, LocatedViolation, Open, RuleResult
+from gpufleet.verdict.models import GuardrailChanges, LocatedViolation, OpenChangeCost, RuleResult
 from gpufleet.verdict.results import STACK, name_of, status_of
 
 GROUP = "gpufleet"
@@ -64,7 +64,7 @@ def loosened(before: FleetSpec | None, after: FleetSpec) -> tuple[str, ...]:
     return tuple(fields)
 
 
-def guard_result(guard: Guard, locator: Locator) -> RuleResult:
+def guard_result(guard: GuardrailChanges, locator: Locator) -> RuleResult:
     """Files and settings of the rules that the change touches: advice, since touching them is no fault."""
     found: list[LocatedViolation] = []
     for what, file in _in_short(guard.files):
@@ -134,7 +134,7 @@ def protection_result(steps: Iterable[ChangeStep], locator: Locator) -> RuleResu
     )
 
 
-def open_changes_result(opens: Sequence[Open], locator: Locator) -> RuleResult:
+def open_changes_result(opens: Sequence[OpenChangeCost], locator: Locator) -> RuleResult:
     """Other open changes without a price: what they add with this one is unknown, so it does not pass."""
     file, line = locator.at("", "budget.monthly")
     found = [

@@ -166,7 +166,7 @@ class ExemptionUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class GuardrailChanges:
     """What the change does to the rules that judge it: files of the policy pack, settings of the fleet."""
 
     files: tuple[str, ...] = ()
@@ -174,7 +174,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class ComparisonBase:
     """What the verdict compares with: a commit, or what is deployed."""
 
     ref: str
@@ -183,7 +183,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenChangeCost:
     """Another open change; `increase` is None where it could not be priced, and `reason` says why."""
 
     name: str
@@ -202,15 +202,15 @@ class Verdict:
     engine: str
     judged_at: dt.datetime
     fleet_file: str
-    base: Base | None
+    base: ComparisonBase | None
     rules: tuple[RuleResult, ...]
     changes: tuple[ChangedResource, ...]
     unchanged: int
     costs: Costs
     racks: tuple[RackDifference, ...]
     exemptions: tuple[ExemptionUse, ...]
-    guard: Guard = Guard()
-    open_changes: tuple[Open, ...] = ()
+    guard: GuardrailChanges = GuardrailChanges()
+    open_changes: tuple[OpenChangeCost, ...] = ()
     prefix: str = ""
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()

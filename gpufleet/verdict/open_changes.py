@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.policy.context import PolicyContext
-from gpufleet.verdict.git import Repository, Revision
-from gpufleet.verdict.models import Open
+from gpufleet.verdict.git import GitRepository, Revision
+from gpufleet.verdict.models import OpenChangeCost
 from gpufleet.verdict.preview import judged_preview, recording_pack, sandbox_request
 from gpufleet.verdict.sides import Side, check_out, side_of
 from gpufleet.workspace import Workspace
@@ -25,17 +25,19 @@ AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class OpenChanges:
+class OpenChangePricing:
     """What pricing needs: the repository, the environment, the base's state and cost."""
 
-    repository: Repository
+    repository: GitRepository
     head: Workspace
     account: ThrowawayAccount
     state: Path
     before: Side
     shared: PolicyContext
 
-    def price(self, revisions: Sequence[Revision], on_step: Callable[[str], None]) -> tuple[Open, ...]:
+    def price(
+        self, revisions: Sequence[Revision], on_step: Callable[[str], None]
+    ) -> tuple[OpenChangeCost, ...]:
         """Every change with its increase; one that cannot be priced says why, and raises nothing."""
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="open-change") as pool:
             waits = []
@@ -44,21 +46,23 @@ class OpenChanges:
                 waits.append(pool.submit(self._one, revision, self.account.folder / f"open-{number}"))
             return tuple(wait.result() for wait in waits)
 
-    def _one(self, revision: Revision, folder: Path) -> Open:
+    def _one(self, revision: Revision, folder: Path) -> OpenChangeCost:
         try:
             return self._priced(revision, folder)
         except SpecError as error:
             first = error.findings[0]
-            return Open(revision.ref, None, f"{first.file}:{first.line}: {first.message}")
+            return OpenChangeCost(revision.ref, None, f"{first.file}:{first.line}: {first.message}")
         except GpufleetError as error:
             # Of a traceback the last line says what is wrong.
             lines = error.message.splitlines()
-            return Open(revision.ref, None, " ... ".join(dict.fromkeys((lines[0], lines[-1].strip()))))
+            return OpenChangeCost(
+                revision.ref, None, " ... ".join(dict.fromkeys((lines[0], lines[-1].strip())))
+            )
 
-    def _priced(self, revision: Revision, folder: Path) -> Open:
+    def _priced(self, revision: Revision, folder: Path) -> OpenChangeCost:
         checkout = check_out(self.repository, revision, self.head, folder)
         if checkout.fleet is None:
-            return Open(revision.ref, None, f"it has no environment {self.head.target}")
+            return OpenChangeCost(revision.ref, None, f"it has no environment {self.head.target}")
         pack = recording_pack(folder.with_name(f"{folder.name}-pack"), self.head.root)
         report = folder.with_name(f"{folder.name}.json")
         request = sandbox_request(checkout.workspace, self.account, self.state)
@@ -69,5 +73,5 @@ class OpenChanges:
         unknown = [line for line in side.cost.unknown if line.urn not in known]
         if unknown:
             names = ", ".join(line.name or line.what for line in unknown[:3])
-            return Open(revision.ref, None, f"the price of {names} is unknown")
-        return Open(revision.ref, side.cost.total.expected - self.before.cost.total.expected)
+            return OpenChangeCost(revision.ref, None, f"the price of {names} is unknown")
+        return OpenChangeCost(revision.ref, side.cost.total.expected - self.before.cost.total.expected)

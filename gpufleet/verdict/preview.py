@@ -32,7 +32,7 @@ _SHOWN_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Previewed:
+class PolicyPreview:
     """A preview: what the engine says of it, and what the policy pack saw and found."""
 
     result: RunResult
@@ -107,7 +107,7 @@ def recording_pack(folder: Path, root: Path) -> Path:
 
 def judged_preview(
     engine: Engine, request: StackRequest, pack: Path, report: Path, *, about: str = ""
-) -> Previewed:
+) -> PolicyPreview:
     """Preview with the policy pack, which reports to the file `report`.
 
     `about` names the program in messages. Raises InputError with its own words where it fails: then
@@ -130,7 +130,7 @@ def judged_preview(
             remedy="repair that, then check again",
         )
     try:
-        return Previewed(result, tuple(events), read_report(report))
+        return PolicyPreview(result, tuple(events), read_report(report))
     except (FileNotFoundError, json.JSONDecodeError) as error:
         raise GpufleetError(f"the policy pack judged {name} and left no report ({error})") from None
 

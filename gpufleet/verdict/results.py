@@ -10,7 +10,7 @@ from gpufleet.findings import SAME_AS_FINDING, Finding
 from gpufleet.policy import exemptions
 from gpufleet.policy.report import ReportedViolation
 from gpufleet.policy.rule import Rule
-from gpufleet.policy.settings import Configured
+from gpufleet.policy.settings import ConfiguredRule
 from gpufleet.spec.policy import Exemption
 from gpufleet.spec.source import SourceMap
 from gpufleet.verdict.locate import Locator
@@ -21,7 +21,7 @@ _ROOT = "pulumi:pulumi:Stack"
 
 
 def rule_results(
-    configured: Iterable[Configured],
+    configured: Iterable[ConfiguredRule],
     found: Sequence[ReportedViolation],
     locator: Locator,
     *,
@@ -35,7 +35,7 @@ def rule_results(
 
 
 def _result(
-    each: Configured, found: Sequence[ReportedViolation], locator: Locator, no_change: str
+    each: ConfiguredRule, found: Sequence[ReportedViolation], locator: Locator, no_change: str
 ) -> RuleResult:
     rule: Rule[Any] = each.rule
     violations = tuple(_violated(one, locator) for one in found)

@@ -13,7 +13,7 @@ from gpufleet.policy.exemption_file import with_exemption_file
 from gpufleet.pricing.models import FleetCost
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import FLEET_FILE, STACKS, LoadedFleet, load_fleet
-from gpufleet.verdict.git import Repository, Revision
+from gpufleet.verdict.git import GitRepository, Revision
 from gpufleet.workspace import Workspace
 
 
@@ -44,7 +44,7 @@ class Checkout:
         return f"{self.revision.ref[:80]} ({self.revision.commit[:12]})"
 
 
-def check_out(repository: Repository, revision: Revision, head: Workspace, folder: Path) -> Checkout:
+def check_out(repository: GitRepository, revision: Revision, head: Workspace, folder: Path) -> Checkout:
     """The files of a commit with the fleet that corresponds to the one of `head`.
 
     Raises SpecError for a fleet file of the commit that does not hold; its findings name the ref.

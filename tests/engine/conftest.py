@@ -15,7 +15,7 @@ import pytest
 
 from gpufleet.engine.api import DiagnosticEvent, Engine, Event, ResourceEvent, RunResult, StackRequest
 from gpufleet.engine.embedded import EmbeddedEngine
-from gpufleet.engine.embedded.recovery.search import Answer, Ask, Candidates, Finder
+from gpufleet.engine.embedded.recovery.search import Answer, Candidates, Finder, ProviderCall
 from gpufleet.engine.embedded.resource import ResourceState
 
 HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ class BoxFinder:
     def settle_s(self, env: Mapping[str, str]) -> float:
         return 0.0
 
-    def find(self, wanted: ResourceState, ask: Ask) -> Answer:
+    def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
         return Candidates(tuple(ask("box:index:find", {"urn": wanted.urn})["ids"]))
 
     def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:

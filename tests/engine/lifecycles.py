@@ -385,9 +385,9 @@ def worlds(cloud: Path, patch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], 
         present[:] = [world]
         return world
 
-    closing = journal.Journal.close
+    closing = journal.StateJournal.close
 
-    def close(self: journal.Journal, *, remove: bool) -> None:
+    def close(self: journal.StateJournal, *, remove: bool) -> None:
         # A file that a dead process had open stays as it is.
         closing(self, remove=remove and not power.tick())
 
@@ -396,7 +396,7 @@ def worlds(cloud: Path, patch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], 
     patch.setattr(run.forks, "prepare", lambda *_: None)
     patch.setattr(engine, "run_program", lambda context: present[0].registered(context))
     patch.setattr(journal, "_write_all", power.writing)
-    patch.setattr(journal.Journal, "close", close)
+    patch.setattr(journal.StateJournal, "close", close)
     patch.setattr(checkpoint, "write_durably", power.file)
     patch.setattr(checkpoint, "replace_durably", power.around(files.replace_durably))
     assert folded.checkpoint is checkpoint

@@ -13,7 +13,7 @@ import pytest
 from gpufleet.engine.api import Event, ResourceEvent
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.files import make_folder
-from gpufleet.engine.embedded.journal import Journal, journal_of
+from gpufleet.engine.embedded.journal import StateJournal, journal_of
 from gpufleet.engine.embedded.provider import Provider
 
 from .conftest import Lab
@@ -95,7 +95,7 @@ def test_a_durable_line_is_synced_before_append_returns_and_others_wait_for_the_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(tmp_path / "dev.json.journal", monkeypatch)
-    writer = Journal(disk.path, "d")
+    writer = StateJournal(disk.path, "d")
     assert disk.records() == [{"kind": "base", "digest": "d"}]
     writer.append({"kind": "step", "who": 1}, durable=False)
     writer.append({"kind": "step", "who": 2}, durable=True)
@@ -145,7 +145,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_takes_its_place_and_so_is_its_pla
 
 
 def test_a_journal_has_its_name_on_the_disk_before_its_first_line(tmp_path: Path, order: list[str]) -> None:
-    Journal(tmp_path / "state" / "dev.json.journal", "d").close(remove=False)
+    StateJournal(tmp_path / "state" / "dev.json.journal", "d").close(remove=False)
     assert order == ["make state", f"sync {tmp_path.name}", "open dev.json.journal", "sync state"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.engine.api import Changes
 from gpufleet.engine.embedded import EmbeddedEngine
-from gpufleet.engine.embedded.recovery.search import Answer, Ask, Candidates, Repeatable, Undecided
+from gpufleet.engine.embedded.recovery.search import Answer, Candidates, ProviderCall, Repeatable, Undecided
 from gpufleet.engine.embedded.resource import ResourceState
 
 from .conftest import Lab
@@ -31,7 +31,7 @@ class Finder:
     def settle_s(self, env: Mapping[str, str]) -> float:
         return self.settle
 
-    def find(self, wanted: ResourceState, ask: Ask) -> Answer:
+    def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
         self.asked += 1
         return self.answer
 

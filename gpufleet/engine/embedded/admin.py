@@ -22,7 +22,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """Resources in the state before and after an import, and operations that are pending in it.
 
     `kept` is where damaged files were put that could not be read as a state.
@@ -65,7 +65,7 @@ _EXPORT = "`gpufleet state export` and `pulumi stack export` write one"
 
 def import_state(
     state_file: Path, content: bytes, project: str, stack: str, env: Mapping[str, str] | None = None
-) -> Imported:
+) -> ImportResult:
     """Make an export the state of a stack; what was there becomes its first backup.
 
     A damaged state is no backup: it is kept under a name that ends in `damaged-<time>`.
@@ -81,14 +81,14 @@ def import_state(
         if not examine(state_file).is_whole:
             content = checkpoint.content_of(resources, pending, manager.salt)
             kept = replace_damaged(state_file, content)
-            return Imported(0, len(resources), len(pending), tuple(kept))
+            return ImportResult(0, len(resources), len(pending), tuple(kept))
         former = load_folded(state_file)
         if former.interrupted:
             checkpoint.save(state_file, former.folded.resources, former.folded.pending, former.folded.salt)
         # All that it says is in the checkpoint now, and it continues nothing that is imported.
         journal_of(state_file).unlink(missing_ok=True)
         checkpoint.save(state_file, resources, pending, manager.salt)
-    return Imported(len(former.folded.resources), len(resources), len(pending))
+    return ImportResult(len(former.folded.resources), len(resources), len(pending))
 
 
 def _sealed(operation: Record, manager: SecretsManager) -> Record:

@@ -18,7 +18,7 @@ from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from gpufleet.engine.embedded import values
-from gpufleet.engine.embedded.diffs import Diff
+from gpufleet.engine.embedded.diffs import ResourceDiff
 from gpufleet.engine.embedded.provider_errors import (
     InitFailedError,
     ProviderStoppedError,
@@ -116,7 +116,7 @@ class Connection:
 
     def diff_config(
         self, urn: str, old_inputs: Properties, old_outputs: Properties, news: Properties
-    ) -> Diff:
+    ) -> ResourceDiff:
         """Whether a change of configuration needs new resources (`replaces`)."""
         request = provider_pb2.DiffRequest(
             urn=urn,
@@ -130,7 +130,7 @@ class Connection:
             return to_diff(self._stub.DiffConfig(request))
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.UNIMPLEMENTED:
-                return Diff(changes=None)
+                return ResourceDiff(changes=None)
             raise self._failure(error) from error
 
     def configure(self, urn: str, identifier: str, inputs: Properties) -> None:
@@ -237,7 +237,7 @@ def is_transport_failure(error: grpc.RpcError) -> bool:
 _EMPTY = empty_pb2.Empty()
 
 
-def to_diff(answer: provider_pb2.DiffResponse) -> Diff:
+def to_diff(answer: provider_pb2.DiffResponse) -> ResourceDiff:
     """The verdict in a DiffResponse."""
     changes = {
         provider_pb2.DiffResponse.DIFF_NONE: False,
@@ -248,7 +248,7 @@ def to_diff(answer: provider_pb2.DiffResponse) -> Diff:
         kinds = provider_pb2.PropertyDiff
         replacing = (kinds.ADD_REPLACE, kinds.DELETE_REPLACE, kinds.UPDATE_REPLACE)
         detailed = {path: item.kind in replacing for path, item in answer.detailedDiff.items()}
-    return Diff(
+    return ResourceDiff(
         changes=changes,
         replace_keys=tuple(answer.replaces),
         changed_keys=tuple(answer.diffs),

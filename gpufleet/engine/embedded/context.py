@@ -12,7 +12,7 @@ from typing import Any
 from gpufleet.engine.api import StackRequest
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
-from gpufleet.engine.embedded.values import Secret
+from gpufleet.engine.embedded.values import SecretValue
 from gpufleet.engine.errors import RunInterruptedError
 from gpufleet.engine.plugins import ProcessGroup
 
@@ -52,6 +52,6 @@ class RunContext:
             namespace, _, name = key.partition(":")
             if dynamic or namespace == package:
                 # Dynamic providers are given the whole configuration, under its full keys.
-                value = Secret(text) if key in self.request.secret_config else text
+                value = SecretValue(text) if key in self.request.secret_config else text
                 result[key if dynamic else name] = value
         return result

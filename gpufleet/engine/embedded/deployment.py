@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpufleet.engine.api import Op, PolicyEvent
 from gpufleet.engine.embedded.context import RunContext
-from gpufleet.engine.embedded.diffs import Diff
+from gpufleet.engine.embedded.diffs import ResourceDiff
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import ResourceOperations
 from gpufleet.engine.embedded.policy import NO_POLICIES
@@ -45,7 +45,7 @@ class Deployment:
         self.providers = ProviderRegistry(context)
         self.removal = Removal(context, self.operations_of)
         self.replaced: set[str] = set()
-        self.deleted: dict[str, Diff] = {}
+        self.deleted: dict[str, ResourceDiff] = {}
         self.blocked: dict[str, str] = {}
         self.refusal: Exception | None = None
         self.on_refusal: Callable[[], None] = lambda: None
@@ -135,7 +135,7 @@ class Deployment:
                 self.refusal = error
         self.on_refusal()
 
-    def condemn(self, urn: str, why: Diff) -> bool:
+    def condemn(self, urn: str, why: ResourceDiff) -> bool:
         """Claim an old resource for deletion ahead of its replacement; False when it is not to be had.
 
         One that is being registered already does not depend on what is replaced now, whatever the

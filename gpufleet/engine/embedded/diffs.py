@@ -17,7 +17,7 @@ INIT_ERROR_KEY = "#initerror"
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
+class ResourceDiff:
     """What a provider says about a change. `changes` None: it cannot tell, inputs must be compared."""
 
     changes: bool | None
@@ -43,7 +43,7 @@ class Diff:
         return tuple(sorted({*self.replace_keys, *(str(parse_path(path)[0]) for path in paths)}))
 
 
-NO_DIFF = Diff(changes=False)
+NO_DIFF = ResourceDiff(changes=False)
 
 _SEGMENT = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+|\*)\]|\.?([^.\[\]"]+)')
 
@@ -133,14 +133,14 @@ def _remove(container: Any, key: str | int) -> None:
         container.pop(str(key), None)
 
 
-def compare_inputs(old: Properties, new: Properties) -> Diff:
+def compare_inputs(old: Properties, new: Properties) -> ResourceDiff:
     """The diff for a provider that cannot tell: which top-level inputs differ, secrets or not."""
     before, after = reveal(old), reveal(new)
     keys = tuple(sorted(key for key in {*before, *after} if before.get(key) != after.get(key)))
-    return Diff(changes=bool(keys), changed_keys=keys)
+    return ResourceDiff(changes=bool(keys), changed_keys=keys)
 
 
-def apply_replace_on_changes(diff: Diff, paths: Sequence[str], *, init_errors: bool) -> Diff:
+def apply_replace_on_changes(diff: ResourceDiff, paths: Sequence[str], *, init_errors: bool) -> ResourceDiff:
     """`diff` with the option replaceOnChanges applied (`#initerror` or `*` also covers init errors)."""
     if not paths or (not diff.changes and not init_errors):
         return diff

@@ -10,7 +10,7 @@ from typing import Any
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.files import backup_of
 from gpufleet.engine.embedded.integrity import in_order, without_gaps
-from gpufleet.engine.embedded.journal import Folded, Record, fold, journal_of, read
+from gpufleet.engine.embedded.journal import Record, ReplayedState, fold, journal_of, read
 from gpufleet.engine.embedded.values import SECRET_SIG, SIG_KEY
 from gpufleet.engine.errors import StateError
 
@@ -19,7 +19,7 @@ from gpufleet.engine.errors import StateError
 class StateOnDisk:
     """What `load_folded` found. `digest` is the checkpoint's ('' without one)."""
 
-    folded: Folded
+    folded: ReplayedState
     digest: str
     interrupted: bool
     last_written: float

@@ -33,7 +33,7 @@ Record = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Folded:
+class ReplayedState:
     """What a checkpoint and a journal together say."""
 
     resources: list[Record]
@@ -49,7 +49,7 @@ class _Folding:
     salt: str = ""
 
 
-def fold(resources: Sequence[Record], records: Iterable[Record], *, salt: str = "") -> Folded:
+def fold(resources: Sequence[Record], records: Iterable[Record], *, salt: str = "") -> ReplayedState:
     """The resources and pending operations after `records`, new ones first, as Pulumi orders them."""
     state = _Folding(list(resources), salt=salt)
     for record in records:
@@ -61,7 +61,7 @@ def fold(resources: Sequence[Record], records: Iterable[Record], *, salt: str = 
                 remedy=_REPAIR,
             ) from None
     kept = [*state.news.values(), *(old for old in state.olds if old is not None)]
-    return Folded(kept, list(state.pending.values()), state.salt)
+    return ReplayedState(kept, list(state.pending.values()), state.salt)
 
 
 def _apply(state: _Folding, record: Record) -> None:
@@ -143,7 +143,7 @@ def salvage(path: Path) -> tuple[list[Record], int]:
     return records, 0
 
 
-class Journal:
+class StateJournal:
     """An open journal. `append` may be called from any thread; a durable record is on the disk at return.
 
     Threads that append at the same time share one fsync (group commit), so the cost of a step does

@@ -18,7 +18,7 @@ from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.goal import Goal, aliases_of, property_dependencies_of, timeouts_of
 from gpufleet.engine.embedded.inheritance import Inheritance
 from gpufleet.engine.embedded.provider_choice import set_plugin
-from gpufleet.engine.embedded.refusal import Refusing, refuse_unsupported
+from gpufleet.engine.embedded.refusal import RefusalRecorder, refuse_unsupported
 from gpufleet.engine.embedded.registrar import Registrar
 from gpufleet.engine.embedded.urns import is_provider_type, package_of
 from gpufleet.engine.errors import ProviderError, StepFailedError, UnsupportedError
@@ -79,7 +79,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.RegisterResourceRequest, context: grpc.ServicerContext
     ) -> resource_pb2.RegisterResourceResponse:
         """Bring one resource to what the program asks for; returns when that is done (or failed)."""
-        with Refusing(self._deployment, context):
+        with RefusalRecorder(self._deployment, context):
             goal = self._goal(request)
             outcome = self._registrar.register(goal)
             self._inheritance.remember(outcome.urn, goal, dict(request.providers))
@@ -156,7 +156,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.RegisterResourceOutputsRequest, context: grpc.ServicerContext
     ) -> empty_pb2.Empty:
         """A component (or the stack) has its outputs."""
-        with Refusing(self._deployment, context):
+        with RefusalRecorder(self._deployment, context):
             self._deployment.register_outputs(request.urn, values.decode(request.outputs))
         return empty_pb2.Empty()
 
@@ -164,7 +164,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.ReadResourceRequest, context: grpc.ServicerContext
     ) -> resource_pb2.ReadResourceResponse:
         """Look up a resource that this program does not own."""
-        with Refusing(self._deployment, context):
+        with RefusalRecorder(self._deployment, context):
             name, version, url = self._package(request.packageRef, request.type)
             if request.type == "pulumi:pulumi:StackReference":
                 raise UnsupportedError(f"stack reference '{request.name}'")
@@ -197,7 +197,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.ResourceInvokeRequest, context: grpc.ServicerContext
     ) -> resource_pb2.ResourceInvokeResponse:
         """Call a provider's function."""
-        with Refusing(self._deployment, context):
+        with RefusalRecorder(self._deployment, context):
             args = values.decode(request.args)
             if request.tok == "pulumi:pulumi:getResource":
                 return _invoke_response(self._deployment.resource_by_urn(args), ())
@@ -218,7 +218,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.RegisterPackageRequest, context: grpc.ServicerContext
     ) -> resource_pb2.RegisterPackageResponse:
         """Give a package a reference; the same package always gets the same one."""
-        with Refusing(self._deployment, context):
+        with RefusalRecorder(self._deployment, context):
             if request.HasField("parameterization") or request.HasField("extension"):
                 raise UnsupportedError(f"parameterized package '{request.name}'")
             package = (request.name, request.version, request.download_url)
@@ -239,7 +239,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     # -- what only the CLI does
 
     def _refuse(self, what: str, context: grpc.ServicerContext) -> NoReturn:
-        with Refusing(self._deployment, context):
+        with RefusalRecorder(self._deployment, context):
             raise UnsupportedError(what)
         raise AssertionError("unreachable")
 

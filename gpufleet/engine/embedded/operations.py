@@ -9,7 +9,7 @@ from typing import Protocol
 from pulumi.runtime.proto import resource_pb2
 
 from gpufleet.engine.embedded.connection import CheckResult
-from gpufleet.engine.embedded.diffs import Diff
+from gpufleet.engine.embedded.diffs import ResourceDiff
 from gpufleet.engine.embedded.provider import ReadResult
 from gpufleet.engine.embedded.values import Properties
 
@@ -27,7 +27,7 @@ class ResourceOperations(Protocol):
         old_outputs: Properties,
         news: Properties,
         ignore: Sequence[str],
-    ) -> Diff: ...
+    ) -> ResourceDiff: ...
 
     def create(  # noqa: D102
         self, urn: str, inputs: Properties, timeout: float, *, preview: bool
@@ -56,7 +56,7 @@ class ResourceOperations(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OperationOutcome:
     """What the program is told. `unknown`: the resource was left out, so its outputs are not known."""
 
     urn: str

@@ -11,7 +11,7 @@ from pulumi.runtime.proto import provider_pb2
 
 from gpufleet.engine.embedded import values
 from gpufleet.engine.embedded.connection import CheckResult, Connection, to_diff
-from gpufleet.engine.embedded.diffs import Diff
+from gpufleet.engine.embedded.diffs import ResourceDiff
 from gpufleet.engine.embedded.urns import urn_name, urn_type
 from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import ProviderError
@@ -56,10 +56,10 @@ class Provider(Connection):
         old_outputs: Properties,
         news: Properties,
         ignore: Sequence[str],
-    ) -> Diff:
+    ) -> ResourceDiff:
         """The provider's verdict on a change."""
         if not self.config_known:
-            return Diff(changes=True)
+            return ResourceDiff(changes=True)
         request = provider_pb2.DiffRequest(
             id=identifier,
             urn=urn,

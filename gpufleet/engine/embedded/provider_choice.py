@@ -9,7 +9,7 @@ from pulumi.runtime.proto import resource_pb2
 
 from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.goal import Goal
-from gpufleet.engine.embedded.operations import Outcome
+from gpufleet.engine.embedded.operations import OperationOutcome
 from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, default_provider_name, split_reference
 from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import StepFailedError
@@ -28,7 +28,7 @@ def set_plugin(inputs: Properties, version: str, url: str) -> None:
 class ProviderChoice:
     """The default providers of a run, and what it found out about changes from one provider to another."""
 
-    def __init__(self, deployment: Deployment, register: Callable[[Goal], Outcome]) -> None:
+    def __init__(self, deployment: Deployment, register: Callable[[Goal], OperationOutcome]) -> None:
         self._deployment = deployment
         self._register_goal = register
         self._lock = threading.Lock()

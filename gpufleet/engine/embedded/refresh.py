@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gpufleet.engine.api import Op
 from gpufleet.engine.embedded.deployment import Deployment
-from gpufleet.engine.embedded.diffs import NO_DIFF, Diff, compare_inputs
+from gpufleet.engine.embedded.diffs import NO_DIFF, ResourceDiff, compare_inputs
 from gpufleet.engine.embedded.provider import ReadResult
 from gpufleet.engine.embedded.provider_errors import InitFailedError
 from gpufleet.engine.embedded.resource import ResourceState, timestamp
@@ -70,7 +70,7 @@ def _refresh(deployment: Deployment, old: ResourceState) -> bool:
     return True
 
 
-def _drift(deployment: Deployment, old: ResourceState, new: ResourceState) -> Diff:
+def _drift(deployment: Deployment, old: ResourceState, new: ResourceState) -> ResourceDiff:
     """The change an `up` of an unchanged program would now make, seen from the other side."""
     if old.external:
         return compare_inputs(old.outputs, new.outputs)
@@ -81,7 +81,7 @@ def _drift(deployment: Deployment, old: ResourceState, new: ResourceState) -> Di
     if diff.changes is None:
         return compare_inputs(old.inputs, new.inputs)
     # It has happened already: nothing is replaced by it.
-    return Diff(
+    return ResourceDiff(
         changes=diff.changes,
         changed_keys=tuple(sorted({*diff.changed_keys, *diff.shown_keys()})),
     )

@@ -13,7 +13,7 @@ from gpufleet.engine.errors import RunInterruptedError, StepFailedError, Unsuppo
 from gpufleet.errors import GpufleetError
 
 
-class Refusing:
+class RefusalRecorder:
     """Turns an error into the end of the call: a refusal of the whole program is recorded first."""
 
     def __init__(self, deployment: Deployment, context: grpc.ServicerContext) -> None:

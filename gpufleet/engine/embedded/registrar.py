@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.goal import Goal
-from gpufleet.engine.embedded.operations import Outcome
+from gpufleet.engine.embedded.operations import OperationOutcome
 from gpufleet.engine.embedded.provider_choice import ProviderChoice
 from gpufleet.engine.embedded.registration import Registration
 from gpufleet.engine.errors import StepFailedError
@@ -27,12 +27,12 @@ class Registrar:
         self._active = 0
         self._finished = False
 
-    def register(self, goal: Goal) -> Outcome:
+    def register(self, goal: Goal) -> OperationOutcome:
         """Bring one resource to its goal. Failures of the resource are in the outcome, never raised."""
         with self._under_way():
             return self._registration(goal).run()
 
-    def read(self, goal: Goal, identifier: str) -> Outcome:
+    def read(self, goal: Goal, identifier: str) -> OperationOutcome:
         """Read a resource that the program does not own."""
         with self._under_way():
             return self._registration(goal).read(identifier)

@@ -14,13 +14,13 @@ from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.diffs import (
     INIT_ERROR_KEY,
     NO_DIFF,
-    Diff,
+    ResourceDiff,
     apply_replace_on_changes,
     compare_inputs,
     ignore_changes,
 )
 from gpufleet.engine.embedded.goal import Goal
-from gpufleet.engine.embedded.operations import Outcome, ResourceOperations
+from gpufleet.engine.embedded.operations import OperationOutcome, ResourceOperations
 from gpufleet.engine.embedded.provider_choice import ProviderChoice
 from gpufleet.engine.embedded.recovery.pending import what_to_do
 from gpufleet.engine.embedded.replacement import dependents_to_replace
@@ -80,37 +80,37 @@ class Registration:
 
     # -- entry points
 
-    def run(self) -> Outcome:
+    def run(self) -> OperationOutcome:
         """Register the resource."""
         return self._guarded(Op.CREATE if self._old is None else Op.UPDATE, self._advance)
 
-    def read(self, identifier: str) -> Outcome:
+    def read(self, identifier: str) -> OperationOutcome:
         """Read the resource under `identifier` instead: it is not ours to change."""
         return self._guarded(Op.READ, lambda: self._read(identifier))
 
-    def _guarded(self, op: Op, action: Callable[[], bool]) -> Outcome:
+    def _guarded(self, op: Op, action: Callable[[], bool]) -> OperationOutcome:
         new = self._new
         blocker = self._deployment.blocked_by(new)
         if blocker:
             reason = f"not tried, because {blocker} failed"
             self._reporter.skipped(op, new.urn, new.parent, reason)
             self._deployment.fail(new.urn, reason)
-            return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
+            return OperationOutcome(new.urn, "", {}, resource_pb2.Result.FAIL)
         try:
             skipped = action()
         except RunInterruptedError as error:
             self._reporter.skipped(op, new.urn, new.parent, error.message)
             self._deployment.fail(new.urn, error.message)
-            return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
+            return OperationOutcome(new.urn, "", {}, resource_pb2.Result.FAIL)
         except GpufleetError as error:
             if error is self._deployment.refusal:
                 # It ends the run, and is not this resource's failure.
                 raise
             self._reporter.failed(self._steps.current or Step(op, new.urn, new.parent), error.message)
             self._deployment.fail(new.urn, error.message)
-            return Outcome(new.urn, "", {}, resource_pb2.Result.FAIL)
+            return OperationOutcome(new.urn, "", {}, resource_pb2.Result.FAIL)
         settled = self._new
-        return Outcome(settled.urn, settled.id, settled.outputs, unknown=skipped)
+        return OperationOutcome(settled.urn, settled.id, settled.outputs, unknown=skipped)
 
     def _read(self, identifier: str) -> bool:
         self._steps.read(self._old, identifier)
@@ -191,7 +191,7 @@ class Registration:
         if diff.changes and diff.replaces:
             self._replace(operations, old, diff)
         elif diff.changes or old.init_errors:
-            shown = diff if diff.changes else Diff(changes=True, changed_keys=(INIT_ERROR_KEY,))
+            shown = diff if diff.changes else ResourceDiff(changes=True, changed_keys=(INIT_ERROR_KEY,))
             self._steps.update(operations, old, shown)
         else:
             new.id, new.outputs = old.id, old.outputs
@@ -204,19 +204,19 @@ class Registration:
             self._reporter.plain(Op.SAME, new.urn, new.parent)
             self._reporter.plan(new, Op.SAME)
 
-    def _diff(self, operations: ResourceOperations | None, old: ResourceState) -> Diff:
+    def _diff(self, operations: ResourceOperations | None, old: ResourceState) -> ResourceDiff:
         new = self._new
         if new.deleted_with and new.deleted_with in self._deployment.replaced:
-            return Diff(changes=True, replace_keys=("deletedWith",))
+            return ResourceDiff(changes=True, replace_keys=("deletedWith",))
         if self._provider_changed(old):
-            return Diff(changes=True, replace_keys=("provider",))
+            return ResourceDiff(changes=True, replace_keys=("provider",))
         if operations is None:
             return compare_inputs(old.inputs, new.inputs) if old.inputs != new.inputs else NO_DIFF
         ignored = self._goal.ignore_changes
         diff = operations.diff(new.urn, old.id, old.inputs, old.outputs, new.inputs, ignored)
         if diff.changes is None:
             compared = compare_inputs(old.inputs, ignore_changes(new.inputs, old.inputs, ignored))
-            return Diff(
+            return ResourceDiff(
                 changes=compared.changes,
                 replace_keys=diff.replace_keys,
                 changed_keys=compared.changed_keys,
@@ -240,7 +240,7 @@ class Registration:
 
     # -- doing
 
-    def _replace(self, operations: ResourceOperations | None, old: ResourceState, diff: Diff) -> None:
+    def _replace(self, operations: ResourceOperations | None, old: ResourceState, diff: ResourceDiff) -> None:
         new, goal, deployment = self._new, self._goal, self._deployment
         if new.protect and old.protect:
             raise StepFailedError(

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 from gpufleet.engine.embedded.connection import CheckResult
 from gpufleet.engine.embedded.context import RunContext
-from gpufleet.engine.embedded.diffs import Diff
+from gpufleet.engine.embedded.diffs import ResourceDiff
 from gpufleet.engine.embedded.provider import Provider, ReadResult
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, split_reference, urn_type
@@ -130,7 +130,7 @@ class ProviderRegistry:
         old_outputs: Properties,
         news: Properties,
         ignore: Sequence[str],
-    ) -> Diff:
+    ) -> ResourceDiff:
         """Whether the configuration changed, and whether that makes it another provider."""
         with self._lock:
             provider = self._unconfigured.get(urn)
@@ -140,7 +140,9 @@ class ProviderRegistry:
         if diff.changes is None:
             changed = old_outputs != inputs
             keys = {key for key in {*old_outputs, *inputs} if old_outputs.get(key) != inputs.get(key)}
-            return Diff(changes=changed, replace_keys=diff.replace_keys, changed_keys=tuple(sorted(keys)))
+            return ResourceDiff(
+                changes=changed, replace_keys=diff.replace_keys, changed_keys=tuple(sorted(keys))
+            )
         return diff
 
     def create(

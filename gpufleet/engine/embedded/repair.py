@@ -12,13 +12,13 @@ from typing import Any
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.files import backups_of, state_error, sync_folder, write_durably
 from gpufleet.engine.embedded.integrity import in_order, problems, without_gaps
-from gpufleet.engine.embedded.journal import Folded, Record, fold, journal_of, salvage
+from gpufleet.engine.embedded.journal import Record, ReplayedState, fold, journal_of, salvage
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.errors import StateError
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class StateCopy:
     """A checkpoint or one of its backups. `fault` says why it cannot be read, `gaps` what it lacks."""
 
     path: Path
@@ -33,8 +33,8 @@ class Copy:
 class Examination:
     """What is there of a state. `journal` says what a dead run's journal is to the checkpoint."""
 
-    current: Copy | None
-    backups: tuple[Copy, ...]
+    current: StateCopy | None
+    backups: tuple[StateCopy, ...]
     journal: str = ""
 
     @property
@@ -45,14 +45,14 @@ class Examination:
         return not self.current.fault and not self.current.gaps and not self.journal
 
     @property
-    def best(self) -> Copy | None:
+    def best(self) -> StateCopy | None:
         """The copy to go on from: the checkpoint where it can be read, else the last backup that can."""
         copies = [copy for copy in (self.current, *self.backups) if copy is not None]
         return next((copy for copy in copies if not copy.fault), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """What a repair did. `brought_in` are the URNs that a dead run's journal added or changed."""
 
     resources: int
@@ -67,7 +67,7 @@ def examine(state_file: Path) -> Examination:
     return Examination(current, backups, _journal_fault(state_file))
 
 
-def repair(state_file: Path, source: Path) -> Repaired:
+def repair(state_file: Path, source: Path) -> RepairResult:
     """Make `source` (the checkpoint or a copy of it) the state, with what a dead run's journal knows.
 
     What was there is kept beside it under a name that ends in `damaged-<time>`. Raises `StateError`
@@ -85,21 +85,21 @@ def repair(state_file: Path, source: Path) -> Repaired:
         if left:
             raise StateError(f"{source}: {left[0]}, and that cannot be made up for", remedy=_OTHER)
         kept = replace_damaged(state_file, checkpoint.content_of(resources, state.pending, state.salt))
-        return Repaired(len(resources), tuple(brought_in), tuple(kept))
+        return RepairResult(len(resources), tuple(brought_in), tuple(kept))
 
 
 _OTHER = "choose another copy with --from"
 
 
-def _copy(path: Path) -> Copy:
+def _copy(path: Path) -> StateCopy:
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     try:
         deployment = checkpoint.parse(_read(path))
     except ValueError as error:
-        return Copy(path, written, fault=str(error))
+        return StateCopy(path, written, fault=str(error))
     resources = deployment["resources"]
     pending = len(deployment.get("pending_operations") or ())
-    return Copy(path, written, len(resources), pending, gaps=tuple(problems(resources)))
+    return StateCopy(path, written, len(resources), pending, gaps=tuple(problems(resources)))
 
 
 def _read(path: Path) -> bytes:
@@ -131,7 +131,7 @@ def _digest(path: Path) -> str:
 
 def _with_journal(
     state_file: Path, deployment: dict[str, Any], content: bytes
-) -> tuple[Folded, Sequence[str]]:
+) -> tuple[ReplayedState, Sequence[str]]:
     """The deployment with the journal folded in, and the URNs that it brought."""
     records, _ = salvage(journal_of(state_file))
     resources, salt = in_order(deployment["resources"]), checkpoint.salt_of(deployment)
@@ -140,7 +140,7 @@ def _with_journal(
         state_file.is_file() and content == state_file.read_bytes() and _follows(state_file, records)
     )
     if not records or folded_already:
-        return Folded(resources, pending, salt), ()
+        return ReplayedState(resources, pending, salt), ()
     brought = [record["put"][1]["urn"] for record in records if "put" in record]
     try:
         continues = records[0].get("digest") == checkpoint.digest_of(content)
@@ -158,7 +158,7 @@ def _follows(state_file: Path, records: Sequence[Record]) -> bool:
     ]
 
 
-def _merged(resources: Sequence[Record], records: Sequence[Record], salt: str) -> Folded:
+def _merged(resources: Sequence[Record], records: Sequence[Record], salt: str) -> ReplayedState:
     """Resources of another checkpoint with those that a journal names in full.
 
     What it says of old resources it says by their place, which is not known here: a refresh finds

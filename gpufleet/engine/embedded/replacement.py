@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from gpufleet.engine.embedded.deployment import Deployment
-from gpufleet.engine.embedded.diffs import Diff, apply_replace_on_changes, compare_inputs
+from gpufleet.engine.embedded.diffs import ResourceDiff, apply_replace_on_changes, compare_inputs
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.urns import is_provider_type, split_reference
 from gpufleet.engine.embedded.values import UNKNOWN, Properties
 
 
-def dependents_to_replace(deployment: Deployment, root: ResourceState) -> list[tuple[ResourceState, Diff]]:
+def dependents_to_replace(
+    deployment: Deployment, root: ResourceState
+) -> list[tuple[ResourceState, ResourceDiff]]:
     """Old resources that the replacement of `root` replaces too, dependencies first, and why.
 
     Those are its dependents (direct or not) whose provider would replace them if the properties
@@ -18,7 +20,7 @@ def dependents_to_replace(deployment: Deployment, root: ResourceState) -> list[t
     """
     store = deployment.store
     replaced = {root.urn}
-    found: list[tuple[ResourceState, Diff]] = []
+    found: list[tuple[ResourceState, ResourceDiff]] = []
     for state in _dependents(deployment, root):
         if state.urn in store.news or state.urn == root.urn or state.pending_replacement:
             continue
@@ -45,13 +47,13 @@ def _dependents(deployment: Deployment, root: ResourceState) -> list[ResourceSta
     return found
 
 
-def _replacing_diff(deployment: Deployment, state: ResourceState, replaced: set[str]) -> Diff | None:
+def _replacing_diff(deployment: Deployment, state: ResourceState, replaced: set[str]) -> ResourceDiff | None:
     if not state.custom or state.external:
         return None
     if state.provider and split_reference(state.provider)[0] in replaced:
-        return Diff(changes=True)
+        return ResourceDiff(changes=True)
     if state.deleted_with in replaced:
-        return Diff(changes=True)
+        return ResourceDiff(changes=True)
     touched: Properties = {}
     for key, urns in state.property_dependencies.items():
         if key in state.inputs and not replaced.isdisjoint(urns):
@@ -70,6 +72,6 @@ def _replacing_diff(deployment: Deployment, state: ResourceState, replaced: set[
     return _keys_only(apply_replace_on_changes(diff, state.replace_on_changes, init_errors=False))
 
 
-def _keys_only(diff: Diff) -> Diff | None:
+def _keys_only(diff: ResourceDiff) -> ResourceDiff | None:
     # The values were made up to ask the question: only what forces the replacement is told.
-    return Diff(changes=True, replace_keys=diff.shown_replace_keys()) if diff.replaces else None
+    return ResourceDiff(changes=True, replace_keys=diff.shown_replace_keys()) if diff.replaces else None

@@ -21,7 +21,7 @@ from gpufleet.engine.api import (
     ResourceEvent,
     Severity,
 )
-from gpufleet.engine.embedded.diffs import NO_DIFF, Diff
+from gpufleet.engine.embedded.diffs import NO_DIFF, ResourceDiff
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.urns import is_default_provider, urn_name, urn_type
 from gpufleet.engine.embedded.values import present
@@ -34,7 +34,7 @@ class Step:
     op: Op
     urn: str
     parent: str = ""
-    diff: Diff = NO_DIFF
+    diff: ResourceDiff = NO_DIFF
     started: float = 0.0
 
 
@@ -59,7 +59,7 @@ class Reporter:
 
     # -- steps
 
-    def start(self, op: Op, urn: str, parent: str = "", diff: Diff = NO_DIFF) -> Step:
+    def start(self, op: Op, urn: str, parent: str = "", diff: ResourceDiff = NO_DIFF) -> Step:
         """A step begins (a preview only reports what it would do)."""
         step = Step(op, urn, parent, diff, time.monotonic())
         if not self._dry_run:
@@ -71,7 +71,7 @@ class Reporter:
         elapsed = 0.0 if self._dry_run else time.monotonic() - step.started
         self._send(self._event(step, "done", elapsed_s=elapsed), count=step.op)
 
-    def plain(self, op: Op, urn: str, parent: str = "", diff: Diff = NO_DIFF) -> None:
+    def plain(self, op: Op, urn: str, parent: str = "", diff: ResourceDiff = NO_DIFF) -> None:
         """A step without a call to the cloud: it is done at once."""
         self._send(self._event(Step(op, urn, parent, diff), "done"), count=op)
 
@@ -147,7 +147,7 @@ class Reporter:
         with self._lock:
             return any(event.enforcement == "mandatory" for event in self.violations)
 
-    def plan(self, state: ResourceState, op: Op, diff: Diff = NO_DIFF) -> None:
+    def plan(self, state: ResourceState, op: Op, diff: ResourceDiff = NO_DIFF) -> None:
         """Remember how the run leaves (or would leave) a resource."""
         if is_default_provider(state.urn):
             return

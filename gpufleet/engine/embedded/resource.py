@@ -16,7 +16,7 @@ from gpufleet.engine.embedded.values import (
     UNKNOWN_WIRE,
     Properties,
     ResourceRef,
-    Secret,
+    SecretValue,
 )
 
 
@@ -147,7 +147,7 @@ def from_json(data: dict[str, Any], cipher: Cipher) -> ResourceState:
 
 
 def _value_to_json(value: Any, cipher: Cipher) -> Any:
-    if isinstance(value, Secret):
+    if isinstance(value, SecretValue):
         sealed = value.ciphertext
         if not sealed or cipher is _PLAIN:
             plain = json.dumps(_value_to_json(value.value, _PLAIN), separators=(",", ":"), ensure_ascii=False)
@@ -178,10 +178,10 @@ def _value_from_json(value: Any, cipher: Cipher) -> Any:
         signature = value.get(SIG_KEY)
         if signature == SECRET_SIG:
             if "plaintext" in value:
-                return Secret(_value_from_json(json.loads(value["plaintext"]), _PLAIN))
+                return SecretValue(_value_from_json(json.loads(value["plaintext"]), _PLAIN))
             sealed = value["ciphertext"]
             inner = _value_from_json(json.loads(cipher.decrypt(sealed)), _PLAIN)
-            return Secret(inner, "" if cipher is _PLAIN else sealed)
+            return SecretValue(inner, "" if cipher is _PLAIN else sealed)
         if signature == RESOURCE_SIG:
             return ResourceRef(value["urn"], value.get("id"), value.get("packageVersion", ""))
         return {key: _value_from_json(item, cipher) for key, item in value.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpufleet.engine.api import Op
 from gpufleet.engine.embedded.deployment import Deployment
-from gpufleet.engine.embedded.diffs import Diff
+from gpufleet.engine.embedded.diffs import ResourceDiff
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import ResourceOperations
 from gpufleet.engine.embedded.provider_errors import (
@@ -17,7 +17,7 @@ from gpufleet.engine.embedded.provider_errors import (
 )
 from gpufleet.engine.embedded.reporter import Step
 from gpufleet.engine.embedded.resource import ResourceState, timestamp
-from gpufleet.engine.embedded.values import UNKNOWN_WIRE, Secret
+from gpufleet.engine.embedded.values import UNKNOWN_WIRE, SecretValue
 from gpufleet.engine.errors import ProviderError, StepFailedError
 
 
@@ -37,7 +37,7 @@ class StepRunner:
         self,
         operations: ResourceOperations | None,
         op: Op,
-        diff: Diff,
+        diff: ResourceDiff,
         *,
         drop: ResourceState | None,
         doomed: ResourceState | None = None,
@@ -78,7 +78,7 @@ class StepRunner:
         self._reporter.done(self.current)
         self.current = None
 
-    def update(self, operations: ResourceOperations | None, old: ResourceState, diff: Diff) -> None:
+    def update(self, operations: ResourceOperations | None, old: ResourceState, diff: ResourceDiff) -> None:
         """Update it in place."""
         new = self._new
         new.id = old.id
@@ -185,8 +185,8 @@ def _doom(doomed: ResourceState | None) -> ResourceState | None:
 def mark_secrets(state: ResourceState) -> None:
     """Mark outputs as secret where the program says so, or where the input of that name is."""
     for key in state.additional_secret_outputs:
-        if key in state.outputs and key != "id" and not isinstance(state.outputs[key], Secret):
-            state.outputs[key] = Secret(state.outputs[key])
+        if key in state.outputs and key != "id" and not isinstance(state.outputs[key], SecretValue):
+            state.outputs[key] = SecretValue(state.outputs[key])
     for key, value in state.outputs.items():
-        if not isinstance(value, Secret) and isinstance(state.inputs.get(key), Secret):
-            state.outputs[key] = Secret(value)
+        if not isinstance(value, SecretValue) and isinstance(state.inputs.get(key), SecretValue):
+            state.outputs[key] = SecretValue(value)

@@ -14,7 +14,7 @@ from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.crypter import SecretsManager
 from gpufleet.engine.embedded.folded import load_folded
 from gpufleet.engine.embedded.integrity import in_order, is_same, without_gaps
-from gpufleet.engine.embedded.journal import Journal, Record, fold, journal_of
+from gpufleet.engine.embedded.journal import Record, StateJournal, fold, journal_of
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.resource import ResourceState, from_json, to_json
 from gpufleet.engine.errors import StateError
@@ -42,7 +42,7 @@ class StateStore:
         self._state_lock = None if dry_run else StateLock(state_file, verb)
         self._guard: AbstractContextManager[Any] = self._state_lock or nullcontext()
         self._lock = threading.Lock()
-        self._journal: Journal | None = None
+        self._journal: StateJournal | None = None
         self._next = 0
         self._salt_written = ""
         self.pending: list[Record] = []
@@ -78,7 +78,7 @@ class StateStore:
         self.news: dict[str, ResourceState] = {}
         self._keys: dict[str, int] = {}
         if not self._dry_run:
-            self._journal = Journal(journal_of(self._file), digest)
+            self._journal = StateJournal(journal_of(self._file), digest)
 
     def restart(self, states: Sequence[ResourceState], pending: list[Record]) -> None:
         """Begin the run from this state instead, durably: what a look at the cloud has shown.
@@ -102,7 +102,7 @@ class StateStore:
         finally:
             self._guard.__exit__(kind, error, trace)
 
-    def _compact(self, journal: Journal) -> None:
+    def _compact(self, journal: StateJournal) -> None:
         folded = fold(self._base, journal.records, salt=self._salt_written)
         resources = without_gaps(in_order(folded.resources))
         pending = [*(item for item in self.pending if _is_open(item, resources)), *folded.pending]

@@ -1,6 +1,6 @@
 """Property values: Pulumi's wire format (protobuf Struct) to plain Python values and back.
 
-In memory a value is None, bool, int, float, str, list, dict, `Secret`, `UNKNOWN` or `ResourceRef`.
+In memory a value is None, bool, int, float, str, list, dict, `SecretValue`, `UNKNOWN` or `ResourceRef`.
 Numbers on the wire are doubles; a whole one becomes an int, as JSON writes it. The signature keys
 are those of Pulumi's property marshalling (sdk/go/common/resource, properties.go).
 """
@@ -40,7 +40,7 @@ _UNKNOWN_WIRES: Final = frozenset(
 _EXACT_INT: Final = 2**53
 
 
-class Unknown:
+class UnknownValue:
     """The type of `UNKNOWN`: a value that only an update can compute. A copy of it is itself."""
 
     __slots__ = ()
@@ -52,11 +52,11 @@ class Unknown:
         return "UNKNOWN"
 
 
-UNKNOWN: Final = Unknown()
+UNKNOWN: Final = UnknownValue()
 
 
 @dataclass(slots=True, eq=True)
-class Secret:
+class SecretValue:
     """A secret value; `ciphertext` remembers how it lies in the state, so that it is not encrypted anew."""
 
     value: Any
@@ -112,7 +112,11 @@ def _decode_value(value: struct_pb2.Value, dependencies: set[str] | None) -> Any
 def _decode_signed(fields: Mapping[str, struct_pb2.Value], dependencies: set[str] | None) -> Any:
     signature = fields[SIG_KEY].string_value
     if signature == SECRET_SIG:
-        return as_secret(_decode_value(fields["value"], dependencies)) if "value" in fields else Secret(None)
+        return (
+            as_secret(_decode_value(fields["value"], dependencies))
+            if "value" in fields
+            else SecretValue(None)
+        )
     if signature == OUTPUT_SIG:
         if dependencies is not None and "dependencies" in fields:
             dependencies.update(item.string_value for item in fields["dependencies"].list_value.values)
@@ -172,7 +176,7 @@ def _encode_into(target: struct_pb2.Value, value: Any, secrets: bool, resources:
             _encode_into(values.add(), item, secrets, resources)
     elif value is UNKNOWN:
         target.string_value = UNKNOWN_WIRE
-    elif isinstance(value, Secret):
+    elif isinstance(value, SecretValue):
         if secrets:
             fields = target.struct_value.fields
             fields[SIG_KEY].string_value = SECRET_SIG
@@ -198,14 +202,14 @@ def _encode_reference(target: struct_pb2.Value, ref: ResourceRef, secrets: bool,
         fields["packageVersion"].string_value = ref.package_version
 
 
-def as_secret(value: Any) -> Secret:
+def as_secret(value: Any) -> SecretValue:
     """`value` as a secret (a secret stays what it is)."""
-    return value if isinstance(value, Secret) else Secret(value)
+    return value if isinstance(value, SecretValue) else SecretValue(value)
 
 
 def contains_secret(value: Any) -> bool:
     """Whether any part of `value` is secret."""
-    if isinstance(value, Secret):
+    if isinstance(value, SecretValue):
         return True
     if isinstance(value, dict):
         return any(contains_secret(item) for item in value.values())
@@ -216,7 +220,7 @@ def contains_unknown(value: Any) -> bool:
     """Whether any part of `value` is unknown."""
     if value is UNKNOWN:
         return True
-    if isinstance(value, Secret):
+    if isinstance(value, SecretValue):
         return contains_unknown(value.value)
     if isinstance(value, dict):
         return any(contains_unknown(item) for item in value.values())
@@ -227,7 +231,7 @@ def contains_unknown(value: Any) -> bool:
 
 def reveal(value: Any) -> Any:
     """`value` with every secret replaced by what it holds."""
-    if isinstance(value, Secret):
+    if isinstance(value, SecretValue):
         return reveal(value.value)
     if isinstance(value, dict):
         return {key: reveal(item) for key, item in value.items()}
@@ -238,7 +242,7 @@ def reveal(value: Any) -> Any:
 
 def present(value: Any, *, show_secrets: bool = False) -> Any:
     """`value` as plain Python for people and reports: `api.UNKNOWN` and `api.SECRET` stand in."""
-    if isinstance(value, Secret):
+    if isinstance(value, SecretValue):
         return present(value.value, show_secrets=True) if show_secrets else SECRET
     if value is UNKNOWN:
         return SHOWN_UNKNOWN
@@ -259,5 +263,5 @@ def keep_secrets_of(outputs: Properties, inputs: Mapping[str, Any]) -> None:
         out = outputs[key]
         if isinstance(out, dict) and isinstance(given, dict):
             keep_secrets_of(out, given)
-        elif not isinstance(out, Secret) and contains_secret(given):
-            outputs[key] = Secret(out)
+        elif not isinstance(out, SecretValue) and contains_secret(given):
+            outputs[key] = SecretValue(out)

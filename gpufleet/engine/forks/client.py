@@ -76,7 +76,7 @@ class ServerProcess(Protocol):
         ...
 
 
-class Forked:
+class ForkedProcess:
     """A process that the server has forked."""
 
     def __init__(self, pid: int, command: Sequence[str], stdout: IO[str], stderr: IO[str]) -> None:
@@ -114,8 +114,8 @@ class ForkServer:
         self._start = read_at_start(env)
         self._lock = threading.Lock()
         self._asked = 0
-        self._waiting: dict[int, tuple[Future[Forked | None], Sequence[str], int, int]] = {}
-        self._running: dict[int, Forked] = {}
+        self._waiting: dict[int, tuple[Future[ForkedProcess | None], Sequence[str], int, int]] = {}
+        self._running: dict[int, ForkedProcess] = {}
         self._loaded: set[str] = set()
         self._gone = False
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -138,7 +138,7 @@ class ForkServer:
                 with contextlib.suppress(OSError):
                     self._send(0, {"load": fresh}, ())
 
-    def start(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Forked | None:
+    def start(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> ForkedProcess | None:
         """`command` as a fork in a session of its own, with both outputs piped; None if it cannot be one."""
         asked = _interpreted(command)
         if asked is None or self._gone or read_at_start(env) != self._start or not cwd.is_dir():
@@ -149,7 +149,7 @@ class ForkServer:
         asked |= {"environment": dict(env), "folder": str(cwd), "path": path, "command": list(command)}
         out, out_end = os.pipe()
         error, error_end = os.pipe()
-        future: Future[Forked | None] = Future()
+        future: Future[ForkedProcess | None] = Future()
         try:
             with self._lock:
                 self._asked += 1
@@ -211,7 +211,7 @@ class ForkServer:
     def _begin(self, number: int, pid: int) -> None:
         future, command, out, error = self._waiting.pop(number)
         streams = [open(end, errors="replace") for end in (out, error)]  # noqa: PTH123, SIM115
-        process = self._running[pid] = Forked(pid, command, *streams)
+        process = self._running[pid] = ForkedProcess(pid, command, *streams)
         future.set_result(process)
 
     def _refuse(self, number: int) -> None:

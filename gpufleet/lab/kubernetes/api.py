@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gpufleet.errors import CloudError
-from gpufleet.lab.kubernetes.kubeconfig import Cluster
+from gpufleet.lab.kubernetes.kubeconfig import ClusterConnection
 from gpufleet.lab.kubernetes.objects import Manifest, Ref, ref_of
 from gpufleet.lab.kubernetes.rest import APPLY, ApiError, Rest
 
@@ -27,7 +27,7 @@ class ApiServer:
     Workloads are not waited for: the sandbox has no nodes that could run them.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterConnection) -> None:
         self.rest = Rest(cluster)
         self._lock = threading.Lock()
         self._kinds: dict[str, dict[str, tuple[str, bool]]] = {}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pulumi.provider.experimental.provider import DiffResponse, PropertyDiff, PropertyDiffKind
 
 from gpufleet.lab.aws.provider.wire import UNKNOWN, Props
-from gpufleet.lab.kubernetes.config import ProviderConfig
+from gpufleet.lab.kubernetes.config import KubernetesProviderConfig
 from gpufleet.lab.kubernetes.objects import AUTONAMED, DEFAULT_NAMESPACE, ref_of
 
 Kind = Literal["add", "delete", "update"]
@@ -41,7 +41,7 @@ _FORCED: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldDifference:
     """One difference: its path as Pulumi writes it, its dotted path without indices, and its kind."""
 
     path: str
@@ -49,12 +49,12 @@ class Change:
     kind: Kind
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[FieldDifference]:
     """Every difference, the engine's own keys aside. A null and nothing are the same."""
     return list(_diff(old, new, "", ""))
 
 
-def _diff(old: Any, new: Any, path: str, dotted: str) -> Iterator[Change]:
+def _diff(old: Any, new: Any, path: str, dotted: str) -> Iterator[FieldDifference]:
     if old == new and UNKNOWN not in (old, new):
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -69,11 +69,11 @@ def _diff(old: Any, new: Any, path: str, dotted: str) -> Iterator[Change]:
             after = new[index] if index < len(new) else None
             yield from _diff(before, after, f"{path}[{index}]", dotted)
     elif old is None and new is not None:
-        yield Change(path, dotted, "add")
+        yield FieldDifference(path, dotted, "add")
     elif new is None and old is not None:
-        yield Change(path, dotted, "delete")
+        yield FieldDifference(path, dotted, "delete")
     elif old is not None:
-        yield Change(path, dotted, "update")
+        yield FieldDifference(path, dotted, "update")
 
 
 def _step(path: str, key: str) -> str:
@@ -82,7 +82,7 @@ def _step(path: str, key: str) -> str:
     return f"{path}.{key}" if key.replace("-", "_").isidentifier() and "-" not in key else f'{path}["{key}"]'
 
 
-def forced_paths(manifest: Mapping[str, Any], config: ProviderConfig) -> tuple[str, ...]:
+def forced_paths(manifest: Mapping[str, Any], config: KubernetesProviderConfig) -> tuple[str, ...]:
     """Dotted paths whose change needs a new object; a path stands for everything below it."""
     api_version, kind = str(manifest.get("apiVersion", "")), str(manifest.get("kind", ""))
     group = api_version.rpartition("/")[0]
@@ -95,7 +95,7 @@ def forced_paths(manifest: Mapping[str, Any], config: ProviderConfig) -> tuple[s
     return forced
 
 
-def diff(old: Props, new: Props, config: ProviderConfig, ignore: list[str]) -> DiffResponse:
+def diff(old: Props, new: Props, config: KubernetesProviderConfig, ignore: list[str]) -> DiffResponse:
     """The exact difference between two sets of inputs, and whether it can be made in place."""
     old, new = _placed(old), _placed(new)
     changes = [change for change in differences(old, new) if not _ignored(change, ignore)]
@@ -126,7 +126,7 @@ def _placed(inputs: Props) -> Props:
     return {**inputs, "metadata": {**meta, "namespace": meta.get("namespace") or DEFAULT_NAMESPACE}}
 
 
-def _ignored(change: Change, ignore: list[str]) -> bool:
+def _ignored(change: FieldDifference, ignore: list[str]) -> bool:
     return any(
         change.path == path
         or change.path.startswith((f"{path}.", f"{path}["))

@@ -12,7 +12,7 @@ from typing import Any
 from gpufleet.errors import InputError
 from gpufleet.lab.aws.provider.config import sandbox_folder
 from gpufleet.lab.kubernetes import kubeconfig
-from gpufleet.lab.kubernetes.kubeconfig import Cluster
+from gpufleet.lab.kubernetes.kubeconfig import ClusterConnection
 
 KUBECONFIG_VARIABLE = "GPUFLEET_KUBECONFIG"
 
@@ -33,13 +33,13 @@ class Target:
     """
 
     cluster: str
-    server: Cluster | None
+    server: ClusterConnection | None
     folder: Path
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderConfig:
+class KubernetesProviderConfig:
     """What `kubernetes:*` configuration or an explicit provider resource says."""
 
     namespace: str = ""
@@ -54,9 +54,9 @@ def unknown_keys(values: Mapping[str, Any]) -> list[str]:
     return sorted(key for key in values if key not in _KNOWN and not key.startswith("__"))
 
 
-def parse(values: Mapping[str, Any]) -> ProviderConfig:
+def parse(values: Mapping[str, Any]) -> KubernetesProviderConfig:
     """The settings; the protocol sends truth values as texts or as truth values."""
-    return ProviderConfig(
+    return KubernetesProviderConfig(
         namespace=str(values.get("namespace") or ""),
         patch_force=_true(values.get("enablePatchForce")),
         upsert=_true(values.get("upsertExistingObjects")),
@@ -105,7 +105,7 @@ def target(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) 
     return Target(name, None, folder, f"manifests of {name} are rendered to {folder}: {reason}")
 
 
-def _declared(values: Mapping[str, Any]) -> Cluster | None:
+def _declared(values: Mapping[str, Any]) -> ClusterConnection | None:
     text = values.get("kubeconfig")
     if not text:
         return None

@@ -10,7 +10,7 @@ from pulumi.provider.experimental.provider import CheckFailure, CheckRequest, Ch
 from gpufleet.errors import InputError
 from gpufleet.lab.aws.provider.wire import UNKNOWN, Props, plain_map, wrap
 from gpufleet.lab.kubernetes import release
-from gpufleet.lab.kubernetes.config import ProviderConfig
+from gpufleet.lab.kubernetes.config import KubernetesProviderConfig
 from gpufleet.lab.kubernetes.objects import (
     AUTONAMED,
     auto_name,
@@ -23,7 +23,7 @@ from gpufleet.lab.kubernetes.objects import (
 Values = dict[str, PropertyValue]
 
 
-def check(request: CheckRequest, config: ProviderConfig) -> CheckResponse:
+def check(request: CheckRequest, config: KubernetesProviderConfig) -> CheckResponse:
     """The inputs with name and namespace filled in, and everything wrong with them."""
     if token_of(request) == release.TOKEN:
         return _check_release(request)
@@ -50,7 +50,7 @@ def check(request: CheckRequest, config: ProviderConfig) -> CheckResponse:
 
 
 def _metadata(
-    meta: Props, old: Props, request: CheckRequest, config: ProviderConfig, namespaced: bool
+    meta: Props, old: Props, request: CheckRequest, config: KubernetesProviderConfig, namespaced: bool
 ) -> tuple[Props, Props]:
     """The metadata as it will be, and what had to be added to it.
 

@@ -20,7 +20,7 @@ _REMEDY = "`kubectl config view --minify --flatten --raw` writes one that stands
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterConnection:
     """The active context of a kubeconfig. Certificates and key are PEM texts, empty where not given.
 
     `uses_command` says that credentials come from a command (`exec`), which the sandbox never runs.
@@ -50,7 +50,7 @@ class Cluster:
         return f"Cluster({self.name!r}, {self.server!r})"
 
 
-def read(text_or_path: str, *, context: str = "", cluster: str = "") -> Cluster:
+def read(text_or_path: str, *, context: str = "", cluster: str = "") -> ClusterConnection:
     """The cluster that a kubeconfig (its text, or a path) names.
 
     `context` and `cluster` take the place of the file's own. Raises InputError for what is no kubeconfig.
@@ -65,7 +65,7 @@ def read(text_or_path: str, *, context: str = "", cluster: str = "") -> Cluster:
     server = str(where.get("server") or "")
     if not server:
         raise InputError(f"cluster {cluster_name!r} of the kubeconfig has no server", remedy=_REMEDY)
-    return Cluster(
+    return ClusterConnection(
         name=cluster_name,
         server=server.rstrip("/"),
         ca=_material(where, "certificate-authority", folder),

@@ -17,7 +17,14 @@ from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.lab.aws.provider.wire import UNKNOWN, Props, contains_unknown, plain_map, secret_keys, wrap_map
 from gpufleet.lab.kubernetes import VERSION, changes, release
 from gpufleet.lab.kubernetes.api import ApiServer
-from gpufleet.lab.kubernetes.config import ProviderConfig, Target, identity, parse, target, unknown_keys
+from gpufleet.lab.kubernetes.config import (
+    KubernetesProviderConfig,
+    Target,
+    identity,
+    parse,
+    target,
+    unknown_keys,
+)
 from gpufleet.lab.kubernetes.engine_log import EngineLog
 from gpufleet.lab.kubernetes.folder import Folder
 from gpufleet.lab.kubernetes.inputs import check
@@ -45,7 +52,7 @@ class KubernetesProvider(api.Provider):
 
     def __init__(self, engine_address: str = "") -> None:
         self._log = EngineLog(engine_address)
-        self._config = ProviderConfig()
+        self._config = KubernetesProviderConfig()
         self._target: Target | None = None
         self._store: Store | None = None
         self._pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="kubernetes")

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import urllib3
 
 from gpufleet.errors import CloudError, InputError
-from gpufleet.lab.kubernetes.kubeconfig import Cluster
+from gpufleet.lab.kubernetes.kubeconfig import ClusterConnection
 from gpufleet.lab.kubernetes.objects import Manifest
 
 APPLY = "application/apply-patch+yaml"
@@ -47,7 +47,7 @@ _REMEDIES: Mapping[str, str] = {
 class Rest:
     """A connection to one server. Thread-safe. Proxies of the environment are not used."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterConnection) -> None:
         if not cluster.on_this_machine:
             raise InputError(
                 f"{cluster.server} is not on this machine: the sandbox talks to loopback only",
@@ -114,7 +114,7 @@ def _plain(error: Exception) -> str:
     return " ".join(str(cause).split())
 
 
-def _tls(cluster: Cluster) -> ssl.SSLContext:
+def _tls(cluster: ClusterConnection) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=cluster.ca or None)
         if cluster.client_certificate and cluster.client_key:

@@ -21,7 +21,7 @@ from gpufleet.resources.types import BLOCK_OFFERING
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockPurchase:
     """What a Capacity Block holds, for how many hours. `fee` is what AWS asked for it, where known."""
 
     instance: str
@@ -30,7 +30,7 @@ class Block:
     fee: Decimal | None
 
 
-def read_block(stack: Stack, block: Resource) -> Block:
+def read_block(stack: Stack, block: Resource) -> BlockPurchase:
     """What a block of the stack holds: as AWS says once it is bought, before that as was asked for."""
     found = offering_of(stack, block)
     instance = text(block, "instanceType") or (text(found, "instance_type") if found else None)
@@ -43,7 +43,7 @@ def read_block(stack: Stack, block: Resource) -> Block:
     if hours is None and found is not None:
         hours = declared(found, "duration_hours")
     fee = declared(found, "upfront_fee") if found else None
-    return Block(
+    return BlockPurchase(
         instance,
         whole(nodes, "the block's number of nodes", least=1),
         Decimal(whole(hours, "the block's length in hours", least=1)),

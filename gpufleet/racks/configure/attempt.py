@@ -16,7 +16,7 @@ from gpufleet.racks.configure.result import Collector, ConfigureResult, Failure
 from gpufleet.racks.configure.targets import ssh_arguments
 from gpufleet.racks.configure.transport import Transport, transport_environment
 from gpufleet.racks.events import HostStats, TaskEvent
-from gpufleet.racks.preflight.verdict import Verdict
+from gpufleet.racks.preflight.verdict import PreflightVerdict
 from gpufleet.racks.runner import OnTask
 from gpufleet.racks.stragglers import clear
 
@@ -71,7 +71,7 @@ class Attempt:
         *,
         check: bool,
         refused: Iterable[Failure],
-        verdicts: tuple[Verdict, ...],
+        verdicts: tuple[PreflightVerdict, ...],
         cut_short: str,
     ) -> ConfigureResult:
         """How it ended; `refused` are hosts that preflight kept out of it."""

@@ -11,8 +11,8 @@ from gpufleet.racks.configure.result import Failure
 from gpufleet.racks.events import HostStats
 from gpufleet.racks.preflight.expectations import expectations_for
 from gpufleet.racks.preflight.judge import STOPPING, judge
-from gpufleet.racks.preflight.run import Measured, measure
-from gpufleet.racks.preflight.verdict import Verdict, failed
+from gpufleet.racks.preflight.run import PreflightMeasurements, measure
+from gpufleet.racks.preflight.verdict import PreflightVerdict, failed
 from gpufleet.racks.runner import OnTask, PlaybookRun
 
 ROLE = "preflight"
@@ -22,7 +22,7 @@ VARIABLE = "preflight_expectations"
 
 def preflight_hosts(
     plan: FleetPlan, catalog: Catalog, chosen: tuple[str, ...], playbook: PlaybookRun, on_task: OnTask
-) -> tuple[tuple[Verdict, ...], dict[str, HostStats], list[Failure]]:
+) -> tuple[tuple[PreflightVerdict, ...], dict[str, HostStats], list[Failure]]:
     """Measures the chosen hosts in a run of its own: the verdicts, and the hosts that are not to be visited
     with why."""
     found, _ = measure(replace(playbook, tags=(), check=False, diff=False, variables={}), on_task)
@@ -31,15 +31,15 @@ def preflight_hosts(
 
 
 def verdicts_of(
-    plan: FleetPlan, catalog: Catalog, hosts: Iterable[str], found: Measured
-) -> tuple[Verdict, ...]:
+    plan: FleetPlan, catalog: Catalog, hosts: Iterable[str], found: PreflightMeasurements
+) -> tuple[PreflightVerdict, ...]:
     """The verdicts on `hosts`."""
     expected = expectations_for(plan, catalog)
     return judge(found.measurements, {name: expected[name] for name in hosts})
 
 
 def left_out(
-    verdicts: Iterable[Verdict], found: Measured, *, strict: bool = False
+    verdicts: Iterable[PreflightVerdict], found: PreflightMeasurements, *, strict: bool = False
 ) -> tuple[dict[str, HostStats], list[Failure]]:
     """The hosts that a run does not go on with, and why.
 

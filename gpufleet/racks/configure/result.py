@@ -10,11 +10,11 @@ from typing import Any
 from gpufleet.racks.configure.redact import Redactor
 from gpufleet.racks.diffs import Diff
 from gpufleet.racks.events import HostStats, TaskEvent
-from gpufleet.racks.preflight.verdict import Verdict, verdict_to_json
+from gpufleet.racks.preflight.verdict import PreflightVerdict, verdict_to_json
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TaskChange:
     """One task that changed the same on some hosts. `diffs` are empty without --diff and for secrets."""
 
     role: str
@@ -47,9 +47,9 @@ class ConfigureResult:
     check: bool
     hosts: Mapping[str, HostStats]
     duration_s: float
-    changes: tuple[Change, ...]
+    changes: tuple[TaskChange, ...]
     failures: tuple[Failure, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PreflightVerdict, ...]
     role_seconds: Mapping[str, float]
     cut_short: str = ""
     journal: Path | None = None
@@ -142,13 +142,13 @@ class Collector:
         return dict(sorted(self._seconds.items(), key=lambda item: -item[1]))
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[TaskChange, ...]:
         """What changed: tasks in the order in which they ran, and of one task by hosts."""
         order: dict[tuple[str, str], int] = {}
         for role, task, _ in self._changes:
             order.setdefault((role, task), len(order))
         found = [
-            Change(role, task, tuple(sorted(hosts)), diffs)
+            TaskChange(role, task, tuple(sorted(hosts)), diffs)
             for (role, task, diffs), hosts in self._changes.items()
         ]
         return tuple(sorted(found, key=lambda item: (order[item.role, item.task], item.hosts)))

@@ -18,8 +18,8 @@ from gpufleet.racks.configure.transport import Transport
 from gpufleet.racks.events import HostStats, TaskEvent
 from gpufleet.racks.preflight.expectations import expectations_for, write_expectations
 from gpufleet.racks.preflight.run import PLAYBOOK as PREFLIGHT
-from gpufleet.racks.preflight.run import Measured
-from gpufleet.racks.preflight.verdict import Verdict
+from gpufleet.racks.preflight.run import PreflightMeasurements
+from gpufleet.racks.preflight.verdict import PreflightVerdict
 from gpufleet.racks.runner import CutShortError, OnTask, PlaybookRun, run_playbook
 
 SITE = "playbooks/site.yml"
@@ -80,7 +80,7 @@ def configure(
     if request.changes_hosts:
         pending: dict[str, HostState] = dict.fromkeys(request.hosts, "pending")
         folder.save(LastRun(attempt.run, False, pending, request.only, attempt.token))
-    found = Measured()
+    found = PreflightMeasurements()
     stages = [PREFLIGHT_ROLE] if request.judged else []
 
     def on_event(event: TaskEvent) -> None:
@@ -103,7 +103,7 @@ def configure(
         cut_short = error.message
     finally:
         attempt.journal.close()
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[PreflightVerdict, ...] = ()
     hosts: dict[str, HostStats] = {}
     refused: list[Failure] = []
     if request.judged:

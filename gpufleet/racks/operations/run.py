@@ -17,7 +17,7 @@ from gpufleet.racks.configure.transport import Transport
 from gpufleet.racks.events import HostStats, TaskEvent, is_done
 from gpufleet.racks.operations.operation import Operation, Value
 from gpufleet.racks.preflight.run import PLAYBOOK as PREFLIGHT
-from gpufleet.racks.preflight.verdict import Verdict
+from gpufleet.racks.preflight.verdict import PreflightVerdict
 from gpufleet.racks.runner import CutShortError, OnTask, PlaybookRun, run_playbook
 
 
@@ -114,7 +114,7 @@ def operate(
         attempt.worked(event)
 
     cut_short = ""
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[PreflightVerdict, ...] = ()
     hosts: dict[str, HostStats] = {}
     refused: list[Failure] = []
     try:

@@ -5,6 +5,14 @@ The role `preflight` measures, `judge` decides. A measurement that is missing is
 
 from gpufleet.racks.preflight.expectations import Expectations, expectations_for
 from gpufleet.racks.preflight.judge import judge
-from gpufleet.racks.preflight.verdict import Status, Verdict, failed, verdict_to_json
+from gpufleet.racks.preflight.verdict import PreflightVerdict, Status, failed, verdict_to_json
 
-__all__ = ["Expectations", "Status", "Verdict", "expectations_for", "failed", "judge", "verdict_to_json"]
+__all__ = [
+    "Expectations",
+    "PreflightVerdict",
+    "Status",
+    "expectations_for",
+    "failed",
+    "judge",
+    "verdict_to_json",
+]

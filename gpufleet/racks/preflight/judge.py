@@ -8,7 +8,7 @@ from typing import Any
 
 from gpufleet.racks.preflight.checks import EVERY_HOST, GPU_NODES, KIB_PER_GIB, Check
 from gpufleet.racks.preflight.expectations import Expectations
-from gpufleet.racks.preflight.verdict import Verdict, failed
+from gpufleet.racks.preflight.verdict import PreflightVerdict, failed
 
 SCHEMA = 1
 """The shape of measurements that this module reads, as the role's module writes it."""
@@ -35,7 +35,9 @@ _TRAITS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def judge(measurements: Measurements, expectations: Mapping[str, Expectations]) -> tuple[Verdict, ...]:
+def judge(
+    measurements: Measurements, expectations: Mapping[str, Expectations]
+) -> tuple[PreflightVerdict, ...]:
     """A verdict for every check of every expected host, in the order of `expectations`.
 
     What was expected and not measured fails: a host that did not answer, a probe that could not
@@ -49,17 +51,19 @@ def judge(measurements: Measurements, expectations: Mapping[str, Expectations]) 
     return (*verdicts, *_judge_peers(measurements, expectations))
 
 
-def refusals(host: str, found: Mapping[str, Any] | None, expected: Expectations) -> tuple[Verdict, ...]:
+def refusals(
+    host: str, found: Mapping[str, Any] | None, expected: Expectations
+) -> tuple[PreflightVerdict, ...]:
     """The verdicts for which nothing can be installed on a host; the same as `judge` has them."""
     return failed(_judge_host(host, found, expected, STOPPING))
 
 
 def _judge_host(
     host: str, found: Mapping[str, Any] | None, expected: Expectations, only: Collection[str] = ()
-) -> Iterator[Verdict]:
+) -> Iterator[PreflightVerdict]:
     if found is None or found.get("schema") != SCHEMA:
         answer = "none" if found is None else f"schema {found.get('schema')!r}"
-        yield Verdict(
+        yield PreflightVerdict(
             host,
             "measured",
             "fail",
@@ -78,10 +82,10 @@ def _judge_host(
 
 def _apply(
     host: str, name: str, measurement: str, check: Check, found: Mapping[str, Any], expected: Expectations
-) -> Verdict:
+) -> PreflightVerdict:
     if found.get(measurement) is None:
         reason = (found.get("errors") or {}).get(measurement, "the host did not report it")
-        return Verdict(
+        return PreflightVerdict(
             host,
             name,
             "fail",
@@ -93,7 +97,7 @@ def _apply(
     try:
         outcome = check(found[measurement], expected)
     except (KeyError, TypeError, ValueError) as error:
-        return Verdict(
+        return PreflightVerdict(
             host,
             name,
             "fail",
@@ -102,12 +106,14 @@ def _apply(
             f"{measurement} is not what the role's module reports ({type(error).__name__}: {error})",
             "use the role of this gpufleet",
         )
-    return Verdict(
+    return PreflightVerdict(
         host, name, outcome.status, outcome.measured, outcome.expected, outcome.message, outcome.remedy
     )
 
 
-def _judge_peers(measurements: Measurements, expectations: Mapping[str, Expectations]) -> Iterator[Verdict]:
+def _judge_peers(
+    measurements: Measurements, expectations: Mapping[str, Expectations]
+) -> Iterator[PreflightVerdict]:
     """Hosts bought alike should be alike: most agree, and those that do not are named."""
     groups: dict[str, list[str]] = defaultdict(list)
     for host, expected in expectations.items():
@@ -125,7 +131,7 @@ def _judge_peers(measurements: Measurements, expectations: Mapping[str, Expectat
                 if agreed and value == common:
                     continue
                 others = f"{common} on {times} of {len(known)}" if agreed else "its peers do not agree"
-                yield Verdict(
+                yield PreflightVerdict(
                     host,
                     "uniform",
                     "warn",

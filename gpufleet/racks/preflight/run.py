@@ -16,7 +16,7 @@ from gpufleet.racks.inventory import build_inventory
 from gpufleet.racks.inventory_text import render
 from gpufleet.racks.preflight.expectations import expectations_for
 from gpufleet.racks.preflight.judge import judge
-from gpufleet.racks.preflight.verdict import Verdict
+from gpufleet.racks.preflight.verdict import PreflightVerdict
 from gpufleet.racks.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
 
 PLAYBOOK = "playbooks/preflight.yml"
@@ -24,7 +24,7 @@ RESULT_KEY = "preflight_measurements"
 
 
 @dataclass(slots=True)
-class Measured:
+class PreflightMeasurements:
     """What the events of the role say: measurements by host, and with what a host was out of the run.
 
     `tasks` counts how tasks ended, by (host, kind of event).
@@ -43,9 +43,9 @@ class Measured:
             self.measurements[event.host] = _with_clock_offset(event.result[RESULT_KEY], event)
 
 
-def measure(run: PlaybookRun, on_task: OnTask | None = None) -> tuple[Measured, PlaybookResult]:
+def measure(run: PlaybookRun, on_task: OnTask | None = None) -> tuple[PreflightMeasurements, PlaybookResult]:
     """Run a playbook with the role `preflight`, and no other, and take the measurements from its events."""
-    found = Measured()
+    found = PreflightMeasurements()
 
     def collect(event: TaskEvent) -> None:
         found(event)
@@ -69,7 +69,7 @@ def _with_clock_offset(measured: Mapping[str, Any], event: TaskEvent) -> Mapping
 
 def preflight(
     plan: FleetPlan, catalog: Catalog, project: Path, *, limit: str = "", on_task: OnTask | None = None
-) -> tuple[Verdict, ...]:
+) -> tuple[PreflightVerdict, ...]:
     """Measure the rack hosts of `plan` with the playbooks in `project`, and judge them.
 
     With `limit` (an Ansible pattern) only the hosts that it selects are judged. A host that was not

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from gpufleet.racks.hostlists import fold_hosts
-from gpufleet.racks.preflight.verdict import Status, Verdict
+from gpufleet.racks.preflight.verdict import PreflightVerdict, Status
 
 _COLUMNS = (
     "os",
@@ -31,9 +31,9 @@ _SHOWN_ELSEWHERE = frozenset({"gpu-links", "nic-links", "gpu-iommu", "uniform", 
 _NEVER_EQUAL = frozenset({"disk"})
 
 
-def preflight_table(verdicts: Sequence[Verdict]) -> RenderableType:
+def preflight_table(verdicts: Sequence[PreflightVerdict]) -> RenderableType:
     """The table, then each thing that is wrong once with the hosts that it concerns."""
-    by_host: dict[str, dict[str, Verdict]] = defaultdict(dict)
+    by_host: dict[str, dict[str, PreflightVerdict]] = defaultdict(dict)
     worst: dict[str, Status] = {}
     for verdict in verdicts:
         if verdict.check not in _SHOWN_ELSEWHERE:
@@ -52,7 +52,7 @@ def preflight_table(verdicts: Sequence[Verdict]) -> RenderableType:
     return Group(table, *_remarks(verdicts))
 
 
-def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
+def _remarks(verdicts: Sequence[PreflightVerdict]) -> list[str]:
     said: dict[tuple[Status, str, str, str], list[str]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.status in ("fail", "warn"):
@@ -65,7 +65,7 @@ def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
     ]
 
 
-def _cell(verdict: Verdict | None) -> str:
+def _cell(verdict: PreflightVerdict | None) -> str:
     if verdict is None:
         return "-"
     alike = verdict.check in _NEVER_EQUAL and verdict.status == "pass"

@@ -11,7 +11,7 @@ Status = Literal["pass", "warn", "fail", "not-judged"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PreflightVerdict:
     """`measured` and `expected` are short texts with units; `message` is empty for a pass."""
 
     host: str
@@ -23,11 +23,11 @@ class Verdict:
     remedy: str = ""
 
 
-def failed(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+def failed(verdicts: Iterable[PreflightVerdict]) -> tuple[PreflightVerdict, ...]:
     """Those that stop a rollout."""
     return tuple(verdict for verdict in verdicts if verdict.status == "fail")
 
 
-def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+def verdict_to_json(verdict: PreflightVerdict) -> dict[str, Any]:
     """The verdict as plain JSON values."""
     return asdict(verdict)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from gpufleet.plan.json import model_to_json
-from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan
+from gpufleet.plan.rack_models import KubernetesGroupPlan, RackKubernetesPlan
 from gpufleet.racks.variables.variable import Context, Variable, named
 
 
-def of_kubernetes(read: Callable[[Context, KubernetesPlan], Any]) -> Callable[[Context], Any]:
+def of_kubernetes(read: Callable[[Context, RackKubernetesPlan], Any]) -> Callable[[Context], Any]:
     """A value that exists on Kubernetes sites only."""
 
     def value(context: Context) -> Any:
@@ -20,34 +20,34 @@ def of_kubernetes(read: Callable[[Context, KubernetesPlan], Any]) -> Callable[[C
     return value
 
 
-def _release(context: Context, kubernetes: KubernetesPlan) -> str | None:
+def _release(context: Context, kubernetes: RackKubernetesPlan) -> str | None:
     """The release of the site's minor; None where the channel has none, which a check refuses."""
     return context.lock.kubernetes_releases.get(kubernetes.version)
 
 
-def members_of(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, str]]:
+def members_of(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, str]]:
     """`{name, address}` of the control plane's members, the first one first."""
     return named([host for host in context.hosts("controller") if host.name in kubernetes.members])
 
 
-def _endpoint(context: Context, kubernetes: KubernetesPlan) -> str | None:
+def _endpoint(context: Context, kubernetes: RackKubernetesPlan) -> str | None:
     """The virtual address, or that of the only member: what every client is told."""
     members = members_of(context, kubernetes)
     address = kubernetes.endpoint or (members[0]["address"] if members else None)
     return None if address is None else f"{address}:{kubernetes.port}"
 
 
-def charts_of(context: Context, _kubernetes: KubernetesPlan) -> str | None:
+def charts_of(context: Context, _kubernetes: RackKubernetesPlan) -> str | None:
     """Where a mirror has charts, beside its packages."""
     mirror = context.site.rack.package_mirror
     return None if mirror is None else f"{mirror.rstrip('/')}/charts"
 
 
-def _node_labels(_context: Context, kubernetes: KubernetesPlan) -> dict[str, dict[str, str]]:
+def _node_labels(_context: Context, kubernetes: RackKubernetesPlan) -> dict[str, dict[str, str]]:
     return {host: dict(labels) for host, labels in kubernetes.node_labels.items()}
 
 
-def _node_taints(_context: Context, kubernetes: KubernetesPlan) -> dict[str, list[dict[str, str]]]:
+def _node_taints(_context: Context, kubernetes: RackKubernetesPlan) -> dict[str, list[dict[str, str]]]:
     return {host: taints_of(group) for group in kubernetes.node_groups for host in group.hosts}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpufleet.plan.gpu_quotas import GpuPool, guarantees, resource_name, thousandths
 from gpufleet.plan.marks import LABEL_PREFIX
-from gpufleet.plan.rack_models import KubernetesGroupPlan, KubernetesPlan
+from gpufleet.plan.rack_models import KubernetesGroupPlan, RackKubernetesPlan
 from gpufleet.racks.variables.kubernetes import charts_of, members_of, of_kubernetes, taints_of
 from gpufleet.racks.variables.variable import Context, Variable
 
@@ -23,7 +23,7 @@ def _pool(context: Context, group: KubernetesGroupPlan) -> GpuPool:
     )
 
 
-def _pools(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]:
+def _pools(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, Any]]:
     return [
         {
             "name": group.name,
@@ -40,7 +40,7 @@ def _pools(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]
     ]
 
 
-def _teams(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]:
+def _teams(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, Any]]:
     teams = context.site.teams
     found = guarantees(teams, [_pool(context, group) for group in kubernetes.node_groups])
     return [
@@ -49,7 +49,7 @@ def _teams(context: Context, kubernetes: KubernetesPlan) -> list[dict[str, Any]]
     ]
 
 
-def _thousandths(context: Context, kubernetes: KubernetesPlan) -> dict[str, int]:
+def _thousandths(context: Context, kubernetes: RackKubernetesPlan) -> dict[str, int]:
     return dict(thousandths([_pool(context, group) for group in kubernetes.node_groups]))
 
 
@@ -74,17 +74,17 @@ def topology_levels(labels: Mapping[str, Mapping[str, str]]) -> list[str]:
     return [*full, HOSTNAME] if full else []
 
 
-def _levels(_context: Context, kubernetes: KubernetesPlan) -> list[str]:
+def _levels(_context: Context, kubernetes: RackKubernetesPlan) -> list[str]:
     return topology_levels(kubernetes.node_labels)
 
 
-def _virtual_functions(context: Context, _kubernetes: KubernetesPlan) -> int:
+def _virtual_functions(context: Context, _kubernetes: RackKubernetesPlan) -> int:
     """One for each GPU on RoCE with known interfaces: a rail serves one pod for every GPU of its node."""
     site = context.site
     return site.gpus_per_node if site.fabric.kind == "roce" and site.rack.interfaces else 0
 
 
-def _mtu(context: Context, _kubernetes: KubernetesPlan) -> int | None:
+def _mtu(context: Context, _kubernetes: RackKubernetesPlan) -> int | None:
     return context.site.rack.roce_mtu if context.site.fabric.kind == "roce" else None
 
 

@@ -36,7 +36,7 @@ NODE = "aws:ec2/instance:Instance"
 """What the examples of these rules are made of."""
 
 
-class Size(Settings):
+class SizeSettings(Settings):
     """Which size of what scales is compared with the caps."""
 
     size: Literal["expected", "maximum"] = Field(

@@ -22,7 +22,7 @@ from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE
 
 
-class AtMaximum(Settings):
+class BudgetAtMaximumSettings(Settings):
     """How far the cost at maximum size may go."""
 
     share: Decimal = Field(
@@ -63,11 +63,11 @@ def _group(most: int) -> tuple[dict[str, object], ...]:
     framework=FORECASTING,
     types=TYPES,
     fleet_field="budget.monthly",
-    settings=AtMaximum,
+    settings=BudgetAtMaximumSettings,
     passes=Example(_group(8), fleet=example_fleet(monthly="5000 USD")),
     fails=Example(_group(80), fleet=example_fleet(monthly="5000 USD")),
 )
-def budget_at_maximum(stack: Stack, context: RuleContext[AtMaximum]) -> Iterator[Violation]:
+def budget_at_maximum(stack: Stack, context: RuleContext[BudgetAtMaximumSettings]) -> Iterator[Violation]:
     """The sum of all lines at their largest, against the cap and the configured share of it."""
     spec = fleet_of(context)
     if spec is None:

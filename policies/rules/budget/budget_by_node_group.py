@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
-    Size,
+    SizeSettings,
     example_fleet,
     example_nodes,
     fleet_of,
@@ -36,11 +36,11 @@ FIELD = "budget.node_groups"
     framework=ALLOCATION,
     types=TYPES,
     fleet_field=FIELD,
-    settings=Size,
+    settings=SizeSettings,
     passes=Example(example_nodes(1), fleet=example_fleet(node_groups={"use1/serve": "1000 USD"})),
     fails=Example(example_nodes(2), fleet=example_fleet(node_groups={"use1/serve": "1000 USD"})),
 )
-def budget_by_node_group(stack: Stack, context: RuleContext[Size]) -> Iterator[Violation]:
+def budget_by_node_group(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator[Violation]:
     """Node groups by what their resources cost; where there are caps, all nodes have to be in a group."""
     spec = fleet_of(context)
     if spec is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
-    Size,
+    SizeSettings,
     example_fleet,
     example_nodes,
     fleet_of,
@@ -35,11 +35,11 @@ FIELD = "budget.sites"
     framework=ALLOCATION,
     types=TYPES,
     fleet_field=FIELD,
-    settings=Size,
+    settings=SizeSettings,
     passes=Example(example_nodes(1), fleet=example_fleet(sites={"use1": "1000 USD"})),
     fails=Example(example_nodes(2), fleet=example_fleet(sites={"use1": "1000 USD"})),
 )
-def budget_by_site(stack: Stack, context: RuleContext[Size]) -> Iterator[Violation]:
+def budget_by_site(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator[Violation]:
     """Sites by what their resources cost; where there are caps, everything but keys has to be in one."""
     spec = fleet_of(context)
     if spec is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
-    Size,
+    SizeSettings,
     example_fleet,
     example_nodes,
     fleet_of,
@@ -37,11 +37,11 @@ FIELD = "budget.teams"
     framework=ALLOCATION,
     types=TYPES,
     fleet_field=FIELD,
-    settings=Size,
+    settings=SizeSettings,
     passes=Example(example_nodes(1), fleet=example_fleet(teams={"serving": "1000 USD"})),
     fails=Example(example_nodes(2), fleet=example_fleet(teams={"serving": "1000 USD"})),
 )
-def budget_by_team(stack: Stack, context: RuleContext[Size]) -> Iterator[Violation]:
+def budget_by_team(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator[Violation]:
     """Teams by what their node groups cost; where there are caps, all nodes have to be in a group."""
     spec = fleet_of(context)
     if spec is None:

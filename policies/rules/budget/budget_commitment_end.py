@@ -19,7 +19,7 @@ from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
-from gpufleet.spec.quantity import QuantityError, When
+from gpufleet.spec.quantity import Moment, QuantityError
 
 FIELD = "budget.ends"
 
@@ -27,7 +27,7 @@ START_WITHIN = dt.timedelta(hours=36)
 """How much later than asked a block may start: the look-up of offerings takes the next one that fits."""
 
 
-class Ends(Settings):
+class BudgetCommitmentEndSettings(Settings):
     """Which reservations are commitments."""
 
     open_ended: bool = Field(
@@ -56,11 +56,13 @@ def _block(end: str) -> tuple[dict[str, Any], ...]:
     ),
     types=(CAPACITY_BLOCK, CAPACITY_RESERVATION),
     fleet_field=FIELD,
-    settings=Ends,
+    settings=BudgetCommitmentEndSettings,
     passes=Example(_block("2026-12-08T11:30:00Z"), fleet=example_fleet(ends="2026-12-31")),
     fails=Example(_block("2027-01-05T11:30:00Z"), fleet=example_fleet(ends="2026-12-31")),
 )
-def budget_commitment_end(stack: Stack, context: RuleContext[Ends]) -> Iterator[Violation]:
+def budget_commitment_end(
+    stack: Stack, context: RuleContext[BudgetCommitmentEndSettings]
+) -> Iterator[Violation]:
     """The latest end of blocks and reservations; blocks from outside of the stack have none that is known."""
     spec = fleet_of(context)
     if spec is None:
@@ -126,7 +128,7 @@ def _end_of_block(stack: Stack, block: Resource, now: dt.datetime) -> dt.datetim
     if not isinstance(start, str):
         return None
     try:
-        asked = When.parse(start)
+        asked = Moment.parse(start)
         length = dt.timedelta(hours=float(read_block(stack, block).hours))
     except (UnpricedError, QuantityError):
         return None

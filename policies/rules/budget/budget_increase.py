@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.policies.rules.budget._caps import (
     FORECASTING,
-    Size,
+    SizeSettings,
     about,
     example_fleet,
     example_nodes,
@@ -30,11 +30,11 @@ FIELD = "budget.max_increase"
     severity="medium",
     framework=FORECASTING,
     fleet_field=FIELD,
-    settings=Size,
+    settings=SizeSettings,
     passes=Example(example_nodes(2), before=example_nodes(1), fleet=example_fleet(max_increase="1000 USD")),
     fails=Example(example_nodes(4), before=example_nodes(1), fleet=example_fleet(max_increase="1000 USD")),
 )
-def budget_increase(change: StackChange, context: RuleContext[Size]) -> Iterator[Violation]:
+def budget_increase(change: StackChange, context: RuleContext[SizeSettings]) -> Iterator[Violation]:
     """The cost after less the cost before; what has no price on one side fails closed."""
     spec = fleet_of(context)
     if spec is None:

@@ -25,7 +25,7 @@ _GATEWAY = (
 _ASSUMED = {"atlas-prod-use1-nat-*": "40 USD"}
 
 
-class UnknownCosts(Settings):
+class BudgetUnknownCostSettings(Settings):
     """What to assume for resources that have no price."""
 
     assume: dict[str, str] = Field(
@@ -58,11 +58,11 @@ def _accepting(assume: Mapping[str, str]) -> dict[str, Any]:
     severity="high",
     framework=BUDGETING,
     types=TYPES,
-    settings=UnknownCosts,
+    settings=BudgetUnknownCostSettings,
     passes=Example(_GATEWAY, settings={"assume": _ASSUMED}, fleet=_accepting(_ASSUMED)),
     fails=Example(_GATEWAY, fleet=example_fleet()),
 )
-def budget_unknown_cost(stack: Stack, context: RuleContext[UnknownCosts]) -> Iterator[Violation]:
+def budget_unknown_cost(stack: Stack, context: RuleContext[BudgetUnknownCostSettings]) -> Iterator[Violation]:
     """Each resource and site without a price that the fleet file assumes nothing for."""
     spec = fleet_of(context)
     if spec is None:

@@ -14,7 +14,7 @@ from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
 
 
-class Age(Settings):
+class PriceCatalogAgeSettings(Settings):
     """How old prices may be."""
 
     days: int = Field(STALE_AFTER_DAYS, ge=1, description="Days after which a price is old")
@@ -31,11 +31,11 @@ class Age(Settings):
     enforcement="advisory",
     types=TYPES,
     fleet_field="budget.monthly",
-    settings=Age,
+    settings=PriceCatalogAgeSettings,
     passes=Example(example_nodes(1), settings={"days": 1000}, fleet=example_fleet()),
     fails=Example(example_nodes(1), settings={"days": 30}, fleet=example_fleet()),
 )
-def price_catalog_age(stack: Stack, context: RuleContext[Age]) -> Iterator[Violation]:
+def price_catalog_age(stack: Stack, context: RuleContext[PriceCatalogAgeSettings]) -> Iterator[Violation]:
     """The oldest dated price that some line was computed with. Undated prices have no age."""
     today = context.shared.now.date()
     limit = context.settings.days

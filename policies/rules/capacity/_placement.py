@@ -20,7 +20,7 @@ _PLACES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacementUse:
     """A placement group that a resource names at `prop`; `group` where it is of this stack."""
 
     resource: Resource
@@ -29,13 +29,13 @@ class Placed:
     name: object
 
 
-def placements(stack: Stack, launch: Launch) -> Iterator[Placed]:
+def placements(stack: Stack, launch: Launch) -> Iterator[PlacementUse]:
     """The placement groups that the launch or its templates name."""
     for source in (launch.resource, *launch.templates):
         yield from placements_of(stack, source)
 
 
-def placements_of(stack: Stack, source: Resource) -> Iterator[Placed]:
+def placements_of(stack: Stack, source: Resource) -> Iterator[PlacementUse]:
     """The placement groups that one resource names."""
     for path in _PLACES:
         value = source.get(path)
@@ -45,7 +45,7 @@ def placements_of(stack: Stack, source: Resource) -> Iterator[Placed]:
         found = stack.references(source, top, types=(PLACEMENT_GROUP,))
         if not found:
             found = [each for each in stack.of_type(PLACEMENT_GROUP) if value in _names(each)]
-        yield Placed(source, path, next(iter(found), None), value)
+        yield PlacementUse(source, path, next(iter(found), None), value)
 
 
 def _names(group: Resource) -> list[str]:

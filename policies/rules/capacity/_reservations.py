@@ -18,7 +18,7 @@ _SUBNETS = ("subnetIds", "vpcZoneIdentifiers", "subnetId", "launchTemplateConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldReservation:
     """A Capacity Block or On-Demand Capacity Reservation of the stack and what it holds."""
 
     resource: Resource
@@ -40,7 +40,7 @@ class Use:
     `preference` is what it says of open ones (`open`, `none`, ...), empty where it says nothing.
     """
 
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldReservation, ...] = ()
     foreign: tuple[str | Unknown, ...] = ()
     preference: str | Unknown = ""
 
@@ -73,11 +73,11 @@ class Reservations:
         """How the launch uses reservations."""
         return self.uses[launch.resource.urn]
 
-    def into(self, held: Held) -> list[Launch]:
+    def into(self, held: HeldReservation) -> list[Launch]:
         """The launches that name the reservation."""
         return self._into.get(held.resource.urn, [])
 
-    def falls_into(self, launch: Launch, held: Held) -> bool:
+    def falls_into(self, launch: Launch, held: HeldReservation) -> bool:
         """Whether every instance of the launch matches a reservation that is open to all."""
         return (
             held.open
@@ -88,11 +88,11 @@ class Reservations:
             and self.zones[launch.resource.urn] == held.zones
         )
 
-    def _held(self, original: Resource) -> Held:
+    def _held(self, original: Resource) -> HeldReservation:
         if original.type == CAPACITY_RESERVATION:
             resource = declared(original)
             zone = resource.get("availabilityZone", UNKNOWN)
-            return Held(
+            return HeldReservation(
                 original,
                 resource.get("instanceType", UNKNOWN),
                 UNKNOWN if resource.ignores("instanceCount") else number(resource.get("instanceCount")),
@@ -112,10 +112,10 @@ class Reservations:
             wanted = asked.get("zones")
             if zones is UNKNOWN and isinstance(wanted, (list, tuple)) and UNKNOWN not in wanted:
                 zones = frozenset(wanted)
-        return Held(original, kind, count, zones, open=False)
+        return HeldReservation(original, kind, count, zones, open=False)
 
     def _use(self, launch: Launch) -> Use:
-        held: dict[str, Held] = {}
+        held: dict[str, HeldReservation] = {}
         foreign: list[str | Unknown] = []
         preference: str | Unknown = ""
         for source in (launch.resource, *launch.templates):

@@ -38,7 +38,7 @@ WRITTEN = {
 """Where types are written that a resource does not launch by itself."""
 
 
-class AllowedTypes(Settings):
+class AllowedInstanceTypesSettings(Settings):
     """Which types may be used."""
 
     allowed: tuple[str, ...] = Field(
@@ -71,7 +71,7 @@ class AllowedTypes(Settings):
         *WRITTEN,
         *TYPES_ELSEWHERE,
     ),
-    settings=AllowedTypes,
+    settings=AllowedInstanceTypesSettings,
     fleet_field="cloud",
     passes=Example(
         (
@@ -92,7 +92,9 @@ class AllowedTypes(Settings):
         settings={"allowed": ["p5.*", "m7i.*"]},
     ),
 )
-def allowed_instance_types(stack: Stack, context: RuleContext[AllowedTypes]) -> Iterator[Violation]:
+def allowed_instance_types(
+    stack: Stack, context: RuleContext[AllowedInstanceTypesSettings]
+) -> Iterator[Violation]:
     """Everything that launches, and every type that is written anywhere else."""
     settings = context.settings
     pattern = re.compile("|".join(map(translate, settings.allowed))) if settings.allowed else None

@@ -20,7 +20,7 @@ ACCOUNT_SERVICES = frozenset({"kms", "sns"})
 """What stands beside AWS Budgets, which lives in one region, and tells people of them."""
 
 
-class AllowedRegions(Settings):
+class AllowedRegionsSettings(Settings):
     """Which regions may be used."""
 
     regions: tuple[str, ...] = Field(
@@ -46,7 +46,7 @@ class AllowedRegions(Settings):
         "https://docs.aws.amazon.com/controltower/latest/userguide/region-deny.html",
     ),
     types=(),
-    settings=AllowedRegions,
+    settings=AllowedRegionsSettings,
     fleet_field="cloud",
     passes=Example(
         ({"type": INSTANCE, "props": {"instanceType": "g6.xlarge"}, "region": "us-east-1"},),
@@ -57,7 +57,7 @@ class AllowedRegions(Settings):
         settings={"regions": ["us-east-1"]},
     ),
 )
-def allowed_regions(stack: Stack, context: RuleContext[AllowedRegions]) -> Iterator[Violation]:
+def allowed_regions(stack: Stack, context: RuleContext[AllowedRegionsSettings]) -> Iterator[Violation]:
     """Each resource's own region; resources that follow one provider are told of once, at the provider."""
     shared, settings = context.shared, context.settings
     allowed = frozenset(settings.regions or site_regions(shared))

@@ -54,7 +54,7 @@ SUBNETS = {
 _NEEDS_ZONE = frozenset({SUBNET, CAPACITY_RESERVATION, VOLUME})
 
 
-class AllowedZones(Settings):
+class AllowedZonesSettings(Settings):
     """Which zones may be used."""
 
     zones: tuple[str, ...] = Field(
@@ -72,7 +72,7 @@ class AllowedZones(Settings):
     fix="Use a zone of the fleet's sites and the subnets that this stack makes there.",
     severity="medium",
     types=(*ZONES, *SUBNETS, *OVERRIDES),
-    settings=AllowedZones,
+    settings=AllowedZonesSettings,
     fleet_field="cloud",
     passes=Example(
         ({"type": SUBNET, "props": {"availabilityZone": "us-east-1a"}},),
@@ -83,7 +83,7 @@ class AllowedZones(Settings):
         settings={"zones": ["us-east-1a"]},
     ),
 )
-def allowed_zones(stack: Stack, context: RuleContext[AllowedZones]) -> Iterator[Violation]:
+def allowed_zones(stack: Stack, context: RuleContext[AllowedZonesSettings]) -> Iterator[Violation]:
     """Zones that are written, and subnets that are not of this stack."""
     allowed = frozenset(context.settings.zones or site_zones(context.shared))
     known_subnets = frozenset(

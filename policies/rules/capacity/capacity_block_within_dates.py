@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from gpufleet.policies.rules.capacity._reservations import Held, reservations, uses_block
+from gpufleet.policies.rules.capacity._reservations import HeldReservation, reservations, uses_block
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launch_inputs import number
@@ -25,7 +25,7 @@ from gpufleet.resources.types import (
 )
 
 
-class BlockDates(Settings):
+class CapacityBlockWithinDatesSettings(Settings):
     """How much room is left at the end of a block."""
 
     minutes_before_end: int = Field(
@@ -79,12 +79,14 @@ def _action(name: str, nodes: int, moment: str) -> dict[str, Any]:
     "its end.",
     severity="high",
     types=(*LAUNCHERS, CAPACITY_BLOCK, SCHEDULE, BLOCK_SCHEDULE),
-    settings=BlockDates,
+    settings=CapacityBlockWithinDatesSettings,
     fleet_field="cloud",
     passes=_example(0, "2031-05-08T10:45:00Z"),
     fails=_example(1, "2031-05-08T11:15:00Z"),
 )
-def capacity_block_within_dates(stack: Stack, context: RuleContext[BlockDates]) -> Iterator[Violation]:
+def capacity_block_within_dates(
+    stack: Stack, context: RuleContext[CapacityBlockWithinDatesSettings]
+) -> Iterator[Violation]:
     """Sizes and scheduled actions of every launch into a block."""
     found = reservations(stack)
     room = dt.timedelta(minutes=context.settings.minutes_before_end)
@@ -102,7 +104,7 @@ def capacity_block_within_dates(stack: Stack, context: RuleContext[BlockDates]) 
 Window = tuple[dt.datetime, dt.datetime] | None
 
 
-def _window(blocks: Sequence[Held]) -> Window:
+def _window(blocks: Sequence[HeldReservation]) -> Window:
     if len(blocks) != 1:
         return None
     start, end = (_moment(blocks[0].resource.get(prop)) for prop in ("startDate", "endDate"))
@@ -205,7 +207,7 @@ def _wrong(action: Resource, prop: str, why: str, unknown: bool = False) -> Viol
     )
 
 
-def _own_schedule(stack: Stack, launch: Launch, blocks: Sequence[Held]) -> Iterator[Violation]:
+def _own_schedule(stack: Stack, launch: Launch, blocks: Sequence[HeldReservation]) -> Iterator[Violation]:
     """The fleet's own schedule reads the dates from the block itself: it has to be the same block."""
     for original in stack.of_type(BLOCK_SCHEDULE):
         if not stack.refers(original, "group_name", launch.resource, "name"):

@@ -29,7 +29,7 @@ from gpufleet.resources.types import (
 Slot = tuple[Any, Any, Any]
 
 
-class EfaComplete(Settings):
+class EfaCompleteSettings(Settings):
     """Which groups need EFA."""
 
     workloads: tuple[str, ...] = Field(
@@ -90,12 +90,12 @@ def _example(count: int) -> Example:
     "the layout of the type, one zone, and a security group that refers to itself.",
     severity="high",
     types=(*LAUNCHERS, LAUNCH_TEMPLATE, SECURITY_GROUP, SECURITY_GROUP_INGRESS, SECURITY_GROUP_EGRESS),
-    settings=EfaComplete,
+    settings=EfaCompleteSettings,
     fleet_field="cloud",
     passes=_example(2),
     fails=_example(1),
 )
-def efa_complete(stack: Stack, context: RuleContext[EfaComplete]) -> Iterator[Violation]:
+def efa_complete(stack: Stack, context: RuleContext[EfaCompleteSettings]) -> Iterator[Violation]:
     """Groups of several nodes that have EFA, or whose work needs it."""
     groups: frozenset[str] | None = None
     for launch in launches(stack):
@@ -125,7 +125,7 @@ def efa_complete(stack: Stack, context: RuleContext[EfaComplete]) -> Iterator[Vi
             yield from _zone(stack, launch)
 
 
-def _layouts(launch: Launch, context: RuleContext[EfaComplete]) -> dict[str, frozenset[Slot]]:
+def _layouts(launch: Launch, context: RuleContext[EfaCompleteSettings]) -> dict[str, frozenset[Slot]]:
     """The layout of each type that has EFA."""
     known = context.shared.catalog.instances
     return {

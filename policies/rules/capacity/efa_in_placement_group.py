@@ -24,7 +24,7 @@ from gpufleet.resources.types import (
 )
 
 
-class ClusterPlacement(Settings):
+class EfaInPlacementGroupSettings(Settings):
     """Which groups are put next to each other."""
 
     spot: bool = Field(
@@ -71,12 +71,14 @@ def _example(placement: dict[str, Any], depends: dict[str, Any]) -> Example:
     fix="Leave `placement` at `auto` and name one zone, or write `placement: cluster`.",
     severity="medium",
     types=(*LAUNCHERS, LAUNCH_TEMPLATE, PLACEMENT_GROUP),
-    settings=ClusterPlacement,
+    settings=EfaInPlacementGroupSettings,
     fleet_field="cloud",
     passes=_example({"placement": {"groupName": "close"}}, {"placement": ["close"]}),
     fails=_example({}, {}),
 )
-def efa_in_placement_group(stack: Stack, context: RuleContext[ClusterPlacement]) -> Iterator[Violation]:
+def efa_in_placement_group(
+    stack: Stack, context: RuleContext[EfaInPlacementGroupSettings]
+) -> Iterator[Violation]:
     """Groups with EFA that no reservation places: a block does, and a reservation is where it was made."""
     found = reservations(stack)
     known = context.shared.catalog.instances

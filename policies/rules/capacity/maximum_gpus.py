@@ -21,7 +21,7 @@ ALL = "all"
 Counts = dict[str, float]
 
 
-class MaximumGpus(Settings):
+class MaximumGpusSettings(Settings):
     """How many GPUs there may be."""
 
     max_gpus: dict[str, int] = Field(
@@ -39,7 +39,7 @@ class MaximumGpus(Settings):
     fix="Lower the maximum of a node group or reservation, or raise `max_gpus` of the environment.",
     severity="high",
     types=(*LAUNCHERS, CAPACITY_BLOCK, CAPACITY_RESERVATION, SCHEDULE, CLUSTER, *TYPES_ELSEWHERE),
-    settings=MaximumGpus,
+    settings=MaximumGpusSettings,
     fleet_field="cloud",
     passes=Example(
         (
@@ -60,7 +60,7 @@ class MaximumGpus(Settings):
         settings={"max_gpus": {"H100": 16}},
     ),
 )
-def maximum_gpus(stack: Stack, context: RuleContext[MaximumGpus]) -> Iterator[Violation]:
+def maximum_gpus(stack: Stack, context: RuleContext[MaximumGpusSettings]) -> Iterator[Violation]:
     """GPUs of everything that launches or reserves; those of a reservation and of what fills it, once."""
     limits = {kind.lower(): limit for kind, limit in context.settings.max_gpus.items()}
     if not limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.policies.rules.capacity._placement import Placed, placements
+from gpufleet.policies.rules.capacity._placement import PlacementUse, placements
 from gpufleet.policies.rules.capacity._reservations import reservations, uses_block
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
@@ -89,7 +89,7 @@ def placement_group_of_reservation(stack: Stack, context: RuleContext[Settings])
                 yield _outside(launch.resource, str(foreign), wanted)
 
 
-def _compare(stack: Stack, held: Resource, node: Resource, placed: list[Placed]) -> Iterator[Violation]:
+def _compare(stack: Stack, held: Resource, node: Resource, placed: list[PlacementUse]) -> Iterator[Violation]:
     own = held.get("placementGroupArn")
     groups = {each.urn for each in stack.references(held, "placementGroupArn", types=(PLACEMENT_GROUP,))}
     if own is not None and not placed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.policies.rules.capacity._reservations import Held, Reservations, reservations
+from gpufleet.policies.rules.capacity._reservations import HeldReservation, Reservations, reservations
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, Launch
@@ -56,7 +56,7 @@ _RESERVATION = {
 def reservations_used_first(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Reservations that nothing uses, launches that pass them by, and launches that cannot fit in."""
     found = reservations(stack)
-    spare: dict[str, list[Held]] = {}
+    spare: dict[str, list[HeldReservation]] = {}
     for held in found.held:
         into = found.into(held)
         open_to = held.open and any(found.falls_into(each, held) for each in found.launches)
@@ -85,20 +85,20 @@ def reservations_used_first(stack: Stack, context: RuleContext[Settings]) -> Ite
         yield from _passed_by(launch, found, spare)
 
 
-def _has_room(held: Held, into: list[Launch]) -> bool:
+def _has_room(held: HeldReservation, into: list[Launch]) -> bool:
     taken = [launch.nodes(1) for launch in into]
     if held.count is UNKNOWN or UNKNOWN in taken:
         return not into
     return sum(each for each in taken if each is not UNKNOWN) < held.count
 
 
-def _what(held: Held) -> str:
+def _what(held: HeldReservation) -> str:
     count = "?" if held.count is UNKNOWN else held.count
     kind = "a type not known yet" if held.type is UNKNOWN else held.type
     return f"{count} x {kind}"
 
 
-def _fits(held: Held, launch: Launch, found: Reservations) -> Iterator[Violation]:
+def _fits(held: HeldReservation, launch: Launch, found: Reservations) -> Iterator[Violation]:
     resource = launch.resource
     others = [name for name in launch.types.names if name != held.type]
     if others and held.type is not UNKNOWN:
@@ -125,7 +125,9 @@ def _fits(held: Held, launch: Launch, found: Reservations) -> Iterator[Violation
         )
 
 
-def _passed_by(launch: Launch, found: Reservations, spare: dict[str, list[Held]]) -> Iterator[Violation]:
+def _passed_by(
+    launch: Launch, found: Reservations, spare: dict[str, list[HeldReservation]]
+) -> Iterator[Violation]:
     use, zones = found.use(launch), found.zones[launch.resource.urn]
     same = [
         held

@@ -18,7 +18,7 @@ from gpufleet.resources.types import INSTANCE, NODE_GROUP, SCHEDULE, SPOT_INSTAN
 GROUP_LABEL = "gpufleet.io/node-group"
 
 
-class ScaleToZero(Settings):
+class ScaleToZeroSettings(Settings):
     """Where nodes may be kept at all times."""
 
     environments: tuple[str, ...] = Field(
@@ -48,7 +48,7 @@ class ScaleToZero(Settings):
         "https://www.finops.org/framework/capabilities/workload-optimization/",
     ),
     types=(*LAUNCHERS, SCHEDULE),
-    settings=ScaleToZero,
+    settings=ScaleToZeroSettings,
     fleet_field="cloud",
     passes=Example(
         ({"type": NODE_GROUP, "props": {"scalingConfig": {"minSize": 0, "maxSize": 4, "desiredSize": 1}}},),
@@ -59,7 +59,7 @@ class ScaleToZero(Settings):
         settings={"environments": []},
     ),
 )
-def scale_to_zero(stack: Stack, context: RuleContext[ScaleToZero]) -> Iterator[Violation]:
+def scale_to_zero(stack: Stack, context: RuleContext[ScaleToZeroSettings]) -> Iterator[Violation]:
     """Groups and fleets, and what raises their minimum; not what fills a reservation, paid either way."""
     settings = context.settings
     if any(fnmatchcase(context.environment, pattern) for pattern in settings.environments):

@@ -16,7 +16,7 @@ from gpufleet.resources.types import NODE_GROUP
 NODE_POOLS = ("kubernetes:karpenter.sh/v1:NodePool", "kubernetes:karpenter.sh/v1beta1:NodePool")
 
 
-class SpotPlaces(Settings):
+class SpotOnlyInDevSettings(Settings):
     """Where spot may be used."""
 
     environments: tuple[str, ...] = Field(
@@ -36,7 +36,7 @@ class SpotPlaces(Settings):
     fix="Buy on demand or reserve, or name the environment or the workload in the rule's settings.",
     severity="medium",
     types=(*LAUNCHERS, *TEMPLATES),
-    settings=SpotPlaces,
+    settings=SpotOnlyInDevSettings,
     fleet_field="cloud",
     passes=Example(
         (
@@ -57,7 +57,7 @@ class SpotPlaces(Settings):
         settings={"workloads": ["batch"]},
     ),
 )
-def spot_only_in_dev(stack: Stack, context: RuleContext[SpotPlaces]) -> Iterator[Violation]:
+def spot_only_in_dev(stack: Stack, context: RuleContext[SpotOnlyInDevSettings]) -> Iterator[Violation]:
     """Everything that launches, with its launch templates."""
     settings = context.settings
     if any(fnmatchcase(context.environment, pattern) for pattern in settings.environments):

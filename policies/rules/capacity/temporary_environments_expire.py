@@ -20,7 +20,7 @@ TAG = "gpufleet:expires"
 CAPACITY = (*LAUNCHERS, LAUNCH_TEMPLATE, CAPACITY_BLOCK, CAPACITY_RESERVATION, CLUSTER, LUSTRE)
 
 
-class Temporary(Settings):
+class TemporaryEnvironmentsExpireSettings(Settings):
     """Which environments are temporary, and for how long."""
 
     names: tuple[str, ...] = Field(
@@ -57,12 +57,14 @@ _RESERVATION = {
     fix="Write `expires: <date>` in the fleet file, whose tag goes on everything; extend it while needed.",
     severity="medium",
     types=CAPACITY,
-    settings=Temporary,
+    settings=TemporaryEnvironmentsExpireSettings,
     fleet_field="expires",
     passes=Example((_RESERVATION,), fleet=_fleet(expires="2026-12-01")),
     fails=Example((_RESERVATION,), fleet=_fleet()),
 )
-def temporary_environments_expire(stack: Stack, context: RuleContext[Temporary]) -> Iterator[Violation]:
+def temporary_environments_expire(
+    stack: Stack, context: RuleContext[TemporaryEnvironmentsExpireSettings]
+) -> Iterator[Violation]:
     """The fleet file's date, and the tag of everything that is capacity; of any environment with a date."""
     shared, settings = context.shared, context.settings
     expires = shared.spec.expires if shared.spec is not None else None

@@ -23,7 +23,7 @@ _OF_THE_TEMPLATE_ALONE = frozenset({"tags", "tagsAll", "description", "name", "n
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbed:
+class DisturbedNodes:
     """A launch whose nodes a change takes away, and how many of them. `how` begins with a verb.
 
     `urn` is the launch's, after the change where it still exists: what an exemption names.
@@ -60,7 +60,7 @@ def group_of(launch: Launch) -> str:
     return launch.resource.name
 
 
-def disturbed(change: StackChange) -> Iterator[Disturbed]:
+def disturbed(change: StackChange) -> Iterator[DisturbedNodes]:
     """The launches of the stack before the change whose nodes go, each once."""
     steps: Mapping[str, ChangeStep] = {
         step.before.urn: step for step in change.steps if step.before is not None
@@ -71,16 +71,16 @@ def disturbed(change: StackChange) -> Iterator[Disturbed]:
         nodes = nodes_of(launch)
         urn = step.urn if step is not None else launch.resource.urn
         if step is not None and step.operation in ("delete", "replace"):
-            yield Disturbed(launch, urn, f"{step.operation}s it{forced(step)}", nodes)
+            yield DisturbedNodes(launch, urn, f"{step.operation}s it{forced(step)}", nodes)
             continue
         how = _rolled(launch, step, steps)
         if how:
-            yield Disturbed(launch, urn, how, nodes)
+            yield DisturbedNodes(launch, urn, how, nodes)
             continue
         new = after.get(urn) if step is not None and step.operation == "update" else None
         most = new.maximum if new is not None else UNKNOWN
         if most is not UNKNOWN and nodes is not UNKNOWN and most < nodes:
-            yield Disturbed(launch, urn, f"lowers its maximum to {most}", nodes - most)
+            yield DisturbedNodes(launch, urn, f"lowers its maximum to {most}", nodes - most)
 
 
 def _rolled(launch: Launch, step: ChangeStep | None, steps: Mapping[str, ChangeStep]) -> str:

@@ -20,7 +20,7 @@ from gpufleet.spec.models import FleetSpec
 FLEET = "the fleet"
 
 
-class BlastRadius(Settings):
+class BlastRadiusSettings(Settings):
     """How much one change may take away."""
 
     percent: float = Field(25, gt=0, le=100, description="Percent of the nodes of a site or of the fleet")
@@ -52,12 +52,12 @@ def _nodes(kind: str, size: int) -> tuple[dict[str, Any], ...]:
     fix="Split the change: one node group first, the others once it works.",
     severity="high",
     types=(*LAUNCHERS, LAUNCH_TEMPLATE),
-    settings=BlastRadius,
+    settings=BlastRadiusSettings,
     fleet_field="cloud",
     passes=Example(_nodes("g6.2xlarge", 4), before=_nodes("g6.xlarge", 4)),
     fails=Example(_nodes("g6.2xlarge", 40), before=_nodes("g6.xlarge", 40)),
 )
-def blast_radius(change: StackChange, context: RuleContext[BlastRadius]) -> Iterator[Violation]:
+def blast_radius(change: StackChange, context: RuleContext[BlastRadiusSettings]) -> Iterator[Violation]:
     """Nodes that are deleted, replaced or rolled, of each site and of the fleet, racks too."""
     settings = context.settings
     total: dict[str, int] = {FLEET: 0}

@@ -15,7 +15,7 @@ from gpufleet.resources.launches import LAUNCHERS, workload_of
 from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
 
 
-class RunningJobs(Settings):
+class RunningJobsSettings(Settings):
     """What is made of a group of which nobody told how many jobs run on it."""
 
     unknown_fails: tuple[str, ...] = Field(
@@ -41,12 +41,12 @@ def _nodes(kind: str) -> tuple[dict[str, Any], ...]:
     "an exemption for the group.",
     severity="high",
     types=(*LAUNCHERS, LAUNCH_TEMPLATE),
-    settings=RunningJobs,
+    settings=RunningJobsSettings,
     fleet_field="cloud",
     passes=Example(_nodes("p5en.48xlarge"), before=_nodes("p5.48xlarge"), jobs={"use1/pretrain": 0}),
     fails=Example(_nodes("p5en.48xlarge"), before=_nodes("p5.48xlarge"), jobs={"use1/pretrain": 3}),
 )
-def running_jobs(change: StackChange, context: RuleContext[RunningJobs]) -> Iterator[Violation]:
+def running_jobs(change: StackChange, context: RuleContext[RunningJobsSettings]) -> Iterator[Violation]:
     """Every group whose nodes the change takes away, by how many jobs run on it."""
     for each in disturbed(change):
         resource, group = each.launch.resource, group_of(each.launch)

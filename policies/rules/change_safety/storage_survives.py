@@ -43,7 +43,7 @@ DATA = (
 _ENCRYPTED_BY = ("aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",)
 
 
-class Surviving(Settings):
+class StorageSurvivesSettings(Settings):
     """What may go all the same."""
 
     scratch: bool = Field(
@@ -62,7 +62,7 @@ class Surviving(Settings):
     "resource once its data is elsewhere.",
     severity="critical",
     types=(*DATA, *KEYS, *LIFECYCLE),
-    settings=Surviving,
+    settings=StorageSurvivesSettings,
     fleet_field="cloud",
     passes=Example(
         ({"type": LUSTRE, "name": "checkpoints", "props": {"storageCapacity": 4800}},),
@@ -79,7 +79,9 @@ class Surviving(Settings):
         before=({"type": LUSTRE, "name": "checkpoints", "props": {"deploymentType": "PERSISTENT_2"}},),
     ),
 )
-def storage_survives(change: StackChange, context: RuleContext[Surviving]) -> Iterator[Violation]:
+def storage_survives(
+    change: StackChange, context: RuleContext[StorageSurvivesSettings]
+) -> Iterator[Violation]:
     """What holds data, the keys that it is encrypted by, and the days after which buckets delete."""
     for bucket, how in sooner(change):
         yield Violation(

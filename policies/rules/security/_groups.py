@@ -33,7 +33,7 @@ _WITH_PORTS = ("tcp", "udp", "6", "17", "sctp", "132")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class TrafficRule:
     """One rule of a group. `path` is the rule's place in its resource, `group` the URN of its group ("" for
     one outside the stack), `unclear` the properties whose networks are not known.
     """
@@ -87,10 +87,10 @@ def _port(value: Any) -> int | None:
     return int(value) if isinstance(value, str) and value.strip().lstrip("-").isdigit() else None
 
 
-_known: WeakKeyDictionary[Stack, tuple[Rule, ...]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Stack, tuple[TrafficRule, ...]] = WeakKeyDictionary()
 
 
-def rules(stack: Stack) -> tuple[Rule, ...]:
+def rules(stack: Stack) -> tuple[TrafficRule, ...]:
     """All rules of a stack; read once a stack."""
     found = _known.get(stack)
     if found is None:
@@ -114,7 +114,7 @@ class _Reader:
             for urn in self._referred(each, "prefixListId", (PREFIX_LIST,)):
                 self.entries[urn].append(each.get("cidr"))
 
-    def all(self) -> Iterator[Rule]:
+    def all(self) -> Iterator[TrafficRule]:
         for group in map(declared, self.stack.of_type(*GROUPS)):
             for direction in _DIRECTIONS:
                 for path, value in group.items(direction):
@@ -126,7 +126,7 @@ class _Reader:
         for rule in map(declared, self.stack.of_type(SECURITY_GROUP_EGRESS)):
             yield from self._newer(rule, "egress")
 
-    def _inline(self, group: Resource, direction: Direction, path: str, value: Any) -> Rule:
+    def _inline(self, group: Resource, direction: Direction, path: str, value: Any) -> TrafficRule:
         peers = group.get(f"{path}.securityGroups")
         own = group.get(f"{path}.self")
         props = tuple(f"{path}.{each}" for each in ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds"))
@@ -141,7 +141,7 @@ class _Reader:
             others=bool(peers) if not is_unknown(peers) else True,
         )
 
-    def _older(self, rule: Resource) -> Iterator[Rule]:
+    def _older(self, rule: Resource) -> Iterator[TrafficRule]:
         kind = rule.get("type")
         props = ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds")
         # A direction that is not known may be either.
@@ -160,7 +160,7 @@ class _Reader:
                     others=rule.get("sourceSecurityGroupId") is not None and not itself,
                 )
 
-    def _newer(self, rule: Resource, direction: Direction) -> Iterator[Rule]:
+    def _newer(self, rule: Resource, direction: Direction) -> Iterator[TrafficRule]:
         for group in self._groups_of(rule):
             itself = self._is(rule, "referencedSecurityGroupId", group)
             yield self._rule(
@@ -185,7 +185,7 @@ class _Reader:
         *,
         itself: bool,
         others: bool,
-    ) -> Rule:
+    ) -> TrafficRule:
         networks: list[tuple[str, Network]] = []
         unclear: list[str] = []
         for prop in props:
@@ -198,7 +198,7 @@ class _Reader:
                     else:
                         networks.append((where, block))
         prefix = f"{path}." if path else ""
-        return Rule(
+        return TrafficRule(
             resource=resource,
             path=path,
             direction=direction,

@@ -10,7 +10,7 @@ from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Settings
 
 
-class Environments(Settings):
+class TemporaryEnvironmentSettings(Settings):
     """Where data may be lost."""
 
     temporary: tuple[str, ...] = Field(
@@ -21,7 +21,7 @@ class Environments(Settings):
     )
 
 
-E = TypeVar("E", bound=Environments)
+E = TypeVar("E", bound=TemporaryEnvironmentSettings)
 
 
 def is_temporary(context: RuleContext[E]) -> bool:

@@ -16,7 +16,7 @@ from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BUCKETS
 
 
-class Temporary(Settings):
+class BucketVersioningSettings(Settings):
     """Which buckets may do without."""
 
     expiring: bool = Field(
@@ -38,7 +38,7 @@ _BUCKET = {"type": BUCKETS[0], "name": "models", "props": {"bucket": "atlas-mode
     severity="medium",
     framework=security_hub("S3.14"),
     types=(*BUCKETS, *VERSIONING, *LIFECYCLE),
-    settings=Temporary,
+    settings=BucketVersioningSettings,
     passes=Example(
         (
             _BUCKET,
@@ -51,7 +51,7 @@ _BUCKET = {"type": BUCKETS[0], "name": "models", "props": {"bucket": "atlas-mode
     ),
     fails=Example((_BUCKET,)),
 )
-def bucket_versioning(stack: Stack, context: RuleContext[Temporary]) -> Iterator[Violation]:
+def bucket_versioning(stack: Stack, context: RuleContext[BucketVersioningSettings]) -> Iterator[Violation]:
     """Each bucket with its versioning and its lifecycle."""
     lifecycles = {bucket.urn: found for bucket, found in configured(stack, LIFECYCLE)}
     for bucket, versions in configured(stack, VERSIONING):

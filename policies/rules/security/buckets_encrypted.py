@@ -16,7 +16,7 @@ from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BUCKETS
 
 
-class Algorithms(Settings):
+class BucketsEncryptedSettings(Settings):
     """What a bucket may encrypt with."""
 
     algorithms: tuple[str, ...] = Field(
@@ -39,7 +39,7 @@ _BUCKET = {"type": BUCKET, "name": "corpus", "props": {"bucket": "atlas-corpus"}
     severity="medium",
     framework=security_hub("S3.17"),
     types=(*BUCKETS, *ENCRYPTION),
-    settings=Algorithms,
+    settings=BucketsEncryptedSettings,
     passes=Example(
         (
             _BUCKET,
@@ -55,7 +55,7 @@ _BUCKET = {"type": BUCKET, "name": "corpus", "props": {"bucket": "atlas-corpus"}
     ),
     fails=Example((_BUCKET,)),
 )
-def buckets_encrypted(stack: Stack, context: RuleContext[Algorithms]) -> Iterator[Violation]:
+def buckets_encrypted(stack: Stack, context: RuleContext[BucketsEncryptedSettings]) -> Iterator[Violation]:
     """The bucket's own configuration, or the resource that configures it."""
     allowed = context.settings.algorithms
     for bucket, configurations in configured(stack, ENCRYPTION):

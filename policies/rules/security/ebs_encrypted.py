@@ -30,7 +30,7 @@ RULE = "every volume is encrypted"
 REMEDY = "set it to true"
 
 
-class Volumes(Settings):
+class EbsEncryptedSettings(Settings):
     """Which volumes need more than encryption, and which devices are roots."""
 
     volume_key: bool = Field(
@@ -53,7 +53,7 @@ class Volumes(Settings):
     severity="high",
     framework=fsbp("EC2.3"),
     types=(*MACHINES, LAUNCH_TEMPLATE, NODE_GROUP, SPOT_FLEET, VOLUME, DEFAULT, SNAPSHOT_COPY),
-    settings=Volumes,
+    settings=EbsEncryptedSettings,
     passes=Example(
         (
             {
@@ -71,7 +71,7 @@ class Volumes(Settings):
         )
     ),
 )
-def ebs_encrypted(stack: Stack, context: RuleContext[Volumes]) -> Iterator[Violation]:
+def ebs_encrypted(stack: Stack, context: RuleContext[EbsEncryptedSettings]) -> Iterator[Violation]:
     """Volumes, snapshot copies, and the block devices of whatever launches instances."""
     by_default: set[object] = set()
     for each in map(declared, stack.of_type(DEFAULT)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
+from gpufleet.policies.rules.security._groups import TYPES, TrafficRule, rules
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
@@ -58,7 +58,7 @@ _TEMPLATE = {
 )
 def efa_group_closed(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Launch templates with EFA interfaces, file systems with EFA, and EFA interfaces by themselves."""
-    by_group: dict[str, list[Rule]] = {}
+    by_group: dict[str, list[TrafficRule]] = {}
     for rule in rules(stack):
         by_group.setdefault(rule.group, []).append(rule)
     ids = {each.get("id"): each for each in stack.of_type(SECURITY_GROUP) if isinstance(each.get("id"), str)}
@@ -89,7 +89,7 @@ def _users(stack: Stack) -> Iterator[tuple[Resource, str]]:
             yield system, "securityGroupIds"
 
 
-def _wrong(found: list[Rule]) -> list[tuple[str, Resource | None, str]]:
+def _wrong(found: list[TrafficRule]) -> list[tuple[str, Resource | None, str]]:
     """What keeps a group from being one of EFA's: the reason, the rule in the way, its property."""
     reasons: list[tuple[str, Resource | None, str]] = []
     for direction, way in (("ingress", "from"), ("egress", "to")):

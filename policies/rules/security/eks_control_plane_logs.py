@@ -15,7 +15,7 @@ from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import CLUSTER
 
 
-class Logs(Settings):
+class EksControlPlaneLogsSettings(Settings):
     """Which logs."""
 
     types: tuple[str, ...] = Field(CONTROL_PLANE_LOGS, description="Log types that a cluster has to write")
@@ -30,11 +30,13 @@ class Logs(Settings):
     severity="medium",
     framework=fsbp("EKS.8"),
     types=(CLUSTER,),
-    settings=Logs,
+    settings=EksControlPlaneLogsSettings,
     passes=Example(({"type": CLUSTER, "props": {"enabledClusterLogTypes": list(CONTROL_PLANE_LOGS)}},)),
     fails=Example(({"type": CLUSTER, "props": {"enabledClusterLogTypes": ["api"]}},)),
 )
-def eks_control_plane_logs(resource: Resource, context: RuleContext[Logs]) -> Iterator[Violation]:
+def eks_control_plane_logs(
+    resource: Resource, context: RuleContext[EksControlPlaneLogsSettings]
+) -> Iterator[Violation]:
     """Each cluster."""
     wanted = set(context.settings.types)
     yield from require(

@@ -18,7 +18,7 @@ ACCESS = "vpcConfig.endpointPublicAccess"
 CIDRS = "vpcConfig.publicAccessCidrs"
 
 
-class Endpoint(Settings):
+class EksEndpointPrivateSettings(Settings):
     """Whether the endpoint may be public at all."""
 
     restricted_public: bool = Field(
@@ -37,7 +37,7 @@ class Endpoint(Settings):
     severity="critical",
     framework=fsbp("EKS.1"),
     types=(CLUSTER,),
-    settings=Endpoint,
+    settings=EksEndpointPrivateSettings,
     passes=Example(
         (
             {
@@ -61,7 +61,9 @@ class Endpoint(Settings):
         )
     ),
 )
-def eks_endpoint_private(resource: Resource, context: RuleContext[Endpoint]) -> Iterator[Violation]:
+def eks_endpoint_private(
+    resource: Resource, context: RuleContext[EksEndpointPrivateSettings]
+) -> Iterator[Violation]:
     """Each cluster: unset is public and open to the world."""
     yield from require(
         resource,

@@ -15,7 +15,7 @@ from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import CLUSTER, NODE_GROUP
 
 
-class Versions(Settings):
+class EksVersionOfferedSettings(Settings):
     """Versions besides those of the calendar."""
 
     also: tuple[str, ...] = Field((), description="Newer versions, such as '1.37', that EKS offers by now")
@@ -31,11 +31,13 @@ class Versions(Settings):
     severity="medium",
     framework=fsbp("EKS.2"),
     types=(CLUSTER, NODE_GROUP),
-    settings=Versions,
+    settings=EksVersionOfferedSettings,
     passes=Example(({"type": CLUSTER, "props": {"version": "1.35"}},)),
     fails=Example(({"type": CLUSTER, "props": {"version": "1.24"}},)),
 )
-def eks_version_offered(resource: Resource, context: RuleContext[Versions]) -> Iterator[Violation]:
+def eks_version_offered(
+    resource: Resource, context: RuleContext[EksVersionOfferedSettings]
+) -> Iterator[Violation]:
     """Clusters, and node groups that name a version; by the calendar as it was read, not by today's date."""
     known = (*offered(), *context.settings.also)
     if resource.type == NODE_GROUP and not isinstance(resource.get("version"), str):

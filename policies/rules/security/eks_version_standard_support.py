@@ -15,7 +15,7 @@ from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import CLUSTER
 
 
-class Notice(Settings):
+class EksVersionStandardSupportSettings(Settings):
     """How early to tell, and whether extended support is wanted."""
 
     days: int = Field(0, ge=0, description="Days before the end of standard support to tell already")
@@ -34,7 +34,7 @@ class Notice(Settings):
     enforcement="advisory",
     framework=fsbp("EKS.2"),
     types=(CLUSTER,),
-    settings=Notice,
+    settings=EksVersionStandardSupportSettings,
     passes=Example(
         ({"type": CLUSTER, "props": {"version": "1.35", "upgradePolicy": {"supportType": "STANDARD"}}},)
     ),
@@ -42,7 +42,9 @@ class Notice(Settings):
         ({"type": CLUSTER, "props": {"version": "1.31", "upgradePolicy": {"supportType": "STANDARD"}}},)
     ),
 )
-def eks_version_standard_support(resource: Resource, context: RuleContext[Notice]) -> Iterator[Violation]:
+def eks_version_standard_support(
+    resource: Resource, context: RuleContext[EksVersionStandardSupportSettings]
+) -> Iterator[Violation]:
     """Each cluster whose version the calendar has; others are for `eks-version-offered`."""
     if context.settings.extended:
         return

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import security_hub
 from gpufleet.policies.rules.security._properties import is_off, require
-from gpufleet.policies.rules.security._temporary import Environments, is_temporary
+from gpufleet.policies.rules.security._temporary import TemporaryEnvironmentSettings, is_temporary
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.resources.launches import declared
@@ -25,7 +25,7 @@ OTHERS = (
 )
 
 
-class Backups(Environments):
+class FileSystemsBackedUpSettings(TemporaryEnvironmentSettings):
     """For how long."""
 
     days: int = Field(1, ge=1, le=90, description="Days that automatic backups are kept at least")
@@ -41,7 +41,7 @@ class Backups(Environments):
     severity="medium",
     framework=security_hub("Backup.1"),
     types=(LUSTRE, ASSOCIATION, *OTHERS),
-    settings=Backups,
+    settings=FileSystemsBackedUpSettings,
     passes=Example(
         (
             {
@@ -56,7 +56,9 @@ class Backups(Environments):
     ),
     fails=Example(({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2", "skipFinalBackup": True}},)),
 )
-def file_systems_backed_up(stack: Stack, context: RuleContext[Backups]) -> Iterator[Violation]:
+def file_systems_backed_up(
+    stack: Stack, context: RuleContext[FileSystemsBackedUpSettings]
+) -> Iterator[Violation]:
     """FSx outside temporary environments."""
     if is_temporary(context):
         return

@@ -26,7 +26,7 @@ ATTACHMENTS = {
 EXAMPLE = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 
 
-class Policies(Settings):
+class IamNoAdminPoliciesSettings(Settings):
     """Which policies."""
 
     policies: tuple[str, ...] = Field(
@@ -52,7 +52,7 @@ class Policies(Settings):
     severity="critical",
     framework=fsbp("IAM.1"),
     types=tuple(ATTACHMENTS),
-    settings=Policies,
+    settings=IamNoAdminPoliciesSettings,
     passes=Example(
         ({"type": EXAMPLE, "props": {"policyArn": "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"}},)
     ),
@@ -60,7 +60,9 @@ class Policies(Settings):
         ({"type": EXAMPLE, "props": {"policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"}},)
     ),
 )
-def iam_no_admin_policies(resource: Resource, context: RuleContext[Policies]) -> Iterator[Violation]:
+def iam_no_admin_policies(
+    resource: Resource, context: RuleContext[IamNoAdminPoliciesSettings]
+) -> Iterator[Violation]:
     """Attachments of every kind.
 
     An ARN that is not known in a preview is one of this stack's policies, which `iam-no-wildcards` judges:

@@ -21,7 +21,7 @@ ESCALATES = ("iam:passrole", "sts:assumerole")
 _NARROWS = ("iam:passedtoservice", "aws:resourcetag/gpufleet:fleet", "iam:resourcetag/gpufleet:fleet")
 
 
-class Wildcards(Settings):
+class IamNoWildcardsSettings(Settings):
     """Which wildcards are harmless, and what becomes of text that is not known in a preview."""
 
     reads: tuple[str, ...] = Field(
@@ -50,11 +50,11 @@ def _example(action: str, resource: str) -> Example:
     severity="high",
     framework=fsbp("IAM.21"),
     types=tuple(IDENTITY),
-    settings=Wildcards,
+    settings=IamNoWildcardsSettings,
     passes=_example("s3:GetObject", "arn:aws:s3:::atlas-corpus/*"),
     fails=_example("s3:*", "*"),
 )
-def iam_no_wildcards(resource: Resource, context: RuleContext[Wildcards]) -> Iterator[Violation]:
+def iam_no_wildcards(resource: Resource, context: RuleContext[IamNoWildcardsSettings]) -> Iterator[Violation]:
     """Policies of roles, users and groups, inline and by themselves."""
     reads = tuple(each.lower() for each in context.settings.reads)
     for path, value in documents(resource, IDENTITY):

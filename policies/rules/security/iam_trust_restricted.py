@@ -17,7 +17,7 @@ ROLE = "aws:iam/role:Role"
 PATH = "assumeRolePolicy"
 
 
-class Trust(Settings):
+class IamTrustRestrictedSettings(Settings):
     """What becomes of text that is not known in a preview."""
 
     refuse_unknown: bool = Field(
@@ -41,11 +41,13 @@ def _example(principal: dict[str, str]) -> Example:
     severity="critical",
     framework=well_architected("SEC03-BP07", "sec_permissions_analyze_cross_account"),
     types=(ROLE,),
-    settings=Trust,
+    settings=IamTrustRestrictedSettings,
     passes=_example({"Service": "ec2.amazonaws.com"}),
     fails=_example({"AWS": "*"}),
 )
-def iam_trust_restricted(resource: Resource, context: RuleContext[Trust]) -> Iterator[Violation]:
+def iam_trust_restricted(
+    resource: Resource, context: RuleContext[IamTrustRestrictedSettings]
+) -> Iterator[Violation]:
     """Each role's trust policy."""
     document = parse(resource.get(PATH))
     if document.error:

@@ -21,7 +21,7 @@ from gpufleet.resources.types import (
 METADATA_DEFAULTS = "aws:ec2/instanceMetadataDefaults:InstanceMetadataDefaults"
 
 
-class HopLimit(Settings):
+class Imdsv2RequiredSettings(Settings):
     """How far an answer of the metadata service may travel."""
 
     hop_limit: int = Field(1, ge=1, le=64, description="Network hops at most; containers are two away")
@@ -48,7 +48,7 @@ class HopLimit(Settings):
         NODE_GROUP,
         METADATA_DEFAULTS,
     ),
-    settings=HopLimit,
+    settings=Imdsv2RequiredSettings,
     passes=Example(
         (
             {
@@ -59,7 +59,7 @@ class HopLimit(Settings):
     ),
     fails=Example(({"type": LAUNCH_TEMPLATE, "props": {"metadataOptions": {"httpTokens": "optional"}}},)),
 )
-def imdsv2_required(resource: Resource, context: RuleContext[HopLimit]) -> Iterator[Violation]:
+def imdsv2_required(resource: Resource, context: RuleContext[Imdsv2RequiredSettings]) -> Iterator[Violation]:
     """The metadata options of launch templates, instances and launch configurations, the defaults of an
     account, and node groups without a launch template: EKS's own allows two hops."""
     if resource.type == NODE_GROUP:

@@ -23,7 +23,7 @@ OPAQUE = {
 _DYNAMIC = "pulumi-python:dynamic"
 
 
-class Packages(Settings):
+class JudgedResourcesSettings(Settings):
     """What rules can look into, or need not."""
 
     packages: tuple[str, ...] = Field(
@@ -53,11 +53,13 @@ class Packages(Settings):
     fix="Make it with a resource of the aws package, and charts' objects one by one (`helm.v4.Chart`).",
     severity="high",
     types=(),
-    settings=Packages,
+    settings=JudgedResourcesSettings,
     passes=Example(({"type": "aws:ec2/vpc:Vpc", "props": {}},)),
     fails=Example(({"type": "aws:cloudcontrol/resource:Resource", "props": {"desiredState": "{}"}},)),
 )
-def judged_resources(resource: Resource, context: RuleContext[Packages]) -> Iterator[Violation]:
+def judged_resources(
+    resource: Resource, context: RuleContext[JudgedResourcesSettings]
+) -> Iterator[Violation]:
     """Every resource that a provider makes; components make nothing themselves."""
     package = resource.type.partition(":")[0]
     if resource.type in OPAQUE:
@@ -78,7 +80,7 @@ def judged_resources(resource: Resource, context: RuleContext[Packages]) -> Iter
             yield _violation(resource, why)
 
 
-def _unseen_in_cluster(resource: Resource, settings: Packages) -> str:
+def _unseen_in_cluster(resource: Resource, settings: JudgedResourcesSettings) -> str:
     """Why what a Kubernetes object brings about is judged by no rule; empty where it is."""
     if resource.type == RELEASE:
         chart = "/".join(

@@ -20,7 +20,7 @@ TYPES = (
 )
 
 
-class Window(Settings):
+class KmsDeletionWindowSettings(Settings):
     """How long."""
 
     days: int = Field(30, ge=7, le=30, description="Days between the request and the deletion at least")
@@ -34,11 +34,13 @@ class Window(Settings):
     fix="Leave `deletionWindowInDays` at 30, and the lock-out check on.",
     severity="medium",
     types=TYPES,
-    settings=Window,
+    settings=KmsDeletionWindowSettings,
     passes=Example(({"type": KEY, "props": {"deletionWindowInDays": 30}},)),
     fails=Example(({"type": KEY, "props": {"deletionWindowInDays": 7}},)),
 )
-def kms_deletion_window(resource: Resource, context: RuleContext[Window]) -> Iterator[Violation]:
+def kms_deletion_window(
+    resource: Resource, context: RuleContext[KmsDeletionWindowSettings]
+) -> Iterator[Violation]:
     """Keys of all kinds; unset is 30 days."""
     least = context.settings.days
     yield from require(

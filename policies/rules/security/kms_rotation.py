@@ -16,7 +16,7 @@ KEY = "aws:kms/key:Key"
 EXTERNAL_KEY = "aws:kms/externalKey:ExternalKey"
 
 
-class Period(Settings):
+class KmsRotationSettings(Settings):
     """How often."""
 
     days: int = Field(365, ge=90, le=2560, description="Days between rotations at most")
@@ -32,11 +32,11 @@ class Period(Settings):
     severity="medium",
     framework=security_hub("KMS.4"),
     types=(KEY, EXTERNAL_KEY),
-    settings=Period,
+    settings=KmsRotationSettings,
     passes=Example(({"type": KEY, "props": {"enableKeyRotation": True}},)),
     fails=Example(({"type": KEY, "props": {"description": "Objects of a bucket"}},)),
 )
-def kms_rotation(resource: Resource, context: RuleContext[Period]) -> Iterator[Violation]:
+def kms_rotation(resource: Resource, context: RuleContext[KmsRotationSettings]) -> Iterator[Violation]:
     """Symmetric encryption keys: KMS rotates no others by itself, and none whose material is imported."""
     most = context.settings.days
     if resource.type == EXTERNAL_KEY:

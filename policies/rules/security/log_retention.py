@@ -15,7 +15,7 @@ from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
 
-class Retention(Settings):
+class LogRetentionSettings(Settings):
     """How long."""
 
     days: int = Field(
@@ -34,11 +34,11 @@ class Retention(Settings):
     severity="low",
     framework=security_hub("CloudWatch.16"),
     types=(LOG_GROUP,),
-    settings=Retention,
+    settings=LogRetentionSettings,
     passes=Example(({"type": LOG_GROUP, "props": {"retentionInDays": LOG_RETENTION_DAYS}},)),
     fails=Example(({"type": LOG_GROUP, "props": {"retentionInDays": 7}},)),
 )
-def log_retention(resource: Resource, context: RuleContext[Retention]) -> Iterator[Violation]:
+def log_retention(resource: Resource, context: RuleContext[LogRetentionSettings]) -> Iterator[Violation]:
     """Each log group."""
     least, forever = context.settings.days, context.settings.forever
 

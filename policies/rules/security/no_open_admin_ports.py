@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
-from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
+from gpufleet.policies.rules.security._groups import TYPES, TrafficRule, rules
 from gpufleet.policies.rules.security._networks import Network, world
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
@@ -16,7 +16,7 @@ from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import SECURITY_GROUP_INGRESS
 
 
-class AdminPorts(Settings):
+class NoOpenAdminPortsSettings(Settings):
     """Which ports."""
 
     ports: tuple[int, ...] = Field(
@@ -35,7 +35,7 @@ class AdminPorts(Settings):
     severity="critical",
     framework=fsbp("EC2.19"),
     types=TYPES,
-    settings=AdminPorts,
+    settings=NoOpenAdminPortsSettings,
     passes=Example(
         (
             {
@@ -46,15 +46,15 @@ class AdminPorts(Settings):
     ),
     fails=Example(({"type": SECURITY_GROUP_INGRESS, "props": {"ipProtocol": "-1", "cidrIpv6": "::/0"}},)),
 )
-def no_open_admin_ports(stack: Stack, context: RuleContext[AdminPorts]) -> Iterator[Violation]:
+def no_open_admin_ports(stack: Stack, context: RuleContext[NoOpenAdminPortsSettings]) -> Iterator[Violation]:
     """Each port with all rules of a group that cover it; unknown networks are for `no-open-ingress`."""
-    found: dict[tuple[str, int], list[Rule]] = defaultdict(list)
+    found: dict[tuple[str, int], list[TrafficRule]] = defaultdict(list)
     for rule in rules(stack):
         if rule.direction == "ingress" and rule.networks:
             for port in context.settings.ports:
                 if rule.covers(port):
                     found[(rule.group or rule.resource.urn, port)].append(rule)
-    told: dict[tuple[str, str], tuple[Rule, Network, list[int]]] = {}
+    told: dict[tuple[str, str], tuple[TrafficRule, Network, list[int]]] = {}
     for (_, port), covering in found.items():
         widest = world(block for rule in covering for _, block in rule.networks)
         if widest is not None:

@@ -14,7 +14,7 @@ from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import SECURITY_GROUP_EGRESS
 
 
-class Ports(Settings):
+class NoOpenEgressSettings(Settings):
     """Which ports."""
 
     ports: tuple[int, ...] = Field((80, 443), description="Ports that nodes may reach anywhere")
@@ -29,7 +29,7 @@ class Ports(Settings):
     fix="Write egress rules for the ports that are needed.",
     severity="medium",
     types=TYPES,
-    settings=Ports,
+    settings=NoOpenEgressSettings,
     passes=Example(
         (
             {
@@ -40,7 +40,7 @@ class Ports(Settings):
     ),
     fails=Example(({"type": SECURITY_GROUP_EGRESS, "props": {"ipProtocol": "-1", "cidrIpv4": "0.0.0.0/0"}},)),
 )
-def no_open_egress(stack: Stack, context: RuleContext[Ports]) -> Iterator[Violation]:
+def no_open_egress(stack: Stack, context: RuleContext[NoOpenEgressSettings]) -> Iterator[Violation]:
     """All egress rules; networks that are not known yet may be the world."""
     for rule in rules(stack):
         if rule.direction != "egress" or rule.within(context.settings.ports):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
-from gpufleet.policies.rules.security._groups import TYPES, Rule, rules
+from gpufleet.policies.rules.security._groups import TYPES, TrafficRule, rules
 from gpufleet.policies.rules.security._networks import world
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import RuleContext
@@ -17,7 +17,7 @@ from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import SECURITY_GROUP_INGRESS
 
 
-class Ports(Settings):
+class NoOpenIngressSettings(Settings):
     """What may be open."""
 
     ports: tuple[int, ...] = Field((), description="Ports that may be open to the world, each by itself")
@@ -37,7 +37,7 @@ class Ports(Settings):
     severity="high",
     framework=fsbp("EC2.18"),
     types=TYPES,
-    settings=Ports,
+    settings=NoOpenIngressSettings,
     passes=Example(
         ({"type": SECURITY_GROUP_INGRESS, "props": {"ipProtocol": "tcp", "cidrIpv4": "10.0.0.0/8"}},)
     ),
@@ -50,10 +50,10 @@ class Ports(Settings):
         )
     ),
 )
-def no_open_ingress(stack: Stack, context: RuleContext[Ports]) -> Iterator[Violation]:
+def no_open_ingress(stack: Stack, context: RuleContext[NoOpenIngressSettings]) -> Iterator[Violation]:
     """Inline rules, rules of either stand-alone type, and the prefix lists that they name."""
     settings = context.settings
-    together: dict[tuple[object, ...], list[Rule]] = defaultdict(list)
+    together: dict[tuple[object, ...], list[TrafficRule]] = defaultdict(list)
     for rule in rules(stack):
         if rule.direction == "ingress" and not rule.within(settings.ports):
             yield from _by_itself(rule, settings)
@@ -71,11 +71,11 @@ def no_open_ingress(stack: Stack, context: RuleContext[Ports]) -> Iterator[Viola
                 )
 
 
-def _open(rule: Rule) -> bool:
+def _open(rule: TrafficRule) -> bool:
     return world(block for _, block in rule.networks) is not None
 
 
-def _by_itself(rule: Rule, settings: Ports) -> Iterator[Violation]:
+def _by_itself(rule: TrafficRule, settings: NoOpenIngressSettings) -> Iterator[Violation]:
     resource = rule.resource
     widest = world(block for _, block in rule.networks)
     if widest is not None:

@@ -15,7 +15,7 @@ from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
 
-class Unknown(Settings):
+class NoPublicPoliciesSettings(Settings):
     """What becomes of text that is not known in a preview."""
 
     refuse_unknown: bool = Field(
@@ -43,11 +43,13 @@ def _example(principal: dict[str, str]) -> Example:
     severity="critical",
     framework=fsbp("SNS.4"),
     types=tuple(RESOURCE),
-    settings=Unknown,
+    settings=NoPublicPoliciesSettings,
     passes=_example({"Service": "budgets.amazonaws.com"}),
     fails=_example({"AWS": "*"}),
 )
-def no_public_policies(resource: Resource, context: RuleContext[Unknown]) -> Iterator[Violation]:
+def no_public_policies(
+    resource: Resource, context: RuleContext[NoPublicPoliciesSettings]
+) -> Iterator[Violation]:
     """Policies inline and as resources of their own."""
     for path, value in documents(resource, RESOURCE):
         document = parse(value)

@@ -21,7 +21,7 @@ _ACCOUNT = re.compile(r"arn:[^:]+:iam::(\d{12}):role/.+")
 _LOOPBACK = re.compile(r"https?://(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?(/.*)?")
 
 
-class Accounts(Settings):
+class ProviderAccountSettings(Settings):
     """Which other accounts are known."""
 
     accounts: tuple[str, ...] = Field((), description="Ids of accounts whose roles a provider may take on")
@@ -42,11 +42,13 @@ def _provider(**props: Any) -> Example:
     severity="high",
     framework=well_architected("SEC01-BP01", "sec_securely_operate_multi_accounts"),
     types=(PROVIDER,),
-    settings=Accounts,
+    settings=ProviderAccountSettings,
     passes=_provider(),
     fails=_provider(assumeRoles=[{"roleArn": "arn:aws:iam::111122223333:role/deploy"}]),
 )
-def provider_account(resource: Resource, context: RuleContext[Accounts]) -> Iterator[Violation]:
+def provider_account(
+    resource: Resource, context: RuleContext[ProviderAccountSettings]
+) -> Iterator[Violation]:
     """Roles, credentials and endpoints of each provider. The emulated AWS has keys of its own."""
     for prop in _ROLES:
         for arn in _roles(decoded(resource.get(prop))):

@@ -18,7 +18,7 @@ SECRET = "aws:secretsmanager/secret:Secret"  # noqa: S105 - a type token
 ROTATION = "aws:secretsmanager/secretRotation:SecretRotation"
 
 
-class Days(Settings):
+class SecretsRotatedSettings(Settings):
     """How often."""
 
     days: int = Field(90, ge=1, le=1000, description="Days between rotations at most")
@@ -36,7 +36,7 @@ _SECRET = {"type": SECRET, "name": "token", "props": {}}
     severity="medium",
     framework=fsbp("SecretsManager.1"),
     types=(SECRET, ROTATION),
-    settings=Days,
+    settings=SecretsRotatedSettings,
     passes=Example(
         (
             _SECRET,
@@ -50,7 +50,7 @@ _SECRET = {"type": SECRET, "name": "token", "props": {}}
     ),
     fails=Example((_SECRET,)),
 )
-def secrets_rotated(stack: Stack, context: RuleContext[Days]) -> Iterator[Violation]:
+def secrets_rotated(stack: Stack, context: RuleContext[SecretsRotatedSettings]) -> Iterator[Violation]:
     """Each secret and the rotation that refers to it."""
     for secret in stack.of_type(SECRET):
         rotations = [

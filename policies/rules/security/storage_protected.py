@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._properties import KEYS, is_off, is_on, require
-from gpufleet.policies.rules.security._temporary import Environments, is_temporary
+from gpufleet.policies.rules.security._temporary import TemporaryEnvironmentSettings, is_temporary
 from gpufleet.policies.rules.security.data_stores_encrypted import DATABASES, TABLE, VAULT
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
@@ -42,11 +42,13 @@ _ENCRYPTION = {
     "buckets and `deletionProtection: true` on clusters.",
     severity="high",
     types=(*STORAGE, *_FLAGS, VAULT, *_ENCRYPTION, *KEYS),
-    settings=Environments,
+    settings=TemporaryEnvironmentSettings,
     passes=Example(({"type": BUCKETS[0], "props": {"forceDestroy": False}, "options": {"protect": True}},)),
     fails=Example(({"type": BUCKETS[0], "props": {"forceDestroy": True}},)),
 )
-def storage_protected(stack: Stack, context: RuleContext[Environments]) -> Iterator[Violation]:
+def storage_protected(
+    stack: Stack, context: RuleContext[TemporaryEnvironmentSettings]
+) -> Iterator[Violation]:
     """Buckets, file systems, the keys that they are encrypted with, clusters, tables and databases."""
     if is_temporary(context):
         return

@@ -18,7 +18,7 @@ DEFAULT_VPC = "aws:ec2/defaultVpc:DefaultVpc"
 FLOW_LOG = "aws:ec2/flowLog:FlowLog"
 
 
-class Traffic(Settings):
+class VpcFlowLogsSettings(Settings):
     """What is recorded."""
 
     traffic: tuple[str, ...] = Field(("ALL",), description="Values of trafficType that are enough")
@@ -36,7 +36,7 @@ _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
     severity="medium",
     framework=fsbp("EC2.6"),
     types=(VPC, DEFAULT_VPC, FLOW_LOG),
-    settings=Traffic,
+    settings=VpcFlowLogsSettings,
     passes=Example(
         (
             _VPC,
@@ -50,7 +50,7 @@ _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
     ),
     fails=Example((_VPC,)),
 )
-def vpc_flow_logs(stack: Stack, context: RuleContext[Traffic]) -> Iterator[Violation]:
+def vpc_flow_logs(stack: Stack, context: RuleContext[VpcFlowLogsSettings]) -> Iterator[Violation]:
     """Each VPC with the flow logs of the whole of it; those of single subnets do not count."""
     allowed = context.settings.traffic
     for vpc in stack.of_type(VPC, DEFAULT_VPC):

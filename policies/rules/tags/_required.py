@@ -20,7 +20,7 @@ RESERVED = "aws:"
 DEFAULT_KEYS: tuple[str, ...] = FleetSpec.model_fields["required_tags"].default
 
 
-class RequiredKeys(Settings):
+class RequiredKeySettings(Settings):
     """Which keys are required, and which values they take."""
 
     keys: tuple[str, ...] = Field((), description="Required keys besides the fleet file's `required_tags`")
@@ -48,7 +48,9 @@ class RequiredKeys(Settings):
         return tuple(dict.fromkeys((*of_fleet, *self.keys, *self.values, *self.patterns)))
 
 
-def lacking(tags: Tags, keys: tuple[str, ...], needed: RequiredKeys, what: str = "") -> Iterator[Violation]:
+def lacking(
+    tags: Tags, keys: tuple[str, ...], needed: RequiredKeySettings, what: str = ""
+) -> Iterator[Violation]:
     """What is wrong with the tags of `what` ("its volumes", or empty for the resource itself)."""
     whose = f"of {what} " if what else ""
     missing = [key for key in keys if key not in tags.values]
@@ -80,7 +82,7 @@ def lacking(tags: Tags, keys: tuple[str, ...], needed: RequiredKeys, what: str =
             )
 
 
-def value_problems(tags: Tags, key: str, needed: RequiredKeys, whose: str = "") -> Iterator[Violation]:
+def value_problems(tags: Tags, key: str, needed: RequiredKeySettings, whose: str = "") -> Iterator[Violation]:
     """What is wrong with the value of one required key that is there."""
     value, prop = tags.values[key], f"{tags.path}.{key}"
     if is_unknown(value):
@@ -104,7 +106,7 @@ def value_problems(tags: Tags, key: str, needed: RequiredKeys, whose: str = "") 
         )
 
 
-def _wrong(value: object, key: str, needed: RequiredKeys) -> str:
+def _wrong(value: object, key: str, needed: RequiredKeySettings) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return "is no text"
     text = str(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gpufleet.policies.rules.tags._required import RequiredKeys, lacking
+from gpufleet.policies.rules.tags._required import RequiredKeySettings, lacking
 from gpufleet.policies.rules.tags._tags import Tags, read
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Violation, resource_rule
@@ -57,13 +57,13 @@ MADE_WITH = {
         "https://docs.aws.amazon.com/securityhub/latest/userguide/fsx-controls.html#fsx-2",
     ),
     types=(*COPIES, *MADE_WITH, *ECS, LIFECYCLE, JOB_DEFINITION, ADDON),
-    settings=RequiredKeys,
+    settings=RequiredKeySettings,
     passes=Example(
         ({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2", "copyTagsToBackups": True}},)
     ),
     fails=Example(({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2"}},)),
 )
-def copied_tags(resource: Resource, context: RuleContext[RequiredKeys]) -> Iterator[Violation]:
+def copied_tags(resource: Resource, context: RuleContext[RequiredKeySettings]) -> Iterator[Violation]:
     """Switches that copy tags, and maps of tags of what is created."""
     for prop in COPIES.get(resource.type, ()):
         if not _has_no_backups(resource):

@@ -19,7 +19,7 @@ ACTIVATION = "aws:costexplorer/costAllocationTag:CostAllocationTag"
 OURS = (f"{TAG_PREFIX}environment", f"{TAG_PREFIX}fleet", SITE, NODE_GROUP, TEAM)
 
 
-class Activated(Settings):
+class CostAllocationTagsSettings(Settings):
     """Which keys have to be active, and which are, elsewhere."""
 
     keys: tuple[str, ...] = Field(
@@ -42,7 +42,7 @@ class Activated(Settings):
     enforcement="advisory",
     framework=ALLOCATION,
     types=(ACTIVATION,),
-    settings=Activated,
+    settings=CostAllocationTagsSettings,
     passes=Example(
         ({"type": ACTIVATION, "name": "team", "props": {"tagKey": "team", "status": "Active"}},),
         settings={"keys": ["team", "project"], "active_elsewhere": ["project"]},
@@ -52,7 +52,9 @@ class Activated(Settings):
         settings={"keys": ["team", "project"]},
     ),
 )
-def cost_allocation_tags(stack: Stack, context: RuleContext[Activated]) -> Iterator[Violation]:
+def cost_allocation_tags(
+    stack: Stack, context: RuleContext[CostAllocationTagsSettings]
+) -> Iterator[Violation]:
     """Activations in this stack, and what the settings say of others."""
     settings, spec = context.settings, context.shared.spec
     required = spec.required_tags if spec is not None else DEFAULT_KEYS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.tags._launched import REQUIRED, Kind, has_no_template, of_launch, of_template
-from gpufleet.policies.rules.tags._required import RequiredKeys, lacking
+from gpufleet.policies.rules.tags._required import RequiredKeySettings, lacking
 from gpufleet.policies.rules.tags._tags import Tags
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Violation, stack_rule
@@ -19,7 +19,7 @@ from gpufleet.resources.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, NODE
 _TAGS = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
 
 
-class PropagatedTags(RequiredKeys):
+class PropagatedTagsSettings(RequiredKeySettings):
     """Which things that a launch creates need tags."""
 
     launched: tuple[Kind, ...] = Field(REQUIRED, description="What a launch template has to tag")
@@ -65,14 +65,14 @@ def _node_group(**props: object) -> dict[str, object]:
         "https://docs.aws.amazon.com/securityhub/latest/userguide/ec2-controls.html#ec2-38",
     ),
     types=(*LAUNCHERS, LAUNCH_TEMPLATE, LAUNCH_CONFIGURATION),
-    settings=PropagatedTags,
+    settings=PropagatedTagsSettings,
     fleet_field="tags",
     passes=Example(
         (_template(*REQUIRED), _node_group(launchTemplate={"name": "nodes", "version": "$Latest"}))
     ),
     fails=Example((_template("instance"), _node_group())),
 )
-def propagated_tags(stack: Stack, context: RuleContext[PropagatedTags]) -> Iterator[Violation]:
+def propagated_tags(stack: Stack, context: RuleContext[PropagatedTagsSettings]) -> Iterator[Violation]:
     """Every way to start instances with its launch templates, and templates that nothing here uses."""
     settings = context.settings
     keys = settings.all_keys(context.shared.spec)
@@ -108,7 +108,7 @@ def _lacking(
     kind: Kind,
     tags: Tags,
     keys: tuple[str, ...],
-    settings: PropagatedTags,
+    settings: PropagatedTagsSettings,
     seen: set[tuple[str, str]],
 ) -> Iterator[Violation]:
     for each in lacking(tags, keys, settings, f"each {kind} it launches"):

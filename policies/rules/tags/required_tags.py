@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field, field_validator
 
-from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeys, lacking, value_problems
+from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeySettings, lacking, value_problems
 from gpufleet.policies.rules.tags._tags import Tags, effective
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, resource_rule
@@ -17,7 +17,7 @@ from gpufleet.resources.types import AUTO_SCALING_TAG, VOLUME
 SINGLE = single_tag_types() | {AUTO_SCALING_TAG}
 
 
-class RequiredTags(RequiredKeys):
+class RequiredTagsSettings(RequiredKeySettings):
     """Which keys are required of which types."""
 
     except_types: frozenset[str] = Field(
@@ -44,7 +44,7 @@ class RequiredTags(RequiredKeys):
     severity="medium",
     framework=ALLOCATION,
     types=taggable_types() | SINGLE,
-    settings=RequiredTags,
+    settings=RequiredTagsSettings,
     fleet_field="tags",
     passes=Example(
         (
@@ -61,7 +61,7 @@ class RequiredTags(RequiredKeys):
         ({"type": VOLUME, "props": {"size": 100, "tags": {"Team": "research", "cost-center": "  "}}},)
     ),
 )
-def required_tags(resource: Resource, context: RuleContext[RequiredTags]) -> Iterator[Violation]:
+def required_tags(resource: Resource, context: RuleContext[RequiredTagsSettings]) -> Iterator[Violation]:
     """The tags of every type that takes any, and resources that are a tag of another one."""
     needed = context.settings
     if resource.type in needed.except_types:
@@ -73,7 +73,7 @@ def required_tags(resource: Resource, context: RuleContext[RequiredTags]) -> Ite
         yield from lacking(effective(resource), keys, needed)
 
 
-def _single(resource: Resource, keys: tuple[str, ...], needed: RequiredTags) -> Iterator[Violation]:
+def _single(resource: Resource, keys: tuple[str, ...], needed: RequiredTagsSettings) -> Iterator[Violation]:
     """One tag of another resource: it takes the place of that one's own."""
     at = "tag." if resource.type == AUTO_SCALING_TAG else ""
     key = resource.get(f"{at}key")

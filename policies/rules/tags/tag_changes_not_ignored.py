@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpufleet.plan.marks import TAG_PREFIX
-from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeys
+from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeySettings
 from gpufleet.policies.rules.tags._tags import decoded
 from gpufleet.policies.rules.tags.copied_tags import COPIES, MADE_WITH
 from gpufleet.policies.rules.tags.required_tags import SINGLE
@@ -33,7 +33,7 @@ _TAGGING = {"tagSpecifications", "volumeTags", "propagateTags", *MADE_WITH.value
     severity="medium",
     framework=ALLOCATION,
     types=taggable_types() | SINGLE | {PROVIDER},
-    settings=RequiredKeys,
+    settings=RequiredKeySettings,
     passes=Example(
         (
             {
@@ -45,7 +45,9 @@ _TAGGING = {"tagSpecifications", "volumeTags", "propagateTags", *MADE_WITH.value
     ),
     fails=Example(({"type": VOLUME, "props": {}, "options": {"ignoreChanges": ["tags"]}},)),
 )
-def tag_changes_not_ignored(resource: Resource, context: RuleContext[RequiredKeys]) -> Iterator[Violation]:
+def tag_changes_not_ignored(
+    resource: Resource, context: RuleContext[RequiredKeySettings]
+) -> Iterator[Violation]:
     """The option of every taggable resource, and the provider's list of tags to leave alone."""
     if resource.type == PROVIDER:
         yield from _ignored_by_provider(resource, context.settings.all_keys(context.shared.spec))
@@ -59,7 +61,7 @@ def tag_changes_not_ignored(resource: Resource, context: RuleContext[RequiredKey
             )
 
 
-def _hides(path: str, resource: Resource, context: RuleContext[RequiredKeys]) -> bool:
+def _hides(path: str, resource: Resource, context: RuleContext[RequiredKeySettings]) -> bool:
     parts = [quoted or plain for quoted, plain in _PART.findall(path)]
     required = context.settings.all_keys(context.shared.spec)
     if parts[:1] == ["*"]:

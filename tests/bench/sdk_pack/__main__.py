@@ -25,7 +25,7 @@ from gpufleet.policy.fleet import open_stack
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
 from gpufleet.policy.settings import configure
-from gpufleet.resources.resource import Options, Provider, Resource
+from gpufleet.resources.resource import ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 from tests.collected import PROJECT, REGION, ROOT
 
@@ -42,8 +42,8 @@ def resource(args: ResourceValidationArgs | PolicyResource) -> Resource:
         name=args.name,
         urn=args.urn,
         props=args.props,
-        options=Options(args.opts.protect, tuple(args.opts.ignore_changes)),
-        provider=Provider(provider.resource_type, provider.name, provider.urn, provider.props)
+        options=ResourceOptions(args.opts.protect, tuple(args.opts.ignore_changes)),
+        provider=ProviderInstance(provider.resource_type, provider.name, provider.urn, provider.props)
         if provider
         else None,
         parent=(args.parent.urn if args.parent else "") if in_stack else args.opts.parent or "",

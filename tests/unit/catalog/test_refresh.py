@@ -22,7 +22,7 @@ from botocore.exceptions import (
 from botocore.stub import ANY, Stubber
 from moto import mock_aws
 
-from gpufleet.catalog.refresh import Reading, Refresher, masked_account
+from gpufleet.catalog.refresh import Refresher, RefreshResult, masked_account
 from gpufleet.errors import CloudError
 from tests.unit.catalog.conftest import price_document
 
@@ -131,7 +131,7 @@ def add_spot(account: Account) -> None:
     )
 
 
-def read(account: Account, *, capacity_blocks: bool = False) -> Reading:
+def read(account: Account, *, capacity_blocks: bool = False) -> RefreshResult:
     reading = Refresher(
         account,
         account="account ********9012",

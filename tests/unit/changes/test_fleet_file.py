@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from gpufleet.changes.fields import Field, fleet_fields
 from gpufleet.changes.fleet_file import example_of, fleet_file_reference, inner_type, is_nested, unit_of
-from gpufleet.spec.quantity import HostList, HostRange, Quantity, When
+from gpufleet.spec.quantity import HostList, HostRange, Moment, Quantity
 
 ROOT = Path(__file__).resolve().parents[3]
 FIELDS = {each.path: each for each in fleet_fields()}
@@ -52,7 +52,7 @@ def test_quantities_and_counted_things_have_their_unit() -> None:
         for path in PLAIN
         if isinstance(kind := inner_type(FIELDS[path]), type)
         and issubclass(kind, Quantity)
-        and kind not in (HostRange, HostList, When)
+        and kind not in (HostRange, HostList, Moment)
     ]
     assert len(quantities) > 20
     assert [path for path in quantities if not unit_of(FIELDS[path])] == []

@@ -291,7 +291,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
         }
     )
     new = answer.model_copy(update={"name": "p7.48xlarge"})
-    reading = refresh.Reading(
+    reading = refresh.RefreshResult(
         instances=(answer, new),
         regions=(load_catalog().regions["us-east-1"],),
         asked=(RegionRead(name="us-east-1", date=TODAY, spot=True),),

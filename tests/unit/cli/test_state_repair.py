@@ -13,7 +13,7 @@ import pytest
 
 from gpufleet.engine.embedded import admin, checkpoint
 from gpufleet.engine.embedded.folded import load_folded
-from gpufleet.engine.embedded.journal import Journal, journal_of
+from gpufleet.engine.embedded.journal import StateJournal, journal_of
 from gpufleet.engine.embedded.lock import StateLock
 
 from .conftest import STACK, VPC, FakeEngine, Gpufleet
@@ -238,7 +238,7 @@ def test_a_copy_that_is_none_is_refused(gpufleet: Gpufleet, state_file: Path, tm
 
 def test_the_journal_of_a_lost_checkpoint_is_not_lost_with_it(gpufleet: Gpufleet, state_file: Path) -> None:
     # A run died after it had made a subnet and while it made another; then the checkpoint was damaged.
-    journal = Journal(journal_of(state_file), checkpoint.load(state_file)[1])
+    journal = StateJournal(journal_of(state_file), checkpoint.load(state_file)[1])
     second = subnet(urn=SUBNET + "-b", id="")
     journal.append({"kind": "begin", "n": 1, "type": "creating", "resource": subnet(id="")}, durable=True)
     journal.append({"kind": "step", "n": 1, "put": [0, subnet()], "drop": [0]}, durable=True)
@@ -260,7 +260,7 @@ def test_the_journal_of_a_lost_checkpoint_is_not_lost_with_it(gpufleet: Gpufleet
 def test_a_journal_damaged_in_the_middle_gives_what_stands_before(
     gpufleet: Gpufleet, state_file: Path
 ) -> None:
-    journal = Journal(journal_of(state_file), checkpoint.load(state_file)[1])
+    journal = StateJournal(journal_of(state_file), checkpoint.load(state_file)[1])
     journal.append({"kind": "step", "put": [0, subnet()]}, durable=True)
     journal.close(remove=False)
     with journal_of(state_file).open("ab") as out:
@@ -311,7 +311,7 @@ def test_an_import_takes_the_place_of_a_damaged_state_and_keeps_that(
 def test_an_import_that_dies_leaves_what_was_there_or_what_was_imported(
     state_file: Path, monkeypatch: pytest.MonkeyPatch, dies_after: int, left: set[str]
 ) -> None:
-    journal = Journal(journal_of(state_file), checkpoint.load(state_file)[1])
+    journal = StateJournal(journal_of(state_file), checkpoint.load(state_file)[1])
     journal.append({"kind": "step", "put": [0, subnet()]}, durable=True)
     journal.close(remove=False)
     genuine, saved = checkpoint.save, []

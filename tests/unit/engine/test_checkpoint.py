@@ -11,10 +11,10 @@ import pytest
 
 from gpufleet.engine.embedded import checkpoint, journal
 from gpufleet.engine.embedded.integrity import problems, without_gaps
-from gpufleet.engine.embedded.journal import Journal, fold
+from gpufleet.engine.embedded.journal import StateJournal, fold
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.resource import ResourceState, from_json, to_json
-from gpufleet.engine.embedded.values import UNKNOWN, ResourceRef, Secret
+from gpufleet.engine.embedded.values import UNKNOWN, ResourceRef, SecretValue
 from gpufleet.engine.errors import StateError
 
 
@@ -46,7 +46,7 @@ def names(resources: list[dict[str, Any]]) -> list[str]:
 def test_a_resource_survives_the_checkpoint_with_its_secrets_sealed() -> None:
     state = ResourceState(
         urn=urn("x"), type="a:b:C", custom=True, id="i",
-        inputs={"p": Secret({"deep": [Secret("inner"), 1]}), "plain": "x"},
+        inputs={"p": SecretValue({"deep": [SecretValue("inner"), 1]}), "plain": "x"},
         outputs={"ref": ResourceRef("urn:r", "id", "1"), "u": UNKNOWN},
         dependencies=["urn:y"], property_dependencies={"p": ["urn:y"]},
         custom_timeouts={"create": 60}, init_errors=["e"], protect=True,
@@ -69,7 +69,7 @@ def test_a_resource_survives_the_checkpoint_with_its_secrets_sealed() -> None:
 def test_secrets_in_clear_are_read_and_sealed() -> None:
     sig = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
     state = from_json(resource("x", inputs={"p": {**sig, "plaintext": '"hunter2"'}}), Rot())
-    assert state.inputs == {"p": Secret("hunter2")}
+    assert state.inputs == {"p": SecretValue("hunter2")}
     assert to_json(state, Rot())["inputs"]["p"] == {**sig, "ciphertext": 'sealed:"2retnuh"'}
 
 
@@ -144,7 +144,7 @@ def test_what_the_operating_system_refuses_is_said_with_what_to_do(tmp_path: Pat
     (tmp_path / "file").write_text("")
     inside = tmp_path / "file" / "dev.json"
     for act in (lambda: checkpoint.load(inside), lambda: checkpoint.save(inside, [], [], ""),
-                lambda: Journal(inside, "d"), lambda: StateLock(inside, "up").__enter__()):  # fmt: skip
+                lambda: StateJournal(inside, "d"), lambda: StateLock(inside, "up").__enter__()):  # fmt: skip
         with pytest.raises(StateError) as refused:
             act()
         assert "move it away and run again" in refused.value.remedy
@@ -212,7 +212,7 @@ def test_folding_puts_new_resources_first_and_keeps_the_rest() -> None:
 
 def test_any_prefix_of_a_journal_is_a_state(tmp_path: Path) -> None:
     path = tmp_path / "dev.json.journal"
-    writer = Journal(path, "digest")
+    writer = StateJournal(path, "digest")
     for number in range(1, 6):
         writer.append(
             {"kind": "begin", "n": number, "type": "creating", "resource": resource(str(number))},
@@ -243,7 +243,7 @@ def test_a_journal_with_a_damaged_line_is_refused(tmp_path: Path) -> None:
 
 def test_threads_share_a_journal_and_every_record_arrives(tmp_path: Path) -> None:
     path = tmp_path / "dev.json.journal"
-    writer = Journal(path, "d")
+    writer = StateJournal(path, "d")
 
     def write(thread: int) -> None:
         for number in range(50):

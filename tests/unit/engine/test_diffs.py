@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.engine.embedded.diffs import (
-    Diff,
+    ResourceDiff,
     apply_replace_on_changes,
     compare_inputs,
     covers,
     ignore_changes,
     parse_path,
 )
-from gpufleet.engine.embedded.values import UNKNOWN, Secret
+from gpufleet.engine.embedded.values import UNKNOWN, SecretValue
 
 
 @pytest.mark.parametrize(
@@ -64,24 +64,24 @@ def test_ignoring_everything_keeps_everything() -> None:
 
 
 def test_inputs_are_compared_by_value_whether_secret_or_not() -> None:
-    assert compare_inputs({"a": Secret(1), "b": [1]}, {"a": 1, "b": [1]}) == Diff(changes=False)
-    assert compare_inputs({"a": Secret(1)}, {"a": Secret(2), "b": 1}).changed_keys == ("a", "b")
+    assert compare_inputs({"a": SecretValue(1), "b": [1]}, {"a": 1, "b": [1]}) == ResourceDiff(changes=False)
+    assert compare_inputs({"a": SecretValue(1)}, {"a": SecretValue(2), "b": 1}).changed_keys == ("a", "b")
 
 
 def test_a_detailed_diff_can_force_a_replacement_on_its_own() -> None:
-    diff = Diff(changes=True, detailed={"a.b": True, "c": False})
+    diff = ResourceDiff(changes=True, detailed={"a.b": True, "c": False})
     assert diff.replaces
     assert diff.shown_keys() == ("a", "c")
     assert diff.shown_replace_keys() == ("a",)
-    assert not Diff(changes=True, detailed={"c": False}).replaces
+    assert not ResourceDiff(changes=True, detailed={"c": False}).replaces
 
 
 def test_replace_on_changes_looks_at_keys_paths_and_failed_initialisation() -> None:
-    change = Diff(changes=True, changed_keys=("a",), detailed={"b.c": False})
+    change = ResourceDiff(changes=True, changed_keys=("a",), detailed={"b.c": False})
     assert apply_replace_on_changes(change, ["a"], init_errors=False).replace_keys == ("a",)
     assert apply_replace_on_changes(change, ["b"], init_errors=False).replace_keys == ("b",)
     assert apply_replace_on_changes(change, ["x"], init_errors=False).replace_keys == ()
     assert sorted(apply_replace_on_changes(change, ["*"], init_errors=False).replace_keys) == ["a", "b"]
-    same = Diff(changes=False)
+    same = ResourceDiff(changes=False)
     assert apply_replace_on_changes(same, ["*"], init_errors=False) == same
     assert apply_replace_on_changes(same, ["#initerror"], init_errors=True).replaces

@@ -12,7 +12,7 @@ import pytest
 
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.folded import load_folded
-from gpufleet.engine.embedded.journal import Journal, journal_of
+from gpufleet.engine.embedded.journal import StateJournal, journal_of
 from gpufleet.engine.embedded.repair import examine, repair
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.embedded.values import SECRET_SIG, SIG_KEY
@@ -145,7 +145,7 @@ def test_the_first_fault_is_named_with_what_to_do(tmp_path: Path, content: str, 
 def test_a_journal_of_the_wrong_shape_is_refused_and_repaired(tmp_path: Path, record: dict[str, Any]) -> None:
     path = tmp_path / "dev.json"
     digest = checkpoint.save(path, [resource("a", id="i")], [], "")
-    journal = Journal(journal_of(path), digest)
+    journal = StateJournal(journal_of(path), digest)
     journal.append({"kind": "step", "n": -1, "put": [0, resource("b", id="j")]}, durable=True)
     journal.append(record, durable=True)
     journal.close(remove=False)

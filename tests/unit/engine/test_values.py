@@ -12,7 +12,7 @@ from google.protobuf import json_format, struct_pb2
 from gpufleet.engine.api import SECRET
 from gpufleet.engine.api import UNKNOWN as SHOWN
 from gpufleet.engine.embedded import values
-from gpufleet.engine.embedded.values import UNKNOWN, ResourceRef, Secret
+from gpufleet.engine.embedded.values import UNKNOWN, ResourceRef, SecretValue
 from gpufleet.engine.errors import UnsupportedError
 
 
@@ -36,17 +36,21 @@ def test_plain_values_survive_the_wire() -> None:
 
 def test_secrets_unknowns_and_references_survive_the_wire() -> None:
     given = {
-        "secret": Secret({"inner": [1, "two"]}),
+        "secret": SecretValue({"inner": [1, "two"]}),
         "unknown": UNKNOWN,
         "ref": ResourceRef("urn:pulumi:a::b::c:d:E::f", "id-1", "1.2.3"),
         "component": ResourceRef("urn:pulumi:a::b::c:d:E::f"),
-        "list": [Secret(UNKNOWN), ResourceRef("urn:x", UNKNOWN)],
+        "list": [SecretValue(UNKNOWN), ResourceRef("urn:x", UNKNOWN)],
     }
     assert values.decode(values.encode(given)) == given
 
 
 def test_a_receiver_that_knows_neither_gets_plain_values() -> None:
-    given = {"s": Secret([Secret("x")]), "r": ResourceRef("urn:x", "id-1"), "c": ResourceRef("urn:x")}
+    given = {
+        "s": SecretValue([SecretValue("x")]),
+        "r": ResourceRef("urn:x", "id-1"),
+        "c": ResourceRef("urn:x"),
+    }
     sent = values.encode(given, secrets=False, resources=False)
     assert json_format.MessageToDict(sent) == {"s": ["x"], "r": "id-1", "c": "urn:x"}
 
@@ -67,7 +71,7 @@ def test_output_values_become_their_parts_and_name_what_they_depend_on() -> None
         ),
         found,
     )
-    assert decoded == {"known": "v", "secret": Secret("v"), "unknown": UNKNOWN, "deep": {"list": [1]}}
+    assert decoded == {"known": "v", "secret": SecretValue("v"), "unknown": UNKNOWN, "deep": {"list": [1]}}
     assert found == {"known": {"urn:a"}, "unknown": {"urn:b"}, "deep": {"urn:a", "urn:c"}}
 
 
@@ -89,24 +93,35 @@ def test_assets_carry_the_digest_of_their_content(tmp_path: Path) -> None:
 
 
 def test_people_never_see_a_secret_unless_they_ask() -> None:
-    given = {"s": Secret({"a": "hunter2"}), "u": UNKNOWN, "l": [Secret(1)], "r": ResourceRef("urn:x", "i")}
+    given = {
+        "s": SecretValue({"a": "hunter2"}),
+        "u": UNKNOWN,
+        "l": [SecretValue(1)],
+        "r": ResourceRef("urn:x", "i"),
+    }
     assert values.present(given) == {"s": SECRET, "u": SHOWN, "l": [SECRET], "r": "i"}
     assert values.present(given, show_secrets=True)["s"] == {"a": "hunter2"}
     assert "hunter2" not in repr(given)
 
 
 def test_contains_looks_everywhere() -> None:
-    assert values.contains_secret({"a": [{"b": Secret(1)}]})
+    assert values.contains_secret({"a": [{"b": SecretValue(1)}]})
     assert not values.contains_secret({"a": [{"b": 1}]})
-    assert values.contains_unknown(Secret([{"x": UNKNOWN}]))
+    assert values.contains_unknown(SecretValue([{"x": UNKNOWN}]))
     assert values.contains_unknown(ResourceRef("urn:x", UNKNOWN))
     assert not values.contains_unknown({"a": [None, "x"]})
 
 
 def test_the_secret_mark_is_kept_for_providers_that_drop_it() -> None:
     outputs = {"p": "x", "deep": {"q": "y", "z": 1}, "other": 1, "list": ["a"]}
-    given = {"p": Secret("x"), "deep": {"q": Secret("y")}, "list": [Secret("a")], "gone": Secret(1)}
+    given = {
+        "p": SecretValue("x"),
+        "deep": {"q": SecretValue("y")},
+        "list": [SecretValue("a")],
+        "gone": SecretValue(1),
+    }
     values.keep_secrets_of(outputs, given)
     assert outputs == {
-        "p": Secret("x"), "deep": {"q": Secret("y"), "z": 1}, "other": 1, "list": Secret(["a"]),
+        "p": SecretValue("x"), "deep": {"q": SecretValue("y"), "z": 1},
+        "other": 1, "list": SecretValue(["a"]),
     }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpufleet.catalog import load_catalog
-from gpufleet.checks import Validated, validate
+from gpufleet.checks import ValidFleet, validate
 from gpufleet.environments import Choices, draft_environment, fill, last_day
 from gpufleet.errors import InputError
 from gpufleet.plan import build_plan
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DOUBTS = {"price-age", "spot-price-unseen"}
 
 
-def written(root: Path, template: str, name: str = "lab", **chosen: Any) -> Validated:
+def written(root: Path, template: str, name: str = "lab", **chosen: Any) -> ValidFleet:
     """What the template comes to with these choices, checked."""
     choices = Choices(template)
     for item, value in chosen.items():

@@ -12,8 +12,8 @@ from gpufleet.catalog import load_catalog
 from gpufleet.policy.context import PolicyContext, RuleContext
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.rule import Enforcement, Example, Rule, Settings, Violation, resource_rule, stack_rule
-from gpufleet.policy.settings import Configured
-from gpufleet.resources.resource import Options, Resource
+from gpufleet.policy.settings import ConfiguredRule
+from gpufleet.resources.resource import Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.policy import Exemption
 
@@ -88,7 +88,7 @@ def box(name: str = "box", kind: str = BOX, **props: Any) -> Resource:
 
 def ignoring(*paths: str) -> Resource:
     """A box that ignores changes of the paths."""
-    return Resource(BOX, "box", "urn:box", {}, {}, Options(ignore_changes=paths))
+    return Resource(BOX, "box", "urn:box", {}, {}, ResourceOptions(ignore_changes=paths))
 
 
 def exemption(**more: Any) -> Exemption:
@@ -119,6 +119,6 @@ def judge(
 ) -> Judge:
     """A judge with the rules, all enforced alike."""
     configured = [
-        Configured(rule, enforcement, rule.settings.model_validate(settings or {})) for rule in rules
+        ConfiguredRule(rule, enforcement, rule.settings.model_validate(settings or {})) for rule in rules
     ]
     return Judge(configured, shared(), exemptions)

@@ -10,7 +10,7 @@ from pulumi.runtime.proto import analyzer_pb2
 
 from gpufleet.policy import wire
 from gpufleet.policy.context import RuleContext
-from gpufleet.policy.server import Analyzer
+from gpufleet.policy.server import AnalyzerService
 from gpufleet.resources.resource import UNKNOWN, Resource
 from tests.collected import ROOT
 from tests.unit.policy.samples import BOX, Size, small_boxes
@@ -26,7 +26,7 @@ def shrink(resource: Resource, context: RuleContext[Size]) -> Mapping[str, Any] 
 
 def remediated(level: int = analyzer_pb2.REMEDIATE, **props: Any) -> list[Any]:
     """What the server answers for a box with the properties."""
-    server = Analyzer(ROOT, [small_boxes(remediate=shrink)])
+    server = AnalyzerService(ROOT, [small_boxes(remediate=shrink)])
     server.ConfigureStack(analyzer_pb2.AnalyzerStackConfigureRequest(project="p", stack="no-fleet"), None)
     config = {"small-boxes": analyzer_pb2.PolicyConfig(enforcementLevel=level)}
     server.Configure(analyzer_pb2.ConfigureAnalyzerRequest(policyConfig=config), None)

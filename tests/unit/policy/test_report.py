@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.policy.report import found_of, read_report, write_report
-from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 from tests.unit.policy.samples import box, exemption, judge, small_boxes
 
@@ -26,8 +26,8 @@ def full() -> Resource:
         urn="urn:box",
         props=props,
         inputs={"password": "hunter2", "later": UNKNOWN},
-        options=Options(True, ("tags", "a[0]"), True, ("urn:old",)),
-        provider=Provider(
+        options=ResourceOptions(True, ("tags", "a[0]"), True, ("urn:old",)),
+        provider=ProviderInstance(
             "pulumi:providers:aws", "p", "urn:p", {"region": "eu-west-1", "secretKey": "s3cret"}
         ),
         parent="urn:parent",

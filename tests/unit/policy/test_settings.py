@@ -10,7 +10,7 @@ import pytest
 from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.policy.rule import Rule
-from gpufleet.policy.settings import Configured, PackConfig, configure
+from gpufleet.policy.settings import ConfiguredRule, PackConfig, configure
 from gpufleet.spec.load import LoadedFleet, load_fleet
 from tests.bench.generate import fleet_file
 from tests.unit.policy.samples import few_boxes, small_boxes
@@ -27,7 +27,7 @@ def fleet(folder: Path, policies: str = "", exemptions: str = "") -> LoadedFleet
 
 def one(
     loaded: LoadedFleet | None = None, config: dict[str, PackConfig] | None = None, rule: Rule[Any] = RULES[0]
-) -> Configured:
+) -> ConfiguredRule:
     spec, source = (loaded.spec, loaded.source) if loaded else (None, None)
     return {each.rule.name: each for each in configure([rule, RULES[1]], spec, source, config)}["small-boxes"]
 

@@ -13,14 +13,14 @@ from pulumi.runtime.mocks import test as run_program
 
 from gpufleet.lab.aws.backends.ec2_block_prices import upfront_fee
 from gpufleet.plan.models import FleetPlan
-from gpufleet.resources.resource import UNKNOWN, Options, Provider, Resource
+from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BLOCK_OFFERING
 from gpufleet.stacks.program import build_fleet
-from gpufleet.stacks.settings import Settings
+from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import EchoMocks
 
-SETTINGS = Settings("sandbox", "unit", True, None, {}, {})
+SETTINGS = StackSettings("sandbox", "unit", True, None, {}, {})
 
 
 class _Cloud(EchoMocks):
@@ -73,7 +73,7 @@ class _Monitor(MockMonitor):
     def __init__(self, cloud: _Cloud) -> None:
         super().__init__(cloud)
         self.registered: list[Resource] = []
-        self._providers: dict[str, Provider] = {}
+        self._providers: dict[str, ProviderInstance] = {}
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
         response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
@@ -81,7 +81,7 @@ class _Monitor(MockMonitor):
         outputs = _plain(rpc.deserialize_properties(response.object, keep_unknowns=True))
         if request.type.startswith("pulumi:providers:"):
             region = {"region": inputs["region"]} if "region" in inputs else {}
-            self._providers[response.urn] = Provider(request.type, request.name, response.urn, region)
+            self._providers[response.urn] = ProviderInstance(request.type, request.name, response.urn, region)
         if request.type != "pulumi:pulumi:Stack":
             self.registered.append(
                 Resource(
@@ -90,7 +90,7 @@ class _Monitor(MockMonitor):
                     urn=response.urn,
                     props={**outputs, **inputs, **({"id": response.id} if response.id else {})},
                     inputs=inputs,
-                    options=Options(ignore_changes=tuple(request.ignoreChanges)),
+                    options=ResourceOptions(ignore_changes=tuple(request.ignoreChanges)),
                     provider=self._providers.get(request.provider.rpartition("::")[0]),
                     parent=request.parent,
                     dependencies=tuple(request.dependencies),

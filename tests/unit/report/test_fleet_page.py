@@ -15,7 +15,7 @@ from gpufleet.pricing.models import CostLine
 from gpufleet.report.fleet_costs import charts, price_sources
 from gpufleet.report.fleet_html import fleet_page
 from gpufleet.report.fleet_picture import fleet_pictures
-from gpufleet.verdict.models import Base, ChangedResource, Verdict
+from gpufleet.verdict.models import ChangedResource, ComparisonBase, Verdict
 from tests.unit.report.fleets import racks_only, verdict_on
 from tests.unit.verdict.conftest import cost_line, costs, rule, verdict, violated
 
@@ -96,7 +96,7 @@ def test_hostile_text_stays_text_and_shows_no_control_character(sandbox: Verdict
         environment=HOSTILE,
         rules=(rule(HOSTILE, violated(HOSTILE, name=HOSTILE, file=HOSTILE), title=HOSTILE),),
         warnings=(HOSTILE,),
-        base=Base(HOSTILE, ""),
+        base=ComparisonBase(HOSTILE, ""),
         changes=(ChangedResource(HOSTILE, HOSTILE, HOSTILE, "replace", HOSTILE, HOSTILE, (HOSTILE,)),),
         costs=costs(cost_line(HOSTILE, 1, None, reason=HOSTILE)),
     )

@@ -14,6 +14,7 @@ from gpufleet.spec.quantity import (
     HostRange,
     HourlyPrice,
     LustreSize,
+    Moment,
     Money,
     Percent,
     Power,
@@ -21,10 +22,9 @@ from gpufleet.spec.quantity import (
     QuantityError,
     Size,
     ThroughputPerTiB,
-    When,
 )
 
-KINDS = [Size, ThroughputPerTiB, Duration, Money, Percent, Power, EnergyPrice, HourlyPrice, When, HostRange]
+KINDS = [Size, ThroughputPerTiB, Duration, Money, Percent, Power, EnergyPrice, HourlyPrice, Moment, HostRange]
 
 
 def error_of(kind: type[Quantity], text: str) -> QuantityError:
@@ -144,20 +144,20 @@ def test_numbers_in_other_notations_are_refused(kind: type[Quantity], text: str)
 
 
 def test_a_relative_moment_keeps_its_offset_and_no_date() -> None:
-    when = When.parse("in 14 d")
-    assert when == When("in 14 d", offset=timedelta(days=14))
+    when = Moment.parse("in 14 d")
+    assert when == Moment("in 14 d", offset=timedelta(days=14))
     assert when.at is None
 
 
 def test_a_date_is_midnight_utc_and_a_zone_is_converted() -> None:
-    assert When.parse("2031-05-01").at == datetime(2031, 5, 1, tzinfo=UTC)
-    assert When.parse("2031-05-01T11:30:00Z").at == datetime(2031, 5, 1, 11, 30, tzinfo=UTC)
-    assert When.parse("2031-05-01T11:30:00+01:00").at == datetime(2031, 5, 1, 10, 30, tzinfo=UTC)
-    assert When.parse("2031-05-01").offset is None
+    assert Moment.parse("2031-05-01").at == datetime(2031, 5, 1, tzinfo=UTC)
+    assert Moment.parse("2031-05-01T11:30:00Z").at == datetime(2031, 5, 1, 11, 30, tzinfo=UTC)
+    assert Moment.parse("2031-05-01T11:30:00+01:00").at == datetime(2031, 5, 1, 10, 30, tzinfo=UTC)
+    assert Moment.parse("2031-05-01").offset is None
 
 
 def test_a_time_without_zone_is_refused_with_the_zoned_spelling() -> None:
-    error = error_of(When, "2031-05-01T11:30")
+    error = error_of(Moment, "2031-05-01T11:30")
     assert "zone is missing" in error.reason
     assert "2031-05-01T11:30Z" in error.remedy
 
@@ -176,7 +176,7 @@ def test_a_time_without_zone_is_refused_with_the_zoned_spelling() -> None:
     ],
 )
 def test_a_moment_that_does_not_exist_is_refused(text: str) -> None:
-    assert text in error_of(When, text).reason
+    assert text in error_of(Moment, text).reason
 
 
 @pytest.mark.parametrize("kind", KINDS)

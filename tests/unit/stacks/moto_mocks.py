@@ -21,7 +21,7 @@ from gpufleet.components.capacity_block_offering import OfferingProvider
 from gpufleet.components.capacity_block_schedule import ScheduleProvider
 from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.provider import planning
-from gpufleet.lab.aws.provider.config import ProviderConfig
+from gpufleet.lab.aws.provider.config import AwsProviderConfig
 from gpufleet.lab.aws.provider.handler import Aws
 from gpufleet.lab.aws.provider.invokes import run_invoke
 from gpufleet.lab.aws.provider.registry import handler_for
@@ -84,7 +84,7 @@ class MotoMocks(EchoMocks):
     def _create(
         self, token: str, name: str, inputs: dict[str, Any], region: str
     ) -> tuple[str, dict[str, Any]]:
-        handler, config = handler_for(token), ProviderConfig(region=region)
+        handler, config = handler_for(token), AwsProviderConfig(region=region)
         filled, problems = planning.checked_inputs(handler, config, inputs, {}, name, name.encode().ljust(32))
         if problems:
             raise AssertionError(f"{token} {name}: {problems}")

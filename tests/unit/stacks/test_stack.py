@@ -19,7 +19,7 @@ from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.load import load_fleet
 from gpufleet.stacks.program import build_fleet
-from gpufleet.stacks.settings import Settings
+from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import EchoMocks, Recording, Registered, record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +33,7 @@ def plan(environment: str) -> FleetPlan:
 
 @cache
 def built(environment: str, protect: bool = True) -> Recording:
-    settings = Settings("sandbox", environment, protect, None, {}, {})
+    settings = StackSettings("sandbox", environment, protect, None, {}, {})
     return record(lambda: build_fleet(plan(environment), settings))
 
 
@@ -189,7 +189,7 @@ def test_on_premises_sites_make_no_cloud_resource() -> None:
 
 
 def test_two_builds_of_one_plan_register_the_same_resources() -> None:
-    settings = Settings("sandbox", "sandbox", True, None, {}, {})
+    settings = StackSettings("sandbox", "sandbox", True, None, {}, {})
     again = record(lambda: build_fleet(plan("sandbox"), settings))
     first = {r.urn: r.inputs for r in built("sandbox")}
     assert {r.urn: r.inputs for r in again} == first
@@ -204,7 +204,7 @@ class NothingKnownYet(EchoMocks):
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_a_first_preview_registers_the_same_resources_with_ids_still_unknown(environment: str) -> None:
-    settings = Settings("sandbox", environment, True, None, {}, {})
+    settings = StackSettings("sandbox", environment, True, None, {}, {})
     foreseen = record(lambda: build_fleet(plan(environment), settings), NothingKnownYet(), preview=True)
     assert {r.urn for r in foreseen} == {r.urn for r in built(environment)}
     assert {type(subnet.inputs["vpcId"]) for subnet in foreseen.of("Subnet")} == {Unknown}

@@ -18,7 +18,7 @@ from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.load import load_fleet
 from gpufleet.stacks.nodes import running_nodes
 from gpufleet.stacks.program import build_fleet
-from gpufleet.stacks.settings import Settings
+from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import Recording, record
 from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws
 
@@ -35,7 +35,7 @@ def made(plan: FleetPlan) -> Iterator[Recording]:
     """What the program registered, while the account still has it."""
     with emulated_aws():
         yield record(
-            lambda: build_fleet(plan, Settings("sandbox", "sandbox", False, None, {}, {})), MotoMocks()
+            lambda: build_fleet(plan, StackSettings("sandbox", "sandbox", False, None, {}, {})), MotoMocks()
         )
 
 

@@ -14,7 +14,7 @@ from gpufleet.plan.capacity_models import CapacityPlan, ExistingReservationPlan,
 from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.load import load_fleet
 from gpufleet.stacks.program import build_fleet
-from gpufleet.stacks.settings import Settings
+from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import Recording, record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,7 +25,7 @@ def plan(environment: str) -> FleetPlan:
 
 
 def built(of: FleetPlan, *, protect: bool = True) -> Recording:
-    settings = Settings("sandbox", of.environment, protect, None, {}, {})
+    settings = StackSettings("sandbox", of.environment, protect, None, {}, {})
     return record(lambda: build_fleet(of, settings))
 
 
@@ -134,6 +134,6 @@ def test_nodes_bought_on_demand_are_packed_where_the_plan_says() -> None:
 
 def test_a_block_costs_no_more_than_the_stack_allows() -> None:
     of = with_capacity(plan("prod"), "pretrain", placement_group=False)
-    settings = Settings("aws", "prod", True, "1234.50", {}, {})
+    settings = StackSettings("aws", "prod", True, "1234.50", {}, {})
     offering = record(lambda: build_fleet(of, settings)).one("CapacityBlockOffering")
     assert offering.inputs["max_upfront_usd"] == "1234.50"

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from gpufleet.resources.resource import Options, Resource
+from gpufleet.resources.resource import Resource, ResourceOptions
 from gpufleet.spec.load import LoadedFleet, load_fleet
 from gpufleet.spec.policy import Exemption
 from gpufleet.verdict.models import (
-    Base,
     ChangedResource,
+    ComparisonBase,
     CostDifference,
     Costs,
     ExemptionUse,
-    Guard,
+    GuardrailChanges,
     LocatedViolation,
-    Open,
+    OpenChangeCost,
     RackDifference,
     RackFigures,
     RuleResult,
@@ -96,7 +96,7 @@ def urn_of(kind: str, name: str) -> str:
 def resource(kind: str, name: str, **values: Any) -> Resource:
     """A resource; `parent` is another one, `protect` and `aliases` are options, the rest is properties."""
     parent: Resource | None = values.pop("parent", None)
-    options = Options(protect=values.pop("protect", False), aliases=values.pop("aliases", ()))
+    options = ResourceOptions(protect=values.pop("protect", False), aliases=values.pop("aliases", ()))
     return Resource(
         type=kind,
         name=name,
@@ -194,7 +194,7 @@ def verdict(*rules: RuleResult, **changes: Any) -> Verdict:
         "engine": "embedded",
         "judged_at": NOW,
         "fleet_file": "stacks/prod/fleet.yaml",
-        "base": Base("main", "0123456789abcdef0123456789abcdef01234567"),
+        "base": ComparisonBase("main", "0123456789abcdef0123456789abcdef01234567"),
         "rules": rules,
         "changes": (
             ChangedResource(
@@ -227,8 +227,11 @@ def verdict(*rules: RuleResult, **changes: Any) -> Verdict:
             ),
         ),
         "exemptions": (ExemptionUse(exemption(), True, 1, "stacks/prod/fleet.yaml", 40),),
-        "guard": Guard(("policies/rules/a.py",), ("budget.monthly",)),
-        "open_changes": (Open("feature/x", Decimal(70)), Open("broken", None, "no such environment")),
+        "guard": GuardrailChanges(("policies/rules/a.py",), ("budget.monthly",)),
+        "open_changes": (
+            OpenChangeCost("feature/x", Decimal(70)),
+            OpenChangeCost("broken", None, "no such environment"),
+        ),
         "seconds": 5.25,
     }
     return Verdict(**{**fields, **changes})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.verdict.git import Repository
+from gpufleet.verdict.git import GitRepository
 from tests.unit.verdict.conftest import Git
 
 
@@ -27,7 +27,7 @@ def git(tmp_path: Path, make_git: Callable[[Path], Git]) -> Git:
 
 def test_a_branch_a_tag_and_a_commit_are_revisions(git: Git) -> None:
     git("tag", "-a", "v1", "-m", "a tag of its own")
-    repository = Repository(git.root)
+    repository = GitRepository(git.root)
     commit = git("rev-parse", "HEAD")
     assert {repository.revision(ref).commit for ref in ("main", "v1", commit, commit[:8])} == {commit}
 
@@ -48,7 +48,7 @@ def test_a_branch_a_tag_and_a_commit_are_revisions(git: Git) -> None:
 )
 def test_what_is_no_commit_is_refused_by_name(git: Git, ref: str, said: str) -> None:
     with pytest.raises(InputError) as error:
-        Repository(git.root).revision(ref)
+        GitRepository(git.root).revision(ref)
     assert said in error.value.message
     assert error.value.remedy
 
@@ -56,8 +56,8 @@ def test_what_is_no_commit_is_refused_by_name(git: Git, ref: str, said: str) -> 
 def test_a_branch_that_looks_like_an_option_cannot_become_one(git: Git) -> None:
     git("update-ref", "refs/heads/--help", "HEAD")
     with pytest.raises(InputError, match="is no git ref"):
-        Repository(git.root).revision("--help")
-    assert Repository(git.root).revision("refs/heads/--help").commit == git("rev-parse", "HEAD")
+        GitRepository(git.root).revision("--help")
+    assert GitRepository(git.root).revision("refs/heads/--help").commit == git("rev-parse", "HEAD")
 
 
 def test_a_folder_outside_of_any_repository_is_refused(
@@ -65,19 +65,19 @@ def test_a_folder_outside_of_any_repository_is_refused(
 ) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(InputError, match="no git repository"):
-        Repository(tmp_path)
+        GitRepository(tmp_path)
 
 
 def test_a_machine_without_git_is_told_so(git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(InputError, match="git is not on PATH"):
-        Repository(git.root)
+        GitRepository(git.root)
 
 
 def test_an_export_holds_what_the_commit_held_and_leaves_the_repository_alone(
     git: Git, tmp_path: Path
 ) -> None:
-    repository = Repository(git.root)
+    repository = GitRepository(git.root)
     first = repository.revision("main")
     (git.root / "file").write_text("new\n")
     (git.root / "fresh").write_text("untracked\n")
@@ -92,7 +92,7 @@ def test_an_export_holds_what_the_commit_held_and_leaves_the_repository_alone(
 def test_an_export_is_not_thinned_by_attributes_of_the_commit(git: Git, tmp_path: Path) -> None:
     (git.root / ".gitattributes").write_text("policies export-ignore\n")
     git.commit()
-    repository = Repository(git.root)
+    repository = GitRepository(git.root)
     out = repository.export(repository.revision("main"), tmp_path / "out")
     assert (out / "policies" / "a.py").exists()
 
@@ -102,15 +102,15 @@ def test_a_checkout_below_the_top_of_its_repository_knows_where_it_lies(git: Git
     inner.mkdir(parents=True)
     (inner / "Pulumi.yaml").write_text("name: x\n")
     git.commit()
-    repository = Repository(inner)
+    repository = GitRepository(inner)
     assert repository.prefix == "infra/gpu/"
     out = repository.export(repository.revision("main"), tmp_path / "out")
     assert (out / "Pulumi.yaml").exists()
-    assert Repository(git.root).prefix == ""
+    assert GitRepository(git.root).prefix == ""
 
 
 def test_changed_files_are_committed_uncommitted_and_untracked_ones(git: Git) -> None:
-    repository = Repository(git.root)
+    repository = GitRepository(git.root)
     first = repository.revision("main")
     assert repository.changed(first, "policies") == ()
     (git.root / "policies" / "b.py").write_text("b = 1\n")
@@ -126,7 +126,7 @@ def test_variables_of_a_hook_do_not_lead_elsewhere(
 ) -> None:
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
-    repository = Repository(git.root)
+    repository = GitRepository(git.root)
     assert (repository.export(repository.revision("main"), tmp_path / "out") / "file").exists()
     assert not (tmp_path / "elsewhere").exists()
     assert os.environ["GIT_DIR"] == str(tmp_path / "elsewhere")

@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from gpufleet.report.verdict_markdown import LONGEST, escape, verdict_to_markdown
-from gpufleet.verdict.models import ChangedResource, Open
+from gpufleet.verdict.models import ChangedResource, OpenChangeCost
 from gpufleet.visible import visible_line
 from tests.unit.verdict.conftest import cost_line, costs, rule, verdict, violated
 
@@ -68,7 +68,7 @@ def _evil_verdict(text: str) -> str:
             rule("c", note=text, status="disabled"),
             changes=(change,),
             costs=costs(cost_line(text, 1, 2), cost_line(text, 1, None, reason=text), not_counted=(text,)),
-            open_changes=(Open(text, None, text),),
+            open_changes=(OpenChangeCost(text, None, text),),
         )
     )
 

@@ -13,12 +13,12 @@ from gpufleet.findings import Finding
 from gpufleet.policy.change import ChangeStep
 from gpufleet.policy.report import ReportedViolation
 from gpufleet.policy.rule import Example, Rule, Settings
-from gpufleet.policy.settings import Configured
+from gpufleet.policy.settings import ConfiguredRule
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import LoadedFleet
 from gpufleet.verdict import guard
 from gpufleet.verdict.locate import Locator
-from gpufleet.verdict.models import Guard, Open
+from gpufleet.verdict.models import GuardrailChanges, OpenChangeCost
 from gpufleet.verdict.results import exemption_uses, rule_results, warnings_of
 from tests.unit.verdict.conftest import exemption, line_of, resource
 
@@ -31,7 +31,7 @@ def locator(loaded: LoadedFleet) -> Locator:
     return Locator(loaded.spec, loaded.source, (Stack([BUCKET]),))
 
 
-def _configured(enforcement: Any = "mandatory", scope: Any = "resource") -> Configured:
+def _configured(enforcement: Any = "mandatory", scope: Any = "resource") -> ConfiguredRule:
     rule: Rule[Any] = Rule(
         name="closed-buckets",
         scope=scope,
@@ -47,7 +47,7 @@ def _configured(enforcement: Any = "mandatory", scope: Any = "resource") -> Conf
         fails=Example(()),
         judge=lambda *_: (),
     )
-    return Configured(rule, enforcement, Settings())
+    return ConfiguredRule(rule, enforcement, Settings())
 
 
 def _found(level: str = "mandatory", **changes: Any) -> ReportedViolation:
@@ -144,7 +144,7 @@ def test_what_is_not_protected_any_more_and_what_is_only_updated_passes(locator:
 
 
 def test_an_open_change_without_a_price_fails_with_its_name(locator: Locator) -> None:
-    opens = [Open("fine", Decimal(0)), Open("broken", None, "it has no environment prod")]
+    opens = [OpenChangeCost("fine", Decimal(0)), OpenChangeCost("broken", None, "it has no environment prod")]
     result = guard.open_changes_result(opens, locator)
     assert result.status == "failed"
     (violation,) = result.violations
@@ -175,13 +175,13 @@ def test_a_rule_that_is_set_otherwise_is_seen_in_both_directions(loaded: LoadedF
 
 
 def test_touching_the_rules_is_advice_at_the_file_or_the_line(locator: Locator) -> None:
-    result = guard.guard_result(Guard(("policies/rules/a.py",), ("budget.monthly",)), locator)
+    result = guard.guard_result(GuardrailChanges(("policies/rules/a.py",), ("budget.monthly",)), locator)
     assert result.status == "advisory"
     assert [(each.file, each.effect) for each in result.violations] == [
         ("policies/rules/a.py", "advisory"),
         ("stacks/base.yaml", "advisory"),
     ]
-    assert guard.guard_result(Guard(), locator).status == "passed"
+    assert guard.guard_result(GuardrailChanges(), locator).status == "passed"
 
 
 def test_what_judges_is_more_than_the_rules() -> None:
@@ -192,7 +192,7 @@ def test_what_judges_is_more_than_the_rules() -> None:
 
 def test_many_files_of_one_folder_are_told_of_once(locator: Locator) -> None:
     many = tuple(f"gpufleet/pricing/{number}.py" for number in range(9))
-    result = guard.guard_result(Guard((*many, "stacks/Pulumi.prod.yaml")), locator)
+    result = guard.guard_result(GuardrailChanges((*many, "stacks/Pulumi.prod.yaml")), locator)
     first, second = result.violations
     assert "9 files of gpufleet/" in first.message
     assert second.file == "stacks/Pulumi.prod.yaml"

@@ -21,7 +21,7 @@ from gpufleet.engine.embedded.recovery.aws_ids import (
     REPEATABLE,
     TAGGED,
 )
-from gpufleet.engine.embedded.recovery.search import Answer, Ask, Candidates, Repeatable, Undecided
+from gpufleet.engine.embedded.recovery.search import Answer, Candidates, ProviderCall, Repeatable, Undecided
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.values import reveal
 from gpufleet.engine.errors import ProviderError
@@ -44,7 +44,7 @@ class AwsFinder:
         # Its clock starts with its answer, and ours with the last line that was written before.
         return late + 1.0 if late else 0.0
 
-    def find(self, wanted: ResourceState, ask: Ask) -> Answer:
+    def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
         """The ids under which the resource may be, if it was made."""
         inputs: dict[str, Any] = reveal(wanted.inputs)
         if wanted.type in REPEATABLE:
@@ -74,7 +74,7 @@ def _tags(properties: Mapping[str, Any]) -> dict[str, Any]:
     return tags if isinstance(tags, dict) else {item["key"]: item["value"] for item in tags}
 
 
-def _by_name(template: str, inputs: Mapping[str, Any], ask: Ask) -> Answer:
+def _by_name(template: str, inputs: Mapping[str, Any], ask: ProviderCall) -> Answer:
     fields = {name for _, name, _, _ in Formatter().parse(template) if name}
     values: dict[str, Any] = {"path": "/", **{key: value for key, value in inputs.items() if value}}
     where = {"region": inputs["region"]} if inputs.get("region") else {}
@@ -90,7 +90,7 @@ def _by_name(template: str, inputs: Mapping[str, Any], ask: Ask) -> Answer:
     return Candidates((template.format_map(values),))
 
 
-def _bucket(inputs: Mapping[str, Any], ask: Ask) -> Answer:
+def _bucket(inputs: Mapping[str, Any], ask: ProviderCall) -> Answer:
     """It gets its tags by a second call: an empty one of its name without tags is where a run died before it.
 
     Buckets of other accounts cannot be read.
@@ -106,7 +106,7 @@ def _bucket(inputs: Mapping[str, Any], ask: Ask) -> Answer:
     return Candidates(found.ids, bare=not objects.get("keys"))
 
 
-def _by_subnet(inputs: Mapping[str, Any], ask: Ask) -> Answer:
+def _by_subnet(inputs: Mapping[str, Any], ask: ProviderCall) -> Answer:
     subnet = inputs.get("subnetId")
     if not subnet:
         return Undecided("it is not the association of a subnet")
@@ -123,7 +123,7 @@ def _by_subnet(inputs: Mapping[str, Any], ask: Ask) -> Answer:
     return Candidates(tuple(found) if table.get("routeTableId") == inputs.get("routeTableId") else ())
 
 
-def _by_tags(kind: str, inputs: Mapping[str, Any], ask: Ask) -> Answer:
+def _by_tags(kind: str, inputs: Mapping[str, Any], ask: ProviderCall) -> Answer:
     tags: dict[str, str] = inputs.get("tags") or {}
     if not tags:
         return Undecided("it has no tags to look for")

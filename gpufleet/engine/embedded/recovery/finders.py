@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.engine.embedded.recovery.aws import AwsFinder
-from gpufleet.engine.embedded.recovery.search import Answer, Ask, Candidates, Finder, Repeatable, Undecided
+from gpufleet.engine.embedded.recovery.search import (
+    Answer,
+    Candidates,
+    Finder,
+    ProviderCall,
+    Repeatable,
+    Undecided,
+)
 from gpufleet.engine.embedded.resource import ResourceState
-from gpufleet.engine.embedded.values import Unknown, reveal
+from gpufleet.engine.embedded.values import UnknownValue, reveal
 
 
 class KubernetesFinder:
@@ -18,14 +25,14 @@ class KubernetesFinder:
         """An API server shows at once what it has accepted."""
         return 0.0
 
-    def find(self, wanted: ResourceState, ask: Ask) -> Answer:
+    def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
         """The object of that name."""
         metadata = reveal(wanted.inputs.get("metadata"))
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if not isinstance(name, str):
             return Undecided("it has no name in its inputs")
         namespace = metadata.get("namespace")
-        if isinstance(namespace, Unknown):
+        if isinstance(namespace, UnknownValue):
             return Undecided("its namespace is not known")
         # An object without a namespace lies in `default`, if it is of a kind that has one.
         places = [f"{namespace}/{name}"] if namespace else [name, f"default/{name}"]
@@ -45,7 +52,7 @@ class DynamicFinder:
         """Nothing is looked for."""
         return 0.0
 
-    def find(self, wanted: ResourceState, ask: Ask) -> Answer:
+    def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
         """`components/dynamic.py` asks that of every dynamic resource."""
         return Repeatable()
 

@@ -16,7 +16,7 @@ from gpufleet.engine.embedded.journal import Record
 from gpufleet.engine.embedded.operations import ResourceOperations
 from gpufleet.engine.embedded.provider import Provider, ReadResult
 from gpufleet.engine.embedded.provider_errors import InitFailedError
-from gpufleet.engine.embedded.recovery.search import Ask, Candidates, Finder, Repeatable, Undecided
+from gpufleet.engine.embedded.recovery.search import Candidates, Finder, ProviderCall, Repeatable, Undecided
 from gpufleet.engine.embedded.resource import ResourceState, from_json, timestamp
 from gpufleet.engine.embedded.steps import mark_secrets
 from gpufleet.engine.embedded.urns import is_provider_type, package_of
@@ -153,7 +153,7 @@ class Recovery:
             return _Creation(undecided=f"{others[0]} is there, but does not carry its tags or labels")
         return _Creation()
 
-    def _ask(self, wanted: ResourceState) -> Ask:
+    def _ask(self, wanted: ResourceState) -> ProviderCall:
         def ask(token: str, args: Mapping[str, object]) -> dict[str, object]:
             provider = self._operations_of(wanted)
             assert isinstance(provider, Provider)  # noqa: S101 - provider resources were left out above

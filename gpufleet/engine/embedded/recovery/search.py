@@ -40,7 +40,7 @@ class Undecided:
 Answer = Candidates | Repeatable | Undecided
 
 
-class Ask(Protocol):
+class ProviderCall(Protocol):
     """Calls a function of the resource's own provider."""
 
     def __call__(self, token: str, args: Properties) -> Properties:
@@ -55,7 +55,7 @@ class Finder(Protocol):
         """How long after a creation the cloud may still not show it, in seconds."""
         ...
 
-    def find(self, wanted: ResourceState, ask: Ask) -> Answer:
+    def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
         """Where the resource may be that an interrupted run wanted to create."""
         ...
 

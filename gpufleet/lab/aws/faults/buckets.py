@@ -18,17 +18,17 @@ REJECTED = "RequestLimitExceeded"
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class RequestRate:
     """A bucket: how many tokens it holds, and how many come back a second."""
 
     capacity: float
     refill_per_s: float
 
 
-NON_MUTATING = Rate(100, 20)
-UNFILTERED = Rate(50, 10)
-MUTATING = Rate(50, 5)
-RESOURCE_INTENSIVE = Rate(50, 5)
+NON_MUTATING = RequestRate(100, 20)
+UNFILTERED = RequestRate(50, 10)
+MUTATING = RequestRate(50, 5)
+RESOURCE_INTENSIVE = RequestRate(50, 5)
 
 _READS = ("Describe", "List", "Search", "Get")
 _UNFILTERED = frozenset(
@@ -51,44 +51,44 @@ _INTENSIVE = frozenset(
         "RevokeSecurityGroupIngress",
     }
 )
-_OWN: Mapping[str, Rate] = {
-    "AssociateIamInstanceProfile": Rate(100, 5),
-    "CreateLaunchTemplateVersion": Rate(100, 5),
-    "CreateNatGateway": Rate(10, 1),
-    "CreateNetworkInterface": Rate(100, 5),
-    "CreateTags": Rate(100, 10),
-    "CreateVolume": Rate(100, 5),
-    "CreateVpcEndpoint": Rate(4, 0.3),
-    "DeleteNatGateway": Rate(10, 1),
-    "DeleteNetworkInterface": Rate(100, 5),
-    "DeleteTags": Rate(100, 10),
-    "DeleteVolume": Rate(100, 5),
-    "DeleteVpcEndpoints": Rate(4, 0.3),
-    "DescribeCapacityBlockExtensionOfferings": Rate(10, 0.15),
-    "DescribeCapacityBlockOfferings": Rate(10, 0.15),
-    "DescribeInstanceTopology": Rate(1, 1),
-    "DescribeReservedInstancesOfferings": Rate(10, 10),
-    "DescribeSecurityGroupReferences": Rate(20, 5),
-    "ModifyInstanceMetadataOptions": Rate(100, 5),
-    "ModifyLaunchTemplate": Rate(100, 5),
-    "ModifyNetworkInterfaceAttribute": Rate(100, 5),
-    "ModifyVpcEndpoint": Rate(4, 0.3),
-    "PurchaseCapacityBlock": Rate(10, 0.15),
-    "PurchaseCapacityBlockExtension": Rate(10, 0.15),
-    "RunInstances": Rate(5, 2),
-    "StartInstances": Rate(5, 2),
-    "TerminateInstances": Rate(100, 5),
+_OWN: Mapping[str, RequestRate] = {
+    "AssociateIamInstanceProfile": RequestRate(100, 5),
+    "CreateLaunchTemplateVersion": RequestRate(100, 5),
+    "CreateNatGateway": RequestRate(10, 1),
+    "CreateNetworkInterface": RequestRate(100, 5),
+    "CreateTags": RequestRate(100, 10),
+    "CreateVolume": RequestRate(100, 5),
+    "CreateVpcEndpoint": RequestRate(4, 0.3),
+    "DeleteNatGateway": RequestRate(10, 1),
+    "DeleteNetworkInterface": RequestRate(100, 5),
+    "DeleteTags": RequestRate(100, 10),
+    "DeleteVolume": RequestRate(100, 5),
+    "DeleteVpcEndpoints": RequestRate(4, 0.3),
+    "DescribeCapacityBlockExtensionOfferings": RequestRate(10, 0.15),
+    "DescribeCapacityBlockOfferings": RequestRate(10, 0.15),
+    "DescribeInstanceTopology": RequestRate(1, 1),
+    "DescribeReservedInstancesOfferings": RequestRate(10, 10),
+    "DescribeSecurityGroupReferences": RequestRate(20, 5),
+    "ModifyInstanceMetadataOptions": RequestRate(100, 5),
+    "ModifyLaunchTemplate": RequestRate(100, 5),
+    "ModifyNetworkInterfaceAttribute": RequestRate(100, 5),
+    "ModifyVpcEndpoint": RequestRate(4, 0.3),
+    "PurchaseCapacityBlock": RequestRate(10, 0.15),
+    "PurchaseCapacityBlockExtension": RequestRate(10, 0.15),
+    "RunInstances": RequestRate(5, 2),
+    "StartInstances": RequestRate(5, 2),
+    "TerminateInstances": RequestRate(100, 5),
 }
-_RESOURCES: Mapping[str, Rate] = {
-    "RunInstances": Rate(1000, 2),
-    "StartInstances": Rate(1000, 2),
-    "StopInstances": Rate(1000, 20),
-    "TerminateInstances": Rate(1000, 20),
+_RESOURCES: Mapping[str, RequestRate] = {
+    "RunInstances": RequestRate(1000, 2),
+    "StartInstances": RequestRate(1000, 2),
+    "StopInstances": RequestRate(1000, 20),
+    "TerminateInstances": RequestRate(1000, 20),
 }
 _SELECTS = ("Filter.", "MaxResults", "NextToken")
 
 
-def request_rate(action: str, parameters: Mapping[str, Any]) -> tuple[str, Rate]:
+def request_rate(action: str, parameters: Mapping[str, Any]) -> tuple[str, RequestRate]:
     """The bucket that a request of `action` takes one token from: its name within the action, and its size.
 
     A description without filter and page takes from a smaller one.
@@ -102,15 +102,15 @@ def request_rate(action: str, parameters: Mapping[str, Any]) -> tuple[str, Rate]
     return "", NON_MUTATING if action.startswith(_READS) else MUTATING
 
 
-def resource_rate(action: str) -> Rate | None:
+def resource_rate(action: str) -> RequestRate | None:
     """The bucket that a request takes a token from for each instance; None for most actions."""
     return _RESOURCES.get(action)
 
 
-class Bucket:
+class TokenBucket:
     """Tokens of one rate, at times that the caller says (seconds of any steady clock)."""
 
-    def __init__(self, rate: Rate, now: float) -> None:
+    def __init__(self, rate: RequestRate, now: float) -> None:
         self._rate = rate
         self._tokens = float(rate.capacity)
         self._filled = now

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.lab.aws.faults.buckets import REJECTED, Bucket, request_rate, resource_rate
-from gpufleet.lab.aws.faults.plan import Failure, Faults, read_faults
+from gpufleet.lab.aws.faults.buckets import REJECTED, TokenBucket, request_rate, resource_rate
+from gpufleet.lab.aws.faults.plan import Faults, InjectedFailure, read_faults
 from gpufleet.lab.aws.faults.requests import Request
 from gpufleet.lab.aws.faults.shortage import CODE, short_of, shortage_message
 
@@ -69,7 +69,7 @@ class Injector:
 
     def _start_anew(self, faults: Faults) -> None:
         self.faults = faults
-        self._buckets: dict[tuple[str, ...], Bucket] = {}
+        self._buckets: dict[tuple[str, ...], TokenBucket] = {}
         self._calls: Counter[int] = Counter()
         self._hidden: dict[str, float] = {}
         self._counts: Counter[str] = Counter()
@@ -131,7 +131,7 @@ class Injector:
         now = self._clock()
         with self._lock:
             for key, size, tokens in wanted:
-                bucket = self._buckets.setdefault(key, Bucket(size, now))
+                bucket = self._buckets.setdefault(key, TokenBucket(size, now))
                 if not bucket.take(tokens, now):
                     self._counts[f"throttled {request.service}:{request.action}"] += 1
                     return Refusal(REJECTED, "Request limit exceeded.", 503)
@@ -212,5 +212,5 @@ def _resources(request: Request) -> float:
     return float(sum(name.startswith("InstanceId.") for name in request.parameters) or 1)
 
 
-def _refusal_of(failure: Failure) -> Refusal:
+def _refusal_of(failure: InjectedFailure) -> Refusal:
     return Refusal(failure.code, failure.message, failure.status)

@@ -32,7 +32,7 @@ class Slow(_Part):
     seconds: float = Field(gt=0, le=300)
 
 
-class Failure(_Part):
+class InjectedFailure(_Part):
     """Requests of an action fail: from the `call`-th on (the first is 1), `times` of them.
 
     With `done` the action is performed all the same, and its answer is what gets lost.
@@ -58,7 +58,7 @@ class Faults(_Part):
     late_s: float = Field(0.0, ge=0, le=60)
     shortages: tuple[Shortage, ...] = ()
     slow: tuple[Slow, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[InjectedFailure, ...] = ()
 
     def __bool__(self) -> bool:
         return self != Faults()

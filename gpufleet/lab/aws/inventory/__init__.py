@@ -17,7 +17,7 @@ from botocore.config import Config
 from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from gpufleet.lab.aws.daemon import Endpoint
 from gpufleet.lab.aws.inventory import ec2, regional, worldwide
-from gpufleet.lab.aws.inventory.model import Clients, Lister, Resource
+from gpufleet.lab.aws.inventory.model import Clients, InventoryResource, Lister
 
 __all__ = ["BOUND", "Resource", "list_resources"]
 
@@ -29,7 +29,7 @@ _HOME = "us-east-1"
 
 def list_resources(
     endpoint: Endpoint | str, regions: Iterable[str], tags: Mapping[str, str] | None = None
-) -> list[Resource]:
+) -> list[InventoryResource]:
     """Everything in the account's `regions` and in its global services that carries all of `tags`.
 
     Without tags: everything that is not AWS's own. Each entry is (service, id, tags), sorted; the
@@ -42,7 +42,7 @@ def list_resources(
     return sorted(one for one in found if wanted.items() <= one.tags.items())
 
 
-def _everything(url: str, regions: list[str]) -> Iterator[Resource]:
+def _everything(url: str, regions: list[str]) -> Iterator[InventoryResource]:
     for region in regions:
         yield from _run(_clients(url, region), [*ec2.LISTERS, *regional.LISTERS], region)
     yield from _run(_clients(url, _HOME), worldwide.LISTERS, "")
@@ -54,10 +54,10 @@ def _session() -> Any:
     return botocore.session.Session()
 
 
-def _run(clients: Clients, listers: list[tuple[str, Lister]], region: str) -> Iterator[Resource]:
+def _run(clients: Clients, listers: list[tuple[str, Lister]], region: str) -> Iterator[InventoryResource]:
     for service, lister in listers:
         for found_id, tags in lister(clients):
-            yield Resource(service, found_id, tags, region)
+            yield InventoryResource(service, found_id, tags, region)
 
 
 @lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ Lister = Callable[[Clients], Iterator[tuple[str, dict[str, str]]]]
 
 
 @dataclass(frozen=True, order=True)
-class Resource:
+class InventoryResource:
     """One resource. Unpacks as (service, id, tags); `region` is empty for global services."""
 
     service: str

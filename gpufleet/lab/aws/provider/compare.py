@@ -15,7 +15,7 @@ Kind = Literal["add", "delete", "update"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class InputChange:
     """One difference: its path as Pulumi writes it, its dotted path, and its kind."""
 
     path: str
@@ -23,12 +23,12 @@ class Change:
     kind: Kind
 
 
-def differences(handler: Handler, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def differences(handler: Handler, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[InputChange]:
     """Every difference between two sets of inputs, the engine's own keys aside."""
     return list(_diff(handler, old, new, "", ""))
 
 
-def _diff(handler: Handler, old: Any, new: Any, path: str, dotted: str) -> Iterator[Change]:
+def _diff(handler: Handler, old: Any, new: Any, path: str, dotted: str) -> Iterator[InputChange]:
     if isinstance(old, Mapping) and isinstance(new, Mapping) and dotted not in handler.documents:
         for key in sorted({*old, *new}):
             if key.startswith("__"):
@@ -41,16 +41,18 @@ def _diff(handler: Handler, old: Any, new: Any, path: str, dotted: str) -> Itera
     if same(handler, old, new, dotted):
         return
     if old is None:
-        yield Change(path, dotted, "add")
+        yield InputChange(path, dotted, "add")
     elif new is None:
-        yield Change(path, dotted, "delete")
+        yield InputChange(path, dotted, "delete")
     elif isinstance(old, list) and isinstance(new, list):
         yield from _diff_lists(handler, old, new, path, dotted)
     else:
-        yield Change(path, dotted, "update")
+        yield InputChange(path, dotted, "update")
 
 
-def _diff_lists(handler: Handler, old: list[Any], new: list[Any], path: str, dotted: str) -> Iterator[Change]:
+def _diff_lists(
+    handler: Handler, old: list[Any], new: list[Any], path: str, dotted: str
+) -> Iterator[InputChange]:
     if is_set(handler, old + new, dotted):
         kept = [_key(handler, item, dotted) for item in old]
         wanted = [_key(handler, item, dotted) for item in new]

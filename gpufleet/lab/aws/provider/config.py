@@ -27,7 +27,7 @@ _REAL_CREDENTIALS = ("profile", "token", "assumeRoles", "assumeRole", "assumeRol
 
 
 @dataclass(frozen=True)
-class ProviderConfig:
+class AwsProviderConfig:
     """What `aws:*` configuration or an explicit provider resource says. `endpoint` is empty when
     neither the configuration nor the environment names one: the sandbox's daemon is then asked."""
 
@@ -43,7 +43,7 @@ def unknown_keys(values: Mapping[str, Any]) -> list[str]:
     return sorted(key for key in values if key not in _KNOWN and not key.startswith("__"))
 
 
-def parse(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> ProviderConfig:
+def parse(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> AwsProviderConfig:
     """The configuration from plain values. Raises InputError for anything that points out of the sandbox."""
     environ = os.environ if environ is None else environ
     decoded = {key: _decoded(value) for key, value in values.items()}
@@ -53,7 +53,7 @@ def parse(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) -
         refuse_remote(endpoint)
     tags = decoded.get("defaultTags") or {}
     region = decoded.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
-    return ProviderConfig(
+    return AwsProviderConfig(
         region=str(region or DEFAULT_REGION),
         default_tags={
             str(key): str(value) for key, value in (tags.get("tags") or {}).items() if key != "__defaults"

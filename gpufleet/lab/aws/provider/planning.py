@@ -8,8 +8,8 @@ from typing import Any
 from pulumi.provider.experimental.provider import DiffResponse, PropertyDiff, PropertyDiffKind
 
 from gpufleet.lab.aws.provider import naming, schema
-from gpufleet.lab.aws.provider.compare import Change, differences
-from gpufleet.lab.aws.provider.config import ProviderConfig
+from gpufleet.lab.aws.provider.compare import InputChange, differences
+from gpufleet.lab.aws.provider.config import AwsProviderConfig
 from gpufleet.lab.aws.provider.handler import Handler
 from gpufleet.lab.aws.provider.schema import Problem
 from gpufleet.lab.aws.provider.wire import UNKNOWN, Props, contains_unknown
@@ -25,7 +25,12 @@ _KINDS = {
 
 
 def checked_inputs(
-    handler: Handler, config: ProviderConfig, inputs: Props, old: Mapping[str, Any], logical: str, seed: bytes
+    handler: Handler,
+    config: AwsProviderConfig,
+    inputs: Props,
+    old: Mapping[str, Any],
+    logical: str,
+    seed: bytes,
 ) -> tuple[Props, list[Problem]]:
     """The inputs with names, defaults and default tags filled in, and everything wrong with them.
 
@@ -80,7 +85,7 @@ def top_level(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
-def _ignored(change: Change, ignore: list[str]) -> bool:
+def _ignored(change: InputChange, ignore: list[str]) -> bool:
     return any(
         change.path == path or change.path.startswith((f"{path}.", f"{path}["))
         or change.dotted == path or change.dotted.startswith(f"{path}.")
@@ -88,7 +93,7 @@ def _ignored(change: Change, ignore: list[str]) -> bool:
     )  # fmt: skip
 
 
-def _left_to_aws(handler: Handler, change: Change) -> bool:
+def _left_to_aws(handler: Handler, change: InputChange) -> bool:
     """A property that AWS fills in keeps its value when the program no longer names it."""
     return change.kind == "delete" and change.path == change.dotted and change.dotted in handler.computed
 
@@ -112,7 +117,7 @@ def collides(handler: Handler, old: Mapping[str, Any], new: Mapping[str, Any]) -
     return name is not None and name == old.get(rule.prop)
 
 
-def state_of(handler: Handler, config: ProviderConfig, inputs: Props, rid: str, observed: Props) -> Props:
+def state_of(handler: Handler, config: AwsProviderConfig, inputs: Props, rid: str, observed: Props) -> Props:
     """The outputs that the state keeps: what AWS says, and the inputs that it does not repeat."""
     state = {key: value for key, value in inputs.items() if not key.startswith("__")}
     state |= observed
@@ -125,7 +130,7 @@ def state_of(handler: Handler, config: ProviderConfig, inputs: Props, rid: str, 
     return {key: value for key, value in state.items() if value is not None}
 
 
-def planned_create(handler: Handler, config: ProviderConfig, inputs: Props) -> Props:
+def planned_create(handler: Handler, config: AwsProviderConfig, inputs: Props) -> Props:
     """The outputs of a previewed creation: the inputs, and unknowns for what only AWS can say."""
     state = {key: value for key, value in inputs.items() if not key.startswith("__")}
     for key in handler.schema.computed_only | frozenset(handler.computed):
@@ -134,7 +139,7 @@ def planned_create(handler: Handler, config: ProviderConfig, inputs: Props) -> P
 
 
 def planned_update(
-    handler: Handler, config: ProviderConfig, inputs: Props, old_inputs: Props, old: Props
+    handler: Handler, config: AwsProviderConfig, inputs: Props, old_inputs: Props, old: Props
 ) -> Props:
     """The outputs of a previewed update: what cannot change keeps its value."""
     state = dict(old)
@@ -181,7 +186,7 @@ def _with_filled_in(new: Any, declared: Any, old: Any) -> Any:
     return {**{key: value for key, value in old.items() if key not in named}, **new}
 
 
-def _with_known(handler: Handler, config: ProviderConfig, inputs: Props, state: Props) -> Props:
+def _with_known(handler: Handler, config: AwsProviderConfig, inputs: Props, state: Props) -> Props:
     if "region" in handler.schema.outputs:
         state["region"] = inputs.get("region") or config.region
     if handler.schema.tagged:

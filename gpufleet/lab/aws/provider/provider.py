@@ -14,7 +14,7 @@ from gpufleet.errors import InputError
 from gpufleet.lab.aws.provider import VERSION, planning
 from gpufleet.lab.aws.provider.clients import Clients
 from gpufleet.lab.aws.provider.compare import drifted_inputs
-from gpufleet.lab.aws.provider.config import ProviderConfig, parse, sandbox_folder, unknown_keys
+from gpufleet.lab.aws.provider.config import AwsProviderConfig, parse, sandbox_folder, unknown_keys
 from gpufleet.lab.aws.provider.errors import PartialCreateError, explain, is_missing, is_unsure, keeping
 from gpufleet.lab.aws.provider.handler import Aws, Handler
 from gpufleet.lab.aws.provider.invokes import run_invoke
@@ -30,7 +30,7 @@ class AwsProvider(api.Provider):
     """pulumi_aws 7.51.1's resources and functions that gpufleet uses, on the emulated AWS."""
 
     def __init__(self) -> None:
-        self._config = ProviderConfig()
+        self._config = AwsProviderConfig()
         self._clients: Clients | None = None
         self._pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="aws")
 

@@ -13,7 +13,7 @@ from gpufleet.policy.change import StackChange
 from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
-from gpufleet.policy.settings import Configured
+from gpufleet.policy.settings import ConfiguredRule
 from gpufleet.resources.stack import Stack
 
 RULES = [rule for rule in load_rules(Path(__file__).resolve().parents[4]) if rule.group == "change-safety"]
@@ -23,7 +23,7 @@ OVER_RESOURCES = [rule for rule in RULES if rule.types]
 def judged(rule: Rule[Any], before: Stack, after: Stack) -> list[str]:
     shared = examples.policy_context()
     change: StackChange = examples.change(before, after, shared)
-    found = Judge([Configured(rule, "mandatory", rule.settings())], shared).change(change)
+    found = Judge([ConfiguredRule(rule, "mandatory", rule.settings())], shared).change(change)
     assert not [each.message for each in found if "could not judge" in each.message]
     return [each.urn for each in found]
 

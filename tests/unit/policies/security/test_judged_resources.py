@@ -11,7 +11,7 @@ from gpufleet.policies.rules.security.judged_resources import judged_resources
 from gpufleet.policy.examples import policy_context, resource
 from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.settings import configure
-from gpufleet.resources.resource import UNKNOWN, Provider, Resource
+from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource
 from gpufleet.resources.stack import Stack
 
 Ask = Callable[..., list[RuleViolation]]
@@ -20,7 +20,7 @@ Ask = Callable[..., list[RuleViolation]]
 def made_by(kind: str) -> Resource:
     """A resource of another package, with its provider."""
     package = kind.partition(":")[0]
-    provider = Provider(
+    provider = ProviderInstance(
         f"pulumi:providers:{package}", package, f"urn:pulumi:s::p::pulumi:providers:{package}::d"
     )
     return replace(resource({"type": kind}), provider=provider)

@@ -13,7 +13,7 @@ from gpufleet.policy import examples
 from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
-from gpufleet.policy.settings import Configured
+from gpufleet.policy.settings import ConfiguredRule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
 
@@ -39,7 +39,7 @@ def ask() -> Ask:
     ) -> list[RuleViolation]:
         rule = RULES[name]
         stack = Stack(_with_provider(each, provider or {}) for each in examples.stack(resources))
-        configured = Configured(rule, rule.enforcement, rule.settings.model_validate(settings or {}))
+        configured = ConfiguredRule(rule, rule.enforcement, rule.settings.model_validate(settings or {}))
         judge = Judge([configured], examples.policy_context(fleet))
         found = judge.stack(stack) if rule.scope == "stack" else [f for r in stack for f in judge.resource(r)]
         assert not [each.message for each in found if "could not judge" in each.message]

@@ -10,7 +10,7 @@ import pytest
 from pulumi.runtime.proto import analyzer_pb2
 from pydantic import ValidationError
 
-from gpufleet.policies.rules.tags.required_tags import RequiredTags, required_tags
+from gpufleet.policies.rules.tags.required_tags import RequiredTagsSettings, required_tags
 from gpufleet.policy import examples, wire
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.judge import RuleViolation
@@ -135,7 +135,7 @@ def test_what_the_engine_sends_is_read_as_such() -> None:
         request.properties.update({"tags": tags})
         return list(required_tags.judge(wire.resource(request), context))
 
-    context = RuleContext(RequiredTags(values={"team": ("research",)}), examples.policy_context())
+    context = RuleContext(RequiredTagsSettings(values={"team": ("research",)}), examples.policy_context())
     secret = {wire.SIGNATURE: wire.SECRET, "value": "hush"}
     assert judged({**GOOD, "owner": wire.UNKNOWN_STRING}) == []
     assert [each.unknown for each in judged({**GOOD, "team": wire.UNKNOWN_STRING})] == [True]
@@ -182,7 +182,7 @@ def test_further_keys_can_be_required_and_types_excepted(ask: Ask) -> None:
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        RequiredTags.model_validate(settings)
+        RequiredTagsSettings.model_validate(settings)
 
 
 def test_the_fleet_file_says_which_keys_are_required(ask: Ask) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from gpufleet.racks.configure.preflight import left_out, without_preflight
 from gpufleet.racks.events import EventKind, HostStats, TaskEvent
 from gpufleet.racks.preflight import Verdict
-from gpufleet.racks.preflight.run import RESULT_KEY, Measured
+from gpufleet.racks.preflight.run import RESULT_KEY, PreflightMeasurements
 
 
 def event(host: str, kind: EventKind, message: str = "", **result: Any) -> TaskEvent:
@@ -19,7 +19,7 @@ def verdict(host: str, check: str) -> Verdict:
 
 
 def test_a_host_that_measured_nothing_is_out_with_what_ansible_said_of_it() -> None:
-    found = Measured()
+    found = PreflightMeasurements()
     found(event("away", "unreachable", "no route"))
     found(event("nosudo", "failed", "sudo: a password is required"))
     hosts, why = left_out([verdict("away", "measured"), verdict("nosudo", "measured")], found)
@@ -31,7 +31,7 @@ def test_a_host_that_measured_nothing_is_out_with_what_ansible_said_of_it() -> N
 
 
 def test_of_a_host_that_measured_the_verdict_is_the_reason() -> None:
-    found = Measured()
+    found = PreflightMeasurements()
     found(event("full", "ok", **{RESULT_KEY: {"schema": 1}}))
     found(event("full", "failed", "what the playbook said"))
     hosts, why = left_out([verdict("full", "disk"), verdict("full", "gpus")], found)
@@ -40,12 +40,14 @@ def test_of_a_host_that_measured_the_verdict_is_the_reason() -> None:
 
 
 def test_faults_of_hardware_leave_nobody_out_unless_they_are_all_that_was_asked_for() -> None:
-    assert left_out([verdict("node", "gpus")], Measured()) == ({}, [])
-    assert left_out([verdict("node", "gpus")], Measured(), strict=True)[0] == {"node": HostStats(failed=1)}
+    assert left_out([verdict("node", "gpus")], PreflightMeasurements()) == ({}, [])
+    assert left_out([verdict("node", "gpus")], PreflightMeasurements(), strict=True)[0] == {
+        "node": HostStats(failed=1)
+    }
 
 
 def test_no_host_fails_without_a_reason() -> None:
-    found = Measured()
+    found = PreflightMeasurements()
     found(event("odd", "ok", **{RESULT_KEY: {"schema": 1}}))
     found(event("odd", "failed", "what is expected of hosts cannot be read"))
     hosts, why = left_out([], found)
@@ -54,7 +56,7 @@ def test_no_host_fails_without_a_reason() -> None:
 
 
 def test_tasks_of_preflight_are_not_counted() -> None:
-    found = Measured()
+    found = PreflightMeasurements()
     for kind in ("started", "ok", "started", "ok", "started", "skipped"):
         found(event("node", kind))
     found(event("other", "ok"))

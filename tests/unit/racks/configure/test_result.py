@@ -13,7 +13,7 @@ from gpufleet.racks.configure.redact import Redactor
 from gpufleet.racks.configure.result import Collector, ConfigureResult, Failure, result_to_json
 from gpufleet.racks.diffs import Diff
 from gpufleet.racks.events import HostStats, TaskEvent
-from gpufleet.racks.preflight.verdict import Verdict
+from gpufleet.racks.preflight.verdict import PreflightVerdict
 from gpufleet.report.configure_html import configure_page
 from gpufleet.report.configure_text import print_configure
 
@@ -83,7 +83,9 @@ def result(**changes):
         "duration_s": 12.3456,
         "changes": (),
         "failures": (Failure("ctl01", "failed", "munge", "Start it", "<b>no</b> [bold]room[/bold]"),),
-        "verdicts": (Verdict("ctl01", "disk", "fail", "/ 1 GiB", "/ 20 GiB", "too small", "add space"),),
+        "verdicts": (
+            PreflightVerdict("ctl01", "disk", "fail", "/ 1 GiB", "/ 20 GiB", "too small", "add space"),
+        ),
         "role_seconds": {"base": 2.0, "munge": 1.0},
         "journal": Path("/j"),
         "page": Path("/p"),

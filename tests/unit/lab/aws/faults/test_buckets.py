@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.lab.aws.faults.buckets import Bucket, Rate, request_rate, resource_rate
+from gpufleet.lab.aws.faults.buckets import RequestRate, TokenBucket, request_rate, resource_rate
 
 # Amazon EC2 Developer Guide, "Request throttling for the Amazon EC2 API".
 PUBLISHED = [
@@ -31,17 +31,17 @@ PUBLISHED = [
 def test_an_action_has_the_bucket_that_aws_publishes(
     action: str, parameters: dict[str, str], capacity: float, refill: float
 ) -> None:
-    assert request_rate(action, parameters)[1] == Rate(capacity, refill)
+    assert request_rate(action, parameters)[1] == RequestRate(capacity, refill)
 
 
 def test_launches_are_counted_by_instances_too() -> None:
-    assert resource_rate("RunInstances") == Rate(1000, 2)
-    assert resource_rate("TerminateInstances") == Rate(1000, 20)
+    assert resource_rate("RunInstances") == RequestRate(1000, 2)
+    assert resource_rate("TerminateInstances") == RequestRate(1000, 20)
     assert resource_rate("CreateSubnet") is None
 
 
 def test_a_full_bucket_gives_its_capacity_at_once_and_then_its_refill() -> None:
-    bucket = Bucket(Rate(4, 0.5), 100.0)
+    bucket = TokenBucket(RequestRate(4, 0.5), 100.0)
     assert [bucket.take(1, 100.0) for _ in range(5)] == [True] * 4 + [False]
     assert not bucket.take(1, 101.9)
     assert bucket.take(1, 102.0)
@@ -49,11 +49,11 @@ def test_a_full_bucket_gives_its_capacity_at_once_and_then_its_refill() -> None:
 
 
 def test_a_bucket_never_holds_more_than_its_capacity() -> None:
-    bucket = Bucket(Rate(2, 10), 0.0)
+    bucket = TokenBucket(RequestRate(2, 10), 0.0)
     assert [bucket.take(1, 1000.0) for _ in range(3)] == [True, True, False]
 
 
 def test_a_refused_request_costs_no_tokens() -> None:
-    bucket = Bucket(Rate(10, 1), 0.0)
+    bucket = TokenBucket(RequestRate(10, 1), 0.0)
     assert not bucket.take(11, 0.0)
     assert bucket.take(10, 0.0)

@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.lab.aws.faults.inject import Injector, Refusal
-from gpufleet.lab.aws.faults.plan import Failure, Faults, Shortage, Slow, read_faults
+from gpufleet.lab.aws.faults.plan import Faults, InjectedFailure, Shortage, Slow, read_faults
 from gpufleet.lab.aws.faults.requests import Request, read_request
 
 
@@ -52,7 +52,7 @@ def test_without_a_file_nothing_goes_wrong(tmp_path: Path) -> None:
 
 def test_a_file_holds_at_the_next_request_and_is_over_with_its_end(tmp_path: Path, clock: Clock) -> None:
     made = injector(
-        tmp_path, clock, Faults(failures=(Failure(action="ec2:CreateVpc", code="Oops", status=400),))
+        tmp_path, clock, Faults(failures=(InjectedFailure(action="ec2:CreateVpc", code="Oops", status=400),))
     )
     assert made.refresh()
     assert made.before(asks("CreateVpc")) == Refusal("Oops", "a fault that was asked for", 400)
@@ -94,14 +94,16 @@ def test_a_launch_takes_a_token_for_each_instance(tmp_path: Path, clock: Clock) 
 
 
 def test_the_nth_call_fails_and_no_other(tmp_path: Path, clock: Clock) -> None:
-    made = injector(tmp_path, clock, Faults(failures=(Failure(action="ec2:CreateVpc", call=2, times=2),)))
+    made = injector(
+        tmp_path, clock, Faults(failures=(InjectedFailure(action="ec2:CreateVpc", call=2, times=2),))
+    )
     said = [made.before(asks("CreateVpc")) is None for _ in range(5)]
     assert said == [True, False, False, True, True]
     assert made.before(asks("CreateSubnet")) is None
 
 
 def test_a_failure_whose_action_is_done_comes_after_it(tmp_path: Path, clock: Clock) -> None:
-    made = injector(tmp_path, clock, Faults(failures=(Failure(action="ec2:*", done=True),)))
+    made = injector(tmp_path, clock, Faults(failures=(InjectedFailure(action="ec2:*", done=True),)))
     assert made.before(asks("CreateVpc")) is None
     assert made.after(asks("CreateVpc"), 200, b"") is not None
     assert made.after(asks("CreateVpc"), 200, b"") is None

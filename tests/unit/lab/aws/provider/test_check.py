@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.lab.aws.provider.config import ProviderConfig
+from gpufleet.lab.aws.provider.config import AwsProviderConfig
 from gpufleet.lab.aws.provider.handler import AutoName
 from gpufleet.lab.aws.provider.naming import auto_name
 from gpufleet.lab.aws.provider.planning import checked_inputs
@@ -23,7 +23,7 @@ def check(
     token: str, inputs: dict[str, Any], old: dict[str, Any] | None = None, **config: Any
 ) -> tuple[dict[str, Any], dict[str, str]]:
     filled, problems = checked_inputs(
-        handler_for(token), ProviderConfig(**config), inputs, old or {}, "Thing", b"seed"
+        handler_for(token), AwsProviderConfig(**config), inputs, old or {}, "Thing", b"seed"
     )
     return filled, {problem.path: problem.reason for problem in problems}
 
@@ -61,7 +61,7 @@ def test_a_bucket_is_named_in_lower_case() -> None:
 def test_a_made_name_stays_for_the_life_of_the_resource() -> None:
     first, _ = check(ROLE, {"assumeRolePolicy": TRUST})
     again, _ = checked_inputs(
-        handler_for(ROLE), ProviderConfig(), {"assumeRolePolicy": TRUST}, first, "Thing", b"another seed"
+        handler_for(ROLE), AwsProviderConfig(), {"assumeRolePolicy": TRUST}, first, "Thing", b"another seed"
     )
     assert again["name"] == first["name"]
 

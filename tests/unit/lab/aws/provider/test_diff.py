@@ -8,7 +8,7 @@ import pytest
 from pulumi.provider.experimental.provider import DiffResponse, PropertyDiffKind
 
 from gpufleet.lab.aws.provider import planning
-from gpufleet.lab.aws.provider.config import ProviderConfig
+from gpufleet.lab.aws.provider.config import AwsProviderConfig
 from gpufleet.lab.aws.provider.registry import handler_for
 from gpufleet.lab.aws.provider.wire import UNKNOWN
 
@@ -126,7 +126,7 @@ VPC = {"subnetIds": ["subnet-1", "subnet-2"]}
 
 
 def test_a_previewed_cluster_does_not_know_its_security_group_yet() -> None:
-    planned = planning.planned_create(handler_for(CLUSTER), ProviderConfig(), {"vpcConfig": VPC})
+    planned = planning.planned_create(handler_for(CLUSTER), AwsProviderConfig(), {"vpcConfig": VPC})
     assert planned["vpcConfig"]["clusterSecurityGroupId"] == UNKNOWN
     assert planned["vpcConfig"]["subnetIds"] == VPC["subnetIds"]
     assert not [key for key in planned if "." in key]
@@ -136,7 +136,7 @@ def test_a_previewed_change_of_a_cluster_keeps_the_security_group_that_it_has() 
     old = {"vpcConfig": {**VPC, "clusterSecurityGroupId": "sg-1", "endpointPublicAccess": True}}
     declared = {"vpcConfig": {**VPC, "endpointPublicAccess": True}, "tags": {"a": "b"}}
     planned = planning.planned_update(
-        handler_for(CLUSTER), ProviderConfig(), {"vpcConfig": VPC, "tags": {"a": "c"}}, declared, old
+        handler_for(CLUSTER), AwsProviderConfig(), {"vpcConfig": VPC, "tags": {"a": "c"}}, declared, old
     )
     assert planned["vpcConfig"]["clusterSecurityGroupId"] == "sg-1"
     assert "endpointPublicAccess" not in planned["vpcConfig"]
@@ -146,6 +146,6 @@ def test_a_previewed_change_of_a_cluster_keeps_the_security_group_that_it_has() 
 def test_networks_that_a_cluster_no_longer_names_stay_as_they_were() -> None:
     old = {"vpcConfig": {**VPC, "publicAccessCidrs": ["198.51.100.0/24"]}}
     planned = planning.planned_update(
-        handler_for(CLUSTER), ProviderConfig(), {"vpcConfig": VPC}, dict(old), old
+        handler_for(CLUSTER), AwsProviderConfig(), {"vpcConfig": VPC}, dict(old), old
     )
     assert planned["vpcConfig"]["publicAccessCidrs"] == ["198.51.100.0/24"]

@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.engine.embedded.recovery.aws import AwsFinder
 from gpufleet.engine.embedded.recovery.aws_ids import BUCKET, DERIVED, NAMED, REPEATABLE, TAGGED
-from gpufleet.engine.embedded.recovery.search import Ask, Candidates, Repeatable, Undecided
+from gpufleet.engine.embedded.recovery.search import Candidates, ProviderCall, Repeatable, Undecided
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import ProviderError
@@ -28,7 +28,7 @@ _UNDECIDED = {
 
 
 @pytest.fixture
-def ask(engine: Engine) -> Ask:
+def ask(engine: Engine) -> ProviderCall:
     """The functions of the sandbox's provider."""
     import grpc
 
@@ -48,7 +48,7 @@ def wanted(resource: Resource) -> ResourceState:
 
 @each_type
 def test_each_type_is_found_again_by_what_a_pending_creation_remembers(
-    scenario: Scenario, engine: Engine, world: World, ask: Ask
+    scenario: Scenario, engine: Engine, world: World, ask: ProviderCall
 ) -> None:
     finder = AwsFinder()
     inputs = changed(scenario.inputs(world), {})
@@ -81,12 +81,12 @@ def test_every_type_of_the_sandbox_has_a_rule() -> None:
     assert set(tokens()) - set(rules) == _UNDECIDED
 
 
-def test_a_resource_without_tags_is_not_looked_for_among_all_others(ask: Ask) -> None:
+def test_a_resource_without_tags_is_not_looked_for_among_all_others(ask: ProviderCall) -> None:
     state = ResourceState("urn", "aws:ec2/vpc:Vpc", True, inputs={"cidrBlock": "10.0.0.0/16"})
     assert AwsFinder().find(state, ask) == Undecided("it has no tags to look for")
 
 
-def test_a_name_that_is_not_in_the_inputs_is_said(ask: Ask) -> None:
+def test_a_name_that_is_not_in_the_inputs_is_said(ask: ProviderCall) -> None:
     state = ResourceState("urn", "aws:iam/role:Role", True, inputs={"namePrefix": "x"})
     answer = AwsFinder().find(state, ask)
     assert answer == Undecided("its inputs do not have name, by which it is named")
