@@ -14,9 +14,12 @@ from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
 from gpufleet.components.identity import PodRole, PodRoleArgs
 from gpufleet.components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs, VolumeArgs
+from gpufleet.errors import InputError
 from gpufleet.kinds import (
     CONTROL_PLANE_LOGS,
+    EKS_ADDONS,
     LOG_RETENTION_DAYS,
+    LUSTRE_ADDON,
     SYSTEM_INSTANCE_TYPES,
     SYSTEM_NODES_MAX,
     SYSTEM_NODES_MIN,
@@ -45,6 +48,7 @@ class EksClusterArgs:
     the internet too. `admins` are ARNs of IAM principals that administer the cluster, besides the one
     that creates it. With `support_type` STANDARD, EKS upgrades a cluster by itself when the standard
     support of `version` ends; EXTENDED keeps the version, at six times the hourly price (EKS pricing).
+    `addons` are installed and no others; those of EKS_ADDONS and `aws-fsx-csi-driver` are known here.
     An add-on that `addon_versions` does not name gets EKS's default for `version` once, and keeps it.
     System nodes launch once everything in `after` exists (the routes of their subnets).
     """
@@ -58,7 +62,8 @@ class EksClusterArgs:
     public_cidrs: Sequence[str] = ()
     admins: Sequence[pulumi.Input[str]] = ()
     system_nodes: SystemNodesArgs = field(default_factory=SystemNodesArgs)
-    fsx: bool = False
+    log_types: Sequence[str] = CONTROL_PLANE_LOGS
+    addons: Sequence[str] = EKS_ADDONS
     addon_versions: Mapping[str, str] = field(default_factory=dict)
     deletion_protection: bool = True
     support_type: Literal["STANDARD", "EXTENDED"] = "STANDARD"
@@ -87,6 +92,7 @@ class EksCluster(Component):
     """What must exist before workloads are applied: system nodes and all add-ons."""
 
     def __init__(self, name: str, args: EksClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        _check(name, args)
         super().__init__("gpufleet:cluster:EksCluster", name, args.tags, opts)
         context = self.aws_context()
         group_name = f"/aws/eks/{args.cluster_name}/cluster"
@@ -125,7 +131,7 @@ class EksCluster(Component):
             encryption_config=aws.eks.ClusterEncryptionConfigArgs(
                 provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key.arn), resources=["secrets"]
             ),
-            enabled_cluster_log_types=list(CONTROL_PLANE_LOGS),
+            enabled_cluster_log_types=list(args.log_types),
             deletion_protection=args.deletion_protection,
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=args.support_type),
             tags=self.tags(args.cluster_name),
@@ -197,16 +203,19 @@ class EksCluster(Component):
 
     def _addons_for_nodes(self, name: str, args: EksClusterArgs) -> list[pulumi.Resource]:
         """What a node needs to become ready: Pod Identity first, then the network plugin that uses it."""
-        agent = self._addon(name, "eks-pod-identity-agent", args, [])
-        network = self._pod_role(
-            f"{name}-vpc-cni", args, "aws-node", managed_policies=["AmazonEKS_CNI_Policy"]
-        )
-        return [
-            agent,
+        made: list[pulumi.Resource] = []
+        if "eks-pod-identity-agent" in args.addons:
+            made.append(self._addon(name, "eks-pod-identity-agent", args, []))
+        if "vpc-cni" in args.addons:
+            network = self._pod_role(
+                f"{name}-vpc-cni", args, "aws-node", managed_policies=["AmazonEKS_CNI_Policy"]
+            )
             # Without this the plugin ignores every NetworkPolicy, silently.
-            self._addon(name, "vpc-cni", args, [agent, network], {"enableNetworkPolicy": "true"}),
-            self._addon(name, "kube-proxy", args, []),
-        ]
+            policies = {"enableNetworkPolicy": "true"}
+            made.append(self._addon(name, "vpc-cni", args, [*made, network], policies))
+        if "kube-proxy" in args.addons:
+            made.append(self._addon(name, "kube-proxy", args, []))
+        return made
 
     def _system_nodes(self, name: str, args: EksClusterArgs) -> NodeGroup:
         return NodeGroup(
@@ -235,24 +244,20 @@ class EksCluster(Component):
         self, name: str, args: EksClusterArgs, system: pulumi.Resource
     ) -> list[pulumi.Resource]:
         """Add-ons that run on the system nodes."""
-        block_storage = self._pod_role(
-            f"{name}-ebs-csi",
-            args,
-            "ebs-csi-controller-sa",
-            managed_policies=["service-role/AmazonEBSCSIDriverPolicy"],
-        )
-        addons: list[pulumi.Resource] = [
-            self._addon(name, "coredns", args, [system]),
-            # The volumes that pods claim are billed like any other, and get no tags of the cluster's.
-            self._addon(
-                name,
-                "aws-ebs-csi-driver",
+        addons: list[pulumi.Resource] = []
+        if "coredns" in args.addons:
+            addons.append(self._addon(name, "coredns", args, [system]))
+        if "aws-ebs-csi-driver" in args.addons:
+            block_storage = self._pod_role(
+                f"{name}-ebs-csi",
                 args,
-                [system, block_storage],
-                {"controller": {"extraVolumeTags": dict(args.tags)}},
-            ),
-        ]
-        if args.fsx:
+                "ebs-csi-controller-sa",
+                managed_policies=["service-role/AmazonEBSCSIDriverPolicy"],
+            )
+            # The volumes that pods claim are billed like any other, and get no tags of the cluster's.
+            tagged = {"controller": {"extraVolumeTags": dict(args.tags)}}
+            addons.append(self._addon(name, "aws-ebs-csi-driver", args, [system, block_storage], tagged))
+        if LUSTRE_ADDON in args.addons:
             # File systems are made outside Kubernetes and mounted by name: the driver only looks.
             context = self.aws_context()
             look: list[dict[str, Any]] = [
@@ -269,7 +274,7 @@ class EksCluster(Component):
                 },
             ]
             lustre = self._pod_role(f"{name}-fsx-csi", args, "fsx-csi-controller-sa", statements=look)
-            addons.append(self._addon(name, "aws-fsx-csi-driver", args, [system, lustre]))
+            addons.append(self._addon(name, LUSTRE_ADDON, args, [system, lustre]))
         return addons
 
     def _pod_role(
@@ -353,3 +358,13 @@ def _slug(principal_arn: str) -> str:
 
 def _cluster_group(vpc_config: Any) -> Any:
     return field_of(vpc_config, "cluster_security_group_id")
+
+
+def _check(name: str, args: EksClusterArgs) -> None:
+    known = (*EKS_ADDONS, LUSTRE_ADDON)
+    unknown = [each for each in args.addons if each not in known]
+    if unknown:
+        raise InputError(
+            f"cluster {name}: add-on {unknown[0]} is not one that this component installs",
+            remedy=f"name some of {', '.join(known)}, and make an aws.eks.Addon of your own for others",
+        )

@@ -11,7 +11,8 @@ import pulumi_aws as aws
 from gpufleet.components.base import Component, Tags
 from gpufleet.components.flow_logs import flow_logs
 from gpufleet.components.security_groups import closed_default_group, efa_group, node_group_rules
-from gpufleet.kinds import LOG_RETENTION_DAYS, NatKind
+from gpufleet.errors import InputError
+from gpufleet.kinds import LOG_RETENTION_DAYS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +28,18 @@ class SubnetArgs:
 class NetworkArgs:
     """Inputs of `Network`.
 
-    `nat` says how private subnets reach the internet: through one gateway, one per zone (no traffic
-    across zones, and a zone's failure stays its own), or not at all. Changing between them is done
-    in place: each private subnet has a route table of its own in every case. `interface_endpoints`
+    `nat_zones` are the zones with a NAT gateway, in their public subnets. A private subnet reaches the
+    internet through the gateway of its own zone (no traffic across zones, and a zone's failure stays
+    its own), else through the first one, and not at all where there is none. Left out, the first
+    zone with a public subnet has one. They change in place:
+    each private subnet has a route table of its own in every case. `interface_endpoints`
     are service names without prefix (`ecr.api`); a network without NAT needs them for whatever its
     nodes call. `cluster_name` tags the subnets for the load balancers of that EKS cluster.
     """
 
     cidr: str
     subnets: Sequence[SubnetArgs]
-    nat: NatKind = "single"
+    nat_zones: Sequence[str] | None = None
     tags: Tags
     cluster_name: str | None = None
     interface_endpoints: Sequence[str] = ()
@@ -62,6 +65,7 @@ class Network(Component):
     """What must exist before a node in a private subnet can reach the internet."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        _check(name, args)
         super().__init__("gpufleet:network:Network", name, args.tags, opts)
         context = self.aws_context()
         self.cidr = args.cidr
@@ -82,7 +86,7 @@ class Network(Component):
         self.public_subnet_ids = {zone: s.id for (zone, public), s in self._subnets.items() if public}
         self.private_subnet_ids = {zone: s.id for (zone, public), s in self._subnets.items() if not public}
         self._route_public(name)
-        tables = self._route_private(name, args.nat)
+        tables = self._route_private(name, args)
         aws.ec2.VpcEndpoint(
             f"{name}-s3",
             vpc_id=self.vpc_id,
@@ -142,27 +146,23 @@ class Network(Component):
         for zone, subnet_id in self.public_subnet_ids.items():
             self._associate(f"{name}-public-{zone}", table, subnet_id)
 
-    def _route_private(self, name: str, nat: str) -> list[aws.ec2.RouteTable]:
-        zones = list(self.private_subnet_ids)
-        gateways: dict[str, aws.ec2.NatGateway] = {}
-        if nat == "single" and self.public_subnet_ids:
-            first = next(zone for zone in self.public_subnet_ids)
-            gateway = self._nat(name, first)
-            gateways = dict.fromkeys(zones, gateway)
-        elif nat == "per-zone":
-            gateways = {zone: self._nat(name, zone) for zone in zones if zone in self.public_subnet_ids}
+    def _route_private(self, name: str, args: NetworkArgs) -> list[aws.ec2.RouteTable]:
+        wanted = args.nat_zones if args.nat_zones is not None else list(self.public_subnet_ids)[:1]
+        gateways = {zone: self._nat(name, zone) for zone in wanted}
+        first = next(iter(gateways.values()), None)
         tables = []
         ready: list[pulumi.Resource] = []
         for zone, subnet_id in self.private_subnet_ids.items():
             table = self._table(f"{name}-private-{zone}")
             ready.append(self._associate(f"{name}-private-{zone}", table, subnet_id))
-            if zone in gateways:
+            gateway = gateways.get(zone, first)
+            if gateway is not None:
                 ready.append(
                     aws.ec2.Route(
                         f"{name}-private-{zone}-internet",
                         route_table_id=table.id,
                         destination_cidr_block="0.0.0.0/0",
-                        nat_gateway_id=gateways[zone].id,
+                        nat_gateway_id=gateway.id,
                         opts=self.child(),
                     )
                 )
@@ -225,3 +225,13 @@ class Network(Component):
                 tags=self.tags(label),
                 opts=self.child(),
             )
+
+
+def _check(name: str, args: NetworkArgs) -> None:
+    public = {subnet.zone for subnet in args.subnets if subnet.public}
+    without = [zone for zone in args.nat_zones or () if zone not in public]
+    if without:
+        raise InputError(
+            f"network {name}: a NAT gateway in {without[0]}, which has no public subnet",
+            remedy=f"add a public subnet there, or leave {without[0]} out of nat_zones",
+        )

@@ -45,5 +45,9 @@ SYSTEM_NODES_MAX = 3
 LOG_RETENTION_DAYS = 365
 """How long log groups keep their logs: what the stack sets, and what the rules ask for at least."""
 
+EKS_ADDONS = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy", "coredns", "aws-ebs-csi-driver")
+LUSTRE_ADDON = "aws-fsx-csi-driver"
+"""The add-ons of every EKS cluster, and the one of a site with FSx for Lustre."""
+
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 """The types of logs that an EKS control plane has (EKS User Guide, "Send control plane logs")."""

@@ -104,7 +104,7 @@ def _network(this: _Site) -> Network:
                 SubnetArgs(zone=subnet.zone, cidr=subnet.cidr, public=subnet.kind == "public")
                 for subnet in site.subnets
             ],
-            nat=site.nat,
+            nat_zones=site.nat_zones,
             cluster_name=this.name if site.kubernetes else None,
             interface_endpoints=site.interface_endpoints,
             log_retention_days=site.flow_logs.retention_days,
@@ -155,7 +155,8 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
                 ami_type=system.image,
             ),
             support_type=settings.support_type,
-            fsx=bool(this.plan.lustre),
+            log_types=settings.log_types,
+            addons=settings.addons,
             deletion_protection=this.settings.protect,
             after=network.nat_ready,
             log_retention_days=logs.retention_days,

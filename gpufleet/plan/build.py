@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from gpufleet.catalog import Catalog
 from gpufleet.catalog.images import EKS_IMAGE
+from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, LUSTRE_ADDON
 from gpufleet.plan.assumptions import assumptions_of
 from gpufleet.plan.marks import fleet_tags, site_tags
 from gpufleet.plan.models import (
@@ -105,5 +106,7 @@ def _plan_kubernetes(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> Kube
             image=EKS_IMAGE,
         ),
         support_type="STANDARD",
+        log_types=CONTROL_PLANE_LOGS,
+        addons=(*EKS_ADDONS, LUSTRE_ADDON) if any(each.lustre for each in site.storage) else EKS_ADDONS,
         teams=tuple(TeamPlan(team.name, team.gpus, team.priority) for team in settings.teams),
     )

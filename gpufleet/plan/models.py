@@ -163,7 +163,8 @@ class KubernetesPlan:
     With `support_type` STANDARD, EKS upgrades the cluster when its version's standard support ends;
     EXTENDED keeps the version at a higher price.
     `device_plugin_version` and `gpu_operator_version` are the software channel's, written as their
-    images and charts are tagged (`v0.20.0`).
+    images and charts are tagged (`v0.20.0`). `log_types` are what the control plane logs, and
+    `addons` what EKS installs, by the names of EKS.
     """
 
     version: str
@@ -175,6 +176,8 @@ class KubernetesPlan:
     gpu_operator_version: str
     system_nodes: SystemNodesPlan
     support_type: Literal["STANDARD", "EXTENDED"]
+    log_types: tuple[str, ...]
+    addons: tuple[str, ...]
     teams: tuple[TeamPlan, ...]
 
 

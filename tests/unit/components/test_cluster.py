@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from gpufleet.components.cluster import EksCluster, EksClusterArgs, kubeconfig
+from gpufleet.errors import InputError
+from gpufleet.kinds import EKS_ADDONS, LUSTRE_ADDON
 from tests.unit.components.recording import Recording, record
 
 
@@ -146,11 +148,24 @@ def test_add_ons_that_run_on_nodes_wait_for_the_system_nodes() -> None:
 def test_the_lustre_driver_is_installed_only_where_there_is_lustre() -> None:
     names = {a.inputs["addonName"] for a in cluster().of("Addon")}
     assert "aws-fsx-csi-driver" not in names
-    assert "aws-fsx-csi-driver" in {a.inputs["addonName"] for a in cluster(fsx=True).of("Addon")}
+    assert "aws-fsx-csi-driver" in {
+        a.inputs["addonName"] for a in cluster(addons=[*EKS_ADDONS, LUSTRE_ADDON]).of("Addon")
+    }
+
+
+def test_add_ons_that_are_not_named_are_not_installed() -> None:
+    built = cluster(addons=["kube-proxy"], log_types=["audit"])
+    assert {a.inputs["addonName"] for a in built.of("Addon")} == {"kube-proxy"}
+    assert built.one("aws:eks/cluster:Cluster").inputs["enabledClusterLogTypes"] == ["audit"]
+
+
+def test_an_add_on_that_the_component_does_not_know_is_refused() -> None:
+    with pytest.raises(InputError, match="cert-manager"):
+        cluster(addons=["cert-manager"])
 
 
 def test_the_lustre_driver_reads_the_tags_of_file_systems_alone() -> None:
-    policy = json.loads(cluster(fsx=True).one("RolePolicy").inputs["policy"])
+    policy = json.loads(cluster(addons=[*EKS_ADDONS, LUSTRE_ADDON]).one("RolePolicy").inputs["policy"])
     resources = {tuple(s["Action"]): s["Resource"] for s in policy["Statement"]}
     assert resources == {
         ("fsx:DescribeFileSystems",): "*",  # the action knows no resources

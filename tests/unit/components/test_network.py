@@ -6,7 +6,10 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
+from gpufleet.errors import InputError
 from tests.unit.components.recording import Recording, record
 
 TAGS = {"team": "ml", "gpufleet:fleet": "atlas"}
@@ -32,7 +35,7 @@ def test_each_zone_gets_a_public_and_a_private_subnet_and_none_gives_public_addr
 
 
 def test_a_single_nat_gateway_serves_every_private_subnet() -> None:
-    built = network(nat="single")
+    built = network(nat_zones=["us-east-1a"])
     assert len(built.of("NatGateway")) == len(built.of("Eip")) == 1
     routes = [r for r in built.of("Route") if "natGatewayId" in r.inputs]
     assert len(routes) == 2
@@ -40,22 +43,33 @@ def test_a_single_nat_gateway_serves_every_private_subnet() -> None:
 
 
 def test_a_gateway_per_zone_keeps_traffic_in_its_zone() -> None:
-    routes = [r for r in network(nat="per-zone").of("Route") if "natGatewayId" in r.inputs]
+    routes = [
+        r for r in network(nat_zones=["us-east-1a", "us-east-1b"]).of("Route") if "natGatewayId" in r.inputs
+    ]
     assert {(r.inputs["routeTableId"], r.inputs["natGatewayId"]) for r in routes} == {
         ("net-private-us-east-1a-id", "net-nat-us-east-1a-id"),
         ("net-private-us-east-1b-id", "net-nat-us-east-1b-id"),
     }
 
 
+def test_the_first_public_zone_has_a_gateway_unless_zones_are_named() -> None:
+    assert [gateway.name for gateway in network().of("NatGateway")] == ["net-nat-us-east-1a"]
+
+
+def test_a_gateway_needs_a_public_subnet_in_its_zone() -> None:
+    with pytest.raises(InputError, match="us-east-1z"):
+        network(nat_zones=["us-east-1z"])
+
+
 def test_without_nat_private_subnets_have_no_way_out() -> None:
-    built = network(nat="none")
+    built = network(nat_zones=[])
     assert built.of("NatGateway") == []
     assert built.of("Eip") == []
     assert [r.name for r in built.of("Route")] == ["net-public-internet"]
 
 
 def test_without_public_subnets_there_is_no_internet_gateway() -> None:
-    built = network(subnets=[s for s in SUBNETS if not s.public], nat="none")
+    built = network(subnets=[s for s in SUBNETS if not s.public], nat_zones=[])
     assert built.of("InternetGateway") == []
     assert built.of("Route") == []
 
@@ -68,7 +82,7 @@ def test_s3_is_reached_through_a_gateway_endpoint_from_every_private_route_table
 
 
 def test_interface_endpoints_take_https_from_the_network_alone() -> None:
-    built = network(nat="none", interface_endpoints=["ecr.api", "sts"])
+    built = network(nat_zones=[], interface_endpoints=["ecr.api", "sts"])
     services = {e.inputs["serviceName"] for e in built.of("VpcEndpoint")}
     assert services == {f"com.amazonaws.us-east-1.{s}" for s in ("s3", "ecr.api", "sts")}
     rule = built.one("SecurityGroupIngressRule", "net-endpoints-https")
@@ -99,7 +113,7 @@ def test_the_efa_group_refers_to_itself_for_all_traffic_both_ways_and_to_nothing
 
 
 def test_no_group_lets_the_world_in_and_rules_are_never_inline() -> None:
-    built = network(interface_endpoints=["sts"])
+    built = network(nat_zones=[], interface_endpoints=["sts"])
     for rule in built.of("SecurityGroupIngressRule"):
         assert rule.inputs.get("cidrIpv4") not in ("0.0.0.0/0",)
         assert "cidrIpv6" not in rule.inputs

@@ -116,7 +116,7 @@ def test_the_file_system_is_created_after_every_rule_of_its_groups() -> None:
 def test_an_efa_file_system_is_created_after_the_rules_of_the_networks_efa_group() -> None:
     def program() -> None:
         subnets = [SubnetArgs(zone="us-east-1a", cidr="10.0.0.0/24")]
-        network = Network("site", NetworkArgs(cidr="10.0.0.0/16", subnets=subnets, nat="none", tags={}))
+        network = Network("site", NetworkArgs(cidr="10.0.0.0/16", subnets=subnets, nat_zones=(), tags={}))
         efa = {"efa": True, "efa_security_group_id": network.efa_security_group_id}
         SharedStorage("shared", SharedStorageArgs(**BASE | efa))
 

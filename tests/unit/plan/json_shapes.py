@@ -241,6 +241,8 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
                 "image": str,
             },
             "support_type": str,
+            "log_types": [str],
+            "addons": [str],
             "teams": [TEAM],
         },
         "interface_endpoints": list,

@@ -15,8 +15,9 @@ import pytest
 from gpufleet.environments import Choices, draft_environment
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
+from gpufleet.plan.names import gateway_resource_name, site_resource_name
 from gpufleet.pricing import CostLine, FleetCost, price_plan, price_stack
-from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK, KEY, VPC_ENDPOINT
+from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK, CLUSTER, KEY, NAT_GATEWAY, VPC_ENDPOINT
 from gpufleet.spec.init import TEMPLATES, write_environment
 from gpufleet.spec.load import load_fleet
 from gpufleet.spec.models import FleetSpec
@@ -104,7 +105,7 @@ def test_a_slurm_site_without_nat_costs_its_interface_endpoints_in_the_plan_too(
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_the_plan_names_every_key_endpoint_log_group_and_image_of_the_stack(environment: str) -> None:
+def test_the_plan_names_every_key_log_group_add_on_gateway_and_image_of_the_stack(environment: str) -> None:
     plan: FleetPlan = build_plan(load_fleet(environment, root=ROOT).spec, CATALOG)
     stack = registered(plan, preview=True)
     sites = plan.cloud
@@ -116,6 +117,17 @@ def test_the_plan_names_every_key_endpoint_log_group_and_image_of_the_stack(envi
     }
     assert {each.get("retentionInDays") for each in stack.of_type("aws:cloudwatch/logGroup:LogGroup")} == {
         site.flow_logs.retention_days for site in sites
+    }
+    assert {each.get("addonName") for each in stack.of_type("aws:eks/addon:Addon")} == {
+        name for site in sites if site.kubernetes is not None for name in site.kubernetes.addons
+    }
+    assert {tuple(each.get("enabledClusterLogTypes")) for each in stack.of_type(CLUSTER)} == {
+        site.kubernetes.log_types for site in sites if site.kubernetes is not None
+    }
+    assert {each.name for each in stack.of_type(NAT_GATEWAY)} == {
+        gateway_resource_name(site_resource_name(plan.fleet, plan.environment, site.site), zone)
+        for site in sites
+        for zone in site.nat_zones
     }
     images = {group.image for group in plan.node_groups} | {
         site.kubernetes.system_nodes.image for site in sites if site.kubernetes is not None
