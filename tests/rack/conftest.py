@@ -144,7 +144,7 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture
 def site(runs: Runs) -> Site:
     """The site as it was set up, for tests that leave it so."""
-    return mended(runs)
+    return repaired(runs)
 
 
 @pytest.fixture
@@ -153,13 +153,13 @@ def site_to_break(runs: Runs, request: pytest.FixtureRequest) -> Site:
 
     With the mark `breaks` that is true of the hosts that it names, and all others are as they were.
     """
-    made = mended(runs)
+    made = repaired(runs)
     mark = request.node.get_closest_marker("breaks")
     runs.broken = tuple(mark.args) if mark else tuple(made.lab.healthy)
     return made
 
 
-def mended(runs: Runs) -> Site:
+def repaired(runs: Runs) -> Site:
     """Takes the site back to what it was when it was set up, if a test has broken it."""
     if runs.broken:
         runs.site.lab.reset(*runs.broken, name="site")

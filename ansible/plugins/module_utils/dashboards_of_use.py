@@ -151,7 +151,7 @@ COST = Dashboard(
                     stack=True,
                 ),
                 graph(
-                    "USD an hour that nobody has anything of",
+                    "USD per hour of unused capacity",
                     "currencyUSD",
                     (
                         "sum(gpufleet:gpus_held_idle:count) * scalar(gpufleet:gpu_cost_per_hour)",

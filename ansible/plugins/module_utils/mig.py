@@ -158,7 +158,7 @@ def apply(layout: Layout) -> list[str]:
     chosen = [gpu for gpu in known if gpu["index"] in wrong]
     if chosen and (using := busy(chosen)):
         raise MigError(
-            f"GPUs {', '.join(wrong)} would be divided anew, and processes use them: {'; '.join(using[:5])}. "
+            f"GPUs {', '.join(wrong)} would get new MIG instances, and processes use them: {'; '.join(using[:5])}. "
             "Drain the node and wait until they have ended."
         )
     for gpu in chosen:
@@ -268,7 +268,7 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments == ["apply"]:
             changed = apply(json.loads(CONFIGURATION.read_text()))
-            told = f"divided anew: {', '.join(changed)}" if changed else "all GPUs are divided as asked"
+            told = f"new MIG instances: {', '.join(changed)}" if changed else "all GPUs are divided as asked"
             sys.stdout.write(f"{told}\n")
         elif arguments == ["show"]:
             sys.stdout.write(json.dumps(described(gpus(), state())) + "\n")

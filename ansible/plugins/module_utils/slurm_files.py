@@ -90,7 +90,7 @@ class Server:
         if done.returncode:
             raise RefusalError(
                 f"MariaDB refused: {done.stderr.strip()[-400:]}. See `journalctl -u mariadb` on the host, "
-                "mend the cause and run again."
+                "repair the cause and run again."
             )
         return [line.split("\t") for line in done.stdout.splitlines()]
 
@@ -165,7 +165,7 @@ def alone(folder: Path) -> Iterator[int]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RefusalError(
-                f"Another backup or restore is at work in {folder}. Wait for it, then run again."
+                f"Another backup or restore is running in {folder}. Wait for it, then run again."
             ) from None
         yield lock.fileno()
 

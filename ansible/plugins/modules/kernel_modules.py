@@ -68,7 +68,7 @@ def insert(name: str) -> None:
         )
     elif "rejected" in said:
         hint = (
-            "Secure Boot refuses modules that nobody signed: enrol DKMS' key "
+            "Secure Boot refuses unsigned modules: enrol DKMS' key "
             "(mokutil --import /var/lib/dkms/mok.pub) or turn Secure Boot off."
         )
     else:

@@ -118,7 +118,7 @@ class Host:
         elif self.control_plane or any((self.root / "var/lib/etcd").glob("*")):
             raise RefusalError(
                 "The host has parts of a control plane (/etc/kubernetes/manifests or /var/lib/etcd) and none"
-                " that gpufleet began. If nobody needs them, run `kubeadm reset` on it; then run again."
+                " that gpufleet began. If they are not needed, run `kubeadm reset` on it; then run again."
             )
         self.did.append(what)
         if check:

@@ -179,7 +179,7 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise RefusalError(
                     f"{name} is not ready {self.timeout_s} s after it should be. It stays drained: see"
-                    " `journalctl -u kubelet` on it, and run again when that is mended."
+                    " `journalctl -u kubelet` on it, and run again after the repair."
                 )
             time.sleep(5)
         if DRAINED not in node["metadata"].get("annotations", {}):

@@ -113,7 +113,7 @@ def ready(objects: list[Object], part_of: str, *, label: bool) -> list[Object]:
         if not (item.get("apiVersion") and item.get("kind") and isinstance(metadata, dict)):
             raise RefusalError(f"An object needs apiVersion, kind and metadata: {str(given)[:200]}")
         if not metadata.get("name"):
-            raise RefusalError(f"A {item['kind']} without metadata.name; objects are told apart by it.")
+            raise RefusalError(f"A {item['kind']} without metadata.name, which identifies objects.")
         if label:
             metadata["labels"] = {**(metadata.get("labels") or {}), LABEL: part_of}
         if key_of(item) in found:

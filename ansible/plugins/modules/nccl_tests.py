@@ -106,7 +106,7 @@ def unpack(tar, folder):
         if not inside or not (member.isfile() or member.isdir()):
             raise BuildError(
                 f"The archive of nccl-tests has {member.name!r}, which is no file or folder inside it: "
-                "name an archive of its sources alone."
+                "provide an archive that contains only its sources."
             )
     # The filters of newer Pythons are not in 3.11.2, which Debian 12 has.
     tar.extractall(folder)  # noqa: S202 - all members were looked at

@@ -289,7 +289,7 @@ def insert(host):
         code, said = run("modprobe", module)
         if code:
             hint = (
-                "Secure Boot refuses modules that nobody signed: enrol DKMS' key (mokutil --import "
+                "Secure Boot refuses unsigned modules: enrol DKMS' key (mokutil --import "
                 "/var/lib/dkms/mok.pub) or turn Secure Boot off."
                 if "rejected" in said
                 else "See `dmesg | grep -e NVRM -e nvidia` on the host."

@@ -147,7 +147,7 @@ def fetch_key(item: dict[str, Any], timeout_s: int) -> bytes:
     if want not in keys:
         raise RefusalError(
             f"{item['key_url']} has the key {', '.join(sorted(keys)) or '(none)'}, and {item['name']} is "
-            f"trusted with {want} alone. Do not go on before the vendor has confirmed another key; "
+            f"trusted only with {want}. Do not continue before the vendor has confirmed another key; "
             "nothing was added."
         )
     return keys[want]

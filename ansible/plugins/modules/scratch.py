@@ -86,7 +86,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.nvme_drives import (
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 CONFIG = Path("/etc/mdadm/mdadm.conf")
-TOO_MANY = "More of them than there have to be are not told apart: name the right ones in local_nvme_devices."
+TOO_MANY = "There are more of them than local_nvme_drives: list the right ones in local_nvme_devices."
 TOO_FEW = (
     "Drives with data are never overwritten: if nothing on them is needed, run `wipefs -a` (and for parts of "
     "arrays `mdadm --stop` and `mdadm --zero-superblock`) on the host, and run again."

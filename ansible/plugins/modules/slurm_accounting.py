@@ -230,7 +230,7 @@ def read_when_ready(cluster: str, timeout_s: int) -> State:
             if time.monotonic() > deadline:
                 raise RefusalError(
                     f"{failure}. slurmdbd and slurmctld have to run: see `journalctl -u slurmdbd -u "
-                    "slurmctld` on the controllers, mend the cause and run again."
+                    "slurmctld` on the controllers, repair the cause and run again."
                 ) from failure
         time.sleep(0.5)
 

@@ -271,7 +271,7 @@ def exchange_state(cluster: Cluster, path: Path, former: str, lock: int) -> None
         raise RefusalError(
             f"The state in {cluster.state} could not be exchanged: {said}. slurmctld does not start until "
             f"a restore "
-            "comes to its end: mend the cause and run it again."
+            "comes to its end: repair the cause and run it again."
         )
 
 

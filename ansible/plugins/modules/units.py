@@ -237,7 +237,7 @@ def fail(word: str, names: list[str], stderr: str) -> None:
     said = " ".join(stderr.strip().splitlines()[:2])
     raise RefusalError(
         f"{', '.join(names)} did not {word}: {said} It said last: {journal(names[0]) or 'nothing'}. "
-        f"See `journalctl -u {names[0]}` on the host, mend the cause and run again."
+        f"See `journalctl -u {names[0]}` on the host, repair the cause and run again."
     )
 
 
@@ -273,7 +273,7 @@ def apply(name: str, words: list[str], timeout_s: int) -> None:
             raise RefusalError(
                 f"{name} started and ended at once ({state['Result']}). It said last: "
                 f"{journal(name) or 'nothing'}. "
-                f"See `journalctl -u {name}` on the host, mend the cause and run again."
+                f"See `journalctl -u {name}` on the host, repair the cause and run again."
             )
         # To systemctl that is no failure.
         idle = state["ActiveState"] == "inactive" and state["Type"] != "oneshot"

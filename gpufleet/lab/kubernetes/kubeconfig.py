@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 from gpufleet.errors import InputError
 
-_REMEDY = "`kubectl config view --minify --flatten --raw` writes one that stands alone"
+_REMEDY = "`kubectl config view --minify --flatten --raw` writes one without references to other files"
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,6 @@ def _tls(cluster: ClusterConnection) -> ssl.SSLContext:
     except ssl.SSLError as error:
         raise InputError(
             f"the certificates that the kubeconfig has for {cluster.server} cannot be read: {error.reason}",
-            remedy="write the kubeconfig anew",
+            remedy="write the kubeconfig again",
         ) from None
     return context

@@ -73,7 +73,7 @@ class RunFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise RefusedError(
-                    f"another run on the hosts of {self.path.name} is at work",
+                    f"another run on the hosts of {self.path.name} is in progress",
                     remedy="wait for it; two at once would undo each other",
                 ) from None
             yield

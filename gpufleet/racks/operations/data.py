@@ -68,7 +68,7 @@ DATA_OPERATIONS = (
         group="rack_controllers",
         options=(
             Option(
-                "to", "str", "folder on this machine to bring it to, or none", default=".gpufleet/backups"
+                "to", "str", "local folder for the copy, or none", default=".gpufleet/backups"
             ),
             _FOLDER,
             Option("keep", "int", "backups that the host keeps", default=7, least=1, most=1000),
@@ -80,7 +80,7 @@ DATA_OPERATIONS = (
     Operation(
         name="restore",
         playbook="playbooks/restore.yml",
-        summary="bring a backup back to the controllers of one site: accounting and queue, or etcd",
+        summary="restore a backup on the controllers of one site: accounting and queue, or etcd",
         group="rack_controllers",
         options=(
             Option(
@@ -104,7 +104,7 @@ DATA_OPERATIONS = (
     Operation(
         name="upgrade_slurm",
         playbook="playbooks/upgrade_slurm.yml",
-        summary="bring Slurm to another version: accounting, controllers, nodes in batches, login hosts",
+        summary="upgrade Slurm to a version: accounting, controllers, nodes in batches, login hosts",
         group="rack_slurm",
         options=(
             Option(
@@ -125,7 +125,7 @@ DATA_OPERATIONS = (
     Operation(
         name="upgrade_kubernetes",
         playbook="playbooks/upgrade_kubernetes.yml",
-        summary="bring Kubernetes to the fleet file's minor: members one by one, then nodes in batches",
+        summary="upgrade Kubernetes to the fleet file's minor: members one at a time, then nodes in batches",
         group="rack_kubernetes",
         options=(
             Option("batch", "batch", "nodes at once, or percent of them", default="25%"),

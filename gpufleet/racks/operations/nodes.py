@@ -67,7 +67,7 @@ NODE_OPERATIONS = (
     Operation(
         name="upgrade_driver",
         playbook="playbooks/upgrade_driver.yml",
-        summary="bring GPU nodes to the software channel's driver: one node first, then batches",
+        summary="upgrade GPU nodes to the software channel's driver: one node first, then in batches",
         group="rack_gpu_nodes",
         options=(
             Option(
@@ -102,7 +102,7 @@ NODE_OPERATIONS = (
             ),
             _READY,
         ),
-        asks="drain and set up anew",
+        asks="drain and reinstall",
         one_by_one=True,
         secrets_of=_SITE_SECRETS,
         preflight=True,

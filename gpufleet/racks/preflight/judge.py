@@ -138,7 +138,7 @@ def _judge_peers(
                     value,
                     common if agreed else "",
                     f"{trait}: {value} here, {others} ({peers})",
-                    "bring the hosts of one kind to one state, or say why they differ",
+                    "configure hosts of one kind alike, or document why they differ",
                 )
 
 

@@ -79,7 +79,7 @@ def _listed(wrong: list[str]) -> str:
 def _one_driver(text: str) -> Judged:
     sets = text.split()
     drivers = [name for name in sets if name.partition("/")[2].startswith(_DRIVERS)]
-    problem = f"{', '.join(drivers)} would bring what the host has already" if drivers else ""
+    problem = f"{', '.join(drivers)} would install what the host already has" if drivers else ""
     return Judged(f"{len(sets)} daemon sets, {len(drivers)} with drivers", problem)
 
 

@@ -65,7 +65,7 @@ def prometheus(found: Measured) -> Iterator[Result]:
         mine = [address for address in listening if address.endswith(f":{port}")]
         outside = [each for each in mine if not each.startswith(("127.", "[::1]"))]
         if not mine:
-            return Judged("nothing", f"nobody listens on port {port}")
+            return Judged("nothing", f"no process listens on port {port}")
         return Judged(", ".join(mine), f"it listens on {', '.join(outside)}" if outside else "")
 
     yield found.expect("listens", "listens", loopback, expected="loopback only", remedy=again(found))
@@ -94,7 +94,7 @@ def prometheus(found: Measured) -> Iterator[Result]:
 
     def receivers(text: str) -> Judged:
         count = int(json.loads(text)["alertmanagers"])
-        return Judged(str(count), "" if count else "it knows no Alertmanager: nobody is told of anything")
+        return Judged(str(count), "" if count else "it has no Alertmanager: no alert is delivered")
 
     yield found.expect("alertmanager", "api", receivers, expected="1", remedy=again(found))
 

@@ -82,7 +82,7 @@ def test_a_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue_a
     # What is still at work at the controller is not overrun.
     lab.sh("ctl01", f"systemd-run -q --unit=at-work flock {KEPT}/.lock sleep 600")
     busy = operate(site, "restore", "--resume", code=4)
-    assert "Another backup or restore is at work" in failures(busy)
+    assert "Another backup or restore is running" in failures(busy)
     lab.sh("ctl01", "systemctl stop at-work")
 
     restored = operate(site, "restore", "--resume")

@@ -218,7 +218,7 @@ def test_two_runs_at_once_are_refused(rack: Rack) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = rack.run("--yes")
     assert done.returncode == 1
-    assert "another run on the hosts of sandbox is at work" in done.stderr
+    assert "another run on the hosts of sandbox is in progress" in done.stderr
 
 
 def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:

@@ -97,7 +97,7 @@ class Snapshot:
             raise EtcdError(
                 f"{self.path} is not what etcd has written: it has {self.bytes} bytes of"
                 f" {self.about.get('bytes')}, or its sha256 is another. Use another snapshot, or"
-                " copy it anew from where it was taken"
+                " copy it again from its source"
             )
 
     def authorities(self) -> dict[str, bytes]:
@@ -109,7 +109,7 @@ class Snapshot:
         except (OSError, tarfile.TarError, AttributeError) as error:
             raise EtcdError(
                 f"{self.folder}/pki.tar, the cluster's authorities, cannot be read ({error}). Use"
-                " another snapshot, or copy it anew from where it was taken"
+                " another snapshot, or copy it again from its source"
             ) from None
         if not {"ca.crt", "ca.key"} <= found.keys():
             raise EtcdError(f"{self.folder}/pki.tar lacks the cluster's authority (ca.crt, ca.key)")

@@ -112,7 +112,7 @@ def test_what_a_killed_run_left_is_removed_and_a_second_run_at_once_is_refused(
     left.mkdir(parents=True)
     (left / "state.tar.gz").write_text("half")
     with backups.alone(controller.backups):
-        assert "Another backup or restore is at work" in make(backup, controller, run)["msg"]
+        assert "Another backup or restore is running" in make(backup, controller, run)["msg"]
     make(backup, controller, run)
     assert not left.exists()
 

@@ -147,7 +147,7 @@ def test_nothing_is_stopped_while_another_restore_is_at_work(
     made = make(backup, controller, run)["path"]
     with restore.alone(controller.backups):
         said = bring(restore, made, run, operation="one", check=True)["msg"]
-    assert "Another backup or restore is at work" in said
+    assert "Another backup or restore is running" in said
 
 
 def test_a_daemon_that_was_started_while_the_database_was_loaded_is_not_overrun(

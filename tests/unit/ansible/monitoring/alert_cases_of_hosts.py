@@ -142,7 +142,7 @@ SLURM_CASES = (
         controllers(0, 0),
         controllers(0, 1),
         {},
-        "no controller of Slurm answers: nobody can submit, running jobs go on",
+        "no Slurm controller answers: jobs cannot be submitted, running jobs continue",
     ),
     Case(
         "SlurmNoBackupController",
@@ -175,7 +175,7 @@ SLURM_CASES = (
         {'up{job="slurm", instance="ctl01"}': "0+0x10"},
         {'up{job="slurm", instance="ctl01"}': "1+0x10"},
         {"instance": "ctl01", "job": "slurm"},
-        "Slurm's figures are not told by ctl01",
+        "ctl01 exports no Slurm metrics",
     ),
     Case(
         "SlurmNodeDrainedLong",
@@ -260,7 +260,7 @@ MONITORING_CASES = (
         {'up{job="alertmanager", instance="ctl01"}': "0+0x10"},
         {'up{job="alertmanager", instance="ctl01"}': "1+0x10"},
         {"instance": "ctl01", "job": "alertmanager"},
-        "Alertmanager does not answer: nobody is told of anything",
+        "Alertmanager does not answer: no alert is delivered",
     ),
     Case(
         "AlertmanagerNotificationsFailing",

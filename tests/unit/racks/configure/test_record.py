@@ -91,7 +91,7 @@ def test_old_runs_are_removed(folder):
 
 
 def test_one_run_at_a_time(folder):
-    with folder.locked(), pytest.raises(RefusedError, match="is at work"), folder.locked():
+    with folder.locked(), pytest.raises(RefusedError, match="is in progress"), folder.locked():
         pass
     with folder.locked():
         pass

@@ -45,7 +45,7 @@ MONITORING_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "listens",
         "it listens on *:9090",
     ),
-    ("prometheus", {"listens": ""}, "listens", "nobody listens on port 9090"),
+    ("prometheus", {"listens": ""}, "listens", "no process listens on port 9090"),
     (
         "prometheus",
         {"api": PROMETHEUS.replace('["dcgm", "dgx01", "up", ""]', '["dcgm", "dgx01", "down", "refused"]')},
@@ -74,7 +74,7 @@ MONITORING_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "prometheus",
         {"api": PROMETHEUS.replace('"alertmanagers": 1', '"alertmanagers": 0')},
         "alertmanager",
-        "it knows no Alertmanager: nobody is told of anything",
+        "it has no Alertmanager: no alert is delivered",
     ),
     ("grafana", {"service": (3, "failed\n")}, "service", "grafana-server is failed"),
     ("grafana", {"secret_mode": "root 644\n"}, "password", "root 644 instead of grafana 400"),

@@ -125,7 +125,7 @@ SCHEDULER_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "kubernetes_gpu",
         {"driver_pods": "gpu-operator/nvidia-driver-daemonset\nkube-system/kube-proxy\n"},
         "one driver",
-        "gpu-operator/nvidia-driver-daemonset would bring what the host has already",
+        "gpu-operator/nvidia-driver-daemonset would install what the host already has",
     ),
     (
         "kubernetes_gpu",

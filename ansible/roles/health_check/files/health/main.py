@@ -207,7 +207,7 @@ def forget(what: str) -> int:
     state = config.path(config.state_directory)
     with remembering.locked(state) as mine:
         if not mine:
-            sys.stderr.write("health-check: another run is at work, try again\n")
+            sys.stderr.write("health-check: another run is in progress, try again\n")
             return 1
         memory = remembering.load(state)
         if what == "memory":
