@@ -49,7 +49,7 @@ def up(
     environment: Environment = None, site: Site = None, scheduler: Scheduler = "", json: Json = False
 ) -> None:
     """Start the rack and boot all hosts; a rack that is up is left as it is."""
-    from gpufleet.lab.rack import Kit, raise_rack, require
+    from gpufleet.lab.rack import Kit, require, start_rack
 
     chosen = _site(environment, site, scheduler)
     require()
@@ -59,7 +59,7 @@ def up(
     def say(line: str) -> None:
         err.print(f"rack: {line}", markup=False)
 
-    rack = raise_rack(_folder(), chosen, cache, Kit.of(root), say)
+    rack = start_rack(_folder(), chosen, cache, Kit.of(root), say)
     _show(rack, rack.status(), json)
 
 

@@ -1,4 +1,4 @@
-"""A rack for the tests here, raised once: they share it, and leave it as they found it."""
+"""A rack that the tests in this folder share; each restores what it changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Three processes at most have racks, where there are several, each about a third of the work.
 
     More would only wait for each other's processors, and raise again the racks that files share. Tests of one
-    shared rack follow each other, so that it goes before the next is raised.
+    shared rack follow each other, so that it is removed before the next one starts.
     """
     ours = [place for place, item in enumerate(items) if HERE in item.path.parents]
     ordered = sorted((items[place] for place in ours), key=lambda item: item.path.stem in WITH_A_COPY)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.checks import validate
-from gpufleet.lab.rack import Kit, Rack, RackSite, rack_site, raise_rack, take_down
+from gpufleet.lab.rack import Kit, Rack, RackSite, rack_site, start_rack, take_down
 from gpufleet.lab.rack.layout import Layout
 from gpufleet.plan import build_plan
 from gpufleet.racks.configure.transport import transport_environment
@@ -66,7 +66,7 @@ class Lab:
         file = folder / "fleet.yaml"
         file.write_text(fleet or fleet_text())
         site, inventory = plan_fleet(file)
-        rack = raise_rack(folder / "rack", site, CACHE, Kit.of(ROOT))
+        rack = start_rack(folder / "rack", site, CACHE, Kit.of(ROOT))
         written = folder / "inventory.yml"
         written.write_text(inventory)
         made = cls(rack, written)

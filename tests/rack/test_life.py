@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import CloudError, GpufleetError, InputError
-from gpufleet.lab.rack import Rack, raise_rack, take_down
+from gpufleet.lab.rack import Rack, start_rack, take_down
 from gpufleet.lab.rack.limits import KEPT
 from tests.rack.lab import CACHE, ROOT, Lab, fleet_text, plan_fleet
 
@@ -263,8 +263,8 @@ def test_down_leaves_nothing_and_a_second_rack_is_not_touched(
 ) -> None:
     other = tmp_path / "other"
     site = small_site(tmp_path)
-    first = raise_rack(folder, site, CACHE)
-    second = raise_rack(other, site, CACHE)
+    first = start_rack(folder, site, CACHE)
+    second = start_rack(other, site, CACHE)
     try:
         assert first.ssh("ctl01", "echo first | sudo tee /etc/mark").returncode == 0
         assert second.ssh("ctl01", "test ! -e /etc/mark").returncode == 0
@@ -283,16 +283,16 @@ def test_down_leaves_nothing_and_a_second_rack_is_not_touched(
 @pytest.mark.fresh
 def test_up_again_takes_a_rack_that_is_up_and_refuses_other_hosts(folder: Path, tmp_path: Path) -> None:
     site = small_site(tmp_path)
-    first = raise_rack(folder, site, CACHE)
+    first = start_rack(folder, site, CACHE)
     first.stop("dgx01")
     assert {host.name: host.state for host in first.status()} == {"ctl01": "running", "dgx01": "stopped"}
 
-    again = raise_rack(folder, site, CACHE)
+    again = start_rack(folder, site, CACHE)
 
     assert again.pid == first.pid
     assert {host.state for host in again.status()} == {"running"}
     with pytest.raises(InputError, match="a rack of other hosts: ctl01, dgx01"):
-        raise_rack(folder, plan_fleet(ROOT / "gpufleet/lab/rack/fleet.yaml")[0], CACHE)
+        start_rack(folder, plan_fleet(ROOT / "gpufleet/lab/rack/fleet.yaml")[0], CACHE)
 
 
 @pytest.mark.parametrize("after_s", [0.3, 0.8, 1.5, 3.0])
@@ -302,14 +302,14 @@ def test_up_after_an_up_that_was_killed_ends_with_a_whole_rack(
     (tmp_path / "fleet.yaml").write_text(SMALL)
     program = (
         "from pathlib import Path; from tests.rack.lab import *; "
-        f"raise_rack(Path({str(folder)!r}), plan_fleet(Path({str(tmp_path / 'fleet.yaml')!r}))[0], CACHE)"
+        f"start_rack(Path({str(folder)!r}), plan_fleet(Path({str(tmp_path / 'fleet.yaml')!r}))[0], CACHE)"
     )
     process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
     time.sleep(after_s)
     process.send_signal(signal.SIGKILL)
     process.wait()
 
-    rack = raise_rack(folder, small_site(tmp_path), CACHE)
+    rack = start_rack(folder, small_site(tmp_path), CACHE)
 
     assert {host.name: host.state for host in rack.status()} == {"ctl01": "running", "dgx01": "running"}
     assert rack.ssh("dgx01", "systemctl is-system-running").stdout == "running\n"
@@ -320,7 +320,7 @@ def test_up_after_an_up_that_was_killed_ends_with_a_whole_rack(
 def test_a_supervisor_that_is_killed_takes_the_rack_with_it_and_down_cleans_up(
     folder: Path, tmp_path: Path, traces: Traces
 ) -> None:
-    rack = raise_rack(folder, small_site(tmp_path), CACHE)
+    rack = start_rack(folder, small_site(tmp_path), CACHE)
     os.kill(rack.pid, signal.SIGKILL)
     os.waitpid(rack.pid, 0)
 
@@ -334,7 +334,7 @@ def test_a_supervisor_that_is_killed_takes_the_rack_with_it_and_down_cleans_up(
 def test_a_copied_folder_has_no_rack_and_down_leaves_the_others_alone_and_a_moved_one_takes_its_own_down(
     folder: Path, tmp_path: Path, traces: Traces
 ) -> None:
-    rack = raise_rack(folder, small_site(tmp_path), CACHE)
+    rack = start_rack(folder, small_site(tmp_path), CACHE)
     copy, moved = tmp_path / "copy", folder.with_name("moved")
     copy.mkdir()
     for path in (rack.layout.record, rack.layout.pid):

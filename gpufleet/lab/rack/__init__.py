@@ -1,6 +1,6 @@
 """A rack in a box: the hosts of a rack site as systemd-nspawn containers in a network of their own.
 
-`raise_rack` makes them from a fleet file and boots them, `take_down` removes every trace, `Rack` is
+`start_rack` makes them from a fleet file and boots them, `take_down` removes every trace, `Rack` is
 what one does with a rack that is up. Needs Linux, root and the tools of `gpufleet.lab.rack.needs`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpufleet.lab.rack.kit import Kit
 from gpufleet.lab.rack.model import RackHost, RackSite, rack_site
 from gpufleet.lab.rack.needs import missing, require
-from gpufleet.lab.rack.rack import HostStatus, Rack, raise_rack, take_down
+from gpufleet.lab.rack.rack import HostStatus, Rack, start_rack, take_down
 
 __all__ = [
     "HostStatus",
@@ -19,7 +19,7 @@ __all__ = [
     "RackSite",
     "missing",
     "rack_site",
-    "raise_rack",
     "require",
+    "start_rack",
     "take_down",
 ]

@@ -29,7 +29,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Held while the rack is raised or taken down; beside the folder, which comes and goes."""
+        """Lock file of start and removal of the rack; outside the folder, which they create and delete."""
         return self.root.with_name(f".{self.root.name}.lock")
 
     @property

@@ -30,7 +30,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 def missing() -> str:
-    """What this machine lacks, in one line; empty when a rack can be raised."""
+    """What this machine lacks, in one line; empty when a rack can start."""
     if sys.platform != "linux":
         return f"Linux (this is {sys.platform})"
     lacks = []

@@ -167,7 +167,7 @@ class Rack:
         return [self.site.host(name).name for name in hosts] or [host.name for host in self.site.hosts]
 
 
-def raise_rack(
+def start_rack(
     folder: Path, site: RackSite, cache: Path, kit: Kit | None = None, say: Say = lambda _: None
 ) -> Rack:
     """The rack of `site` with its files in `folder`, all hosts booted.

@@ -86,7 +86,7 @@ def prepare(lab: Lab, host: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def raised(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def new_cluster(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two controllers, a login host and two GPU nodes, from bare hosts to a cluster."""
     lab = Lab.up(tmp_path_factory.mktemp("slurm"), fleet_text(gpu_nodes=2, more=SITE))
     made = {KEY: secrets.token_hex(64), "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB": secrets.token_hex(16)}
@@ -101,15 +101,15 @@ def raised(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture
-def cluster(raised: Cluster) -> Iterator[Cluster]:
+def cluster(new_cluster: Cluster) -> Iterator[Cluster]:
     """The cluster, with all its GPUs idle before and no job left after."""
-    wait_for(raised.ready)
-    yield raised
-    raised.lab.sh("login01", "scancel -u ada", code=None)
+    wait_for(new_cluster.ready)
+    yield new_cluster
+    new_cluster.lab.sh("login01", "scancel -u ada", code=None)
 
 
-def test_a_check_run_on_bare_hosts_names_every_task_that_then_changes_something(raised: Cluster) -> None:
-    changed = raised.proof.check.changed
+def test_a_check_run_on_bare_hosts_names_every_task_that_then_changes_something(new_cluster: Cluster) -> None:
+    changed = new_cluster.proof.check.changed
 
     assert {host for host, task in changed if task == "munge : Write configuration"} == HOSTS
     assert {host for host, task in changed if task == "slurm_node : Enable and start slurmd"} == {

@@ -32,7 +32,7 @@ FORMAT = 1
 FORMER = "gpufleet.sandbox."
 """Where the modules of `gpufleet.lab.aws` were when the first snapshots of this format were written."""
 
-_RESET = "forget the emulated account with `gpufleet sandbox reset`, then run `gpufleet up` for the environment again"
+_RESET = "run `gpufleet sandbox reset`, then `gpufleet up` for the environment again"
 
 
 class SnapshotError(CloudError):

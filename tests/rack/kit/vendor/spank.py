@@ -1,6 +1,6 @@
 """Pyxis: a real SPANK plugin for Debian's Slurm that knows Pyxis' first option and starts no container.
 
-It is compiled where the rack is raised; without a compiler the repository has no Pyxis.
+It is compiled when the rack starts; without a compiler the repository has no Pyxis.
 """
 
 from __future__ import annotations

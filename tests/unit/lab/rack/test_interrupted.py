@@ -63,6 +63,6 @@ def test_an_interrupted_start_removes_the_rack_unless_it_ran_before(
     if was_there:
         folder.mkdir()
     with pytest.raises(KeyboardInterrupt):
-        rack.raise_rack(folder, site, tmp_path / "cache", None, said.append)
+        rack.start_rack(folder, site, tmp_path / "cache", None, said.append)
     assert folder.exists() == was_there
     assert ("interrupted: removing what was started" in said) != was_there
