@@ -12,7 +12,7 @@ import secrets
 import time
 from pathlib import Path
 
-from gpufleet.racks.stragglers import marked
+from gpufleet.racks.stragglers import marked_processes
 
 MARK = "GPUFLEET_TEST_RUN"
 # Some end by themselves when they notice that nobody is left: a sandbox's provider, an ssh that is shared.
@@ -27,7 +27,7 @@ def mark() -> None:
 def at_work(token: str) -> dict[int, str]:
     """The command lines, by id, of marked processes other than this one."""
     found = {}
-    for number in marked(token, MARK):
+    for number in marked_processes(token, MARK):
         try:
             command = Path(f"/proc/{number}/cmdline").read_bytes()
         except OSError:  # it has just ended

@@ -23,7 +23,7 @@ from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.interruption import interruptible
 from gpufleet.racks.events import HostStats, TaskEvent, host_stats, task_event
 from gpufleet.racks.project import collections_folder
-from gpufleet.racks.stragglers import end_marked, folder_prefix, marking
+from gpufleet.racks.stragglers import end_marked, folder_prefix, mark_environment
 
 OnTask = Callable[[TaskEvent], None]
 
@@ -206,7 +206,7 @@ def _arguments(run: PlaybookRun, private: Path, token: str) -> dict[str, Any]:
         "extravars": dict(run.variables) or None,
         "cmdline": " ".join(flags) or None,
         "tags": ",".join(run.tags) or None,
-        "envvars": _environment(run, private) | marking(token),
+        "envvars": _environment(run, private) | mark_environment(token),
         "timeout": run.timeout_s,
         "settings": {"pexpect_timeout": _CANCELLED_WITHIN_S, "suppress_output_file": True},
         "suppress_env_files": True,

@@ -1,8 +1,8 @@
-"""What a run of Ansible that was ended leaves on this machine: processes at work, and its folder.
+"""Leftovers of an interrupted run of Ansible on this machine: processes still running, and its folder.
 
-Ansible's workers lead sessions of their own, so that ending `ansible-playbook` and its group leaves
-them at work. Whatever they start inherits a mark in the environment. (Linux; elsewhere nothing is found.)
-The folder has what tasks returned, which no journal of ours has without its secrets taken out.
+Ansible's workers are session leaders: they keep running when `ansible-playbook` and its group end. All
+processes of a run inherit a mark in their environment. (Linux only; elsewhere no process is found.)
+The folder contains results of tasks, which our journals keep only without secrets.
 """
 
 from __future__ import annotations
@@ -21,31 +21,30 @@ _PROC = Path("/proc")
 
 
 def folder_prefix(token: str) -> str:
-    """How the names of the folders begin that a run has in the system's folder for such."""
+    """The prefix of a run's folders in the system's folder for temporary files."""
     return f"gpufleet-ansible-{token[:12]}-"
 
 
-def marking(token: str) -> dict[str, str]:
-    """What all processes of a run have in their environment.
+def mark_environment(token: str) -> dict[str, str]:
+    """The environment variables of all processes of a run.
 
-    Ansible's workers give themselves titles, which setproctitle writes over the environment that others see,
-    unless it is told not to.
+    Ansible's workers set process titles. Without SPT_NOENV, that overwrites the environment in /proc.
     """
     return {MARK: token, "SPT_NOENV": "1"}
 
 
-def clear(token: str) -> None:
-    """Ends every process with the mark, and removes the run's folders."""
+def clear_run(token: str) -> None:
+    """End every process with the mark, and remove the run's folders."""
     end_marked(token)
     for folder in Path(tempfile.gettempdir()).glob(f"{glob.escape(folder_prefix(token))}*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def marked(token: str, mark: str = MARK) -> list[int]:
-    """Processes of this user whose environment carries `token` as the value of `mark`."""
+def marked_processes(token: str, mark: str = MARK) -> list[int]:
+    """Return the ids of this user's processes whose environment has `token` as the value of `mark`."""
     wanted = f"{mark}={token}".encode()
     found = []
-    # Not with a file in the pattern: pathlib asks whether it exists, and fails on a process that just ends.
+    # No file in the pattern: pathlib checks that it exists, and fails for a process that ends meanwhile.
     for process in _PROC.glob("[0-9]*"):
         try:
             environment = (process / "environ").read_bytes()
@@ -57,10 +56,10 @@ def marked(token: str, mark: str = MARK) -> list[int]:
 
 
 def end_marked(token: str) -> None:
-    """Ends every process with the mark: asks first, and insists after a few seconds."""
+    """End every process with the mark: SIGTERM first, SIGKILL after a few seconds."""
     deadline = time.monotonic() + _GRACE_S
     sign = signal.SIGTERM
-    while left := marked(token):
+    while left := marked_processes(token):
         if time.monotonic() > deadline:
             sign = signal.SIGKILL
         for process in left:

@@ -15,7 +15,7 @@ from gpufleet.racks.configure.transport import Transport, transport_environment
 from gpufleet.racks.events import TaskEvent, is_done
 from gpufleet.racks.runner import PlaybookResult, PlaybookRun, run_playbook
 from gpufleet.racks.verify.management import bmc
-from gpufleet.racks.verify.measured import Measured
+from gpufleet.racks.verify.measurements import RoleMeasurements
 from tests.redfish_server import PASSWORD, SYSTEM, Service
 
 ANSIBLE = Path(__file__).resolve().parents[2] / "ansible"
@@ -120,7 +120,7 @@ def test_what_verify_measures_is_judged(run: Run, service: Service) -> None:
     (found,) = [event.result["measurements"] for event in events if "measurements" in event.result]
     assert json.loads(found["bmc_state"]["stdout"])["power_cap_w"] == 9000
     values = {"bmc_power_cap_w": 9000, "bmc_boot_order": ["disk", "pxe"], "bmc_bios": {"NumaNodes": "8"}}
-    judged = {item.check: item.status for item in bmc(Measured("dgx01", "bmc", values, found))}
+    judged = {item.check: item.status for item in bmc(RoleMeasurements("dgx01", "bmc", values, found))}
     assert judged == {
         "identity": "pass",
         "power": "pass",
@@ -131,7 +131,7 @@ def test_what_verify_measures_is_judged(run: Run, service: Service) -> None:
     service.boot()
     _, events = run("verify")
     (found,) = [event.result["measurements"] for event in events if "measurements" in event.result]
-    assert {item.status for item in bmc(Measured("dgx01", "bmc", values, found))} == {"pass"}
+    assert {item.status for item in bmc(RoleMeasurements("dgx01", "bmc", values, found))} == {"pass"}
 
 
 JUDGE = """\

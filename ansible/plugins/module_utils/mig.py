@@ -158,7 +158,8 @@ def apply(layout: Layout) -> list[str]:
     chosen = [gpu for gpu in known if gpu["index"] in wrong]
     if chosen and (using := busy(chosen)):
         raise MigError(
-            f"GPUs {', '.join(wrong)} would get new MIG instances, and processes use them: {'; '.join(using[:5])}. "
+            f"GPUs {', '.join(wrong)} would get new MIG instances, and processes use them: "
+            f"{'; '.join(using[:5])}. "
             "Drain the node and wait until they have ended."
         )
     for gpu in chosen:

@@ -95,7 +95,9 @@ def refuse_under_jobs(params: dict[str, Any], wrong: list[str]) -> None:
     """Raises where jobs may run on GPUs that would be divided anew."""
     why = (slurm_refusal if params["scheduler"] == "slurm" else kubernetes_refusal)(params["node"])
     if why:
-        raise RefusalError(f"GPUs {', '.join(wrong)} would get new MIG instances, and {why} Nothing was changed.")
+        raise RefusalError(
+            f"GPUs {', '.join(wrong)} would get new MIG instances, and {why} Nothing was changed."
+        )
 
 
 def active(unit: str) -> bool:

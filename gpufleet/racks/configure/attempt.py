@@ -18,7 +18,7 @@ from gpufleet.racks.configure.transport import Transport, transport_environment
 from gpufleet.racks.events import HostStats, TaskEvent
 from gpufleet.racks.preflight.verdict import PreflightVerdict
 from gpufleet.racks.runner import OnTask
-from gpufleet.racks.stragglers import clear
+from gpufleet.racks.stragglers import clear_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Attempt:
 
     @classmethod
     def begin(cls, folder: RunFolder, secret_values: Iterable[str], on_task: OnTask) -> Attempt:
-        """A run of its own name, after what the last one left at work was ended.
+        """Start a run with a new name, after ending the processes that the last run left.
 
-        The caller holds the folder's lock: the last run's own process is gone; what it started may not be.
+        The caller holds the folder's lock: the last run's main process has ended, its children may still run.
         """
         last = folder.last()
         if last is not None and not last.complete and last.token:
-            clear(last.token)
+            clear_run(last.token)
         run = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S") + f"-{secrets.token_hex(2)}"
         redactor = Redactor(list(secret_values))
         return cls(
@@ -54,15 +54,15 @@ class Attempt:
             on_task=on_task,
         )
 
-    def told(self, event: TaskEvent) -> None:
-        """A task that is written down and shown, and no part of the result: preflight's."""
+    def record(self, event: TaskEvent) -> None:
+        """Write a task to the journal and show it, without adding it to the result (preflight)."""
         self.journal.write(event)
         self.on_task(event)
 
-    def worked(self, event: TaskEvent) -> None:
-        """A task of the run itself."""
+    def collect(self, event: TaskEvent) -> None:
+        """Record a task and add it to the result."""
         self.collector(event)
-        self.told(event)
+        self.record(event)
 
     def result(
         self,

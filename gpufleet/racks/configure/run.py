@@ -86,12 +86,12 @@ def configure(
     def on_event(event: TaskEvent) -> None:
         if event.role == PREFLIGHT_ROLE:
             found(event)
-            attempt.told(event)
+            attempt.record(event)
             return
         if "site" not in stages:
             stages.append("site")
             on_stage("site")
-        attempt.worked(event)
+        attempt.collect(event)
 
     for stage in stages:
         on_stage(stage)

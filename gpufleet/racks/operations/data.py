@@ -67,9 +67,7 @@ DATA_OPERATIONS = (
         summary="back up accounting, the state of the controllers, and etcd; nothing is stopped",
         group="rack_controllers",
         options=(
-            Option(
-                "to", "str", "local folder for the copy, or none", default=".gpufleet/backups"
-            ),
+            Option("to", "str", "local folder for the copy, or none", default=".gpufleet/backups"),
             _FOLDER,
             Option("keep", "int", "backups that the host keeps", default=7, least=1, most=1000),
             _RESERVE,

@@ -111,7 +111,7 @@ def operate(
     def worked(event: TaskEvent) -> None:
         if is_done(event):
             done.add(event.host)
-        attempt.worked(event)
+        attempt.collect(event)
 
     cut_short = ""
     verdicts: tuple[PreflightVerdict, ...] = ()
@@ -122,7 +122,7 @@ def operate(
             on_stage("preflight")
             limited = replace(playbook, limit=",".join(request.targets))
             verdicts, hosts, refused = preflight_hosts(
-                request.plan, request.catalog, request.targets, limited, attempt.told
+                request.plan, request.catalog, request.targets, limited, attempt.record
             )
         visited = tuple(name for name in request.hosts if name not in hosts)
         targets = tuple(name for name in visited if name in request.targets)

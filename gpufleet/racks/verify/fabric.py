@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
 
 
-def rdma(found: Measured) -> Iterator[Result]:
+def rdma(found: RoleMeasurements) -> Iterator[Result]:
     """Ports of the right kind are up at their rate: the named ones, or as many as a node has adapters."""
     gbps, layer = int(found.value("link_gbps", 0)), LAYERS[str(found.value("kind"))]
     # A host that only manages the subnet has adapters of its own, which are no rails of a node.
@@ -19,7 +19,7 @@ def rdma(found: Measured) -> Iterator[Result]:
     named = list(found.value("devices", [])) if node else []
     adapters = int(found.value("adapters", 0) or 0) if node else 1
 
-    def ports(text: str) -> Judged:
+    def ports(text: str) -> Reading:
         faults, good = {}, []
         for line in text.splitlines():
             device, _port, kind, state, rate = line.split("|")
@@ -35,11 +35,11 @@ def rdma(found: Measured) -> Iterator[Result]:
         measured = f"{len(good)} ports at {gbps} Gb/s"
         if named:
             wrong = [faults.get(device, f"{device} is not there") for device in named if device not in good]
-            return Judged(measured, "; ".join(wrong))
+            return Reading(measured, "; ".join(wrong))
         if len(good) >= adapters:
-            return Judged(measured)
+            return Reading(measured)
         lacking = f"{len(good)} of {adapters} ports are good" if node else "no port is good"
-        return Judged(measured, "; ".join([lacking, *faults.values()]))
+        return Reading(measured, "; ".join([lacking, *faults.values()]))
 
     yield found.expect(
         "ports",
@@ -56,10 +56,10 @@ def rdma(found: Measured) -> Iterator[Result]:
     yield found.same("driver", "driver_loaded", installed, remedy="reboot the host, drained")
 
 
-def roce(found: Measured) -> Iterator[Result]:
+def roce(found: RoleMeasurements) -> Iterator[Result]:
     """Every setting of every interface is what the site declares."""
 
-    def settings(text: str) -> Judged:
+    def settings(text: str) -> Reading:
         rows = [json.loads(line) for line in text.splitlines() if line.strip()]
         wrong = [
             f"{row['interface']}: {row['setting']} is {row['is']} instead of {row['should']}"
@@ -67,19 +67,19 @@ def roce(found: Measured) -> Iterator[Result]:
             if row["is"] != row["should"]
         ]
         if not rows:
-            return Judged("nothing", "no interface was found")
-        return Judged(f"{len(rows)} settings", "; ".join(wrong))
+            return Reading("nothing", "no interface was found")
+        return Reading(f"{len(rows)} settings", "; ".join(wrong))
 
     yield found.expect("settings", "settings", settings, expected="as declared", remedy=again(found))
     yield found.same("at boot", "unit", "enabled", remedy=again(found), codes=(0, 1))
 
 
-def subnet_manager(found: Measured) -> Iterator[Result]:
+def subnet_manager(found: RoleMeasurements) -> Iterator[Result]:
     """opensm runs, and some subnet manager is master of the subnet."""
     yield found.active("service", "active", "gpufleet-opensm")
 
-    def master(text: str) -> Judged:
+    def master(text: str) -> Reading:
         state = text.rpartition("state")[2].strip()
-        return Judged(state, "" if "MASTER" in state else f"the subnet's manager is {state}")
+        return Reading(state, "" if "MASTER" in state else f"the subnet's manager is {state}")
 
     yield found.expect("master", "sminfo", master, expected="a master", remedy="see /var/log/opensm.log")

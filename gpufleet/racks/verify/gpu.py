@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.mig import cdi_names, layout_of
 from gpufleet.racks.verify.result import Result
 
 
-def nvidia_driver(found: Measured) -> Iterator[Result]:
+def nvidia_driver(found: RoleMeasurements) -> Iterator[Result]:
     """The version of the software channel is loaded, and every GPU answers in it."""
     version, gpus = str(found.value("version")), found.value("gpus")
 
-    def answers(text: str) -> Judged:
+    def answers(text: str) -> Reading:
         rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
         versions = {row[3] for row in rows}
         off = [row[0] for row in rows if row[4] != "Enabled"]
         measured = f"{len(rows)} GPUs, driver {', '.join(sorted(versions))}"
         if gpus is not None and len(rows) != gpus:
-            return Judged(measured, f"{len(rows)} GPUs answer instead of {gpus}")
+            return Reading(measured, f"{len(rows)} GPUs answer instead of {gpus}")
         if versions != {version}:
-            return Judged(measured, f"they answer with driver {', '.join(sorted(versions))}")
-        return Judged(measured, f"persistence mode is off on GPU {', '.join(off)}" if off else "")
+            return Reading(measured, f"they answer with driver {', '.join(sorted(versions))}")
+        return Reading(measured, f"persistence mode is off on GPU {', '.join(off)}" if off else "")
 
     yield found.expect(
         "gpus",
@@ -39,7 +39,7 @@ def nvidia_driver(found: Measured) -> Iterator[Result]:
     yield found.active("persistence", "persistence", "nvidia-persistenced")
 
 
-def fabric_manager(found: Measured) -> Iterator[Result]:
+def fabric_manager(found: RoleMeasurements) -> Iterator[Result]:
     """It runs in the driver's version, and has taken every GPU into the NVLink fabric."""
     version = str(found.value("version"))
     yield found.same(
@@ -50,18 +50,18 @@ def fabric_manager(found: Measured) -> Iterator[Result]:
     )
     yield found.active("service", "active", "nvidia-fabricmanager")
 
-    def joined(text: str) -> Judged:
+    def joined(text: str) -> Reading:
         rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
         out = [row[0] for row in rows if row[1] not in ("Completed", "N/A", "[N/A]")]
         measured = f"{len(rows) - len(out)} of {len(rows)} GPUs"
-        return Judged(measured, f"GPU {', '.join(out)} not in the NVLink fabric" if out else "")
+        return Reading(measured, f"GPU {', '.join(out)} not in the NVLink fabric" if out else "")
 
     yield found.expect(
         "fabric", "state", joined, expected="all GPUs", remedy="see /var/log/fabricmanager.log"
     )
 
 
-def nccl(found: Measured) -> Iterator[Result]:
+def nccl(found: RoleMeasurements) -> Iterator[Result]:
     """The library of the software channel is there and loads."""
     version = str(found.value("version"))
     yield found.same(
@@ -70,7 +70,7 @@ def nccl(found: Measured) -> Iterator[Result]:
     yield found.runs("loads", "loads", remedy="ldconfig -p | grep nccl")
 
 
-def gpudirect(found: Measured) -> Iterator[Result]:
+def gpudirect(found: RoleMeasurements) -> Iterator[Result]:
     """What the role was told to install is loaded."""
     wanted = []
     if found.value("gdrcopy") is True:
@@ -80,17 +80,17 @@ def gpudirect(found: Measured) -> Iterator[Result]:
     if not found.value("open_modules"):
         wanted.append("nvidia_peermem")
 
-    def loaded(text: str) -> Judged:
+    def loaded(text: str) -> Reading:
         there = text.split()
         missing = [name for name in wanted if name not in there]
-        return Judged(", ".join(there) or "none", f"{', '.join(missing)} is not loaded" if missing else "")
+        return Reading(", ".join(there) or "none", f"{', '.join(missing)} is not loaded" if missing else "")
 
     yield found.expect(
         "modules", "modules", loaded, expected=", ".join(wanted), remedy=again(found), codes=(0, 2)
     )
 
 
-def container_toolkit(found: Measured) -> Iterator[Result]:
+def container_toolkit(found: RoleMeasurements) -> Iterator[Result]:
     """The toolkit of the software channel, with all GPUs in its CDI specification."""
     # The lock names the package, with its revision.
     version = str(found.value("version")).partition("-")[0]
@@ -102,18 +102,18 @@ def container_toolkit(found: Measured) -> Iterator[Result]:
     yield found.same("version", "version", version, read=of, remedy=again(found))
     gpus, layout = found.values.get("nvidia_driver_gpus"), layout_of(found.values)
 
-    def devices(text: str) -> Judged:
+    def devices(text: str) -> Reading:
         names = [line.strip() for line in text.splitlines() if line.strip().startswith("nvidia.com/gpu=")]
         there = {name.partition("=")[2] for name in names}
         indices = {name for name in there if name.replace(":", "").isdigit()}
         if layout and gpus is not None:
             missing = cdi_names(gpus, layout) - indices
             said = f"{len(missing)} GPUs and instances are missing" if missing else ""
-            return Judged(f"{len(indices)} GPUs and instances", said)
+            return Reading(f"{len(indices)} GPUs and instances", said)
         problem = (
             f"{len(indices)} GPUs instead of {gpus}" if gpus is not None and len(indices) != gpus else ""
         )
-        return Judged(f"{len(indices)} GPUs", problem)
+        return Reading(f"{len(indices)} GPUs", problem)
 
     yield found.expect(
         "cdi",
@@ -124,32 +124,32 @@ def container_toolkit(found: Measured) -> Iterator[Result]:
     )
 
 
-def dcgm(found: Measured) -> Iterator[Result]:
+def dcgm(found: RoleMeasurements) -> Iterator[Result]:
     """The host engine sees all GPUs and watches them, and the exporter has their metrics."""
     gpus = found.value("gpus")
 
-    def seen(text: str) -> Judged:
+    def seen(text: str) -> Reading:
         count = next(
             int(line.split()[0]) for line in text.splitlines() if "GPUs found" in line or "GPU found" in line
         )
         problem = f"{count} GPUs instead of {gpus}" if gpus is not None and count != gpus else ""
-        return Judged(f"{count} GPUs", problem)
+        return Reading(f"{count} GPUs", problem)
 
     yield found.expect("gpus", "discovery", seen, expected=f"{gpus} GPUs", remedy="dcgmi discovery -l")
 
-    def healthy(text: str) -> Judged:
+    def healthy(text: str) -> Reading:
         line = next(line for line in text.splitlines() if "Overall Health" in line)
         said = line.replace("|", " ").replace("Overall Health", "").strip(" :")
-        return Judged(said, "" if said == "Healthy" else f"DCGM says {said}")
+        return Reading(said, "" if said == "Healthy" else f"DCGM says {said}")
 
     yield found.expect("health", "health", healthy, expected="Healthy", remedy="dcgmi health -c")
 
-    def exported(text: str) -> Judged:
+    def exported(text: str) -> Reading:
         uuids = {
             line.partition('UUID="')[2].partition('"')[0] for line in text.splitlines() if 'UUID="' in line
         }
         problem = f"{len(uuids)} GPUs instead of {gpus}" if gpus is not None and len(uuids) != gpus else ""
-        return Judged(f"{len(uuids)} GPUs", problem)
+        return Reading(f"{len(uuids)} GPUs", problem)
 
     yield found.expect(
         "exporter",
@@ -160,7 +160,7 @@ def dcgm(found: Measured) -> Iterator[Result]:
     )
 
 
-def health_check(found: Measured) -> Iterator[Result]:
+def health_check(found: RoleMeasurements) -> Iterator[Result]:
     """The node's own check finds nothing that keeps jobs away, and is told of the same fleet file."""
     show = found.found.get("health_check_show", {})
     text = str(show.get("stdout", ""))
@@ -177,11 +177,11 @@ def health_check(found: Measured) -> Iterator[Result]:
             "healthy", "show", _healthy, expected="fit for jobs", remedy="run health-check show on the node"
         )
 
-    def configured(text: str) -> Judged:
+    def configured(text: str) -> Reading:
         there = json.loads(text)
         names = ("gpus", "gpu", "fabric_kind", "link_gbps", "driver_version", "slurm")
         wrong = [name for name in names if there.get(name) != found.value(name)]
-        return Judged(
+        return Reading(
             "of another fleet file" if wrong else "current", f"{', '.join(wrong)} differ" if wrong else ""
         )
 
@@ -190,26 +190,26 @@ def health_check(found: Measured) -> Iterator[Result]:
         yield found.active("timer", "timer", "gpufleet-health.timer")
 
 
-def _healthy(text: str) -> Judged:
+def _healthy(text: str) -> Reading:
     advice = [f"{item['subject']} {item['message']}".strip() for item in json.loads(text)["findings"]]
-    return Judged("fit" + (f" ({'; '.join(advice)})" if advice else ""))
+    return Reading("fit" + (f" ({'; '.join(advice)})" if advice else ""))
 
 
-def pyxis_enroot(found: Measured) -> Iterator[Result]:
+def pyxis_enroot(found: RoleMeasurements) -> Iterator[Result]:
     """Enroot runs, and srun knows the options of Pyxis: on sites with packages of them, their mirror's."""
     if not found.found and not found.values.get("base_package_mirror"):
         return
     yield found.expect(
         "enroot",
         "version",
-        lambda text: Judged(text.strip(), "" if text.strip()[:1].isdigit() else "enroot says no version"),
+        lambda text: Reading(text.strip(), "" if text.strip()[:1].isdigit() else "enroot says no version"),
         expected="a version",
         remedy=again(found),
     )
 
-    def options(text: str) -> Judged:
+    def options(text: str) -> Reading:
         count = int(text)
-        return Judged(f"{count} options", "" if count else "srun does not know --container-image")
+        return Reading(f"{count} options", "" if count else "srun does not know --container-image")
 
     yield found.expect(
         "pyxis", "options", options, expected="--container-image", remedy="see plugstack.conf", codes=(0, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 _CLOCK = "see chronyc sources and chronyc tracking"
@@ -13,7 +13,7 @@ CLOCK_OFFSET_S = 1.0
 """Our own choice; munge refuses messages from 300 s on."""
 
 
-def base(found: Measured) -> Iterator[Result]:
+def base(found: RoleMeasurements) -> Iterator[Result]:
     """The clock, the kernel's arguments and settings, frequency of the processors, a reboot that waits."""
     yield found.expect(
         "clock", "time_tracking", _offset, expected=f"within {CLOCK_OFFSET_S:g} s", remedy=_CLOCK
@@ -41,7 +41,7 @@ def base(found: Measured) -> Iterator[Result]:
         yield found.expect(
             "governor",
             "cpu_governor",
-            lambda text: Judged(text.strip(), _differs(text.strip(), wanted) if text.strip() else ""),
+            lambda text: Reading(text.strip(), _differs(text.strip(), wanted) if text.strip() else ""),
             expected=wanted,
             remedy=again(found),
             codes=(0, 1),
@@ -49,7 +49,7 @@ def base(found: Measured) -> Iterator[Result]:
     yield found.expect(
         "reboot",
         "reboot_required",
-        lambda text: Judged("pending" if text else "none", "a reboot is pending" if text.strip() else ""),
+        lambda text: Reading("pending" if text else "none", "a reboot is pending" if text.strip() else ""),
         expected="none",
         remedy="reboot the host, drained",
         codes=(0, 1),
@@ -61,22 +61,22 @@ def _differs(measured: str, wanted: str) -> str:
     return "" if measured == wanted else f"{measured} instead of {wanted}"
 
 
-def _missing(wanted: list[str], there: list[str], what: str) -> Judged:
+def _missing(wanted: list[str], there: list[str], what: str) -> Reading:
     missing = [item for item in wanted if item not in there]
-    return Judged(", ".join(there) or "none", f"{what} {', '.join(missing)} is missing" if missing else "")
+    return Reading(", ".join(there) or "none", f"{what} {', '.join(missing)} is missing" if missing else "")
 
 
-def _offset(text: str) -> Judged:
+def _offset(text: str) -> Reading:
     offset = abs(float(text.split(",")[4]))
-    return Judged(f"{offset:.6f} s", f"the clock is {offset:.1f} s off" if offset > CLOCK_OFFSET_S else "")
+    return Reading(f"{offset:.6f} s", f"the clock is {offset:.1f} s off" if offset > CLOCK_OFFSET_S else "")
 
 
-def _source(text: str) -> Judged:
+def _source(text: str) -> Reading:
     state = text.strip().split(",")[13]
-    return Judged(state, "chrony reaches none of its servers" if state == "Not synchronised" else "")
+    return Reading(state, "chrony reaches none of its servers" if state == "Not synchronised" else "")
 
 
-def _sysctl(text: str, found: Measured) -> Judged:
+def _sysctl(text: str, found: RoleMeasurements) -> Reading:
     there = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
@@ -91,22 +91,22 @@ def _sysctl(text: str, found: Measured) -> Judged:
         # A network namespace shows these and cannot set them.
         and not (found.container and name.startswith("net.core."))
     ]
-    return Judged(f"{len(there)} settings", "; ".join(wrong))
+    return Reading(f"{len(there)} settings", "; ".join(wrong))
 
 
-def users(found: Measured) -> Iterator[Result]:
+def users(found: RoleMeasurements) -> Iterator[Result]:
     """People and their groups have the same numbers everywhere."""
     accounts = {item["name"]: f"{item['uid']}:{item['gid']}" for item in found.value("accounts", [])}
     groups = {item["name"]: str(item["gid"]) for item in found.value("groups", [])}
 
-    def judged(text: str, wanted: dict[str, str], read: slice) -> Judged:
+    def judged(text: str, wanted: dict[str, str], read: slice) -> Reading:
         rows = {line.split(":")[0]: ":".join(line.split(":")[read]) for line in text.splitlines()}
         wrong = [
             f"{name} is {rows.get(name, 'missing')} instead of {number}"
             for name, number in wanted.items()
             if rows.get(name) != number
         ]
-        return Judged(f"{len(wanted)}", "; ".join(wrong))
+        return Reading(f"{len(wanted)}", "; ".join(wrong))
 
     # getent ends with 2 when it does not find one of them, and lists the others.
     if accounts:
@@ -131,14 +131,14 @@ def users(found: Measured) -> Iterator[Result]:
     yield found.runs("sshd", "sshd", remedy="sshd -T shows the line")
 
 
-def firewall(found: Measured) -> Iterator[Result]:
+def firewall(found: RoleMeasurements) -> Iterator[Result]:
     """What is not allowed is dropped, now and after a boot."""
     yield found.expect("rules", "rules", _drops, expected="policy drop", remedy=again(found))
     yield found.same("at boot", "enabled", "enabled", remedy="systemctl enable nftables", codes=(0, 1))
 
 
-def _drops(text: str) -> Judged:
+def _drops(text: str) -> Reading:
     chains = [item["chain"] for item in json.loads(text)["nftables"] if "chain" in item]
     policies = [chain.get("policy", "") for chain in chains if chain.get("hook") == "input"]
     measured = f"policy {', '.join(policies)}" if policies else "no chain for input"
-    return Judged(measured, "" if policies == ["drop"] else f"{measured}: what is not allowed gets through")
+    return Reading(measured, "" if policies == ["drop"] else f"{measured}: what is not allowed gets through")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpufleet.racks.verify.measured import Measured, again
+from gpufleet.racks.verify.measurements import RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 from gpufleet.racks.verify.roles import JUDGES
 
@@ -50,11 +50,11 @@ def judge(
                 if name.startswith(f"{role}_")
             }
             known = {**defaults.get(role, {}), **values.get(host, {})}
-            found += _role(Measured(host, role, known, mine, host in containers, reason))
+            found += _role(RoleMeasurements(host, role, known, mine, host in containers, reason))
     return tuple(found)
 
 
-def _role(measured: Measured) -> list[Result]:
+def _role(measured: RoleMeasurements) -> list[Result]:
     judged = JUDGES.get(measured.role)
     if judged is None:
         message = "gpufleet does not know how to judge this role"

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 FEWEST_DAYS = 30
@@ -16,13 +16,13 @@ FEWEST_DAYS = 30
 _CGROUP2 = "cgroup2fs"
 
 
-def kubernetes_base(found: Measured) -> Iterator[Result]:
+def kubernetes_base(found: RoleMeasurements) -> Iterator[Result]:
     """containerd runs, releases are the channel's, and nothing is swapped out."""
     yield found.active("containerd", "service", "containerd")
     wanted = str(found.value("version"))
     runtime = str(found.value("containerd_version"))
 
-    def versions(text: str) -> Judged:
+    def versions(text: str) -> Reading:
         there = dict(line.split() for line in text.splitlines() if len(line.split()) == 2)
         wrong = [
             f"{name} is {there.get(name, 'not installed')} instead of {version}"
@@ -32,7 +32,7 @@ def kubernetes_base(found: Measured) -> Iterator[Result]:
             )
             if there.get(name, "").partition("-")[0] != version
         ]
-        return Judged(f"{there.get('kubelet', 'none')}", "; ".join(wrong))
+        return Reading(f"{there.get('kubelet', 'none')}", "; ".join(wrong))
 
     yield found.expect(
         "release",
@@ -43,23 +43,23 @@ def kubernetes_base(found: Measured) -> Iterator[Result]:
         codes=(0, 1),
     )
 
-    def swap(text: str) -> Judged:
+    def swap(text: str) -> Reading:
         devices = text.split()
         # A container sees the swap of its machine, which is not its own.
         problem = f"{', '.join(devices)} is swap" if devices and not found.container else ""
-        return Judged(", ".join(devices) or "none", problem)
+        return Reading(", ".join(devices) or "none", problem)
 
     yield found.expect("swap", "swap", swap, expected="none", remedy=again(found))
 
-    def forwards(text: str) -> Judged:
+    def forwards(text: str) -> Reading:
         value = text.partition("=")[2].strip()
-        return Judged(value or "nothing", "" if value == "1" else "packets of pods are not passed on")
+        return Reading(value or "nothing", "" if value == "1" else "packets of pods are not passed on")
 
     yield found.expect("forwarding", "sysctl", forwards, expected="1", remedy=again(found))
 
-    def hierarchy(text: str) -> Judged:
+    def hierarchy(text: str) -> Reading:
         kind = text.strip()
-        return Judged(
+        return Reading(
             kind, "" if kind == _CGROUP2 else "the host has cgroup v1, which kubelets from 1.35 on refuse"
         )
 
@@ -72,20 +72,20 @@ def kubernetes_base(found: Measured) -> Iterator[Result]:
     )
 
 
-def kubernetes_endpoint(found: Measured) -> Iterator[Result]:
+def kubernetes_endpoint(found: RoleMeasurements) -> Iterator[Result]:
     """keepalived and haproxy run, and the API answers at the virtual address."""
     yield found.active("services", "service", "keepalived, haproxy")
     address = str(found.value("address"))
 
-    def place(text: str) -> Judged:
+    def place(text: str) -> Reading:
         held = [line for line in text.splitlines() if f" {address}/" in line]
-        return Judged("holds the address" if held else "another member holds the address")
+        return Reading("holds the address" if held else "another member holds the address")
 
     yield found.expect("address", "addresses", place, remedy="ip -4 address show")
 
-    def ready(text: str) -> Judged:
+    def ready(text: str) -> Reading:
         said = text.strip()
-        return Judged(said, "" if said == "ok" else f"the API says {said or 'nothing'}")
+        return Reading(said, "" if said == "ok" else f"the API says {said or 'nothing'}")
 
     yield found.expect(
         "API", "ready", ready, expected="ok", remedy="journalctl -u keepalived -u haproxy on the members"
@@ -98,7 +98,7 @@ def _ready(node: dict[str, Any]) -> bool:
     )
 
 
-def kubernetes_control_plane(found: Measured) -> Iterator[Result]:
+def kubernetes_control_plane(found: RoleMeasurements) -> Iterator[Result]:
     """The API is ready, every host of the fleet file is a node, secrets are safe and snapshots are taken."""
     yield found.active("services", "service", "kubelet and the timers")
     yield found.runs("API", "ready", remedy="journalctl -u kubelet; crictl ps -a")
@@ -106,7 +106,7 @@ def kubernetes_control_plane(found: Measured) -> Iterator[Result]:
     names = [item["name"] for item in found.value("members", [])]
     names += list(found.value("node_labels", {}))
 
-    def nodes(text: str) -> Judged:
+    def nodes(text: str) -> Reading:
         there = {item["metadata"]["name"]: item for item in json.loads(text)["items"]}
         wrong = []
         for name in names:
@@ -123,17 +123,17 @@ def kubernetes_control_plane(found: Measured) -> Iterator[Result]:
             lacking = [key for key, value in labels.items() if node["metadata"]["labels"].get(key) != value]
             if lacking:
                 wrong.append(f"{name} lacks the labels {', '.join(sorted(lacking))}")
-        return Judged(f"{len(names)} nodes", "; ".join(wrong))
+        return Reading(f"{len(names)} nodes", "; ".join(wrong))
 
     yield found.expect(
         "nodes", "nodes", nodes, expected=f"{len(names)} nodes, {wanted}", remedy="kubectl describe node"
     )
 
-    def certificates(text: str) -> Judged:
+    def certificates(text: str) -> Reading:
         days = {name: int(left) for name, left in json.loads(text).items()}
         name, least = min(days.items(), key=lambda item: item[1])
         soon = f"{name} ends in {least} days, and was not renewed" if least < FEWEST_DAYS else ""
-        return Judged(f"{least} days", soon)
+        return Reading(f"{least} days", soon)
 
     yield found.expect(
         "certificates",
@@ -144,13 +144,13 @@ def kubernetes_control_plane(found: Measured) -> Iterator[Result]:
     )
     every = int(found.value("backup_every_s", 21600))
 
-    def backups(text: str) -> Judged:
+    def backups(text: str) -> Reading:
         taken = [item["taken"] for item in json.loads(text)]
         if not taken:
-            return Judged("none", "there is no snapshot of etcd")
+            return Reading("none", "there is no snapshot of etcd")
         age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(max(taken).replace("Z", "+00:00"))
         late = age.total_seconds() > 3 * every
-        return Judged(
+        return Reading(
             f"{len(taken)}, the newest of {max(taken)}", "the newest snapshot is too old" if late else ""
         )
 
@@ -164,19 +164,19 @@ def kubernetes_control_plane(found: Measured) -> Iterator[Result]:
     yield found.same("encryption key", "secret_mode", "root 600", remedy=again(found))
 
 
-def kubernetes_node(found: Measured) -> Iterator[Result]:
+def kubernetes_node(found: RoleMeasurements) -> Iterator[Result]:
     """The kubelet runs in the channel's release, and the cluster sends pods to the node."""
     yield found.active("kubelet", "service", "kubelet")
     wanted = str(found.value("version"))
 
-    def state(text: str) -> Judged:
+    def state(text: str) -> Reading:
         node = json.loads(text)
         release = node["status"]["nodeInfo"]["kubeletVersion"].lstrip("v")
         if not _ready(node):
-            return Judged("not ready", "the node is not ready")
+            return Reading("not ready", "the node is not ready")
         if node.get("spec", {}).get("unschedulable"):
-            return Judged("cordoned", "the node is cordoned: it gets no pods")
-        return Judged(release, "" if release == wanted else f"it runs {release} instead of {wanted}")
+            return Reading("cordoned", "the node is cordoned: it gets no pods")
+        return Reading(release, "" if release == wanted else f"it runs {release} instead of {wanted}")
 
     yield found.expect(
         "node",

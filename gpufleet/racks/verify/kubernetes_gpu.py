@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 _DRIVERS = ("nvidia-driver-", "nvidia-container-toolkit-", "nvidia-vgpu-manager-", "mofed-")
@@ -15,7 +15,7 @@ _DRIVERS = ("nvidia-driver-", "nvidia-container-toolkit-", "nvidia-vgpu-manager-
 _SHOWN = 3
 
 
-def kubernetes_gpu(found: Measured) -> Iterator[Result]:
+def kubernetes_gpu(found: RoleMeasurements) -> Iterator[Result]:
     """Every node offers the GPUs that its group has, and nobody but the host brings a driver."""
     expected = {
         node: (str(pool["resource"]), pool["gpus"] // len(pool["nodes"]) * pool["per_gpu"])
@@ -50,7 +50,7 @@ def kubernetes_gpu(found: Measured) -> Iterator[Result]:
         )
 
 
-def _offered(text: str, expected: dict[str, tuple[str, int]]) -> Judged:
+def _offered(text: str, expected: dict[str, tuple[str, int]]) -> Reading:
     there: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
     for line in text.splitlines():
         if line.strip():
@@ -68,7 +68,7 @@ def _offered(text: str, expected: dict[str, tuple[str, int]]) -> Judged:
             wrong.append(f"{node} has {has} {resource} instead of {count}")
         elif gives < has:
             wrong.append(f"{node} gives out {gives} of {has} {resource}: the rest is unhealthy")
-    return Judged(f"{total} on {len(there.keys() & expected.keys())} nodes", _listed(wrong))
+    return Reading(f"{total} on {len(there.keys() & expected.keys())} nodes", _listed(wrong))
 
 
 def _listed(wrong: list[str]) -> str:
@@ -76,14 +76,14 @@ def _listed(wrong: list[str]) -> str:
     return "; ".join(wrong[:_SHOWN]) + more
 
 
-def _one_driver(text: str) -> Judged:
+def _one_driver(text: str) -> Reading:
     sets = text.split()
     drivers = [name for name in sets if name.partition("/")[2].startswith(_DRIVERS)]
     problem = f"{', '.join(drivers)} would install what the host already has" if drivers else ""
-    return Judged(f"{len(sets)} daemon sets, {len(drivers)} with drivers", problem)
+    return Reading(f"{len(sets)} daemon sets, {len(drivers)} with drivers", problem)
 
 
-def _releases(found: Measured) -> Callable[[str], Judged]:
+def _releases(found: RoleMeasurements) -> Callable[[str], Reading]:
     wanted = {
         name: f"{name}-{prefix}{found.value(variable)}"
         for name, switch, variable, prefix in (
@@ -94,7 +94,7 @@ def _releases(found: Measured) -> Callable[[str], Judged]:
         if found.value(switch, True)
     }
 
-    def judge(text: str) -> Judged:
+    def judge(text: str) -> Reading:
         there = {item["name"]: (item["chart"], item["status"]) for item in json.loads(text)}
         wrong = []
         for name, chart in wanted.items():
@@ -102,18 +102,18 @@ def _releases(found: Measured) -> Callable[[str], Judged]:
                 wrong.append(f"{name} is not installed")
             elif there[name] != (chart, "deployed"):
                 wrong.append(f"{' '.join(there[name])} instead of {chart} deployed")
-        return Judged(", ".join(sorted(chart for chart, _ in there.values())) or "none", "; ".join(wrong))
+        return Reading(", ".join(sorted(chart for chart, _ in there.values())) or "none", "; ".join(wrong))
 
     return judge
 
 
-def _queues(teams: set[str]) -> Callable[[str], Judged]:
-    def judge(text: str) -> Judged:
+def _queues(teams: set[str]) -> Callable[[str], Reading]:
+    def judge(text: str) -> Reading:
         states = dict(line.split("\t") for line in text.splitlines() if line.strip())
         wrong = [f"{team} has no queue" for team in sorted(teams - states.keys())]
         wrong += [
             f"{team}'s is not active" for team in sorted(teams & states.keys()) if states[team] != "True"
         ]
-        return Judged(f"{len(states)} queues", _listed(wrong))
+        return Reading(f"{len(states)} queues", _listed(wrong))
 
     return judge

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 
-def bmc(found: Measured) -> Iterator[Result]:
+def bmc(found: RoleMeasurements) -> Iterator[Result]:
     """The controller is the node's, its firmware has the versions of the lock, and its settings hold.
 
     The role itself judges the identity before it reads anything else: without it there is no measurement.
@@ -19,22 +19,22 @@ def bmc(found: Measured) -> Iterator[Result]:
         "identity", "state", _identity, expected="the node's", remedy="see its address and cable"
     )
 
-    def power(text: str) -> Judged:
+    def power(text: str) -> Reading:
         state = str(json.loads(text)["power"])
-        return Judged(state, "" if state == "On" else f"the node's power is {state or 'unknown'}")
+        return Reading(state, "" if state == "On" else f"the node's power is {state or 'unknown'}")
 
     yield found.expect("power", "state", power, expected="On", remedy="turn the node on")
     firmware = found.value("firmware") or {}
     if firmware:
 
-        def versions(text: str) -> Judged:
+        def versions(text: str) -> Reading:
             there = json.loads(text)["firmware"]
             wrong = [
                 f"{name} is {there.get(name) or 'not there'} instead of {version}"
                 for name, version in firmware.items()
                 if there.get(name) != str(version)
             ]
-            return Judged(f"{len(firmware) - len(wrong)} of {len(firmware)} components", "; ".join(wrong))
+            return Reading(f"{len(firmware) - len(wrong)} of {len(firmware)} components", "; ".join(wrong))
 
         yield found.expect(
             "firmware",
@@ -47,19 +47,19 @@ def bmc(found: Measured) -> Iterator[Result]:
     cap = found.value("power_cap_w") or 0
     if cap:
 
-        def capped(text: str) -> Judged:
+        def capped(text: str) -> Reading:
             there = json.loads(text)["power_cap_w"]
-            return Judged(
+            return Reading(
                 f"{there or 'no'} W", "" if there == cap else f"{there or 'no'} W instead of {cap} W"
             )
 
         yield found.expect("power_cap", "state", capped, expected=f"{cap} W", remedy=again(found))
     if found.value("boot_order"):
 
-        def order(text: str) -> Judged:
+        def order(text: str) -> Reading:
             there = json.loads(text)
             now, wanted = (" ".join(there[name]) for name in ("boot_order", "wanted_boot_order"))
-            return Judged(now, "" if now == wanted else f"{now} instead of {wanted}")
+            return Reading(now, "" if now == wanted else f"{now} instead of {wanted}")
 
         yield found.expect(
             "boot_order", "state", order, expected=" ".join(found.value("boot_order")), remedy=again(found)
@@ -74,17 +74,19 @@ def bmc(found: Measured) -> Iterator[Result]:
         )
 
 
-def _identity(text: str) -> Judged:
+def _identity(text: str) -> Reading:
     there = json.loads(text)
     shown = f"{there['model']} {there['serial']}".strip()
-    return Judged(shown, "" if shown else "it shows neither model nor serial number")
+    return Reading(shown, "" if shown else "it shows neither model nor serial number")
 
 
-def _bios(text: str) -> Judged:
+def _bios(text: str) -> Reading:
     there: dict[str, Any] = json.loads(text)
     waiting = there["waits_for_reboot"]
     staged = [name for name in waiting if name in there["staged_bios"]]
     missing = [name for name in waiting if name not in staged]
     parts = [f"{', '.join(staged)} waits for a reboot"] if staged else []
     parts += [f"{', '.join(missing)} is not as asked"] if missing else []
-    return Judged(f"{len(there['bios']) - len(waiting)} of {len(there['bios'])} attributes", "; ".join(parts))
+    return Reading(
+        f"{len(there['bios']) - len(waiting)} of {len(there['bios'])} attributes", "; ".join(parts)
+    )

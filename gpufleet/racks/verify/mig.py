@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 
@@ -16,19 +16,19 @@ def layout_of(values: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     return dict(values.get("mig_layout") or {})
 
 
-def mig(found: Measured) -> Iterator[Result]:
+def mig(found: RoleMeasurements) -> Iterator[Result]:
     """The GPUs of the layout and no others are in MIG mode, and each has the instances that it should
     have."""
     layout = layout_of(found.values)
     drained = f"drain the node, then {again(found)}"
 
-    def modes(text: str) -> Judged:
+    def modes(text: str) -> Reading:
         rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
         on = {row[0] for row in rows if row[1] == "Enabled"}
         if not rows:
             raise ValueError("no GPU answered")
         wrong = sorted(on ^ set(layout), key=int)
-        return Judged(
+        return Reading(
             f"GPUs {', '.join(sorted(on, key=int)) or 'none'}",
             f"GPU {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} not as asked" if wrong else "",
         )
@@ -37,7 +37,7 @@ def mig(found: Measured) -> Iterator[Result]:
         "mode", "modes", modes, expected=f"GPUs {', '.join(layout) or 'none'} divided", remedy=drained
     )
 
-    def instances(text: str) -> Judged:
+    def instances(text: str) -> Reading:
         there: dict[str, Counter[str]] = {}
         for item in json.loads(text):
             there.setdefault(str(item["gpu"]), Counter())[item["profile"]] += 1
@@ -50,7 +50,7 @@ def mig(found: Measured) -> Iterator[Result]:
             key=int,
         )
         said = "; ".join(f"GPU {gpu} has {_words(there.get(gpu, {}))}" for gpu in wrong)
-        return Judged(f"{sum(counts.total() for counts in there.values())} instances", said)
+        return Reading(f"{sum(counts.total() for counts in there.values())} instances", said)
 
     wanted = sum(count for profiles in layout.values() for count in profiles.values())
     yield found.expect("instances", "instances", instances, expected=f"{wanted} instances", remedy=drained)

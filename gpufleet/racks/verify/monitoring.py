@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 RULE_GROUPS = ("recording", "gpu", "fabric", "host", "slurm", "power", "monitoring", "site")
@@ -15,38 +15,38 @@ RULE_GROUPS = ("recording", "gpu", "fabric", "host", "slurm", "power", "monitori
 DASHBOARDS = ("fleet", "node", "fabric", "jobs", "cost", "power")
 
 
-def node_exporter(found: Measured) -> Iterator[Result]:
+def node_exporter(found: RoleMeasurements) -> Iterator[Result]:
     """It answers, and what other programs leave for it can be read."""
 
-    def told(text: str) -> Judged:
+    def told(text: str) -> Reading:
         if "node_uname_info" not in text:
-            return Judged("nothing", "it does not tell what host it is on")
+            return Reading("nothing", "it does not tell what host it is on")
         if re.search(r"^node_textfile_scrape_error [1-9]", text, re.M):
-            return Judged("an unreadable file", "a *.prom file in its folder cannot be read")
+            return Reading("an unreadable file", "a *.prom file in its folder cannot be read")
         failed = re.findall(r'^node_scrape_collector_success\{collector="(systemd|textfile)"\} 0', text, re.M)
-        return Judged("answers", f"its collectors {', '.join(failed)} fail" if failed else "")
+        return Reading("answers", f"its collectors {', '.join(failed)} fail" if failed else "")
 
     yield found.expect(
         "metrics", "metrics", told, expected="answers", remedy="systemctl status prometheus-node-exporter"
     )
 
 
-def slurm_exporter(found: Measured) -> Iterator[Result]:
+def slurm_exporter(found: RoleMeasurements) -> Iterator[Result]:
     """It runs, and all of Slurm's commands answer it."""
     yield found.active("service", "service", "gpufleet-slurm-exporter")
 
-    def sources(text: str) -> Judged:
+    def sources(text: str) -> Reading:
         states = dict(re.findall(r'source="(\w+)"\} (\d)', text))
         silent = sorted(name for name, state in states.items() if state != "1")
         problem = f"no answer of {', '.join(silent)}" if silent else "" if states else "it tells nothing"
-        return Judged(f"{len(states) - len(silent)} of {len(states)} answer", problem)
+        return Reading(f"{len(states) - len(silent)} of {len(states)} answer", problem)
 
     yield found.expect(
         "sources", "sources", sources, expected="all answer", remedy="journalctl -u gpufleet-slurm-exporter"
     )
 
 
-def alertmanager(found: Measured) -> Iterator[Result]:
+def alertmanager(found: RoleMeasurements) -> Iterator[Result]:
     """It runs with a configuration that its own judge takes, and its secrets are nobody else's."""
     yield found.active("service", "service", "prometheus-alertmanager")
     yield found.runs("configuration", "config", remedy=again(found))
@@ -54,65 +54,65 @@ def alertmanager(found: Measured) -> Iterator[Result]:
     yield found.same("ready", "ready", "200", remedy="journalctl -u prometheus-alertmanager")
 
 
-def prometheus(found: Measured) -> Iterator[Result]:
+def prometheus(found: RoleMeasurements) -> Iterator[Result]:
     """It runs on loopback, every target answers, every group of rules is there and works."""
     yield found.active("service", "service", "prometheus")
     yield found.runs("configuration", "config", remedy=again(found))
     port = found.value("port", 9090)
 
-    def loopback(text: str) -> Judged:
+    def loopback(text: str) -> Reading:
         listening = [line.split()[3] for line in text.splitlines() if len(line.split()) > 3]
         mine = [address for address in listening if address.endswith(f":{port}")]
         outside = [each for each in mine if not each.startswith(("127.", "[::1]"))]
         if not mine:
-            return Judged("nothing", f"no process listens on port {port}")
-        return Judged(", ".join(mine), f"it listens on {', '.join(outside)}" if outside else "")
+            return Reading("nothing", f"no process listens on port {port}")
+        return Reading(", ".join(mine), f"it listens on {', '.join(outside)}" if outside else "")
 
     yield found.expect("listens", "listens", loopback, expected="loopback only", remedy=again(found))
 
-    def targets(text: str) -> Judged:
+    def targets(text: str) -> Reading:
         seen = json.loads(text)["targets"]
         silent = [f"{job} of {host} ({error})" for job, host, health, error in seen if health != "up"]
         wanted = {item["name"] for item in found.value("targets", [])}
         missing = sorted(wanted - {host for job, host, _, _ in seen if job == "node"})
         problems = [f"never asked: {', '.join(missing)}"] if missing else []
         problems += [f"no answer: {'; '.join(silent)}"] if silent else []
-        return Judged(f"{len(seen) - len(silent)} of {len(seen)} answer", "; ".join(problems))
+        return Reading(f"{len(seen) - len(silent)} of {len(seen)} answer", "; ".join(problems))
 
     yield found.expect(
         "targets", "api", targets, expected="all answer", remedy="see the exporters on the hosts it names"
     )
 
-    def rules(text: str) -> Judged:
+    def rules(text: str) -> Reading:
         said = json.loads(text)
         missing = [name for name in RULE_GROUPS if not said["rules"].get(f"gpufleet-{name}")]
         problems = [f"without rules of {', '.join(missing)}"] if missing else []
         problems += [f"{', '.join(said['broken_rules'])} fail"] if said["broken_rules"] else []
-        return Judged(f"{sum(said['rules'].values())} rules", "; ".join(problems))
+        return Reading(f"{sum(said['rules'].values())} rules", "; ".join(problems))
 
     yield found.expect("rules", "api", rules, expected="all rules work", remedy=again(found))
 
-    def receivers(text: str) -> Judged:
+    def receivers(text: str) -> Reading:
         count = int(json.loads(text)["alertmanagers"])
-        return Judged(str(count), "" if count else "it has no Alertmanager: no alert is delivered")
+        return Reading(str(count), "" if count else "it has no Alertmanager: no alert is delivered")
 
     yield found.expect("alertmanager", "api", receivers, expected="1", remedy=again(found))
 
 
-def grafana(found: Measured) -> Iterator[Result]:
+def grafana(found: RoleMeasurements) -> Iterator[Result]:
     """It runs with its database, all dashboards are there, and the password is nobody else's."""
     yield found.active("service", "service", "grafana-server")
     yield found.same("password", "secret_mode", "grafana 400", remedy=again(found))
 
-    def dashboards(text: str) -> Judged:
+    def dashboards(text: str) -> Reading:
         there = {name.removesuffix(".json") for name in text.split()}
         missing = [name for name in DASHBOARDS if name not in there]
-        return Judged(f"{len(there)} dashboards", f"without {', '.join(missing)}" if missing else "")
+        return Reading(f"{len(there)} dashboards", f"without {', '.join(missing)}" if missing else "")
 
     yield found.expect("dashboards", "dashboards", dashboards, expected="all", remedy=again(found))
 
-    def healthy(text: str) -> Judged:
+    def healthy(text: str) -> Reading:
         state = str(json.loads(text)["database"])
-        return Judged(state, "" if state == "ok" else f"its database is {state}")
+        return Reading(state, "" if state == "ok" else f"its database is {state}")
 
     yield found.expect("health", "health", healthy, expected="ok", remedy="journalctl -u grafana-server")

@@ -16,10 +16,10 @@ from gpufleet.racks.verify import (
     slurm,
     storage,
 )
-from gpufleet.racks.verify.measured import Measured
+from gpufleet.racks.verify.measurements import RoleMeasurements
 from gpufleet.racks.verify.result import Result
 
-JUDGES: Mapping[str, Callable[[Measured], Iterator[Result]]] = {
+JUDGES: Mapping[str, Callable[[RoleMeasurements], Iterator[Result]]] = {
     "bmc": management.bmc,
     "base": hosts.base,
     "users": hosts.users,

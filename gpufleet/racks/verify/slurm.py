@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 _OLDEST_BACKUP = dt.timedelta(days=3)
 _UNFIT = ("down", "drain", "drng", "fail", "unk", "not_respond", "boot", "maint", "*")
 
 
-def munge(found: Measured) -> Iterator[Result]:
+def munge(found: RoleMeasurements) -> Iterator[Result]:
     """A credential can be made and read, and the key is munge's alone."""
     yield found.active("service", "service", "munge")
     yield found.runs(
@@ -25,41 +25,41 @@ def munge(found: Measured) -> Iterator[Result]:
     yield found.same("key", "key_mode", "munge 400", remedy=again(found))
 
 
-def slurm_database(found: Measured) -> Iterator[Result]:
+def slurm_database(found: RoleMeasurements) -> Iterator[Result]:
     """MariaDB listens on this host only, slurmdbd knows the cluster, and its password is nobody else's.
     Backups are made."""
     yield found.active("services", "service", "mariadb, slurmdbd, gpufleet-slurm-backup.timer")
 
-    def loopback(text: str) -> Judged:
+    def loopback(text: str) -> Reading:
         listening = [line.split()[3] for line in text.splitlines() if len(line.split()) > 3]
         databases = [address for address in listening if address.endswith(":3306")]
         outside = [each for each in databases if not each.startswith(("127.", "[::1]"))]
         measured = ", ".join(databases) or "nothing"
         if outside:
-            return Judged(measured, f"MariaDB listens on {', '.join(outside)}")
+            return Reading(measured, f"MariaDB listens on {', '.join(outside)}")
         # A site may let it listen on its socket alone.
-        return Judged(measured)
+        return Reading(measured)
 
     yield found.expect("listens", "listens", loopback, expected="loopback only", remedy=again(found))
     cluster = str(found.value("cluster"))
 
-    def registered(text: str) -> Judged:
+    def registered(text: str) -> Reading:
         names = [line.split("|")[0] for line in text.splitlines() if line.strip()]
-        return Judged(
+        return Reading(
             ", ".join(names) or "none", "" if cluster in names else f"slurmdbd has no cluster {cluster}"
         )
 
     yield found.expect("cluster", "clusters", registered, expected=cluster, remedy="see slurmctld's log")
     yield found.same("password", "secret_mode", "slurm 600", remedy=again(found))
 
-    def backups(text: str) -> Judged:
+    def backups(text: str) -> Reading:
         made = [item["created"] for item in json.loads(text)]
         if not made:
             # The timer of a new host has not come yet; an alert tells of one that never does.
-            return Judged("none yet")
+            return Reading("none yet")
         age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(max(made).replace("Z", "+00:00"))
         late = age > _OLDEST_BACKUP
-        return Judged(
+        return Reading(
             f"{len(made)}, the newest of {max(made)}", "the newest backup is too old" if late else ""
         )
 
@@ -72,23 +72,23 @@ def slurm_database(found: Measured) -> Iterator[Result]:
     )
 
 
-def _all_up(text: str) -> Judged:
+def _all_up(text: str) -> Reading:
     lines = [line for line in text.splitlines() if "Slurmctld(" in line]
     down = [line for line in lines if "UP" not in line.split()]
     if not lines:
-        return Judged("nothing", "no controller is configured")
-    return Judged(
+        return Reading("nothing", "no controller is configured")
+    return Reading(
         f"{len(lines) - len(down)} of {len(lines)} up", "; ".join(" ".join(line.split()) for line in down)
     )
 
 
-def _one_up(text: str) -> Judged:
+def _one_up(text: str) -> Reading:
     lines = [line for line in text.splitlines() if "Slurmctld(" in line]
     up = [line for line in lines if "UP" in line.split()]
-    return Judged(f"{len(up)} of {len(lines)} up", "" if up else "no controller answers")
+    return Reading(f"{len(up)} of {len(lines)} up", "" if up else "no controller answers")
 
 
-def slurm_controller(found: Measured) -> Iterator[Result]:
+def slurm_controller(found: RoleMeasurements) -> Iterator[Result]:
     """All controllers answer, every node of the fleet file takes jobs, and teams have their limits."""
     yield found.active("service", "service", "slurmctld")
     yield found.expect(
@@ -103,7 +103,7 @@ def slurm_controller(found: Measured) -> Iterator[Result]:
     gpus = int(found.value("gpus", 0))
     divided = _divided(found.value("mig") or [])
 
-    def ready(text: str) -> Judged:
+    def ready(text: str) -> Reading:
         states: dict[str, tuple[str, str, str]] = {}
         for line in text.splitlines():
             name, state, gres, reason = line.split("|", 3)
@@ -119,7 +119,7 @@ def slurm_controller(found: Measured) -> Iterator[Result]:
                 wrong.append(f"{name} is {state} ({reason})")
             elif gpus and sum(counts) != (should := gpus + divided.get(name, 0)):
                 wrong.append(f"{name} has {sum(counts)} GPUs in Slurm instead of {should}")
-        return Judged(f"{len(nodes) - len(wrong)} of {len(nodes)} nodes", "; ".join(wrong))
+        return Reading(f"{len(nodes) - len(wrong)} of {len(nodes)} nodes", "; ".join(wrong))
 
     yield found.expect(
         "nodes",
@@ -130,7 +130,7 @@ def slurm_controller(found: Measured) -> Iterator[Result]:
     )
     wanted = {item["name"]: int(item["gpus"]) for item in found.value("accounts", [])}
 
-    def limits(text: str) -> Judged:
+    def limits(text: str) -> Reading:
         there = {}
         for line in text.splitlines():
             account, user, tres, *_ = line.split("|")
@@ -142,7 +142,7 @@ def slurm_controller(found: Measured) -> Iterator[Result]:
             for name, number in wanted.items()
             if there.get(name) != number
         ]
-        return Judged(f"{len(wanted)} accounts", "; ".join(wrong))
+        return Reading(f"{len(wanted)} accounts", "; ".join(wrong))
 
     yield found.expect("accounts", "limits", limits, expected=f"{len(wanted)} accounts", remedy=again(found))
 
@@ -156,7 +156,7 @@ def _divided(layouts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return dict(more)
 
 
-def slurm_node(found: Measured) -> Iterator[Result]:
+def slurm_node(found: RoleMeasurements) -> Iterator[Result]:
     """slurmd runs, reaches a controller, and the node takes jobs with all its GPUs."""
     yield found.active("service", "service", "slurmd")
     yield found.expect(
@@ -170,23 +170,23 @@ def slurm_node(found: Measured) -> Iterator[Result]:
     gpus = int(found.value("gpus", 0))
     gpus += sum(sum(profiles.values()) - 1 for profiles in (found.value("mig") or {}).values())
 
-    def state(text: str) -> Judged:
+    def state(text: str) -> Reading:
         hit = re.search(r"\bState=(\S+)", text)
         gres = re.search(r"\bGres=(\S+)", text)
         reason = re.search(r"\bReason=(.*?) \[", text)
         if hit is None:
-            return Judged("nothing", "Slurm does not know the node")
+            return Reading("nothing", "Slurm does not know the node")
         if any(word in hit[1].lower() for word in _UNFIT):
-            return Judged(hit[1], f"it is {hit[1]}{f' ({reason[1]})' if reason else ''}")
+            return Reading(hit[1], f"it is {hit[1]}{f' ({reason[1]})' if reason else ''}")
         counts = re.findall(r"gpu(?::[^:,\s(]+)?:(\d+)", gres[1]) if gres else []
         count = sum(int(number) for number in counts)
         problem = f"{count} GPUs in Slurm instead of {gpus}" if gpus and count != gpus else ""
-        return Judged(f"{hit[1]}, {count} GPUs", problem)
+        return Reading(f"{hit[1]}, {count} GPUs", problem)
 
     yield found.expect("state", "state", state, expected=f"ready, {gpus} GPUs", remedy="sinfo -R")
 
 
-def slurm_login(found: Measured) -> Iterator[Result]:
+def slurm_login(found: RoleMeasurements) -> Iterator[Result]:
     """Slurm's commands reach a controller and show partitions."""
     yield found.expect(
         "controllers",
@@ -197,8 +197,8 @@ def slurm_login(found: Measured) -> Iterator[Result]:
         codes=(0, 1),
     )
 
-    def partitions(text: str) -> Judged:
+    def partitions(text: str) -> Reading:
         names = sorted({line.split("|")[0].rstrip("*") for line in text.splitlines() if line.strip()})
-        return Judged(", ".join(names) or "none", "" if names else "Slurm shows no partition")
+        return Reading(", ".join(names) or "none", "" if names else "Slurm shows no partition")
 
     yield found.expect("partitions", "partitions", partitions, expected="at least one", remedy="sinfo")

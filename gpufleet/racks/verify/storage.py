@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from gpufleet.racks.verify.measured import Judged, Measured, again
+from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 
@@ -16,23 +16,23 @@ def _mounts(text: str) -> dict[str, tuple[str, str, list[str]]]:
     return {row[1].replace("\\040", " "): (row[0], row[2], row[3].split(",")) for row in rows}
 
 
-def local_nvme(found: Measured) -> Iterator[Result]:
+def local_nvme(found: RoleMeasurements) -> Iterator[Result]:
     """The scratch file system is on an array, mounted, writable, and comes back after a reboot."""
     mount = str(found.value("mount"))
 
-    def mounted(text: str) -> Judged:
+    def mounted(text: str) -> Reading:
         there = _mounts(text).get(mount)
         if there is None:
-            return Judged("not mounted", f"{mount} is not mounted")
+            return Reading("not mounted", f"{mount} is not mounted")
         source, kind, options = there
         measured = f"{source} {kind}"
-        return Judged(measured, f"{mount} is read-only" if "ro" in options else "")
+        return Reading(measured, f"{mount} is read-only" if "ro" in options else "")
 
     yield found.expect("mounted", "mounted", mounted, expected=mount, remedy=again(found))
     yield found.expect(
         "at boot",
         "fstab",
-        lambda text: Judged(
+        lambda text: Reading(
             "in fstab" if mount in text.split() else "not in fstab",
             "" if mount in text.split() else f"{mount} is not in fstab",
         ),
@@ -42,7 +42,7 @@ def local_nvme(found: Measured) -> Iterator[Result]:
     yield found.expect(
         "array",
         "arrays",
-        lambda text: Judged(
+        lambda text: Reading(
             f"{text.count('ARRAY')} arrays", "" if "ARRAY" in text else "there is no array of the drives"
         ),
         expected="an array",
@@ -50,35 +50,37 @@ def local_nvme(found: Measured) -> Iterator[Result]:
     )
 
 
-def _remote(found: Measured, kinds: tuple[str, ...]) -> Iterator[Result]:
+def _remote(found: RoleMeasurements, kinds: tuple[str, ...]) -> Iterator[Result]:
     for item in found.value("mounts", []):
         path, source = str(item["path"]), str(item["source"])
 
-        def mounted(text: str, path: str = path, source: str = source) -> Judged:
+        def mounted(text: str, path: str = path, source: str = source) -> Reading:
             there = _mounts(text).get(path)
             # A container has its machine's kernel, which binds in what it has mounted under another name.
             if there is not None and found.container:
-                return Judged(there[0])
+                return Reading(there[0])
             if there is None or there[1] not in kinds:
-                return Judged("not mounted", f"{path} is not mounted")
-            return Judged(there[0], "" if there[0] == source else f"{path} is {there[0]} instead of {source}")
+                return Reading("not mounted", f"{path} is not mounted")
+            return Reading(
+                there[0], "" if there[0] == source else f"{path} is {there[0]} instead of {source}"
+            )
 
         yield found.expect(path, "mounted", mounted, expected=source, remedy=f"mount {path}, and see dmesg")
 
 
-def nfs_client(found: Measured) -> Iterator[Result]:
+def nfs_client(found: RoleMeasurements) -> Iterator[Result]:
     """Every NFS file system is mounted from its server, and the server answers."""
     yield from _remote(found, ("nfs", "nfs4"))
     yield from _answers(found)
 
 
-def _answers(found: Measured) -> Iterator[Result]:
+def _answers(found: RoleMeasurements) -> Iterator[Result]:
     for item in found.value("mounts", []):
         path = str(item["path"])
         yield found.runs(f"{path} answers", f"space_of_{path}", remedy="see the server and the network")
 
 
-def lustre_client(found: Measured) -> Iterator[Result]:
+def lustre_client(found: RoleMeasurements) -> Iterator[Result]:
     """The client is installed for the running kernel, and every file system is mounted."""
     yield found.runs("module", "module", remedy=again(found))
     yield found.runs("client", "version", remedy=again(found))
@@ -89,7 +91,7 @@ _KERNEL_OPTIONS = ("ro", "nosuid", "nodev", "noexec", "noatime")
 """Options that the kernel keeps and shows for every type of file system."""
 
 
-def parallel_fs_client(found: Measured) -> Iterator[Result]:
+def parallel_fs_client(found: RoleMeasurements) -> Iterator[Result]:
     """The vendors' clients are ready, and every file system is mounted as declared and answers."""
     mounts = found.value("mounts", [])
     kinds = {item["kind"] for item in mounts}
@@ -101,7 +103,7 @@ def parallel_fs_client(found: Measured) -> Iterator[Result]:
         yield found.expect(
             "gpfs daemon",
             "gpfs",
-            lambda text: Judged(
+            lambda text: Reading(
                 "active" if ":active:" in text else "not active",
                 "" if ":active:" in text else "the daemon of IBM Storage Scale is not active",
             ),
@@ -119,18 +121,18 @@ def parallel_fs_client(found: Measured) -> Iterator[Result]:
     yield from _answers(found)
 
 
-def _parallel(found: Measured, item: Mapping[str, Any], text: str) -> Judged:
+def _parallel(found: RoleMeasurements, item: Mapping[str, Any], text: str) -> Reading:
     """Judge type, source and options of a mount, as the kernel lists them."""
     path, kind, source = str(item["path"]), str(item["kind"]), str(item["source"])
     there = _mounts(text).get(path)
     if there is not None and found.container:
-        return Judged(there[0])
+        return Reading(there[0])
     fstype = {"weka": "wekafs"}.get(kind, kind)
     if there is None:
-        return Judged("not mounted", f"{path} is not mounted")
+        return Reading("not mounted", f"{path} is not mounted")
     shown, other, options = there
     if other != fstype:
-        return Judged(other, f"{path} is {other} instead of {fstype}")
+        return Reading(other, f"{path} is {other} instead of {fstype}")
     if kind == "beegfs":
         # BeeGFS has no device; its module shows the management host among the options.
         shown = next((word.partition("=")[2] for word in options if word.startswith("sysMgmtdHost=")), shown)
@@ -139,7 +141,7 @@ def _parallel(found: Measured, item: Mapping[str, Any], text: str) -> Judged:
         # WEKA shows one of the backends or none, IBM Storage Scale the name with or without /dev/.
         same = shown.rpartition("/")[2] == source.rpartition("/")[2]
     if not same:
-        return Judged(shown, f"{path} is {shown} instead of {source}")
+        return Reading(shown, f"{path} is {shown} instead of {source}")
     declared = [*item["options"], *str(found.value("options", "")).split(",")]
     lacking = [word for word in _KERNEL_OPTIONS if word in declared and word not in options]
-    return Judged(shown, f"{path} is mounted without {', '.join(lacking)}" if lacking else "")
+    return Reading(shown, f"{path} is mounted without {', '.join(lacking)}" if lacking else "")

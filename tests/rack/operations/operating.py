@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gpufleet.racks.stragglers import marked
+from gpufleet.racks.stragglers import marked_processes
 from tests.rack.site import Site
 
 KEPT = "/var/backups/gpufleet/slurm"
@@ -48,7 +48,7 @@ def lose_power(site: Site, operation: str, run: subprocess.Popen[str]) -> None:
     run.kill()
     (last,) = site.checkout.glob(f".gpufleet/operate/*/{operation}/last.json")
     token = json.loads(last.read_text())["token"]
-    while left := marked(token):
+    while left := marked_processes(token):
         for process in left:
             try:
                 os.kill(process, signal.SIGKILL)

@@ -14,7 +14,7 @@ import pytest
 
 from gpufleet.errors import GpufleetError
 from gpufleet.racks.events import TaskEvent
-from gpufleet.racks.stragglers import marked
+from gpufleet.racks.stragglers import marked_processes
 from tests.rack.lab import Lab
 from tests.rack.roles.proof import play, prove
 
@@ -137,7 +137,7 @@ def test_a_run_that_was_killed_in_mid_install_is_finished_by_the_next_one(rack: 
         while not begun.wait(0.1) or not was_cut(rack, "dgx01"):
             if over.wait(0.1) or time.monotonic() > deadline:
                 return
-        for process in marked(token):
+        for process in marked_processes(token):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
 

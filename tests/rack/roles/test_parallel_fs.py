@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.racks.verify.measured import Measured
+from gpufleet.racks.verify.measurements import RoleMeasurements
 from gpufleet.racks.verify.roles import JUDGES
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.roles.proof import Played, play, prove
@@ -93,7 +93,9 @@ def faults(lab: Lab) -> list[str]:
     (task,) = run.of("Verify parallel file systems")
     values = {"mounts": [{"kind": kind} | item for kind, item in WANTED.items()]}
     named = {f"parallel_fs_client_{name}": value for name, value in values.items()}
-    found = Measured("dgx01", "parallel_fs_client", named, task.result["measurements"], container=True)
+    found = RoleMeasurements(
+        "dgx01", "parallel_fs_client", named, task.result["measurements"], container=True
+    )
     return [item.check for item in JUDGES["parallel_fs_client"](found) if item.status == "fail"]
 
 

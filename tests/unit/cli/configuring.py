@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpufleet.racks.stragglers import marked
+from gpufleet.racks.stragglers import marked_processes
 from tests.conftest import ROOT, make_checkout
 
 HOSTS = ("dgx01", "dgx02", "ctl01", "login01")
@@ -104,7 +104,9 @@ class Rack:
         """Ansible of a run that goes on is killed; what the run then says. Its own process is ended, too."""
         try:
             playbook = [
-                each for each in marked(self.last["token"]) if b"ansible-playbook" in _arguments(each)
+                each
+                for each in marked_processes(self.last["token"])
+                if b"ansible-playbook" in _arguments(each)
             ]
             assert playbook
             os.kill(min(playbook), signal.SIGKILL)
@@ -122,7 +124,7 @@ class Rack:
 
     def at_work(self) -> list[bytes]:
         """The arguments of the last run's processes that are found by its mark."""
-        return [_arguments(each) for each in marked(self.last["token"])]
+        return [_arguments(each) for each in marked_processes(self.last["token"])]
 
     @property
     def kept(self) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.racks.stragglers import marked
+from gpufleet.racks.stragglers import marked_processes
 from tests.unit.cli.configuring import COPY, HOSTS, KEY, PASSWORD, WRITE, Rack, wait_for
 
 
@@ -102,7 +102,7 @@ def test_a_run_that_is_killed_is_taken_up_by_the_next_and_leaves_nothing_at_work
     resumed = rack.json("--resume")
     assert set(resumed["hosts"]) == set(HOSTS)
     assert resumed["changed"] == 0
-    assert marked(last["token"]) == []
+    assert marked_processes(last["token"]) == []
     assert list(temporary.glob("gpufleet-ansible-*")) == []
     assert rack.last["complete"] is True
     assert rack.run("--resume").returncode == 0
@@ -125,7 +125,7 @@ def test_ansible_that_is_killed_is_told_and_the_next_run_goes_on(rack: Rack) -> 
     assert "killed" in result["cut_short"]
     assert set(result["hosts"]) == set(HOSTS)
     assert rack.last["complete"] is False
-    assert marked(rack.last["token"]) == []
+    assert marked_processes(rack.last["token"]) == []
     assert set(rack.json("--resume")["hosts"]) == set(HOSTS)
 
 

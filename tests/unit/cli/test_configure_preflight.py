@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-from gpufleet.racks.stragglers import marked
+from gpufleet.racks.stragglers import marked_processes
 from tests.unit.cli.configuring import HOSTS, Rack, wait_for
 
 
@@ -98,7 +98,7 @@ def test_a_run_that_is_killed_while_it_measures_has_refused_nobody(rack: Rack) -
     assert result["failures"] == result["preflight"] == []
     assert set(rack.last["hosts"].values()) == {"pending"}
     assert rack.last["complete"] is False
-    assert marked(rack.last["token"]) == []
+    assert marked_processes(rack.last["token"]) == []
 
 
 def test_preflight_alone_shows_all_hosts_in_one_table_asks_nothing_and_is_no_run_to_resume(

@@ -36,4 +36,4 @@ def test_a_process_that_ends_while_it_is_looked_at_hides_no_other(
     monkeypatch.setattr(Path, "stat", stat_of)
     monkeypatch.setattr(Path, "read_bytes", bytes_of)
     monkeypatch.setattr(stragglers, "_PROC", tmp_path)
-    assert stragglers.marked("mine") == [19]
+    assert stragglers.marked_processes("mine") == [19]

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 from typing import Any
 
-from gpufleet.racks.verify.measured import Measured
+from gpufleet.racks.verify.measurements import RoleMeasurements
 from gpufleet.racks.verify.monitoring import RULE_GROUPS
 
 DRIVER = "580.159.03"
@@ -324,7 +324,7 @@ def measured(
     *,
     container: bool = False,
     **values: Any,
-) -> Measured:
+) -> RoleMeasurements:
     """A good host's measurements of a role with some changed; None takes one away."""
     found = {}
     for name, said in {**GOOD[role], **(changes or {})}.items():
@@ -336,4 +336,4 @@ def measured(
                 "stderr": "",
             }
     layout = {"mig_layout": SPLIT} if role == "mig" else {}
-    return Measured("dgx01", role, VALUES | layout | values, found, container)
+    return RoleMeasurements("dgx01", role, VALUES | layout | values, found, container)

@@ -13,7 +13,7 @@ _MOST = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Reading:
     """What a text says, shortened for a table, and what is wrong with it (empty: nothing)."""
 
     measured: str
@@ -21,7 +21,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class RoleMeasurements:
     """The measurements of one role on one host, by name: `{rc, stdout, stderr}` each.
 
     `values` are the role's variables: its defaults, and what the inventory says. `container` is whether
@@ -44,7 +44,7 @@ class Measured:
         self,
         check: str,
         name: str,
-        judge: Callable[[str], Judged],
+        judge: Callable[[str], Reading],
         *,
         expected: str = "",
         remedy: str = "",
@@ -80,9 +80,9 @@ class Measured:
     ) -> Result:
         """The text that `read` finds in the output is `wanted`."""
 
-        def judge(text: str) -> Judged:
+        def judge(text: str) -> Reading:
             measured = read(text)
-            return Judged(
+            return Reading(
                 measured, "" if measured == wanted else f"{measured or 'nothing'} instead of {wanted}"
             )
 
@@ -91,10 +91,10 @@ class Measured:
     def active(self, check: str, name: str, unit: str) -> Result:
         """`systemctl is-active` says active, for each unit that was asked for."""
 
-        def judge(text: str) -> Judged:
+        def judge(text: str) -> Reading:
             states = text.split()
             bad = not states or any(state != "active" for state in states)
-            return Judged(", ".join(states) or "nothing", f"{unit} is {', '.join(states)}" if bad else "")
+            return Reading(", ".join(states) or "nothing", f"{unit} is {', '.join(states)}" if bad else "")
 
         return self.expect(
             check,
@@ -107,7 +107,7 @@ class Measured:
 
     def runs(self, check: str, name: str, *, remedy: str = "", wrong: Status = "fail") -> Result:
         """The command ends well; its output does not matter."""
-        return self.expect(check, name, lambda _: Judged("yes"), expected="yes", remedy=remedy, wrong=wrong)
+        return self.expect(check, name, lambda _: Reading("yes"), expected="yes", remedy=remedy, wrong=wrong)
 
     def _wrong(
         self, check: str, status: Status, measured: str, expected: str, message: str, remedy: str
@@ -133,6 +133,6 @@ def short(text: str, most: int = _MOST) -> str:
     return line if len(line) <= most else line[: most - 3] + "..."
 
 
-def again(found: Measured) -> str:
+def again(found: RoleMeasurements) -> str:
     """The command that sets a role right on a host."""
     return f"gpufleet configure <env> --only {found.role} --limit {found.host}"
