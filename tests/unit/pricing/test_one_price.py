@@ -143,3 +143,16 @@ def test_a_block_of_the_emulated_aws_costs_what_the_plan_says() -> None:
     (offering,) = registered(plan, preview=False).of_type(BLOCK_OFFERING)
     assert f"{price_plan(plan, CATALOG).upfront:.2f}" == offering.get("upfront_fee")
     assert_one_price(fleet, preview=False)
+
+
+def test_a_block_without_a_price_is_unknown_in_both_until_it_is_bought_for_a_fee() -> None:
+    region = "us-east-1"
+    name = next(each for each in sorted(CATALOG.instances) if not CATALOG.capacity_block(each, region).known)
+    reserved = {"reserved": {"capacity_block": {"nodes": 1, "duration": "7 d", "start": "in 14 d"}}}
+    fleet = spec(cloud=[cloud_site(group("train", name, reserved), region=region)])
+    assert_one_price(fleet)
+    plan = build_plan(fleet, CATALOG)
+    bought = price_stack(registered(plan, preview=False), CATALOG, plan)
+    assert [each.type for each in price_plan(plan, CATALOG).unknown] == [CAPACITY_BLOCK]
+    assert bought.unknown == ()
+    assert bought.upfront > 0
