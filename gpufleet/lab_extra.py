@@ -64,12 +64,15 @@ def with_sandbox(
     )
 
 
-def start_throwaway_account(folder: Path) -> ThrowawayAccount:
-    """An empty emulated AWS with its files in `folder`, still starting; the caller ends it."""
+def start_throwaway_account(folder: Path, passphrase: str = "") -> ThrowawayAccount:
+    """An emulated AWS with its files in `folder`, still starting; the caller ends it.
+
+    It is empty, or goes on from the files that `ThrowawayAccount.save` named, with their `passphrase`.
+    """
     require_lab()
     from gpufleet.lab.aws.throwaway import ThrowawayAccount
 
-    return ThrowawayAccount(folder)
+    return ThrowawayAccount(folder, passphrase)
 
 
 def sandbox_access(root: Path) -> tuple[dict[str, Any], dict[str, str]]:

@@ -24,6 +24,7 @@ from gpufleet.policy.report import ReportedViolation, found_of
 from gpufleet.policy.settings import ConfiguredRule, configure, guarded, read_pack_config
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
+from gpufleet.verdict.base_run import BaseRun
 from gpufleet.verdict.before import stack_of_state, unprotected
 from gpufleet.verdict.changes import changed_resources
 from gpufleet.verdict.costs import compare_costs
@@ -35,10 +36,9 @@ from gpufleet.verdict.preview import (
     PACK,
     PolicyPreview,
     judged_preview,
+    prepare,
     sandbox_request,
     stack_settings,
-    stop_if_interrupted,
-    why,
 )
 from gpufleet.verdict.racks import rack_differences
 from gpufleet.verdict.results import exemption_uses, rule_results, warnings_of
@@ -93,8 +93,6 @@ class _Check:
     def __init__(self, request: CheckRequest, scratch: Scratch, on_step: OnStep) -> None:
         self._request = request
         self._scratch = scratch
-        if request.engine == "embedded" or request.opens:
-            scratch.account  # noqa: B018 - it starts meanwhile
         self._on_step = on_step
         self._workspace = request.workspace
         self._now = request.now or moment()
@@ -103,6 +101,11 @@ class _Check:
         # Refs first: a typing error is told at once.
         self._base_at = self._revision(request.base)
         self._opens_at = [found for ref in request.opens if (found := self._revision(ref)) is not None]
+        self._base_run = self._take_base()
+        if request.engine == "embedded" or request.opens:
+            # Both start meanwhile.
+            prepare(self._workspace.root, alone=self._is_alone)
+            scratch.account  # noqa: B018
         validated = validate(self._workspace.target, root=self._workspace.root, bought=self._bought_blocks)
         self._findings = validated.findings
         config = stack_settings(self._workspace, self._name)
@@ -124,6 +127,16 @@ class _Check:
     def _revision(self, ref: str | None) -> Revision | None:
         return None if ref is None or self._repository is None else self._repository.revision(ref)
 
+    def _take_base(self) -> BaseRun | None:
+        if self._repository is None or self._base_at is None or self._request.engine != "embedded":
+            return None
+        return BaseRun(self._repository, self._base_at, self._workspace, self._scratch)
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether no program of another commit runs beside the one that is judged."""
+        return not self._opens_at and (self._base_run is None or self._base_run.is_kept)
+
     def _configure(self, fleet: StackOfFleet) -> tuple[ConfiguredRule, ...]:
         source = fleet.loaded.source if fleet.loaded else None
         given = read_pack_config(self._request.policy_config)
@@ -138,8 +151,8 @@ class _Check:
         if self._request.engine == "pulumi":
             before, previewed = self._real_preview(base)
         else:
-            if base is not None and base.fleet is not None:
-                before = self._bring_up(base, state)
+            if base is not None and base.fleet is not None and self._base_run is not None:
+                before = self._bring_up(self._base_run, base, state)
             self._on_step(f"previewing {self._name}")
             request = self._timed(sandbox_request(self._workspace, self._scratch.account, state))
             previewed = self._preview(_embedded(), request)
@@ -175,19 +188,9 @@ class _Check:
             request = replace(request, policy_config={pack: config})
         return judged_preview(engine, request, pack, self._scratch.folder / "report.json")
 
-    def _bring_up(self, base: Checkout, state: Path) -> Side:
+    def _bring_up(self, run: BaseRun, base: Checkout, state: Path) -> Side:
         """Make the base in the throwaway account, so that what the change does is the engine's own word."""
-        self._on_step(f"bringing up the base {base.name}")
-        engine = _embedded()
-        request = sandbox_request(base.workspace, self._scratch.account, state)
-        result = engine.up(request, lambda _event: None)
-        stop_if_interrupted(result)
-        if not result.ok:
-            raise InputError(
-                f"the base {base.name} does not load: {why(result, base.workspace.root)}",
-                remedy="compare with a commit that works, or check without --base",
-            )
-        exported = engine.export(request)
+        exported = run.state(base, state, self._on_step)
         stack = stack_of_state(exported)
         if exported is not None:
             # Else the preview would stop at the first protected resource, and show nothing after it.

@@ -31,14 +31,16 @@ class GitRepository:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        answer = self._git("rev-parse", "--show-prefix")
+        answer = self._git("rev-parse", "--show-prefix", "--show-toplevel")
         if answer.returncode:
             raise InputError(
                 f"{root} is in no git repository that can be read: {_last(answer)}",
                 remedy="compare inside a clone of the repository, or leave --base and --open out",
             )
-        self.prefix = answer.stdout.decode().rstrip("\n")
+        self.prefix, top = answer.stdout.decode().rstrip("\n").split("\n", 1)
         """Where the checkout lies in the repository: empty, or a path that ends with a slash."""
+        self.top = Path(top)
+        """The repository's own folder."""
 
     def revision(self, ref: str) -> Revision:
         """The commit that a ref names. Raises InputError for one that does not exist or is no commit."""
@@ -55,6 +57,10 @@ class GitRepository:
             f"this repository has no ref {shown}",
             remedy="is it spelled right? A shallow clone lacks most refs: `git fetch origin` gets them",
         )
+
+    def tree(self, revision: Revision) -> str:
+        """The name of all files of a commit, which others with the same content share."""
+        return self._git("rev-parse", f"{revision.commit}^{{tree}}").stdout.decode().strip()
 
     def export(self, revision: Revision, into: Path) -> Path:
         """The files of a commit below `into`; the folder in it that corresponds to the checkout.
@@ -104,10 +110,7 @@ class GitRepository:
     ) -> subprocess.CompletedProcess[bytes]:
         environ = {name: value for name, value in os.environ.items() if name not in _LEADING}
         command = ["git", "-c", "core.quotePath=false", "-c", "core.fsmonitor=false"]
-        where = self.root
-        if top:
-            answer = self._git("rev-parse", "--show-toplevel")
-            where = Path(answer.stdout.decode().rstrip("\n"))
+        where = self.top if top else self.root
         try:
             return subprocess.run(  # noqa: S603 - fixed program; refs stand behind --end-of-options
                 [*command, *arguments],

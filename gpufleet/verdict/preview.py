@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpufleet.containment import GIVEN_FLEET_FILE
+from gpufleet.engine import forks
 from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest
 from gpufleet.errors import GpufleetError, InputError
 from gpufleet.findings import FINDINGS_SHOWN
 from gpufleet.lab_extra import PROVIDERS
 from gpufleet.policy.report import REPORT, Report, read_report
-from gpufleet.preload import LIBRARIES
+from gpufleet.preload import LIBRARIES, PROGRAMS
+from gpufleet.preload import PROVIDERS as PRELOADED_PROVIDERS
 from gpufleet.workspace import CLOUD_KEY, FLEET_FILE_KEY, PROJECT, Workspace
 
 if TYPE_CHECKING:
@@ -72,10 +74,26 @@ def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file:
             FINDINGS_SHOWN: "1",
             GIVEN_FLEET_FILE: workspace.target,
             STARTED_BLOCKS: "1",
-            "PYTHONPATH": str(workspace.root),
+            **({} if _is_own(workspace.root) else {"PYTHONPATH": str(workspace.root)}),
         },
         preload=LIBRARIES,
     )
+
+
+def prepare(root: Path, *, alone: bool) -> None:
+    """Import what the processes of a verdict need, in a process of its own, while the caller goes on.
+
+    gpufleet is among it where the program in `root` is `alone` and uses the gpufleet that runs: one of
+    another commit may have its own.
+    """
+    uses_own = _is_own(root) or not (root / "gpufleet").exists()
+    forks.prepare(os.environ, (*PROGRAMS, *PRELOADED_PROVIDERS) if alone and uses_own else LIBRARIES)
+
+
+def _is_own(root: Path) -> bool:
+    """Whether `root` is the checkout that this gpufleet is installed from, as any interpreter finds it."""
+    same = root.resolve() == PACKAGES.resolve()
+    return same and str(PACKAGES) in sys.path[1:] and not os.environ.get("PYTHONPATH")
 
 
 def _own(module: str) -> tuple[str, ...]:

@@ -20,14 +20,17 @@ class Scratch:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.passphrase = ""
+        """Of the account, where its files lie in the folder already."""
 
     @cached_property
     def account(self) -> ThrowawayAccount:
-        """An empty emulated account, which starts while the caller does something else.
+        """An emulated account, which starts while the caller does something else. It is empty, unless
+        files of one lie in the folder.
 
         Raises InputError where the extra `lab` is not installed.
         """
-        return start_throwaway_account(self.folder)
+        return start_throwaway_account(self.folder, self.passphrase)
 
     def end(self) -> None:
         """Stop the emulated AWS, if there is one."""

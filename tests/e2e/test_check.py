@@ -187,6 +187,35 @@ def test_a_block_that_runs_holds_up_no_other_change_and_is_not_bought_by_one(rep
     assert "starts in the past" in str(another["findings"])
 
 
+def test_a_base_is_brought_up_once_for_two_checks_and_again_when_it_has_changed(
+    repository: Checkout,
+) -> None:
+    change(repository, ("max: 2", "max: 6"))
+    made, first = _with_base(repository)
+    kept, second = _with_base(repository)
+    assert (made, kept) == ("bringing up", "taking")
+    assert second == first
+    assert first["changes"]["update"] > 0
+    # The base becomes what the change is: nothing is left to do.
+    git_of(repository).commit("what was a change")
+    changed, third = _with_base(repository)
+    assert changed == "bringing up"
+    assert third["changes"]["update"] == 0
+
+
+def _with_base(repository: Checkout) -> tuple[str, dict[str, Any]]:
+    """What became of the base, and what the verdict says apart from its times and the order of its lines."""
+    file = repository.root.parent / "verdict.json"
+    done = repository.run("check", "tiny", "--base", "main", "--json-file", str(file))
+    step = next(line for line in done.stderr.splitlines() if " the base main " in line)
+    document = json.loads(file.read_text())
+    for name in ("lines", "not_counted"):
+        document["cost"][name].sort(key=json.dumps)
+    for name in ("judged_at", "duration_s"):
+        del document[name]
+    return ("taking" if "taking the base" in step else "bringing up"), document
+
+
 def test_a_change_is_told_apart_from_its_base(repository: Checkout, tmp_path: Path) -> None:
     change(
         repository,

@@ -137,7 +137,7 @@ class World:
         self.local = self.root / ".gpufleet"
         self.faults_file = self.local / "sandbox" / "faults.json"
         self.watch = Watch(self.faults_file)
-        self._app = SandboxApp(lambda: None, self.watch)  # type: ignore[arg-type]
+        self._app = SandboxApp(lambda: None, self.watch, lambda _state: None)  # type: ignore[arg-type]
         self._server = make_server("127.0.0.1", 0, self._app, threaded=True, request_handler=QuietHandler)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"

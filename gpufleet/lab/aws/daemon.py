@@ -84,7 +84,7 @@ def stop(root: Path) -> bool:
 def faults(root: Path) -> dict[str, Any] | None:
     """What the server of `root` says of its faults: which hold, and how often they met a request."""
     runtime = Runtime.of(Files(root.absolute()))
-    return _control(runtime, "GET", "faults") if runtime else None
+    return control(runtime.port, "GET", "faults") if runtime else None
 
 
 def reset(root: Path) -> None:
@@ -97,7 +97,7 @@ def reset(root: Path) -> None:
         # What the kubernetes provider rendered belongs to clusters that are forgotten with the rest.
         shutil.rmtree(files.root / "manifests", ignore_errors=True)
         runtime = Runtime.of(files)
-        if runtime and _control(runtime, "POST", "reset") is not None:
+        if runtime and control(runtime.port, "POST", "reset") is not None:
             return
         _stop(files)
         files.snapshot.unlink(missing_ok=True)
@@ -167,7 +167,7 @@ def _stop(files: Files) -> bool:
 
 def _healthy(files: Files) -> Endpoint | None:
     runtime = Runtime.of(files)
-    if runtime is None or _control(runtime, "GET", "health") is None:
+    if runtime is None or control(runtime.port, "GET", "health") is None:
         return None
     return Endpoint(f"http://{LOOPBACK}:{runtime.port}", runtime.pid, _late_s(files))
 
@@ -190,10 +190,10 @@ def _late_s(files: Files) -> float:
     return 0.0
 
 
-def _control(runtime: Runtime, method: str, verb: str) -> dict[str, Any] | None:
-    """Ask the server itself; None when it does not answer."""
+def control(port: int, method: str, verb: str) -> dict[str, Any] | None:
+    """The answer of the server on that port to a request about itself; None when it does not answer."""
     # http.client knows no proxies, so no variable of the user's leads this request elsewhere.
-    connection = http.client.HTTPConnection(LOOPBACK, runtime.port, timeout=10)
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
     try:
         connection.request(method, f"/_gpufleet/{verb}", headers={"X-Gpufleet-Sandbox": "1"})
         response = connection.getresponse()

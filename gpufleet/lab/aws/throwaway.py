@@ -14,10 +14,11 @@ import sys
 import time
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpufleet.errors import GpufleetError
 from gpufleet.lab.aws.credentials import isolated_environ, sandbox_env
-from gpufleet.lab.aws.daemon import PACKAGES
+from gpufleet.lab.aws.daemon import PACKAGES, control
 from gpufleet.lab.aws.endpoint import Endpoint
 from gpufleet.lab.aws.server.process import Files, Runtime
 from gpufleet.loopback import LOOPBACK, require_loopback
@@ -35,11 +36,12 @@ class ThrowawayAccount:
     It starts while the caller does something else; `endpoint` waits for it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, passphrase: str = "") -> None:
         self.folder = folder
         self._root = folder / "aws"
-        self._root.mkdir(mode=0o700)
-        self._passphrase = secrets.token_hex(16)
+        self._root.mkdir(mode=0o700, exist_ok=True)
+        self.passphrase = passphrase or secrets.token_hex(16)
+        """Of the secrets in states."""
         self._process = self._start()
 
     @cached_property
@@ -71,7 +73,7 @@ class ThrowawayAccount:
             "AWS_DEFAULT_PROFILE": "default",
             "GPUFLEET_SANDBOX_DIR": str(self._root),
             "GPUFLEET_KUBECONFIG": "",
-            "PULUMI_CONFIG_PASSPHRASE": self._passphrase,
+            "PULUMI_CONFIG_PASSPHRASE": self.passphrase,
         }
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -92,6 +94,13 @@ class ThrowawayAccount:
                 # A group of its own: an interruption of the command must not reach it before `end` does.
                 start_new_session=True,
             )
+
+    def save(self) -> tuple[Path, ...]:
+        """Write down what the account holds. Returns the files, from which another one can go on."""
+        files = Files(self._root)
+        if control(urlsplit(self.endpoint.url).port or 0, "POST", "save") is None:
+            raise GpufleetError("the emulated AWS of this verdict did not write its state")
+        return files.snapshot, *(path for path in files.manifests.rglob("*") if path.is_file())
 
     def end(self) -> None:
         """Stop the server. Nothing that it holds is worth saving."""

@@ -6,6 +6,7 @@ import os
 import signal
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import botocore.session
 import pytest
@@ -48,6 +49,24 @@ def test_its_account_is_not_saved_even_where_it_ends_in_order() -> None:
         os.kill(endpoint.pid, signal.SIGTERM)
         os.waitpid(endpoint.pid, 0)
         assert not Files(own.folder / "aws").snapshot.exists()
+
+
+def test_another_one_goes_on_from_what_one_has_saved(tmp_path: Path) -> None:
+    keys = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
+    session = botocore.session.Session()
+    with scratch() as own:
+        ec2 = session.create_client("ec2", "us-east-1", endpoint_url=own.account.endpoint.url, **keys)
+        vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        saved = own.account.save()
+        kept = {path.relative_to(own.folder): path.read_bytes() for path in saved}
+    with scratch() as other:
+        for path, content in kept.items():
+            (other.folder / path).parent.mkdir(exist_ok=True)
+            (other.folder / path).write_bytes(content)
+        other.passphrase = "that of the first"
+        ec2 = session.create_client("ec2", "us-east-1", endpoint_url=other.account.endpoint.url, **keys)
+        assert ec2.describe_vpcs(VpcIds=[vpc])["Vpcs"]
+        assert other.account.env["PULUMI_CONFIG_PASSPHRASE"] == "that of the first"
 
 
 def test_it_is_gone_after_a_failure_too() -> None:

@@ -111,7 +111,7 @@ class _Server:
         self._runtime = Runtime(0, 0, "")
         self._saver = Saver(files.snapshot, self._owns_folder) if saves else None
         changed = self._saver.changed if self._saver is not None else lambda: None
-        self._app = SandboxApp(changed, Injector(files.faults))
+        self._app = SandboxApp(changed, Injector(files.faults), functools.partial(put, files.snapshot))
         try:
             port = int(files.port.read_text())
         except (OSError, ValueError):

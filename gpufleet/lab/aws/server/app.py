@@ -38,13 +38,20 @@ _READS = ("Describe", "Get", "List", "Head", "Lookup", "Simulate", "Search", "Ba
 
 
 class SandboxApp:
-    """moto behind the guard. `on_change` is called after each request that may have changed state."""
+    """moto behind the guard.
 
-    def __init__(self, on_change: Callable[[], None], faults: Injector) -> None:
+    `on_change` is called after each request that may have changed state, `save` with the state where that is
+    asked for.
+    """
+
+    def __init__(
+        self, on_change: Callable[[], None], faults: Injector, save: Callable[[bytes], None]
+    ) -> None:
         self.lock = threading.Lock()
         self._faults = faults
         self.last_request = time.monotonic()
         self._on_change = on_change
+        self._save = save
         self._backends = snapshot.backend_count()
         self._moto = DomainDispatcherApplication(_create_app)
 
@@ -110,6 +117,11 @@ class SandboxApp:
         if verb == "reset" and environ["REQUEST_METHOD"] == "POST":
             self.reset()
             return _json(start_response, {"status": "reset"})
+        if verb == "save" and environ["REQUEST_METHOD"] == "POST":
+            with self.lock:
+                state = snapshot.dump()
+            self._save(state)
+            return _json(start_response, {"status": "saved"})
         if verb.startswith("end-block/") and environ["REQUEST_METHOD"] == "POST":
             return _json(start_response, {"ended": self.end_block(verb.removeprefix("end-block/"))})
         return _error(environ, start_response, 404, "NotFound", f"no control verb {verb!r}")

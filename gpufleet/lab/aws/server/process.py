@@ -47,6 +47,11 @@ class Files:
         return self.root / "state.pickle"
 
     @property
+    def manifests(self) -> Path:
+        """The objects of the emulated clusters."""
+        return self.root / "manifests"
+
+    @property
     def faults(self) -> Path:
         """The faults that were asked for; none without the file."""
         return self.root / "faults.json"

@@ -223,7 +223,7 @@ from moto.backends import get_backend
 from gpufleet.lab.aws.faults.inject import Injector
 from gpufleet.lab.aws.server import snapshot
 from gpufleet.lab.aws.server.app import SandboxApp
-app = SandboxApp(lambda: None, Injector(Path(sys.argv[1]) / "faults.json"))
+app = SandboxApp(lambda: None, Injector(Path(sys.argv[1]) / "faults.json"), lambda _state: None)
 ec2 = get_backend("ec2")["123456789012"]["us-east-1"]
 vpc = ec2.create_vpc("10.0.0.0/16")
 subnet = ec2.create_subnet(vpc.id, "10.0.0.0/24", availability_zone="us-east-1a")

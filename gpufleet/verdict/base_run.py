@@ -1,0 +1,62 @@
+"""The base in the throwaway account: brought up, or as a verdict before this one brought it up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpufleet.errors import InputError
+from gpufleet.verdict.git import GitRepository, Revision
+from gpufleet.verdict.kept_bases import KeptBase, KeptBases, key_of
+from gpufleet.verdict.preview import sandbox_request, stop_if_interrupted, why
+from gpufleet.verdict.scratch import Scratch
+from gpufleet.verdict.sides import Checkout
+from gpufleet.workspace import Workspace
+
+
+class BaseRun:
+    """The run of one base. Made before the account starts: a kept base brings the account's files along."""
+
+    def __init__(
+        self, repository: GitRepository, revision: Revision, head: Workspace, scratch: Scratch
+    ) -> None:
+        self._scratch = scratch
+        self._bases = KeptBases(repository.top)
+        target = os.path.relpath(head.target, head.root.resolve()) if head.is_path else head.target
+        self._key = key_of(repository.tree(revision), repository.prefix, target)
+        self._kept = self._bases.find(self._key, scratch.folder)
+        if self._kept is not None:
+            scratch.passphrase = self._kept.passphrase
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is nothing left to bring up."""
+        return self._kept is not None
+
+    def state(self, base: Checkout, state: Path, on_step: Callable[[str], None]) -> Mapping[str, Any] | None:
+        """Pulumi's deployment JSON of the base, with the account as the base's run leaves it.
+
+        Raises InputError where the base cannot be brought up.
+        """
+        account = self._scratch.account
+        if self._kept is not None:
+            on_step(f"taking the base {base.name} as it was brought up before")
+            return self._kept.at(account.endpoint.url)
+        from gpufleet.engine.embedded.engine import EmbeddedEngine
+
+        on_step(f"bringing up the base {base.name}")
+        engine, request = EmbeddedEngine(), sandbox_request(base.workspace, account, state)
+        result = engine.up(request, lambda _event: None)
+        stop_if_interrupted(result)
+        if not result.ok:
+            raise InputError(
+                f"the base {base.name} does not load: {why(result, base.workspace.root)}",
+                remedy="compare with a commit that works, or check without --base",
+            )
+        exported = engine.export(request)
+        if exported is not None:
+            made = KeptBase(exported, account.passphrase, account.endpoint.url)
+            self._bases.keep(self._key, made, account.save, self._scratch.folder)
+        return exported

@@ -1,0 +1,158 @@
+"""Bases that verdicts have brought up, kept for the next verdict against the same one.
+
+An entry has the base's state and its emulated account. Its name is a digest of everything that the base's run
+reads: the files of the commit, the environment, gpufleet and the packages that run, and the variables of the
+process. It lies in the user's cache folder and never in the repository, where a change could plant one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import stat
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.files import put
+
+MOST = 8
+"""Entries that stay; the one that was used longest ago goes first."""
+
+LASTS_S = 24 * 3600.0
+"""An entry is not used for longer: what depends on the day, such as a Capacity Block, is looked up again."""
+
+_FORMAT = 1
+_BASE = "base.json"
+_SHELL = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES"})
+"""Variables that differ between two commands of one shell and say nothing to a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBase:
+    """A base as it was brought up: its state (Pulumi's deployment JSON), the passphrase of the secrets in it,
+    and the address that its account had."""
+
+    exported: Mapping[str, Any]
+    passphrase: str
+    address: str
+
+    def at(self, address: str) -> dict[str, Any]:
+        """The state with the account at another address."""
+        text = json.dumps(self.exported)
+        moved: dict[str, Any] = json.loads(text.replace(self.address, address))
+        return moved
+
+
+class KeptBases:
+    """The entries of this user; none where the cache folder lies in `repository` or is not private."""
+
+    def __init__(self, repository: Path) -> None:
+        self._folder = _folder(repository)
+
+    def find(self, key: str, into: Path) -> KeptBase | None:
+        """The base of that key, the files of its account written below `into`; None where there is none."""
+        if self._folder is None:
+            return None
+        path = self._folder / key
+        try:
+            with zipfile.ZipFile(io.BytesIO(_read_private(path))) as archive:
+                document = json.loads(archive.read(_BASE))
+                if document.pop("key") != key or archive.testzip() is not None:
+                    raise ValueError
+                kept = KeptBase(**document)
+                archive.extractall(into, [name for name in archive.namelist() if name != _BASE])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        return kept
+
+    def keep(self, key: str, base: KeptBase, save: Callable[[], Iterable[Path]], below: Path) -> None:
+        """Keep a base with the files below `below` that `save` writes. A full disk keeps nothing."""
+        if self._folder is None:
+            return
+        document = {
+            "key": key,
+            "exported": base.exported,
+            "passphrase": base.passphrase,
+            "address": base.address,
+        }
+        data = io.BytesIO()
+        with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            archive.writestr(_BASE, json.dumps(document))
+            for file in save():
+                archive.write(file, file.relative_to(below))
+        with contextlib.suppress(OSError):
+            put(self._folder / key, data.getvalue())
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        if self._folder is None:
+            return
+        entries = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in entries[MOST:]:
+            path.unlink(missing_ok=True)
+
+
+def key_of(*parts: str) -> str:
+    """The key of the base that `parts` describe, for the gpufleet, packages and variables of this process."""
+    variables = sorted(each for each in os.environ.items() if each[0] not in _SHELL)
+    facts = [_FORMAT, parts, _code(), _packages(), sys.version, variables]
+    return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _code() -> str:
+    """A digest of the files of gpufleet itself."""
+    top = Path(__file__).parents[1]
+    found = hashlib.sha256()
+    # Components and the stack program are links in a checkout.
+    for folder, folders, names in os.walk(top, followlinks=True):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(names):
+            path = Path(folder, name)
+            found.update(f"{path.relative_to(top)}\0".encode("utf-8", "surrogateescape"))
+            found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def _packages() -> list[str]:
+    """The installed packages with their versions."""
+    return sorted(entry.name for each in sys.path if each for entry in Path(each).glob("*.dist-info"))
+
+
+def _folder(repository: Path) -> Path | None:
+    named = os.environ.get("XDG_CACHE_HOME") or ""
+    try:
+        cache = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
+        folder = cache / "gpufleet" / "bases"
+        if folder.resolve().is_relative_to(repository.resolve()):
+            return None
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private = all(_is_private(each.lstat(), stat.S_IFDIR) for each in (folder.parent, folder))
+    except (OSError, RuntimeError):
+        return None
+    return folder if private else None
+
+
+def _read_private(path: Path) -> bytes:
+    """The content of an entry. Raises OSError for a link, and for what others may have written."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        found = os.fstat(file.fileno())
+        if not _is_private(found, stat.S_IFREG) or not 0 <= time.time() - found.st_mtime < LASTS_S:
+            raise PermissionError
+        return file.read()
+
+
+def _is_private(found: os.stat_result, kind: int) -> bool:
+    mine = found.st_uid == os.geteuid()
+    return mine and stat.S_IFMT(found.st_mode) == kind and not found.st_mode & 0o022
