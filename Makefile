@@ -31,7 +31,7 @@ test: ## set up everything the tests need, and run them all
 	@scripts/setup system
 	@$(BIN)/python -m pytest $(SHARED) $(ARGS)
 
-test-rack: ## those on racks in a box alone (needs root)
+test-rack: ## only tests on racks in a box (needs root)
 	@scripts/setup system
 	@$(BIN)/python -m pytest $(SHARED) tests/rack $(ARGS)
 
@@ -72,12 +72,12 @@ screenshots: setup ## docs/images, the pictures of README, from the output of re
 readme: setup ## the output that README.md shows, printed again
 	@$(BIN)/python -m tests.documents.examples
 
-mutate: ## weaken each protection of the components, change 100 conditions of plan, checks, pricing; print who notices
+mutate: ## weaken each protection of the components, change 100 conditions of plan, checks, pricing; print which tests fail
 	@scripts/setup system
 	@$(BIN)/python -m tests.mutation $(ARGS)
 	@$(BIN)/python -m tests.mutation --conditions 100 $(ARGS)
 
-lock: setup ## requirements/*.txt anew from pyproject.toml
+lock: setup ## write requirements/*.txt from pyproject.toml
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --extra lab --extra dev \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/lock.txt
 	@grep -E '^uv==[^ ]+' -o requirements/lock.txt | $(BIN)/uv pip compile -q --universal --python-version 3.11 - \
