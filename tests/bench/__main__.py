@@ -1,9 +1,9 @@
 """`make bench`: each figure with its peer, measured in the same run on the same machine.
 
-Peers: a bare YAML parse for validation; the SDK's own floor (the same program under
-`pulumi.runtime.set_mocks`) for previews; the Pulumi CLI with the same providers where it is on PATH;
-the policy SDK's own server and checkov for rules; plain ansible-core for the racks' roles; its list of the
-same hosts for large inventories.
+Peers: the start of its libraries for `plan`; a bare YAML parse for validation; the SDK's own floor (the same
+program under `pulumi.runtime.set_mocks`) for previews and `check`; the Pulumi CLI with the same providers
+where it is on PATH; the policy SDK's own server and checkov for rules; plain ansible-core for
+the racks' roles; its list of the same hosts for large inventories.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gpufleet.lab.rack import missing
-from tests.bench import engines, hosts, many, policies, racks, scale, specs, validation
+from tests.bench import commands, engines, hosts, many, policies, racks, scale, specs, validation
 from tests.bench.measure import Row
 
-PARTS = ("engine", "scale", "rules", "racks", "hosts")
+PARTS = ("commands", "engine", "scale", "rules", "racks", "hosts")
 
 
 def main() -> int:
@@ -49,6 +49,9 @@ def main() -> int:
     options = parser.parse_args()
     parts = options.only or PARTS
     console = Console(width=120)
+    if "commands" in parts:
+        with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
+            console.print(_table(commands.measure(Path(folder), options.rounds)))
     if "engine" in parts:
         console.print(engine_table(options))
         if shutil.which("pulumi") is None:
