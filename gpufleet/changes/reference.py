@@ -15,9 +15,9 @@ _HEADER = """# What a change does
 What happens to what exists when a field of the fleet file is changed, and who notices:
 
 - **nothing**: no resource of the cloud changes.
-- **in place**: resources are changed, added or taken away without anything that holds on to them.
+- **in place**: resources are changed, added or removed, and nothing depends on the removed ones.
 - **rolling**: AWS replaces the nodes of a group one after another.
-- **replacement**: something that work or data depends on is made anew or deleted.
+- **replacement**: something that work or data depends on is created again or deleted.
 
 Tests run every one of these changes through the engine, on a fleet that is deployed in an emulated
 account, and take the effect from the steps (that of the software channel from the plan, which is the same
@@ -80,9 +80,9 @@ def _rows(field: Field) -> Iterator[str]:
     if field.group:
         return
     if field.only:
-        yield _row(field.path, "none", f"takes `{field.only}` alone", "", "")
+        yield _row(field.path, "none", f"takes only `{field.only}`", "", "")
     elif affects_costs_only(field.path):
-        yield _row(field.path, "any", "nothing", "whoever reads the costs; Prometheus, where it is", "")
+        yield _row(field.path, "any", "nothing", "readers of costs; Prometheus, if the site has it", "")
     elif is_rack(field.path):
         yield _row(field.path, "any", "rack only: `configure`", "the site's hosts", "")
     for change in CLOUD.get(field.path, ()):

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place, nothing
 from gpufleet.changes.observe import Effect
 
-_JUDGED = "whoever runs `preview`, `up` or `check`: rules judge by it"
+_JUDGED = "users of `preview`, `up` and `check`: policy rules use it"
 
 FLEET: Mapping[str, tuple[FieldChange, ...]] = {
     "fleet": (
         FieldChange(
             "another name",
             Effect.REPLACEMENT,
-            "everybody: everything gets another name, so all of it is made anew and the old deleted",
+            "all users: every resource is created again under the new name, and the old one is deleted",
             Approval.DATA,
         ),
     ),
@@ -22,13 +22,13 @@ FLEET: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange(
             "another name",
             Effect.IN_PLACE,
-            "nobody: it is another stack, which is made beside the old one; `destroy` ends that",
+            "nobody: a second stack is created; `destroy` deletes the old one",
         ),
     ),
-    "budget.monthly": in_place("another amount", "those whom the budget tells"),
-    "budget.alerts": in_place("another list", "those whom the budget tells"),
+    "budget.monthly": in_place("another amount", "recipients of budget alerts"),
+    "budget.alerts": in_place("another list", "recipients of budget alerts"),
     "budget.notify": in_place(
-        "another list", "new addresses confirm a mail once; the others are told no more"
+        "another list", "new recipients confirm their address once; removed ones receive no more alerts"
     ),
     "budget.on_breach": nothing("another value", _JUDGED),
     "budget.upfront": nothing("another value", _JUDGED),

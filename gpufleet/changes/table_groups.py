@@ -15,9 +15,9 @@ _G = "cloud[].node_groups[]"
 _ODCR = f"{_G}.capacity.reserved.odcr"
 _BLOCK = f"{_G}.capacity.reserved.capacity_block"
 
-_NODE_BY_NODE = "running jobs of the group, node by node; Slurm: nobody, later nodes get it"
-_ALL_AT_ONCE = "running jobs of the group: its nodes go; Slurm: nobody, later nodes get it"
-_START = "nobody: it is where a group starts, and an autoscaler's or scheduler's from then on"
+_NODE_BY_NODE = "running jobs of the group, node by node; Slurm: nobody, new nodes use it"
+_ALL_AT_ONCE = "running jobs of the group: its nodes are terminated; Slurm: nobody, new nodes use it"
+_START = "nobody: it is the initial size; an autoscaler or scheduler sets it afterwards"
 _AGAIN = "the budget: another block is bought and the first stays paid for; its group moves"
 
 
@@ -30,7 +30,7 @@ def _replaces(how: str) -> tuple[FieldChange, ...]:
 
 
 def _on_nodes(how: str, notices: str) -> tuple[FieldChange, ...]:
-    """What Kubernetes alone knows of."""
+    """A field that only Kubernetes uses."""
     return (FieldChange(how, Effect.IN_PLACE, notices, slurm=Effect.NOTHING),)
 
 
@@ -60,20 +60,18 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
     ),
     f"{_G}.instance_types": (*_replaces("another type"), *_replaces("a further type")),
     f"{_G}.capacity.on_demand": _replaces("another kind instead"),
-    f"{_G}.capacity.on_demand.min": in_place(
-        "another number", "nobody; fewer nodes are kept or more are launched"
-    ),
+    f"{_G}.capacity.on_demand.min": in_place("another number", "nobody; nodes are terminated or launched"),
     f"{_G}.capacity.on_demand.max": in_place("another number"),
     f"{_G}.capacity.on_demand.desired": nothing("another number", _START),
     f"{_G}.capacity.spot": _replaces("another kind instead"),
-    f"{_G}.capacity.spot.min": in_place(
-        "another number", "nobody; fewer nodes are kept or more are launched"
-    ),
+    f"{_G}.capacity.spot.min": in_place("another number", "nobody; nodes are terminated or launched"),
     f"{_G}.capacity.spot.max": in_place("another number"),
     f"{_G}.capacity.spot.desired": nothing("another number", _START),
     f"{_G}.capacity.spot.on_shortage": (
         FieldChange(
-            "on-demand added", Effect.IN_PLACE, "nobody: a second group is made, which starts at zero"
+            "on-demand added",
+            Effect.IN_PLACE,
+            "nobody: a second group is created, which starts at zero nodes",
         ),
         FieldChange("anything else", Effect.NOTHING, NOBODY),
     ),

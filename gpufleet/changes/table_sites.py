@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place
 from gpufleet.changes.observe import Effect
 
-_SITE = "everybody in the site: all of it is made anew and the old deleted"
-_TEAM = "the team: a namespace goes with everything in it"
+_SITE = "all users of the site: every resource is created again, and the old one is deleted"
+_TEAM = "the team: a namespace is deleted with everything in it"
 
 SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[]": (
@@ -16,7 +16,7 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange(
             "remove an entry",
             Effect.REPLACEMENT,
-            "everybody in the site: all of it is deleted",
+            "all users of the site: every resource is deleted",
             Approval.DATA,
         ),
     ),
@@ -46,7 +46,7 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
         ),
     ),
     "cloud[].scheduler": (
-        FieldChange("another one", Effect.REPLACEMENT, "everybody: the node groups are other ones"),
+        FieldChange("another one", Effect.REPLACEMENT, "all users: every node group is replaced"),
     ),
     "cloud[].kubernetes.version": (
         FieldChange(

@@ -8,13 +8,13 @@ from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place, not
 from gpufleet.changes.observe import Effect
 
 _S = "cloud[].storage[]"
-_NEW_ONE = "everybody who uses it: a new, empty one takes its place"
-_GONE = "everybody who uses it: it goes with everything in it"
+_NEW_ONE = "all users of the storage: a new, empty one replaces it"
+_GONE = "all users of the storage: it is deleted with its data"
 # FSx for Lustre user guide, "Managing storage capacity": operations are repeated until it is back.
 _WAIT = "jobs that read and write wait, for a few minutes at most"
 # The same, "Managing provisioned throughput capacity": file servers are switched, for an hour at most.
 _SCALES = "jobs that read and write wait, for up to an hour; the next change of it takes six hours"
-_LOST = "everybody who uses it: the data does not move by itself"
+_LOST = "all users of the storage: the data is not copied"
 
 
 def _loses(how: str, notices: str = _NEW_ONE) -> FieldChange:
@@ -47,28 +47,30 @@ STORAGE: Mapping[str, tuple[FieldChange, ...]] = {
         ),
         FieldChange("left out", Effect.IN_PLACE, "jobs that wait for new objects; files that are there stay"),
     ),
-    f"{_S}.lustre.export": in_place("on or off", "whoever reads the bucket"),
-    f"{_S}.lustre.compression": in_place("another one", "nobody: it holds for what is written from then on"),
-    f"{_S}.lustre.backups": in_place("another length", "nobody; with a shorter one older backups go"),
+    f"{_S}.lustre.export": in_place("on or off", "readers of the bucket"),
+    f"{_S}.lustre.compression": in_place(
+        "another one", "nobody: it applies to files written after the change"
+    ),
+    f"{_S}.lustre.backups": in_place("another length", "nobody; a shorter period deletes older backups"),
     f"{_S}.lustre.zone": (_loses("another zone"),),
     f"{_S}.lustre.kms_key": (_loses("another key"),),
     f"{_S}.bucket": (_loses("another kind instead", _LOST),),
     f"{_S}.bucket.name": (_loses("another name"),),
     f"{_S}.bucket.versioning": in_place(
-        "off", "whoever wants an overwritten object back: versions that are there stay"
+        "off", "users who restore overwritten objects: existing versions stay"
     ),
     f"{_S}.bucket.expire_after": in_place(
-        "another age", "whoever reads older objects: a shorter one deletes them within days"
+        "another age", "readers of older objects: a shorter age deletes them within days"
     ),
     f"{_S}.bucket.kms_key": (
-        FieldChange("another key", Effect.IN_PLACE, "nobody: it holds for objects written from then on"),
+        FieldChange("another key", Effect.IN_PLACE, "nobody: it applies to objects written after the change"),
         FieldChange(
             "a key of yours instead of the stack's",
             Effect.REPLACEMENT,
-            "whoever reads older objects: the stack's key is deleted after 30 days; copy them first",
+            "readers of older objects: the stack's key is deleted after 30 days; copy the objects first",
         ),
     ),
     f"{_S}.mount": nothing(
-        "another folder", "nobody in the cloud: jobs find it under the new path once it is mounted"
+        "another folder", "nobody in the cloud: jobs use the new path after the next mount"
     ),
 }

@@ -94,7 +94,7 @@ def budget_alerts(fleet: Fleet) -> Iterator[FieldFinding]:
     if alerts and all(alert.value > 100 for alert in alerts):
         yield FieldFinding(
             ("budget", "alerts"),
-            "every alert is above 100%: nobody is told before the budget is spent",
+            "every alert is above 100%: no alert is sent before the budget is spent",
             "add one below, such as 80%",
             "warning",
         )
@@ -102,7 +102,7 @@ def budget_alerts(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("budget-notify")
 def budget_notify(fleet: Fleet) -> Iterator[FieldFinding]:
-    """An address that mail cannot reach means that nobody is told."""
+    """An alert to an address that receives no mail reaches no one."""
     notify = fleet.spec.budget.notify
     for index, address in enumerate(notify):
         path = ("budget", "notify", index)

@@ -142,7 +142,7 @@ def accelerator_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
             if item.gpu in NEURON:
                 yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
-                    f"{item.name} has {item.gpu}, and gpufleet provisions NVIDIA GPUs alone",
+                    f"{item.name} has {item.gpu}, and gpufleet provisions only NVIDIA GPUs",
                     "use a type with NVIDIA GPUs; `gpufleet catalog` lists them",
                 )
 

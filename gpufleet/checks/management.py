@@ -28,7 +28,7 @@ def management_identity(fleet: Fleet) -> Iterator[FieldFinding]:
         if found.model is None and reported_model(site.system) is None and missing:
             yield FieldFinding(
                 where,
-                f"nothing tells a controller of {listed(missing, 3)} from another machine's: servers with a"
+                f"nothing identifies the controllers of {listed(missing, 3)}: servers with a"
                 f" board as {site.system} have model names of their vendors",
                 "give `model` as the controllers report it, or `serials` of all nodes",
                 value=site.system,
@@ -74,8 +74,8 @@ def management_settings(fleet: Fleet) -> Iterator[FieldFinding]:
             if set(found.firmware) - {"bmc"}:
                 yield FieldFinding(
                     (*where, "firmware"),
-                    "IPMI tells the controller's own version alone",
-                    "name `bmc` alone, or write 'protocol: redfish'",
+                    "IPMI reports only the controller's own version",
+                    "list only `bmc`, or write 'protocol: redfish'",
                 )
             if set(found.boot_order) & {"http", "usb"} or len(found.boot_order) > 1:
                 yield FieldFinding(

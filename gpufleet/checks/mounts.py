@@ -104,7 +104,7 @@ def mount_reserved(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 mount.path,
                 f"a file system on {mount.point} hides the home of the user that administers the nodes:"
-                " when it is away, nobody can log in",
+                " when it is not available, no user can log in",
                 "mount it elsewhere, such as /shared/home, and point users' homes there",
                 "warning",
             )

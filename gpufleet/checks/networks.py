@@ -195,7 +195,7 @@ def public_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
             elif network is not None and any(network.subnet_of(private) for private in PRIVATE):
                 yield FieldFinding(
                     where,
-                    f"{text} is private address space: nobody reaches the public endpoint from there",
+                    f"{text} is private address space: the public endpoint cannot be reached from there",
                     "name public addresses; private networks use the private endpoint",
                     "warning",
                 )

@@ -64,8 +64,8 @@ def racks_of_monitoring(fleet: Fleet) -> Iterator[FieldFinding]:
         if site.racks and site.power is None:
             yield FieldFinding(
                 (*path[:-1], "racks"),
-                f"racks of site {site.site!r} have no capacity to compare with: nobody is told when one draws"
-                " too much",
+                f"racks of site {site.site!r} have no capacity to compare with: no alert is sent when one"
+                " draws too much",
                 "declare `power` with `per_rack`",
                 "warning",
                 site.site,
@@ -94,13 +94,13 @@ def networks_of_monitoring(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("monitoring-receivers")
 def receivers_of_monitoring(fleet: Fleet) -> Iterator[FieldFinding]:
-    """An alert that nobody hears is a line in a web page."""
+    """An alert without a receiver shows only on a web page."""
     for path, site, declared in _sites(fleet):
         alerts = declared.alerts
         if alerts.webhook is None and alerts.slack is None and alerts.email is None:
             yield FieldFinding(
                 path,
-                f"nobody is told of alerts of site {site.site!r} (on {monitoring_host(site) or 'no host'})",
+                f"alerts of site {site.site!r} (on {monitoring_host(site) or 'no host'}) have no receiver",
                 "declare `alerts` with webhook, slack or email",
                 "warning",
                 site.site,

@@ -74,7 +74,7 @@ def tag_keys(fleet: Fleet) -> Iterator[FieldFinding]:
         if lower in seen:
             yield FieldFinding(
                 path,
-                f"tag keys '{seen[lower]}' and '{key}' differ in case alone, which IAM refuses",
+                f"tag keys '{seen[lower]}' and '{key}' differ only in case, which IAM refuses",
                 "keep one",
                 value=key,
             )

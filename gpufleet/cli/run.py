@@ -147,7 +147,7 @@ def destroy(
     """Delete everything that the stack created.
 
     Shows what that is and asks first, unless --yes is given. A stack with file systems or buckets is
-    destroyed with --allow-data-loss alone.
+    destroyed only with --allow-data-loss.
     """
     options = RunOptions(
         environment, engine, cloud, parallel, yes, json, allow_data_loss=allow_data_loss, verbose=verbose

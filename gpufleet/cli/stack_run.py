@@ -85,7 +85,7 @@ class StackRun:
             self.workspace.stack_config(self.name)
         self._foreseen: RunResult | None = None
         if verb != "preview":
-            self._require_somebody_to_ask()
+            self._require_terminal_or_yes()
 
     # -- before
 
@@ -193,12 +193,12 @@ class StackRun:
         if not self.options.json and not is_quiet():
             print_summary(self.plan, self.cost, out)
 
-    def _require_somebody_to_ask(self) -> None:
+    def _require_terminal_or_yes(self) -> None:
         seen = is_terminal(out.file) or is_terminal(err.file)
         somebody = sys.stdin is not None and sys.stdin.isatty() and seen and not self.options.json
         if not self.options.yes and not somebody:
             raise InputError(
-                f"{self.verb} asks before it changes anything, and there is nobody to ask"
+                f"{self.verb} cannot ask for confirmation"
                 + (" with --json" if self.options.json else " without a terminal"),
                 remedy="pass --yes (`gpufleet preview` shows what `up` would change)",
             )

@@ -27,12 +27,13 @@ def state_of(environment: str, cloud: str | None) -> tuple[str, Path]:
 
 
 def confirm(question: str, *, yes: bool, json: bool) -> None:
-    """Ask before the state is written, unless told not to."""
+    """Ask for confirmation before the state is written, unless `yes` is set."""
     if yes:
         return
     if json or not sys.stdin.isatty() or not is_terminal(err.file):
         raise InputError(
-            "this asks before it changes the state, and there is nobody to ask", remedy="pass --yes"
+            "a change of the state needs a confirmation, and a confirmation needs a terminal",
+            remedy="pass --yes",
         )
     if not typer.confirm(question, err=True):
         raise typer.Abort

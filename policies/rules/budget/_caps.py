@@ -70,8 +70,8 @@ def no_fleet(context: RuleContext[Any]) -> Violation:
     )
 
 
-def dearest(lines: tuple[CostLine, ...], size: str = "expected") -> str:
-    """The dearest of the lines, in words."""
+def most_expensive(lines: tuple[CostLine, ...], size: str = "expected") -> str:
+    """The most expensive lines, as text."""
 
     def amount(line: CostLine) -> Decimal:
         value = line.maximum if size == "maximum" else line.expected
@@ -97,7 +97,8 @@ def over_caps(
             at = " at its maximum size" if size == "maximum" else ""
             yield Violation(
                 f"{kind} {name} costs {said} a month{at}, and {field}.{name} is {cap}",
-                f"raise {field}.{name}, or ask for less; the dearest of it: {dearest(lines[name], size)}",
+                f"raise {field}.{name}, or ask for less; the most expensive part:"
+                f" {most_expensive(lines[name], size)}",
                 fleet_field=field_path((*field.split("."), name)),
             )
 

@@ -46,7 +46,7 @@ _RENEWED = {
 @change_rule(
     "budget-assumption-renewed",
     group="budget",
-    title="An assumed cost is said anew when what it is assumed for changes",
+    title="An assumed cost is stated again when its resource changes",
     why="An amount that somebody assumed for a file system of 1 TiB stands for one of 100 TiB, too, and for "
     "whatever else gets a name that the same pattern covers: no cap would notice.",
     fix="Look the cost up for the new size and write it into the fleet file, or read real prices with "

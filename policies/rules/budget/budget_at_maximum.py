@@ -11,9 +11,9 @@ from gpufleet.policies.rules.budget._caps import (
     FORECASTING,
     TYPES,
     about,
-    dearest,
     example_fleet,
     fleet_of,
+    most_expensive,
     no_fleet,
 )
 from gpufleet.policy.context import RuleContext
@@ -56,7 +56,7 @@ def _group(most: int) -> tuple[dict[str, object], ...]:
     group="budget",
     title="The cost at maximum size is within the budget",
     why="An autoscaler goes to a group's maximum without asking anybody. A group counts at its largest "
-    "size here, with what schedules and warm pools make of it and at the dearest price.",
+    "size here, with schedules and warm pools included, at the highest price.",
     fix="Lower `max` of node groups or raise `budget.monthly`; where a fleet is meant to exceed its budget "
     "for a while, set `policies.budget-at-maximum.settings.share`.",
     severity="medium",
@@ -83,7 +83,7 @@ def budget_at_maximum(stack: Stack, context: RuleContext[BudgetAtMaximumSettings
         yield Violation(
             f"at its maximum size the stack costs {said} a month ({expected} as asked for), and"
             f" budget.monthly is {allowed}",
-            "lower `max` of node groups, or raise budget.monthly; the dearest at their maximum:"
-            f" {dearest(cost.lines, 'maximum')}",
+            "lower `max` of node groups, or raise budget.monthly; the most expensive at maximum size:"
+            f" {most_expensive(cost.lines, 'maximum')}",
             fleet_field="budget.monthly",
         )

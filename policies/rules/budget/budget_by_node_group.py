@@ -30,7 +30,7 @@ FIELD = "budget.node_groups"
     group="budget",
     title="Each node group is within its own budget",
     why="A node group is what a project is given. Its instances, volumes and reservations count, and "
-    "nodes that belong to no group would be in nobody's budget.",
+    "nodes that belong to no group would be in no budget.",
     fix="Raise the group's cap in `budget.node_groups` (by `site/name`), or ask for fewer nodes.",
     severity="medium",
     framework=ALLOCATION,

@@ -8,10 +8,10 @@ from gpufleet.policies.rules.budget._caps import (
     BUDGETING,
     TYPES,
     about,
-    dearest,
     example_fleet,
     example_nodes,
     fleet_of,
+    most_expensive,
     no_fleet,
 )
 from gpufleet.policy.context import RuleContext
@@ -45,6 +45,6 @@ def budget_monthly(stack: Stack, context: RuleContext[Settings]) -> Iterator[Vio
     if value > cap.amount:
         yield Violation(
             f"the stack is expected to cost {said} a month, and budget.monthly is {cap}",
-            f"raise budget.monthly, or ask for less; the dearest: {dearest(cost.lines)}",
+            f"raise budget.monthly, or ask for less; the most expensive: {most_expensive(cost.lines)}",
             fleet_field="budget.monthly",
         )

@@ -50,7 +50,7 @@ def _accepting(assume: Mapping[str, str]) -> dict[str, Any]:
     "budget-unknown-cost",
     group="budget",
     title="Every resource has a known cost",
-    why="An unknown price is not 0: a resource type that nobody has priced, a region of which no price "
+    why="An unknown price is not 0: a resource type without a known price, a region of which no price "
     "was read or a size that is only known afterwards would pass any budget. Such a resource is named, and "
     "somebody says what to assume for it where everybody can see it.",
     fix="Use what has a price (`gpufleet catalog prices`), read prices with `gpufleet catalog refresh`, or "

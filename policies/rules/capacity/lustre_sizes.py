@@ -56,7 +56,7 @@ def lustre_sizes(resource: Resource, context: RuleContext[Settings]) -> Iterator
     catalog = context.shared.catalog
     deployment = deployment_type(resource)
     if deployment is UNKNOWN:
-        yield _violation(resource, "deploymentType", "its sizes cannot be told", "write it", unknown=True)
+        yield _violation(resource, "deploymentType", "its sizes are unknown", "write it", unknown=True)
         return
     known = {tier.deployment for tier in catalog.lustre_tiers}
     if deployment not in known:
@@ -71,7 +71,7 @@ def lustre_sizes(resource: Resource, context: RuleContext[Settings]) -> Iterator
         yield _violation(
             resource,
             "storageType",
-            "the catalog knows the sizes of SSD alone",
+            "the catalog has sizes only for SSD",
             "use SSD",
             unknown=resource.get("storageType") is UNKNOWN,
         )
@@ -115,7 +115,7 @@ def _size(resource: Resource, context: RuleContext[Settings], deployment: str) -
     gib = number(resource.get("storageCapacity"))
     if gib is UNKNOWN:
         yield _violation(
-            resource, "storageCapacity", "its price cannot be told", "write the size in GiB", unknown=True
+            resource, "storageCapacity", "its price is unknown", "write the size in GiB", unknown=True
         )
     elif not is_size(gib, steps):
         below, above = nearest_sizes(gib, steps)
@@ -142,7 +142,7 @@ def _metadata(resource: Resource, deployment: str) -> Iterator[Violation]:
         return
     if deployment != "PERSISTENT_2":
         yield _violation(
-            resource, "metadataConfiguration", "PERSISTENT_2 alone has metadata IOPS", "leave it out"
+            resource, "metadataConfiguration", "only PERSISTENT_2 has metadata IOPS", "leave it out"
         )
         return
     iops = resource.get("metadataConfiguration.iops")

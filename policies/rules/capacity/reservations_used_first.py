@@ -104,7 +104,7 @@ def _fits(held: HeldReservation, launch: Launch, found: Reservations) -> Iterato
     if others and held.type is not UNKNOWN:
         yield Violation(
             f"it launches {', '.join(others)} into a reservation of {held.type}: that never starts",
-            f"launch {held.type} alone",
+            f"launch only {held.type}",
             urn=resource.urn,
             prop="instanceTypes",
         )

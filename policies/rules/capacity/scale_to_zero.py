@@ -38,7 +38,7 @@ class ScaleToZeroSettings(Settings):
     "scale-to-zero",
     group="capacity",
     title="Outside of production, node groups can scale to zero",
-    why="A GPU node that nobody uses costs as much as one that works: over a month of nights and weekends "
+    why="An idle GPU node costs as much as a busy one: over a month of nights and weekends "
     "that is three quarters of its price.",
     fix="Write `min: 0` for the node group; an autoscaler or Slurm starts nodes when there is work.",
     severity="medium",

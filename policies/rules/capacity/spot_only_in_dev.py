@@ -90,7 +90,7 @@ def spot_only_in_dev(stack: Stack, context: RuleContext[SpotOnlyInDevSettings]) 
                 if not isinstance(values, (list, tuple)) or set(values) - {"on-demand", "reserved"}:
                     yield Violation(
                         f"{path} lets Karpenter buy spot instances",
-                        "allow the capacity types on-demand and reserved alone",
+                        "allow only the capacity types on-demand and reserved",
                         urn=pool.urn,
                         prop=path,
                     )

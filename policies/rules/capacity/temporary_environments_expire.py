@@ -53,7 +53,7 @@ _RESERVATION = {
     group="capacity",
     title="Temporary environments have an expiry date, and so has their capacity",
     why="What was made for a pull request or a trial outlives it unless something says when it ends, and "
-    "GPUs that nobody remembers are the dearest.",
+    "forgotten GPUs are the most expensive.",
     fix="Write `expires: <date>` in the fleet file, whose tag goes on everything; extend it while needed.",
     severity="medium",
     types=CAPACITY,

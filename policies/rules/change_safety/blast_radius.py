@@ -71,7 +71,7 @@ def blast_radius(change: StackChange, context: RuleContext[BlastRadiusSettings])
         if each.nodes is UNKNOWN:
             yield Violation(
                 f"the change {each.how}, and how many nodes it has is not known",
-                "write its sizes, so that the part it is of the fleet can be told",
+                "write its sizes, so that its share of the fleet can be computed",
                 urn=each.urn,
                 unknown=True,
             )

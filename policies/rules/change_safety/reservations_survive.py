@@ -1,4 +1,4 @@
-"""Reserved capacity is neither given back nor bought a second time without somebody's word."""
+"""Reserved capacity is neither released nor bought a second time without approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node groups with running jobs are left alone."""
+"""A change does not stop nodes that run jobs."""
 
 from __future__ import annotations
 

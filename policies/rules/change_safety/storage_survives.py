@@ -1,4 +1,4 @@
-"""Storage is neither deleted nor replaced without somebody's word."""
+"""Storage is neither deleted nor replaced without approval."""
 
 from __future__ import annotations
 

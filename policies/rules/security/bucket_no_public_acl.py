@@ -1,4 +1,4 @@
-"""No ACL of a bucket or an object grants anything to everybody."""
+"""No ACL of a bucket or an object grants public access."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GRANTS = {
 @resource_rule(
     "bucket-no-public-acl",
     group="security",
-    title="No ACL grants anything to everybody",
+    title="No ACL grants public access",
     why="public-read lets the world read weights and data, public-read-write lets it fill the bucket at "
     "your cost; authenticated-read is every AWS customer.",
     fix="Leave `acl` out, and give access by policies.",
@@ -45,7 +45,7 @@ def bucket_no_public_acl(resource: Resource, context: RuleContext[Settings]) -> 
         resource,
         "acl",
         lambda value: value is None or (isinstance(value, str) and value.strip().lower() in PRIVATE),
-        "no ACL grants anything to everybody",
+        "no ACL grants public access",
         "leave acl out",
     )
     if resource.type not in _GRANTS:

@@ -44,7 +44,7 @@ def _example(effect: str) -> Example:
 @stack_rule(
     "bucket-tls-only",
     group="security",
-    title="Buckets are reached by TLS alone",
+    title="Buckets accept only TLS",
     why="S3 answers plain HTTP, with data and signed requests in the clear, unless the bucket's policy "
     "refuses. The policy has to be known in a preview: ARNs in it are made from the bucket's name, which "
     "is an input, and not from the bucket's outputs.",

@@ -34,7 +34,7 @@ class EbsEncryptedSettings(Settings):
     """Which volumes need more than encryption, and which devices are roots."""
 
     volume_key: bool = Field(
-        True, description="Volumes that stand alone, and keep data, need a key of yours rather than AWS's"
+        True, description="Stand-alone volumes, which keep data, need a customer-managed key"
     )
     root_devices: tuple[str, ...] = Field(
         ("/dev/xvda", "/dev/sda1"), description="Names of root devices; a launch template has to map one"

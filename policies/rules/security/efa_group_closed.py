@@ -40,7 +40,7 @@ _TEMPLATE = {
 @stack_rule(
     "efa-group-closed",
     group="security",
-    title="EFA devices are in a group that refers to itself alone, both ways",
+    title="EFA devices are in a group that allows only itself, in both directions",
     why="EFA's traffic is neither TCP nor UDP. Without rules for all traffic from and to the group itself "
     "the devices come up and never reach each other; any further rule on that group opens the fabric of a "
     "training run to somebody else.",
@@ -107,7 +107,7 @@ def _wrong(found: list[TrafficRule]) -> list[tuple[str, Resource | None, str]]:
 def _violations(
     stack: Stack, resource: Resource, path: str, wrong: dict[str, list[tuple[str, Resource | None, str]]]
 ) -> Iterator[Violation]:
-    remedy = "use a group with two rules alone: all traffic from itself, and all traffic to itself"
+    remedy = "use a group with only two rules: all traffic from itself, and all traffic to itself"
     if not wrong:
         yield Violation(
             f"{path} is {resource.show(path)}, and an EFA device needs a security group of this stack that "

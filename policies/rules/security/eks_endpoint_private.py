@@ -31,7 +31,7 @@ class EksEndpointPrivateSettings(Settings):
     group="security",
     title="The Kubernetes API is private, or restricted to named networks",
     why="Whoever reaches the API server can try stolen tokens and its next vulnerability. EKS makes the "
-    "endpoint public, and open to everybody, unless it is told not to.",
+    "endpoint public, and open to every network, by default.",
     fix="Set `vpcConfig.endpointPublicAccess: false` and `endpointPrivateAccess: true`, or name the "
     "networks in `publicAccessCidrs` (fleet file: kubernetes.public_cidrs).",
     severity="critical",

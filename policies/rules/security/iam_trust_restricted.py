@@ -78,7 +78,7 @@ def _open(statement: Statement) -> Iterator[str]:
         if kind == "service" and not value.strip("*? "):
             yield "trusts every service"
         if kind == "federated" and not _named_subject(statement):
-            yield f"trusts everybody whom {value} knows"
+            yield f"trusts every identity of {value}"
 
 
 def _named_subject(statement: Statement) -> bool:

@@ -30,7 +30,7 @@ class Imdsv2RequiredSettings(Settings):
 @resource_rule(
     "imdsv2-required",
     group="security",
-    title="Instances answer IMDSv2 alone, one hop far",
+    title="Instances require IMDSv2 with a hop limit of 1",
     why="IMDSv1 hands the node's credentials to any request that a program can be tricked into sending, "
     "and with a hop limit above 1 every pod without a network namespace of its host's reaches them.",
     fix="Set `metadataOptions` to `httpTokens: required` and `httpPutResponseHopLimit: 1`.",

@@ -54,6 +54,6 @@ def kms_deletion_window(
         resource,
         "bypassPolicyLockoutSafetyCheck",
         lambda value: value is None or is_off(value),
-        "a policy that locks everybody out makes the key useless for ever",
+        "a policy that locks out every principal makes the key unusable",
         "set it to false",
     )

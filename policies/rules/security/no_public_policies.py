@@ -35,7 +35,7 @@ def _example(principal: dict[str, str]) -> Example:
 @resource_rule(
     "no-public-policies",
     group="security",
-    title="No resource's policy lets everybody in",
+    title="No resource policy allows public access",
     why="`Principal: *` is every AWS account there is, and for buckets and queues those without one too. "
     "A condition on the account, organisation or source makes it somebody; KMS's default statement "
     "names the account itself.",
@@ -65,8 +65,10 @@ def no_public_policies(
                     "name the principals, or add a condition on the account or organisation",
                 )
         if resource.ignores(path):
-            yield ignored(resource, path, "no policy lets everybody in")
+            yield ignored(resource, path, "no policy may allow public access")
 
 
 def _violation(path: str, what: str, remedy: str, *, unknown: bool = False) -> Violation:
-    return Violation(f"{path} is {what}, and no policy lets everybody in", remedy, prop=path, unknown=unknown)
+    return Violation(
+        f"{path} is {what}, and no policy may allow public access", remedy, prop=path, unknown=unknown
+    )

@@ -14,7 +14,7 @@ from gpufleet.resources.types import NODE_GROUP
 @resource_rule(
     "node-ssh-restricted",
     group="security",
-    title="EKS node groups do not open SSH to everybody",
+    title="EKS node groups do not open SSH to every network",
     why="A node group with an SSH key and no source security group gets a security group of EKS's making "
     "that lets the whole internet to port 22: it appears in no program.",
     fix="Leave `remoteAccess` out and use Session Manager, or name `sourceSecurityGroupIds`.",
@@ -40,7 +40,7 @@ def node_ssh_restricted(resource: Resource, context: RuleContext[Settings]) -> I
     if is_unknown(access) or sources is None or sources == []:
         yield Violation(
             f"remoteAccess.sourceSecurityGroupIds is {resource.show('remoteAccess.sourceSecurityGroupIds')}, "
-            "and EKS then opens port 22 to everybody",
+            "and EKS then opens port 22 to every network",
             "name the groups that may connect, or leave remoteAccess out",
             prop="remoteAccess.sourceSecurityGroupIds",
             unknown=is_unknown(access),

@@ -111,7 +111,7 @@ def _wrong(value: object, key: str, needed: RequiredKeySettings) -> str:
         return "is no text"
     text = str(value)
     if not text.strip():
-        return "is blank: its cost belongs to nobody"
+        return "is blank: its cost is assigned to no owner"
     if text != text.strip():
         return "has blanks at its ends, so that cost reports list it apart"
     if len(text) > LONGEST_VALUE or not TAG_TEXT.fullmatch(text):

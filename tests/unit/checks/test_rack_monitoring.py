@@ -71,9 +71,9 @@ def test_a_site_without_a_host_that_could_run_it_is_refused(judge: Judge) -> Non
     assert "no controller and no login host" in said.of("monitoring-host")[0].message
 
 
-def test_alerts_that_nobody_hears_are_a_warning(judge: Judge) -> None:
+def test_alerts_without_a_receiver_are_a_warning(judge: Judge) -> None:
     finding = judge({MONITORING: {}}).only("monitoring-receivers", "warning")
-    assert "nobody is told" in finding.message
+    assert "have no receiver" in finding.message
 
 
 def test_racks_without_a_capacity_are_a_warning(judge: Judge) -> None:

@@ -1,4 +1,4 @@
-"""What changes something asks first, or needs --yes where there is nobody to ask."""
+"""What changes something asks first, or needs --yes without a terminal."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def somebody(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("verb", ["up", "refresh", "destroy"])
-def test_what_changes_something_needs_yes_where_nobody_can_be_asked(
+def test_what_changes_something_needs_yes_without_a_terminal(
     gpufleet: Gpufleet, engine: FakeEngine, verb: str
 ) -> None:
     answer = gpufleet(verb, "dev")
     assert answer.code == 2
-    assert f"{verb} asks before it changes anything" in answer.err
+    assert f"{verb} cannot ask for confirmation without a terminal" in answer.err
     assert "pass --yes" in answer.err
     assert engine.asked == []
     assert answer.out == ""

@@ -43,7 +43,7 @@ def test_without_a_fleet_file_the_rule_fails_closed_with_one_clear_message(rule:
     assert found.level == "mandatory"
 
 
-def test_the_message_says_the_cost_the_cap_and_what_is_dearest() -> None:
+def test_the_message_says_the_cost_the_cap_and_the_most_expensive_part() -> None:
     (found,) = judged(budget_monthly, example_nodes(9))
     assert "5,432 USD" in found.message
     assert "5000 USD" in found.message
