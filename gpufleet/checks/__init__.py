@@ -44,7 +44,7 @@ from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.plan.models import FleetPlan
 from gpufleet.pricing import FleetCost
-from gpufleet.spec.load import LoadedFleet, Reading, fewer, read_fleet
+from gpufleet.spec.load import FleetReading, LoadedFleet, fewer, read_fleet
 from gpufleet.spec.partial import partials
 from gpufleet.spec.source import SourceMap
 
@@ -156,7 +156,7 @@ def validate(
 
 
 def _of_the_rest(
-    reading: Reading, catalog: Catalog, now: dt.datetime, bought: BoughtBlocks | None
+    reading: FleetReading, catalog: Catalog, now: dt.datetime, bought: BoughtBlocks | None
 ) -> list[Finding]:
     """What is wrong with a broken file beside its broken parts; nothing that follows from them alone."""
     parts = partials(reading.root)

@@ -41,7 +41,7 @@ class LoadedFleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FleetReading:
     """A fleet file that could be read: `fleet` where it holds, and what is wrong with its fields else."""
 
     root: Entry
@@ -62,7 +62,7 @@ def load_fleet(target: str, *, root: Path) -> LoadedFleet:
     return reading.fleet
 
 
-def read_fleet(target: str, *, root: Path) -> Reading:
+def read_fleet(target: str, *, root: Path) -> FleetReading:
     """The same, with the findings on a file whose fields do not hold, in the order of the file's lines.
 
     Raises `InputError` when there is no such file, and `SpecError` when it cannot be read as YAML.
@@ -89,7 +89,7 @@ def read_fleet(target: str, *, root: Path) -> Reading:
     unique.sort(key=lambda finding: (finding.file != shown, finding.file, finding.line))
     broken = spec is None or any(finding.severity == "error" for finding in unique)
     fleet = None if spec is None or broken else LoadedFleet(spec, source, spec.environment, path)
-    return Reading(entry, source, tuple(unique), fleet)
+    return FleetReading(entry, source, tuple(unique), fleet)
 
 
 def fewer(findings: Sequence[Finding]) -> list[Finding]:
