@@ -1,6 +1,6 @@
 """No capacity of an instance type in a zone: what EC2, Auto Scaling and EKS make of it.
 
-EC2 refuses to launch. An Auto Scaling group takes another of its zones, and stays without nodes where
+EC2 refuses to launch. An Auto Scaling group takes another of its zones, and waits for capacity where
 there is none. A managed node group whose first nodes do not come ends as CREATE_FAILED, with the reason
 among its health issues (EKS user guide, "Amazon EKS managed node group errors": AsgInstanceLaunchFailures).
 """
@@ -47,6 +47,24 @@ def install(current: Callable[[], Sequence[Shortage]]) -> None:
     _wrap(InstanceBackend, "run_instances", _launch)
     _wrap(FakeAutoScalingGroup, "replace_autoscaling_group_instances", _scale)
     _wrap(EKSResponse, "create_nodegroup", _make_group)
+
+
+def launch_again() -> bool:
+    """Launch what Auto Scaling groups wait for where capacity is back; whether any has launched."""
+    if _current is tuple:
+        return False
+    from moto.autoscaling.models import autoscaling_backends
+
+    waiting = [
+        group
+        for account in list(autoscaling_backends.values())
+        for backend in list(account.values())
+        for group in backend.autoscaling_groups.values()
+        if vars(group).get("gpufleet_shortage")
+    ]
+    for group in waiting:
+        group.set_desired_capacity(group.desired_capacity)
+    return any(not vars(group)["gpufleet_shortage"] for group in waiting)
 
 
 def _wrap(owner: type, name: str, around: Callable[..., Any]) -> None:

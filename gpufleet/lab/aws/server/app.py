@@ -90,6 +90,7 @@ class SandboxApp:
     def _perform(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         body = _buffer(environ)
         with self.lock:
+            launched = shortage.launch_again()
             try:
                 answer: Iterable[bytes] = list(self._moto(environ, start_response))
             except NotImplementedError as error:
@@ -100,7 +101,7 @@ class SandboxApp:
                 message = f"the sandbox's AWS failed on this request: {error!r}"
                 return _error(environ, start_response, 500, "InternalFailure", message)
             backends = snapshot.backend_count()
-            changed = backends != self._backends or not _is_read(environ, body)
+            changed = launched or backends != self._backends or not _is_read(environ, body)
             self._backends = backends
         if changed:
             self._on_change()

@@ -104,7 +104,9 @@ def test_an_auto_scaling_group_stays_empty_where_no_zone_has_capacity(account: A
 def test_an_auto_scaling_group_launches_once_there_is_capacity(account: Account) -> None:
     account.shortages = (Shortage(type=KIND),)
     account.group()
+    assert not shortage.launch_again()
     account.shortages = ()
-    account.scaling.set_desired_capacity(AutoScalingGroupName="nodes", DesiredCapacity=1)
+    assert shortage.launch_again()
     (found,) = account.scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
-    assert len(found["Instances"]) == 1
+    assert len(found["Instances"]) == 2
+    assert not shortage.launch_again()
