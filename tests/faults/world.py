@@ -235,7 +235,7 @@ def deaths(
 
     And where what is no AWS resource begins, if `begins` picks its URN.
     """
-    append = store.Journal.append
+    append = store.StateJournal.append
 
     def recorded(self: Any, record: dict[str, Any], *, durable: bool) -> None:
         append(self, record, durable=durable)
@@ -248,6 +248,6 @@ def deaths(
             images[str(call)] = world.image()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store.Journal, "append", recorded)
+        patch.setattr(store.StateJournal, "append", recorded)
         world.watch.after_call = performed
         yield
