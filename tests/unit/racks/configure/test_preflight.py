@@ -6,7 +6,7 @@ from typing import Any
 
 from gpufleet.racks.configure.preflight import left_out, without_preflight
 from gpufleet.racks.events import EventKind, HostStats, TaskEvent
-from gpufleet.racks.preflight import Verdict
+from gpufleet.racks.preflight import PreflightVerdict
 from gpufleet.racks.preflight.run import RESULT_KEY, PreflightMeasurements
 
 
@@ -14,8 +14,8 @@ def event(host: str, kind: EventKind, message: str = "", **result: Any) -> TaskE
     return TaskEvent(kind=kind, host=host, task="t", role="preflight", message=message, result=result)
 
 
-def verdict(host: str, check: str) -> Verdict:
-    return Verdict(host, check, "fail", "", "", f"{check} is wrong")
+def verdict(host: str, check: str) -> PreflightVerdict:
+    return PreflightVerdict(host, check, "fail", "", "", f"{check} is wrong")
 
 
 def test_a_host_that_measured_nothing_is_out_with_what_ansible_said_of_it() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.lab.aws.inventory import BOUND, Resource, ec2, list_resources, regional, worldwide
+from gpufleet.lab.aws.inventory import BOUND, InventoryResource, ec2, list_resources, regional, worldwide
 
 FLEET = {"fleet": "atlas"}
 TAGS = [{"Key": "fleet", "Value": "atlas"}]
@@ -41,7 +41,7 @@ def test_resources_are_listed_with_their_tags_and_found_by_them(endpoint: Any, a
     assert (service, found_id, found_tags) == ("ec2:vpc", vpc, {**FLEET, "env": "dev"})
     assert list_resources(endpoint, ["us-west-2"], FLEET) == [found[1]]
     assert list_resources(endpoint, ["us-east-1"], {**FLEET, "env": "prod"}) == []
-    assert Resource("ec2:vpc", other, {}, "us-east-1") in list_resources(endpoint.url, ["us-east-1"])
+    assert InventoryResource("ec2:vpc", other, {}, "us-east-1") in list_resources(endpoint.url, ["us-east-1"])
     client.delete_vpc(VpcId=vpc)
     client.delete_vpc(VpcId=other)
     aws("s3").delete_bucket(Bucket="atlas-data")
