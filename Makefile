@@ -9,6 +9,8 @@ ROOT ?= debian-12
 # In the order of tests/conftest.py: the longest groups first.
 # At the end, the slowest twenty and the seconds by group (tests/timings.py).
 SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20 --durations-min=1
+# Tests that import what only their hosts, or an environment of its own, have.
+UNCHECKED := tests/rack/kit/|tests/judges/checkov_driver|tests/unit/ansible/health
 # pulumi_aws is large: without bytecode every process of a run would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -39,10 +41,11 @@ test-fresh: ## the same in a container on a bare root (needs root); ROOT=debian-
 	@scripts/setup rack
 	@$(BIN)/python scripts/fresh $(ROOT) $(if $(QUICK),--quick) $(ARGS)
 
-lint: setup ## ruff, mypy strict, import contracts, ansible-lint production, shell syntax
+lint: setup ## ruff, mypy strict, names that tests use, import contracts, ansible-lint production, shell syntax
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy -p tests --implicit-reexport --cache-dir .mypy_cache/tests --exclude '$(UNCHECKED)'
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@MYPYPATH=ansible/roles/health_check/files $(BIN)/mypy -p health
 	@cd ansible && ../$(BIN)/ansible-lint --offline -q

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,18 +46,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[place] = item
         group = group_of(item)
         item.add_marker(pytest.mark.xdist_group(group))
-        for name in SHARED & set(item.fixturenames):
+        for name in SHARED & fixtures_of(item):
             LAST[name, group if several else ""] = item
+
+
+def fixtures_of(item: Any) -> set[str]:
+    """The names of the fixtures that a test uses."""
+    return set(item.fixturenames)
 
 
 def group_of(item: pytest.Item) -> str:
     """The process that a test runs in."""
     if item.path.stem in WITH_A_COPY:
         return "rack-hosts"
-    if "runs" in item.fixturenames:
+    if "runs" in fixtures_of(item):
         return "rack-sites"
-    alone = item.path.stem in PARTLY_ALONE and not SHARED & set(item.fixturenames)
-    with_gpus = "gpu_rack" in item.fixturenames or item.path.stem in WITH_GPU_RACK or alone
+    alone = item.path.stem in PARTLY_ALONE and not SHARED & fixtures_of(item)
+    with_gpus = "gpu_rack" in fixtures_of(item) or item.path.stem in WITH_GPU_RACK or alone
     return "rack-gpus" if with_gpus else "rack-hosts"
 
 
@@ -134,7 +140,7 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
                 root = str(site.lab.rack.layout.root)
                 handover.offer({"rack": root, "secrets": site.secrets, "said": said})
         site.wait_for_nodes()
-        yield Runs(site, *said, arguments)
+        yield Runs(site, *said, arguments=arguments)
     finally:
         controllers.close()
         if "runs" in UP:

@@ -16,7 +16,7 @@ from typing import Any
 KIT = Path(__file__).resolve().parent / "kit"
 sys.path.insert(0, str(KIT / "hardware"))
 
-import sysfs  # noqa: E402 - the kit's own, which hosts have too
+import sysfs  # type: ignore[import-not-found]  # noqa: E402 - the kit's own, which hosts have too
 
 
 class Hardware:

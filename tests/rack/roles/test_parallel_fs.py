@@ -68,8 +68,8 @@ def test_a_host_is_refused_until_its_clients_are_ready_and_then_mounts_what_is_d
     lab.sh("dgx01", "mv /root/beegfs-client.conf /etc/beegfs")
     assert lab.sh("dgx01", "cat /etc/fstab /proc/self/mounts") == before
 
-    done = prove(lab, ["parallel_fs_client"], "dgx01")
-    assert done.first.changed == {("dgx01", "parallel_fs_client : Mount parallel file systems")}
+    proof = prove(lab, ["parallel_fs_client"], "dgx01")
+    assert proof.first.changed == {("dgx01", "parallel_fs_client : Mount parallel file systems")}
     lab.sh("dgx01", "for path in /beegfs /fast /archive; do mountpoint -q $path || exit 1; done")
     table = lab.sh("dgx01", "cat /etc/fstab")
     assert "beegfs_nodev /beegfs beegfs cfgFile=/etc/beegfs/beegfs-client.conf,sysMgmtdHost=mgmtd01," in table

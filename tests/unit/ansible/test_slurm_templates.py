@@ -27,7 +27,7 @@ DGX = {
     "processor_threads_per_core": 2,
     "memtotal_mb": 2063937,
 }
-INSTANCES = [
+INSTANCES: list[dict[str, Any]] = [
     {
         "gpu": gpu,
         "profile": "3g.40gb",

@@ -21,7 +21,7 @@ from tests.unit.racks.conftest import declared_site
 ROOT = Path(__file__).resolve().parents[3]
 ROLES = ROOT / "ansible" / "roles"
 WRITTEN = sorted(
-    {item.role for item in (*VARIABLES, *SECRETS)}
+    ({item.role for item in VARIABLES} | {item.role for item in SECRETS})
     & {path.parent.parent.name for path in ROLES.glob("*/meta/argument_specs.yml")}
 )
 TYPES: dict[str, type | tuple[type, ...]] = {

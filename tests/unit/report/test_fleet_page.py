@@ -195,7 +195,10 @@ def test_changes_are_shown_line_by_line_with_a_base_and_not_without(sandbox: Ver
 
 def test_groups_and_stores_are_drawn_in_their_zones(sandbox: Verdict) -> None:
     use1 = next(site for site in fleet_pictures(sandbox) if site.name == "use1")
-    places = {place.name: [each.name for each in (*place.groups, *place.stores)] for place in use1.places}
+    places = {
+        place.name: [*(each.name for each in place.groups), *(each.name for each in place.stores)]
+        for place in use1.places
+    }
     assert places == {
         "us-east-1a": ["finetune", "pretrain", "shared", "checkpoints"],
         "us-east-1b": ["notebook", "scratch"],

@@ -94,9 +94,9 @@ def result(**changes):
 
 
 def shown(made, **options):
-    screen = Console(file=io.StringIO(), width=120, highlight=False)
-    print_configure(made, screen, **{"diffs": True} | options)
-    return screen.file.getvalue()
+    text = io.StringIO()
+    print_configure(made, Console(file=text, width=120, highlight=False), **{"diffs": True} | options)
+    return text.getvalue()
 
 
 def test_a_report_groups_changes_by_role_and_hosts_by_range(collector):
