@@ -29,12 +29,9 @@ from gpufleet.pricing.of_stack.templates import (
     template_of,
 )
 from gpufleet.pricing.rates import MONTH, UnpricedError
+from gpufleet.resources.launch_inputs import EKS_DEFAULT_TYPE
 from gpufleet.resources.resource import UNKNOWN, Resource, shown
 from gpufleet.resources.types import CAPACITY_BLOCK
-
-EKS_DEFAULT_TYPE = "t3.medium"
-"""What EKS launches where neither the node group nor its launch template names a type (EKS API reference,
-CreateNodegroup, instanceTypes)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,11 @@ def test_an_eks_group_without_any_type_launches_ekss_own() -> None:
     assert "t3.medium" in (found.lines[0].what + found.lines[0].reason)
 
 
+def test_an_eks_group_without_a_launch_template_costs_its_types() -> None:
+    with_one = amounts(cost(template(), node_group()))
+    assert amounts(cost(template(), node_group(launchTemplate=None))) == with_one
+
+
 def test_dedicated_hosts_are_not_taken_for_shared_ones() -> None:
     assert "dedicated" in why_unknown(cost(template(placement={"tenancy": "dedicated"}), scaling_group()))
 

@@ -82,6 +82,11 @@ def test_an_assumed_amount_counts_and_says_that_it_is_assumed() -> None:
     assert line.source == "fleet file"
 
 
+@pytest.mark.parametrize("pattern", ["nat-?", "nat-?/network", "nat-a/*"])
+def test_a_pattern_is_of_the_name_or_of_name_and_kind(pattern: str) -> None:
+    assert cost(gateway("nat-a"), assumptions={pattern: Decimal(40)}).total.expected == 40
+
+
 def test_each_resource_that_a_pattern_covers_counts_by_itself() -> None:
     found = cost(gateway("nat-a"), gateway("nat-b"), gateway("other"), assumptions={"nat-*": Decimal(40)})
     assert found.total.expected == 80

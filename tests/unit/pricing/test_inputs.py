@@ -1,0 +1,28 @@
+"""What a resource declares, and what of it is not known yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpufleet.pricing.of_stack.inputs import declared
+from gpufleet.resources.resource import UNKNOWN, Resource
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "found"),
+    [
+        ({"size": 4}, {"size": 5}, 4),
+        ({"size": UNKNOWN}, {"size": UNKNOWN}, UNKNOWN),
+        ({}, {"size": 5}, 5),
+        ({}, {"size": UNKNOWN}, None),
+        ({}, {}, None),
+        (None, {"size": UNKNOWN}, UNKNOWN),
+    ],
+)
+def test_what_is_declared_comes_first_and_an_unknown_output_is_not_set(
+    inputs: dict[str, Any] | None, outputs: dict[str, Any], found: Any
+) -> None:
+    disk = Resource("aws:ebs/volume:Volume", "disk", "urn", outputs, inputs)
+    assert declared(disk, "size") is found
