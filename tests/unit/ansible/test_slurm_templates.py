@@ -362,7 +362,8 @@ def test_slurmd_itself_finds_the_instances_and_the_whole_gpus(tmp_path: Path) ->
     node = next(line for line in lines(render("slurm.conf", **changes)) if "gpu:3g.40gb" in line)
     (tmp_path / "slurm.conf").write_text(
         f"ClusterName=lab\nSlurmctldHost={here}\nGresTypes=gpu\nSelectType=select/cons_tres\n"
-        f"ProctrackType=proctrack/linuxproc\nSlurmdSpoolDir={tmp_path}/spool\n{node}\nNodeName={here}\n"
+        # Slurm 24.11 asks for a credential before it looks for devices, and no munged runs here.
+        f"AuthType=auth/none\nProctrackType=proctrack/linuxproc\nSlurmdSpoolDir={tmp_path}/spool\n{node}\nNodeName={here}\n"
         f"PartitionName=gpu Nodes={here}\n"
     )
     done = subprocess.run(
