@@ -35,12 +35,12 @@ GP3_MB_S = 125
 """What every gp3 volume has without extra charge, and the least that it can have (EBS User Guide)."""
 
 NODE_VOLUME_GIB = 200
-"""The root volume of a node, where nobody says otherwise; a gp3 volume at its included speed."""
+"""The root volume of a node unless the fleet file sets it; a gp3 volume at its included speed."""
 
 SYSTEM_INSTANCE_TYPES = ("m7i.xlarge",)
 SYSTEM_NODES_MIN = 2
 SYSTEM_NODES_MAX = 3
-"""The nodes that carry an EKS cluster's own services, where nobody says otherwise."""
+"""The nodes that carry an EKS cluster's own services, unless the fleet file sets them."""
 
 LOG_RETENTION_DAYS = 365
 """How long log groups keep their logs: what the stack sets, and what the rules ask for at least."""

@@ -105,7 +105,7 @@ class _Check:
         if request.engine == "embedded" or request.opens:
             # Both start meanwhile.
             prepare(self._workspace.root, alone=self._is_alone)
-            scratch.account  # noqa: B018
+            _ = scratch.account
         validated = validate(self._workspace.target, root=self._workspace.root, bought=self._bought_blocks)
         self._findings = validated.findings
         config = stack_settings(self._workspace, self._name)
