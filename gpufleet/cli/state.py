@@ -18,6 +18,7 @@ from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, emit_text, err, is_terminal, note, out
 from gpufleet.cli.engine_choice import choose_engine
 from gpufleet.cli.state_repair import Yes, confirm, state_of
+from gpufleet.containment import shown_in
 from gpufleet.errors import InputError
 from gpufleet.report.tables import print_table
 from gpufleet.visible import visible_line
@@ -181,9 +182,10 @@ def import_(
         counts = {"before": done.before, "after": done.after, "pending": done.pending}
         emit_json({"file": str(state_file), **counts, "kept": kept})
         return
-    out.print(f"{state_file}: {done.after} resources, {done.before} before", soft_wrap=True, markup=False)
+    shown = shown_in(state_file, Path.cwd())
+    out.print(f"{shown}: {done.after} resources, {done.before} before", soft_wrap=True, markup=False)
     for path in done.kept:
-        out.print(f"   kept: {path}", markup=False, soft_wrap=True)
+        out.print(f"   kept: {shown_in(path, Path.cwd())}", markup=False, soft_wrap=True)
     if done.pending:
         out.print(f"{done.pending} operations are pending in it: the next run looks them up")
     note("next: `gpufleet preview` shows what differs")

@@ -10,6 +10,7 @@ import typer
 
 from gpufleet.cli.arguments import CloudOption, Environment, Json
 from gpufleet.cli.console import emit_json, err, is_terminal, note, out
+from gpufleet.containment import shown_in
 from gpufleet.errors import ExitCode, InputError
 from gpufleet.workspace import Workspace
 
@@ -124,11 +125,12 @@ def _bring_back(
             {"from": str(source), "resources": done.resources, "brought_in": done.brought_in, "kept": kept}
         )
         return int(ExitCode.DONE)
-    out.print(f"{state_file}: {done.resources} resources, from {source.name}", markup=False, soft_wrap=True)
+    shown = shown_in(state_file, Path.cwd())
+    out.print(f"{shown}: {done.resources} resources, from {source.name}", markup=False, soft_wrap=True)
     for urn in done.brought_in:
         out.print(f"   brought in from the interrupted run: {urn}", markup=False, soft_wrap=True)
     for path in done.kept:
-        out.print(f"   kept: {path}", markup=False, soft_wrap=True)
+        out.print(f"   kept: {shown_in(path, Path.cwd())}", markup=False, soft_wrap=True)
     note("next: `gpufleet refresh` compares it with the cloud")
     return int(ExitCode.DONE)
 

@@ -101,7 +101,7 @@ def test_an_import_replaces_the_state_and_keeps_the_old_one(
     file.write_bytes(exported(subnet(), vpc(), stack()))
     answer = gpufleet("state", "import", "dev", str(file), "--yes")
     assert answer.code == 0, answer.err
-    assert "3 resources, 2 before" in answer.out
+    assert f"{state_file.relative_to(Path.cwd())}: 3 resources, 2 before" in answer.out
     assert urns(state_file) == [STACK, VPC, SUBNET]
     assert len(checkpoint.load(checkpoint.backup_of(state_file))[0]["resources"]) == 2
 
