@@ -115,7 +115,7 @@ def shown_lines(costs: Costs) -> list[CostDifference]:
         return abs((line.after or Decimal(0)) - (line.before or Decimal(0)))
 
     lines = (line for line in costs.lines if (line.changed if compared else line.at_max or line.reason))
-    return sorted(lines, key=lambda line: (-size(line), line.what))
+    return sorted(lines, key=lambda line: (-size(line), line.what, line.site, line.owner, line.urn))
 
 
 def line_name(line: CostDifference) -> str:

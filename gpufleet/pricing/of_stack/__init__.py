@@ -24,7 +24,8 @@ _OWNERS: Mapping[Kind, str] = {"network": NETWORK, "control-plane": CONTROL_PLAN
 def price(stack: Stack, catalog: Catalog, plan: FleetPlan | None, default_region: str) -> FleetCost:
     """See `gpufleet.pricing.price_stack`."""
     pricing = Pricing(stack, catalog, plan, default_region)
-    for resource in stack:
+    # Programs register concurrently: without an order lines would change places between two runs.
+    for resource in sorted(stack, key=lambda each: each.urn):
         _price(pricing, resource)
     if pricing.book.lines:
         pricing.book.leave_out(by_use.TRAFFIC)

@@ -204,3 +204,9 @@ def test_a_price_of_zero_in_the_catalog_is_unknown() -> None:
 )
 def test_inputs_of_another_shape_are_unknown_and_no_crash(described: tuple[dict[str, Any], ...]) -> None:
     assert cost(*described).unknown != ()
+
+
+def test_lines_are_in_the_same_order_however_resources_were_registered() -> None:
+    described = [one(NAT) | {"name": f"nat-{number}"} for number in range(3)] + [one(KEY)]
+    found = [price_stack(examples.stack(each), CATALOG).lines for each in (described, described[::-1])]
+    assert found[0] == found[1]
