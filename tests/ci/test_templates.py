@@ -26,10 +26,21 @@ def _lint(actionlint: Path, folder: Path) -> Any:
     return judges.run(actionlint, "-color=false", cwd=folder)
 
 
+@pytest.fixture(params=["the templates", "a new fleet repository"])
+def workflows(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with `.github/workflows`."""
+    folder = tmp_path / "fleet"
+    if request.param == "the templates":
+        shutil.copytree(GITHUB, folder)
+    else:
+        done = judges.run(judges.BIN / "gpufleet", "new", folder, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
 @pytest.mark.fresh
-def test_actionlint_and_shellcheck_find_nothing(actionlint: Path, tmp_path: Path) -> None:
-    shutil.copytree(GITHUB, tmp_path, dirs_exist_ok=True)
-    done = _lint(actionlint, tmp_path)
+def test_actionlint_and_shellcheck_find_nothing(actionlint: Path, workflows: Path) -> None:
+    done = _lint(actionlint, workflows)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
@@ -53,9 +64,10 @@ def test_actionlint_sees_a_fault_in_them(
     assert done.returncode == 1 and said in done.stdout
 
 
-def test_zizmor_finds_no_way_in() -> None:
+def test_zizmor_finds_no_way_in(workflows: Path) -> None:
     done = judges.run(
-        judges.BIN / "zizmor", "--offline", "--persona=pedantic", "--format=json", "--no-exit-codes", GITHUB
+        *(judges.BIN / "zizmor", "--offline", "--persona=pedantic", "--format=json", "--no-exit-codes"),
+        workflows,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
