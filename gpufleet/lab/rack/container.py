@@ -152,7 +152,12 @@ class Container:
         lower = ":".join([*above, *self._record.lower])
         # volatile: syncing a disk that is thrown away with the rack would only cost time.
         options = f"lowerdir={lower},upperdir={upper},workdir={work},volatile"
-        run(["mount", "-t", "overlay", "-o", options, "overlay", root], what=f"the disk of {self.host.name}")
+        run(
+            ["mount", "-t", "overlay", "-o", options, "overlay", root],
+            what=f"the disk of {self.host.name}",
+            # util-linux 2.39 and later use calls of the kernel that take 255 characters an option.
+            env={"LIBMOUNT_FORCE_MOUNT2": "always"},
+        )
 
     def _unmount(self) -> None:
         root = self._folder / "root"
@@ -164,6 +169,7 @@ class Container:
         for group in self._groups:
             cgroups.make(Path(group))
         self._pull_old_cable()
+        self._remove_old_export()
         command = ["sh", "-ec", _JOIN, "sh", *self._groups, "--", *self._nspawn()]
         listener = self._listen()
         with self._console.open("ab") as console:
@@ -217,6 +223,17 @@ class Container:
         except CloudError:
             if self._has_cable():  # and it did not go in this moment
                 raise
+
+    def _remove_old_export(self) -> None:
+        """Removes the folder for sockets of a host that was killed: systemd-nspawn refuses to boot with it.
+
+        systemd has it since 256, and removes it only when the host ends in order.
+        """
+        folder = Path("/run/systemd/nspawn/unix-export", self._machine)
+        if folder.is_mount():
+            run(["umount", folder], what=f"the old sockets of {self.host.name}")
+        if folder.is_dir():
+            folder.rmdir()
 
     def _has_cable(self) -> bool:
         return self._cable in (name for _, name in socket.if_nameindex())
