@@ -84,7 +84,7 @@ def messages(result: PlaybookResult) -> str:
 
 
 @pytest.mark.parametrize("transport", ["ssh", "mitogen"])
-def test_a_check_run_announces_what_the_run_does_and_the_next_finds_nothing(
+def test_check_mode_reports_the_changes_and_a_second_run_changes_nothing(
     run: Run, service: Service, transport: Transport
 ) -> None:
     _, checked = run(check=True, diff=True, transport=transport)
@@ -100,21 +100,19 @@ def test_a_check_run_announces_what_the_run_does_and_the_next_finds_nothing(
     assert PASSWORD not in str([*checked, *events, *again])
 
 
-def test_one_controller_of_two_nodes_is_refused_for_the_one_whose_it_is_not(
-    run: Run, service: Service
-) -> None:
+def test_bmc_that_belongs_to_another_node_is_refused(run: Run, service: Service) -> None:
     result, events = run(limit="rack_bmc")
     assert {event.host for event in result.failures} == {"dgx02"}
     assert "is the controller of dgx01 (serial number 1660224000001), not of dgx02" in messages(result)
     assert changed(events) == [("dgx01", "Configure the BMC")]
 
 
-def test_without_the_secret_it_says_which_one(run: Run, service: Service) -> None:
+def test_missing_secret_is_named(run: Run, service: Service) -> None:
     result, _ = run(secret="")
     assert f"{SECRET} is not set" in messages(result) and service.requests == []
 
 
-def test_what_verify_measures_is_judged(run: Run, service: Service) -> None:
+def test_verify_judges_the_measurements_of_a_bmc(run: Run, service: Service) -> None:
     run()
     _, events = run("verify")
     (found,) = [event.result["measurements"] for event in events if "measurements" in event.result]
@@ -143,7 +141,7 @@ JUDGE = """\
 """
 
 
-def test_an_operation_judges_the_controller_as_verify_does(run: Run, tmp_path: Path) -> None:
+def test_operation_judges_a_bmc_as_verify_does(run: Run, tmp_path: Path) -> None:
     """Of a node that takes part in nothing else, before it is given back."""
     project = tmp_path / "ansible"
     (project / "playbooks").mkdir(parents=True)
@@ -169,7 +167,7 @@ def test_an_operation_judges_the_controller_as_verify_does(run: Run, tmp_path: P
         ({"gpufleet_power_cycle": "dgx01"}, "dgx01 still answers ssh"),
     ],
 )
-def test_the_power_stays_on_without_a_named_node_that_is_gone(
+def test_power_is_not_cycled_without_a_named_failed_node(
     run: Run, service: Service, named: dict[str, str], said: str
 ) -> None:
     result, _ = run("power_cycle", limit="rack_bmc", variables=named)
@@ -177,7 +175,7 @@ def test_the_power_stays_on_without_a_named_node_that_is_gone(
     assert service.resets == []
 
 
-def test_forced_the_power_of_the_named_node_alone_is_cycled(run: Run, service: Service) -> None:
+def test_force_power_cycles_only_the_named_node(run: Run, service: Service) -> None:
     given = {
         "gpufleet_power_cycle": "dgx01",
         "gpufleet_power_cycle_forced": True,
@@ -193,7 +191,7 @@ def test_forced_the_power_of_the_named_node_alone_is_cycled(run: Run, service: S
 
 
 @pytest.mark.parametrize("transport", ["ssh", "mitogen"])
-def test_a_node_that_is_gone_gets_its_power_back_and_is_waited_for(
+def test_unreachable_node_is_power_cycled_and_waited_for(
     run: Run, service: Service, monkeypatch: pytest.MonkeyPatch, transport: Transport
 ) -> None:
     """Nobody answers at its port, before or after: the wait ends at its limit, and says so."""

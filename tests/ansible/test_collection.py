@@ -68,7 +68,7 @@ def test_a_playbook_measures_this_machine_in_check_mode(elsewhere: Path) -> None
     assert "failed=0" in said
 
 
-def test_the_archive_holds_what_the_collection_is_and_no_settings(elsewhere: Path) -> None:
+def test_archive_has_the_collection_and_no_settings(elsewhere: Path) -> None:
     root = elsewhere / "found" / "ansible_collections" / "gpufleet" / "rack"
     assert (root / "roles" / "base" / "tasks" / "main.yml").is_file()
     assert (root / "plugins" / "modules" / "files.py").is_file()

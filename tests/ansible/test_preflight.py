@@ -41,7 +41,7 @@ def first(inventory, tmp_path_factory):
     return measure(run(inventory, tmp_path_factory.mktemp("cache")))
 
 
-def test_the_role_measures_every_host_and_changes_none(first):
+def test_role_measures_every_host_and_changes_nothing(first):
     measured, result = first
     assert set(measured.measurements) == {"here", "there"}
     assert result.changed == 0
@@ -49,7 +49,7 @@ def test_the_role_measures_every_host_and_changes_none(first):
     assert result.hosts["here"].ok == measured.tasks["here", "ok"] > 0
 
 
-def test_the_measurements_are_those_of_this_machine(first):
+def test_measurements_match_this_machine(first):
     found = first[0].measurements["here"]
     assert found["errors"].keys() <= {"gpus", "nics"}, "only a machine without a PCI bus may lack these"
     assert found["kernel"] == {"release": os.uname().release, "architecture": os.uname().machine}
@@ -60,14 +60,14 @@ def test_the_measurements_are_those_of_this_machine(first):
     assert found["disks"]["/"]["total_bytes"] == space.f_blocks * space.f_frsize
 
 
-def test_a_second_run_changes_nothing_and_measures_the_same_machine(first, inventory, tmp_path):
+def test_second_run_changes_nothing_and_measures_the_same(first, inventory, tmp_path):
     second, result = measure(run(inventory, tmp_path))
     assert result.changed == 0
     for part in ("os", "kernel", "cpu", "gpus", "nics", "secure_boot"):
         assert second.measurements["here"].get(part) == first[0].measurements["here"].get(part)
 
 
-def test_check_mode_measures_as_well_and_its_diff_is_empty(inventory, tmp_path):
+def test_check_mode_measures_and_shows_no_diff(inventory, tmp_path):
     events = []
     checked, result = measure(run(inventory, tmp_path, check=True, diff=True, limit="here"), events.append)
     assert set(checked.measurements) == {"here"}
@@ -75,7 +75,7 @@ def test_check_mode_measures_as_well_and_its_diff_is_empty(inventory, tmp_path):
     assert not [event for event in events if event.result.get("diff")]
 
 
-def test_this_machine_is_no_dgx_and_the_verdict_says_so(first):
+def test_verdict_reports_that_this_machine_is_not_a_dgx(first):
     dgx = Expectations(
         peers="here", gpu_node=True, gpu="H100", gpus=8, gpu_device_ids=frozenset({"2330"}), nics=8
     )

@@ -33,7 +33,7 @@ def plan(monkeypatch, tmp_path):
     return fleet(rack(hosts=hosts(gpus=2)))
 
 
-def test_a_host_that_answers_is_judged_and_one_that_does_not_has_failed(plan, catalog):
+def test_reachable_host_is_judged_and_unreachable_host_fails(plan, catalog):
     events = []
     verdicts = preflight(plan, catalog, ANSIBLE, on_task=events.append)
     by_host = {host: [v for v in verdicts if v.host == host] for host in ("dgx001", "dgx002", "ctl01")}
@@ -44,11 +44,11 @@ def test_a_host_that_answers_is_judged_and_one_that_does_not_has_failed(plan, ca
     assert {event.host for event in events if event.kind == "unreachable"} == {"dgx002", "ctl01"}
 
 
-def test_a_limit_judges_only_the_hosts_that_it_selects(plan, catalog):
+def test_limit_judges_only_the_selected_hosts(plan, catalog):
     verdicts = preflight(plan, catalog, ANSIBLE, limit="dgx001")
     assert {verdict.host for verdict in verdicts} == {"dgx001"}
 
 
-def test_a_limit_that_selects_nobody_is_the_users_mistake(plan, catalog):
+def test_limit_that_selects_no_host_is_bad_input(plan, catalog):
     with pytest.raises(InputError, match="no host"):
         preflight(plan, catalog, ANSIBLE, limit="role_login")

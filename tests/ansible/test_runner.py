@@ -50,7 +50,7 @@ def shell(command: str, **more) -> dict:
 
 
 @pytest.mark.fresh
-def test_every_task_of_every_host_is_told_as_it_ends(project):
+def test_each_task_result_of_each_host_is_reported(project):
     events = []
     result = run_playbook(playbook(project, shell("echo hello")), events.append)
     told = [(event.kind, event.host, event.task) for event in events if event.kind != "started"]
@@ -61,7 +61,7 @@ def test_every_task_of_every_host_is_told_as_it_ends(project):
     assert result.failed_hosts == ()
 
 
-def test_a_host_that_fails_does_not_stop_the_others_and_is_named_with_its_reason(project):
+def test_failed_host_is_reported_with_its_reason_and_others_continue(project):
     run = playbook(
         project,
         {
@@ -78,7 +78,7 @@ def test_a_host_that_fails_does_not_stop_the_others_and_is_named_with_its_reason
     ]
 
 
-def test_a_host_that_is_not_reached_is_told_apart_from_one_that_failed(project):
+def test_unreachable_and_failed_hosts_are_reported_separately(project):
     result = run_playbook(changed(playbook(project, shell("true")), limit="one,gone"))
     assert (result.hosts["gone"].unreachable, result.hosts["gone"].failed) == (1, 0)
     assert result.failed_hosts == ("gone",)
@@ -86,7 +86,7 @@ def test_a_host_that_is_not_reached_is_told_apart_from_one_that_failed(project):
     assert result.failures[0].kind == "unreachable"
 
 
-def test_host_keys_are_checked_unless_the_inventory_says_otherwise(project):
+def test_host_keys_are_checked_unless_the_inventory_disables_it(project):
     run = playbook(project, shell("echo $ANSIBLE_HOST_KEY_CHECKING"))
     events = []
     run_playbook(changed(run, limit="one"), events.append)
@@ -104,7 +104,7 @@ def test_check_mode_changes_nothing(project):
     assert not target.exists()
 
 
-def test_secrets_are_in_the_environment_and_in_no_file_and_no_argument(project, monkeypatch, tmp_path):
+def test_secrets_are_only_in_the_environment(project, monkeypatch, tmp_path):
     folder = tmp_path / "private"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -142,7 +142,7 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def test_a_vault_opens_with_a_password_that_no_file_holds(project):
+def test_vault_opens_with_a_password_that_is_in_no_file(project):
     import subprocess
 
     secret_file = project / "password"
@@ -171,19 +171,19 @@ def test_variables_reach_the_play(project):
     assert events[-1].result["msg"] == 42
 
 
-def test_a_limit_that_matches_nothing_is_the_users_mistake(project):
+def test_limit_that_matches_no_host_is_bad_input(project):
     with pytest.raises(InputError, match=r"no host of .* matches .nowhere."):
         run_playbook(changed(playbook(project, shell("true")), limit="nowhere"))
 
 
-def test_a_playbook_that_does_not_parse_says_why(project):
+def test_playbook_syntax_error_is_reported(project):
     run = playbook(project, {"name": "Broken", "no.such.module": {}})
     with pytest.raises(GpufleetError, match=r"no\.such\.module"):
         run_playbook(run)
 
 
 @pytest.mark.parametrize("what", ["playbook", "inventory"])
-def test_a_file_that_is_not_there_is_named(project, what):
+def test_missing_file_is_named(project, what):
     run = playbook(project, shell("true"))
     gone = (
         changed(run, playbook="gone.yml") if what == "playbook" else changed(run, inventory=project / "gone")
@@ -199,7 +199,7 @@ def leftovers(text: str) -> list[str]:
     return [line.decode(errors="replace") for line in found if text.encode() in line]
 
 
-def test_a_run_that_takes_too_long_is_ended_with_all_that_it_started(project, monkeypatch):
+def test_timeout_ends_the_run_and_all_its_processes(project, monkeypatch):
     private = project / "private"
     private.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(private))
@@ -212,7 +212,7 @@ def test_a_run_that_takes_too_long_is_ended_with_all_that_it_started(project, mo
     assert list(private.iterdir()) == []
 
 
-def test_a_signal_ends_the_run_with_all_that_it_started_and_its_handler_is_given_back(project):
+def test_signal_ends_the_run_and_restores_the_previous_handler(project):
     before = signal.getsignal(signal.SIGINT)
     timer = threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()

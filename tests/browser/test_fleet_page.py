@@ -49,7 +49,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_cut_or_lies_over_something_else_at_any_width(
+def test_nothing_is_cut_off_or_overlaps_at_any_width(
     pages: dict[str, Path], open_page: OpenPage, name: str, width: int
 ) -> None:
     page = open_page(pages[name], width)
@@ -62,7 +62,7 @@ def test_nothing_is_cut_or_lies_over_something_else_at_any_width(
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ("sandbox", "racks"))
-def test_axe_finds_nothing_to_complain_of_in_either_scheme(
+def test_axe_finds_no_violations_in_either_color_scheme(
     pages: dict[str, Path], open_page: OpenPage, name: str, scheme: str
 ) -> None:
     page = open_page(pages[name], 390, scheme)
@@ -73,14 +73,14 @@ def test_axe_finds_nothing_to_complain_of_in_either_scheme(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_marks_of_pictures_are_seen_in_either_scheme(
+def test_marks_of_pictures_are_visible_in_either_color_scheme(
     pages: dict[str, Path], open_page: OpenPage, scheme: str
 ) -> None:
     assert open_page(pages["prod"], scheme=scheme).evaluate(LOW_CONTRAST, 3) == []
 
 
 @pytest.mark.fresh
-def test_the_two_schemes_differ(pages: dict[str, Path], open_page: OpenPage) -> None:
+def test_color_schemes_differ(pages: dict[str, Path], open_page: OpenPage) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     light, dark = (open_page(pages["dev"], scheme=scheme).evaluate(ground) for scheme in SCHEMES)
     assert (light, dark) == ("rgb(255, 255, 255)", "rgb(13, 17, 23)")
@@ -92,7 +92,7 @@ def test_the_page_works_without_javascript(pages: dict[str, Path], open_page: Op
     assert page.get_by_text("tagged: Buckets are closed").is_visible()
 
 
-def test_a_phone_shows_the_month_and_the_verdict_on_its_first_screen(
+def test_phone_shows_monthly_cost_and_verdict_on_the_first_screen(
     pages: dict[str, Path], open_page: OpenPage
 ) -> None:
     page = open_page(pages["prod"], 390)
@@ -102,7 +102,7 @@ def test_a_phone_shows_the_month_and_the_verdict_on_its_first_screen(
         assert box["y"] + box["height"] < 400
 
 
-def test_on_paper_everything_is_unfolded_on_white_and_nothing_is_wider_than_the_sheet(
+def test_print_view_is_unfolded_on_white_and_fits_the_sheet(
     pages: dict[str, Path], open_page: OpenPage, tmp_path: Path
 ) -> None:
     page = open_page(pages["sandbox"], 794, "dark")  # A4 at 96 dots an inch

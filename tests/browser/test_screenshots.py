@@ -19,7 +19,7 @@ README = (screenshots.ROOT / "README.md").read_text(encoding="utf-8")
 PICTURES = re.findall(r"!\[([^\]]*)\]\((docs/images/[^)]+)\)", README)
 
 
-def test_every_picture_of_readme_is_there_with_words_for_it_and_small() -> None:
+def test_every_picture_of_the_readme_exists_is_small_and_has_alt_text() -> None:
     assert len(PICTURES) >= 5
     for words, path in PICTURES:
         assert len(words.split()) > 5, path
@@ -29,14 +29,14 @@ def test_every_picture_of_readme_is_there_with_words_for_it_and_small() -> None:
 
 
 @pytest.mark.parametrize("name", screenshots.TERMINALS)
-def test_pictures_of_terminals_ask_for_nothing_from_elsewhere(name: str) -> None:
+def test_terminal_pictures_load_nothing_from_elsewhere(name: str) -> None:
     svg = (screenshots.IMAGES / f"{name}.svg").read_text(encoding="utf-8")
     assert "url(http" not in svg
     assert "@import" not in svg
     assert "<script" not in svg
 
 
-def test_the_picture_of_the_plan_shows_what_the_command_prints_today(tmp_path: Path) -> None:
+def test_picture_of_the_plan_matches_the_current_output(tmp_path: Path) -> None:
     screenshots.main(["plan", "--to", str(tmp_path)])
     made, kept = (
         screenshots.svg_text((folder / "plan.svg").read_text(encoding="utf-8"))
@@ -46,7 +46,7 @@ def test_the_picture_of_the_plan_shows_what_the_command_prints_today(tmp_path: P
     assert made == kept, "run `make screenshots`"
 
 
-def test_a_report_is_photographed_on_a_desk_and_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+def test_report_is_captured_at_desktop_and_phone_width(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "sandbox.html"
     page.write_text(fleet_page(verdict_on("sandbox")), encoding="utf-8")
     screenshots.photograph(browser, page, tmp_path)
@@ -59,7 +59,7 @@ def test_a_report_is_photographed_on_a_desk_and_on_a_phone(browser: Browser, tmp
     assert sizes["report-fleet.png"][0] == 1216
 
 
-def test_a_picture_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_unknown_picture_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         screenshots.main(["nothing", "--to", str(tmp_path)])
     assert ended.value.code == 2

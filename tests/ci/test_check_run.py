@@ -150,7 +150,7 @@ def _check(runner: Runner) -> Any:
 
 
 @pytest.mark.fresh
-def test_a_change_that_breaks_nothing_passes_and_its_verdict_becomes_a_comment(
+def test_passing_change_publishes_its_verdict_as_a_comment(
     project: Project, tmp_path: Path, api: FakeHost
 ) -> None:
     commit = project.pull(NUMBER, None)
@@ -181,9 +181,7 @@ def test_a_change_that_breaks_nothing_passes_and_its_verdict_becomes_a_comment(
     assert again.stdout == f"acme/fleet#{NUMBER}: comment unchanged\n", done(again)
 
 
-def test_a_change_that_breaks_a_rule_fails_and_still_leaves_its_verdict(
-    project: Project, tmp_path: Path, api: FakeHost
-) -> None:
+def test_failing_change_still_publishes_its_verdict(project: Project, tmp_path: Path, api: FakeHost) -> None:
     commit = project.pull(NUMBER + 20, ("monthly: 15000 USD", "monthly: 100 USD"))
     runner = _runner(project, tmp_path, commit, [], api)
     ran = _check(runner)
@@ -198,7 +196,7 @@ def test_a_change_that_breaks_a_rule_fails_and_still_leaves_its_verdict(
     assert FLEET in places
 
 
-def test_a_fleet_file_that_cannot_be_read_is_bad_input_and_the_comment_says_that_there_is_no_verdict(
+def test_unreadable_fleet_file_is_bad_input_and_the_comment_reports_no_verdict(
     project: Project, tmp_path: Path, api: FakeHost
 ) -> None:
     commit = project.pull(NUMBER + 30, ("environment: dev\n", "environment: dev\nno_such_field: 1\n"))

@@ -31,7 +31,7 @@ def runner(tmp_path: Path) -> Runner:
 @pytest.mark.parametrize(
     ("pulumi", "step", "status"), [(0, 0, "none\n"), (7, 0, "drift\n"), (1, 1, None), (255, 255, None)]
 )
-def test_drift_is_told_from_a_failure_by_pulumis_exit_code(
+def test_exit_code_of_pulumi_separates_drift_from_failure(
     runner: Runner, pulumi: int, step: int, status: str | None
 ) -> None:
     runner.tool("pulumi", f'#!/bin/sh\necho "$@"\necho "$PULUMI_BACKEND_URL"\nexit {pulumi}\n')
@@ -74,7 +74,7 @@ def _issue(runner: Runner) -> None:
     assert ran.returncode == 0, done(ran)
 
 
-def test_the_first_drift_opens_an_issue_with_what_differs(runner: Runner) -> None:
+def test_first_drift_opens_an_issue_with_the_differences(runner: Runner) -> None:
     log = _gh(runner, [])
     _found(runner, "prod", "drift")
     _found(runner, "dev", "none")
@@ -86,7 +86,7 @@ def test_the_first_drift_opens_an_issue_with_what_differs(runner: Runner) -> Non
     assert "prod was changed by hand" in body and "dev was changed" not in body and RUN in body
 
 
-def test_drift_that_goes_on_changes_the_open_issue(runner: Runner) -> None:
+def test_continuing_drift_updates_the_open_issue(runner: Runner) -> None:
     log = _gh(runner, [12])
     _found(runner, "dev", "drift")
     _found(runner, "prod", "drift")
@@ -95,7 +95,7 @@ def test_drift_that_goes_on_changes_the_open_issue(runner: Runner) -> None:
     assert edit[:5] == ["issue", "edit", "12", "--title", "gpufleet: drift in dev prod"]
 
 
-def test_the_issue_is_closed_once_there_is_no_drift(runner: Runner) -> None:
+def test_issue_is_closed_when_drift_is_gone(runner: Runner) -> None:
     log = _gh(runner, [12])
     _found(runner, "dev", "none")
     _found(runner, "prod", "none")
@@ -103,7 +103,7 @@ def test_the_issue_is_closed_once_there_is_no_drift(runner: Runner) -> None:
     assert _asked(log) == [["issue", "close", "12", "--comment", f"No drift any more: {RUN}"]]
 
 
-def test_the_issue_stays_open_where_not_everything_could_be_compared(runner: Runner) -> None:
+def test_issue_stays_open_when_the_comparison_is_incomplete(runner: Runner) -> None:
     log = _gh(runner, [12])
     _found(runner, "dev", "none")
     runner._known = {**runner._known, "needs.drift.result": "failure"}
@@ -111,14 +111,14 @@ def test_the_issue_stays_open_where_not_everything_could_be_compared(runner: Run
     assert _asked(log) == []
 
 
-def test_nothing_is_done_without_drift_and_without_an_issue(runner: Runner) -> None:
+def test_nothing_happens_without_drift_and_without_an_issue(runner: Runner) -> None:
     log = _gh(runner, [])
     _issue(runner)
     assert _asked(log) == []
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_the_preview_is_shown_and_its_exit_code_is_the_steps(runner: Runner, code: int) -> None:
+def test_preview_is_shown_and_its_exit_code_is_that_of_the_step(runner: Runner, code: int) -> None:
     gpufleet = runner.workspace / ".venv" / "bin" / "gpufleet"
     gpufleet.write_text(f'#!/bin/sh\necho "asked: $@"\necho "to stderr" >&2\nexit {code}\n')
     gpufleet.chmod(0o755)

@@ -39,7 +39,7 @@ def workflows(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.mark.fresh
-def test_actionlint_and_shellcheck_find_nothing(actionlint: Path, workflows: Path) -> None:
+def test_actionlint_and_shellcheck_find_no_errors(actionlint: Path, workflows: Path) -> None:
     done = _lint(actionlint, workflows)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
@@ -52,7 +52,7 @@ def test_actionlint_and_shellcheck_find_nothing(actionlint: Path, workflows: Pat
         ("${{ matrix.environment }}", "${{ matrix.enviroment }}", "enviroment"),
     ],
 )
-def test_actionlint_sees_a_fault_in_them(
+def test_actionlint_finds_an_injected_error(
     actionlint: Path, tmp_path: Path, right: str, wrong: str, said: str
 ) -> None:
     shutil.copytree(GITHUB, tmp_path, dirs_exist_ok=True)
@@ -64,7 +64,7 @@ def test_actionlint_sees_a_fault_in_them(
     assert done.returncode == 1 and said in done.stdout
 
 
-def test_zizmor_finds_no_way_in(workflows: Path) -> None:
+def test_zizmor_finds_no_vulnerability(workflows: Path) -> None:
     done = judges.run(
         *(judges.BIN / "zizmor", "--offline", "--persona=pedantic", "--format=json", "--no-exit-codes"),
         workflows,
@@ -75,7 +75,7 @@ def test_zizmor_finds_no_way_in(workflows: Path) -> None:
     assert [each["ident"] for each in found if each["ident"] != "self-repository"] == []
 
 
-def test_zizmor_sees_a_way_in(tmp_path: Path) -> None:
+def test_zizmor_finds_an_injected_vulnerability(tmp_path: Path) -> None:
     shutil.copytree(GITHUB, tmp_path, dirs_exist_ok=True)
     path = tmp_path / ".github" / "workflows" / "gpufleet-check.yml"
     text = path.read_text().replace("  pull_request:\n", "  pull_request_target:\n")
@@ -85,7 +85,7 @@ def test_zizmor_sees_a_way_in(tmp_path: Path) -> None:
     assert {"dangerous-triggers", "template-injection"} <= found
 
 
-def test_gitlab_takes_the_template_by_its_own_schema() -> None:
+def test_template_matches_the_gitlab_schema() -> None:
     done = judges.run(
         judges.BIN / "check-jsonschema",
         "--builtin-schema=vendor.gitlab-ci",
@@ -95,7 +95,7 @@ def test_gitlab_takes_the_template_by_its_own_schema() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_schema_sees_a_fault(tmp_path: Path) -> None:
+def test_gitlab_schema_rejects_an_injected_error(tmp_path: Path) -> None:
     path = tmp_path / "gitlab-ci.yml"
     path.write_text(GITLAB.read_text().replace("when: manual", "when: by-hand"))
     done = judges.run(
@@ -112,7 +112,7 @@ def _gitlab_jobs() -> dict[str, dict[str, Any]]:
     return {name: job for name, job in gitlab().items() if name not in reserved}
 
 
-def test_shellcheck_finds_nothing_in_the_scripts_for_gitlab(tmp_path: Path) -> None:
+def test_shellcheck_finds_no_errors_in_gitlab_scripts(tmp_path: Path) -> None:
     seen = 0
     for name, job in _gitlab_jobs().items():
         lines = [*job.get("before_script", ()), *job.get("script", ())]
@@ -134,7 +134,7 @@ def test_jobs_for_gitlab_need_only_jobs_of_an_earlier_or_the_same_stage() -> Non
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_actions_are_pinned_by_commit_with_the_version_beside_it(path: Path) -> None:
+def test_actions_are_pinned_by_commit_with_a_version_comment(path: Path) -> None:
     lines = [line.strip().removeprefix("- ") for line in path.read_text().splitlines() if "uses:" in line]
     for line in lines:
         used = line.removeprefix("uses: ")
@@ -144,7 +144,7 @@ def test_actions_are_pinned_by_commit_with_the_version_beside_it(path: Path) -> 
             assert re.fullmatch(r"v\d+\.\d+\.\d+", version), line
 
 
-def test_one_action_has_one_commit_in_all_workflows() -> None:
+def test_each_action_has_one_commit_in_all_workflows() -> None:
     commits: dict[str, set[str]] = {}
     for _, _, job in all_jobs():
         for step in steps(job):
@@ -154,7 +154,7 @@ def test_one_action_has_one_commit_in_all_workflows() -> None:
     assert commits and all(len(found) == 1 for found in commits.values())
 
 
-def test_the_pulumi_cli_is_of_the_sdks_version() -> None:
+def test_pulumi_cli_version_equals_the_sdk_version() -> None:
     lock = (ROOT / "requirements" / "lock.txt").read_text()
     [wanted] = re.findall(r"^pulumi==([\d.]+)", lock, re.MULTILINE)
     given = [
@@ -167,7 +167,7 @@ def test_the_pulumi_cli_is_of_the_sdks_version() -> None:
     assert gitlab()["variables"]["PULUMI_IMAGE"].endswith(f":{wanted}")
 
 
-def test_no_token_can_do_more_than_its_job_needs() -> None:
+def test_tokens_have_only_the_permissions_that_their_job_needs() -> None:
     for path in WORKFLOWS:
         assert workflow(path.stem)["permissions"] == {}
     writing = {
@@ -186,7 +186,7 @@ def test_no_token_can_do_more_than_its_job_needs() -> None:
     }
 
 
-def test_the_job_that_runs_a_pull_requests_code_has_no_secret_and_keeps_no_token() -> None:
+def test_job_that_runs_pull_request_code_has_no_secret_and_no_token() -> None:
     check = workflow("gpufleet-check")["jobs"]["check"]
     assert "secrets." not in json.dumps(check)
     assert check["permissions"] == {"contents": "read", "pull-requests": "read"}
@@ -210,7 +210,7 @@ def test_the_job_that_comments_runs_the_target_branch_and_installs_nothing() -> 
     assert post["run"] == 'python3 -m gpufleet.comment "$ENVIRONMENT" "$RUNNER_TEMP/verdict/verdict.md"'
 
 
-def test_no_checkout_leaves_its_token_behind() -> None:
+def test_no_checkout_persists_its_token() -> None:
     checkouts = [
         step for _, _, job in all_jobs() for step in steps(job) if "actions/checkout" in step.get("uses", "")
     ]
@@ -230,7 +230,7 @@ def test_cloud_credentials_come_after_everything_is_installed() -> None:
     assert seen == 3
 
 
-def test_an_update_is_never_cut_off() -> None:
+def test_running_update_is_never_cancelled() -> None:
     up = workflow("gpufleet-environment")["jobs"]["up"]
     assert up["concurrency"] == {
         "group": "gpufleet-up-${{ inputs.environment }}",
@@ -241,7 +241,7 @@ def test_an_update_is_never_cut_off() -> None:
     assert _gitlab_jobs()[".up"]["resource_group"] == "gpufleet-$ENVIRONMENT"
 
 
-def test_all_jobs_of_a_check_are_over_the_same_environments() -> None:
+def test_all_check_jobs_cover_the_same_environments() -> None:
     jobs = workflow("gpufleet-check")["jobs"]
     lists = [job["strategy"]["matrix"]["environment"] for job in jobs.values() if "strategy" in job]
     assert lists == [["dev", "prod"]] * 3
@@ -249,6 +249,6 @@ def test_all_jobs_of_a_check_are_over_the_same_environments() -> None:
         assert (ROOT / "stacks" / environment / "fleet.yaml").is_file()
 
 
-def test_every_job_has_an_end() -> None:
+def test_every_job_has_a_timeout() -> None:
     for file, name, job in all_jobs():
         assert "uses" in job or job["timeout-minutes"] <= 360, (file, name)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("e2e-documents")
 
 
 @pytest.mark.parametrize("command", EXAMPLES)
-def test_what_the_readme_shows_of_a_command_is_what_it_prints(checkout: Checkout, command: str) -> None:
+def test_output_in_the_readme_matches_the_command(checkout: Checkout, command: str) -> None:
     (block,) = (block for block in blocks_of(README) if example_of(block) == command)
     printed = printed_lines(EXAMPLES[command](checkout))
     wanted = missing(block, printed)
@@ -26,7 +26,7 @@ def test_what_the_readme_shows_of_a_command_is_what_it_prints(checkout: Checkout
     ]
 
 
-def test_every_block_of_the_readme_shows_a_file_commands_or_output_that_is_checked() -> None:
+def test_every_block_of_the_readme_is_checked() -> None:
     unknown = [
         block.place
         for block in blocks_of(README)
@@ -50,13 +50,11 @@ def shown(*lines: str) -> Block:
         (("one ", "tw"), ["one", "tw"]),
     ],
 )
-def test_lines_between_ellipses_are_compared_one_by_one_and_in_order(
-    lines: tuple[str, ...], fails: list[str]
-) -> None:
+def test_lines_between_ellipses_are_compared_in_order(lines: tuple[str, ...], fails: list[str]) -> None:
     assert missing(shown(*lines), ["zero", "one", "two", "three"]) == fails
 
 
-def test_a_block_is_written_again_from_its_first_words_to_its_last() -> None:
+def test_block_is_rewritten_from_its_first_to_its_last_word() -> None:
     block = shown("cost 1 USD", " a  1", "total 1", "...", "budget 5")
     printed = ["warning", "cost 2 USD", " a  1", " b  1", "total 2", "x", "budget 9"]
     assert rewritten(block, printed) == [

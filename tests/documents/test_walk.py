@@ -159,7 +159,7 @@ _INLINE = re.compile(r"`gpufleet ([a-z][^`\n]*)`")
 
 
 @pytest.mark.fresh
-def test_every_command_that_a_text_names_is_one_with_these_options() -> None:
+def test_every_command_in_a_text_exists_with_its_options() -> None:
     unknown = []
     for file in DOCUMENTS:
         for words in _INLINE.findall(file.read_text(encoding="utf-8")):
@@ -199,11 +199,11 @@ def _unknown(words: list[str]) -> str:
         (("one two,", "three"), set()),
     ],
 )
-def test_a_word_that_is_broken_is_found(lines: tuple[str, ...], found: set[str]) -> None:
+def test_changed_word_is_found(lines: tuple[str, ...], found: set[str]) -> None:
     assert words_broken(Shown(0, lines), Shown(0, ("one two three",)), 80) == found
 
 
-def test_a_terminal_has_its_width_and_answers_questions(tmp_path: Path) -> None:
+def test_emulated_terminal_has_a_width_and_answers_prompts(tmp_path: Path) -> None:
     ask = (
         "stty size; printf 'Go on? [y/N]: '; read answer; printf '\\033[31mgot %s\\033[0m\\n' $answer; exit 3"
     )

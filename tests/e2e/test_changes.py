@@ -104,12 +104,12 @@ def of_racks(world: World) -> tuple[ObservedStep, ...]:
     return world.lab.run("preview", world.lab.write("racks", changed(world.before, case.changes))).steps
 
 
-def test_the_racks_that_are_changed_write_every_field_of_a_rack() -> None:
+def test_rack_changes_cover_every_field_of_a_rack() -> None:
     fields = {each.path for each in fleet_fields() if is_rack(each.path)}
     assert fields - written({"onprem": RACKS_AFTER}) == set()
 
 
-def test_no_field_of_a_rack_changes_anything_in_the_cloud(of_racks: tuple[ObservedStep, ...]) -> None:
+def test_rack_fields_change_nothing_in_the_cloud(of_racks: tuple[ObservedStep, ...]) -> None:
     assert steps_text(of_racks) == ""
 
 
@@ -118,14 +118,14 @@ def documented(case: Case) -> FieldChange:
     return next(each for each in CLOUD[case.path] if each.how == case.how)
 
 
-def test_every_documented_change_is_run(world: World) -> None:
+def test_every_documented_change_is_tested(world: World) -> None:
     run = {(case.path, case.how) for case in world.cases}
     said = {(path, change.how) for path, changes in CLOUD.items() for change in changes}
     assert said - run == {("software.channel", "another channel")}
     assert run - said == set()
 
 
-def test_every_field_of_a_node_group_is_run_with_both_schedulers(world: World) -> None:
+def test_every_node_group_field_is_tested_with_both_schedulers(world: World) -> None:
     of_groups = [case for case in world.cases if case.path.startswith("cloud[].node_groups[]")]
     ran = Counter((case.path, case.how) for case in of_groups)
     assert len({case.scheduler for case in of_groups}) == len(SITES)
@@ -134,7 +134,7 @@ def test_every_field_of_a_node_group_is_run_with_both_schedulers(world: World) -
     assert {times for (path, _), times in ran.items() if path not in once} == {len(SITES)}
 
 
-def test_no_change_touches_what_it_is_not_documented_to_touch(seen: Seen) -> None:
+def test_no_change_has_an_undocumented_effect(seen: Seen) -> None:
     assert seen.strays == ()
 
 
@@ -149,7 +149,7 @@ def test_every_change_has_its_documented_effect(world: World, seen: Seen) -> Non
     assert wrong == []
 
 
-def test_what_loses_data_or_a_reservation_is_documented_to_need_a_word(world: World, seen: Seen) -> None:
+def test_loss_of_data_or_a_reservation_is_documented_to_need_approval(world: World, seen: Seen) -> None:
     wrong = []
     for case in world.cases:
         steps = seen.steps[str(case)]
@@ -172,7 +172,7 @@ def _at_home(case: Case) -> bool:
     return not any(path.startswith(("cloud[near]", "cloud[far]")) for path in case.changes)
 
 
-def test_storage_goes_in_no_change_without_the_flag(world: World, seen: Seen) -> None:
+def test_no_change_deletes_storage_without_the_flag(world: World, seen: Seen) -> None:
     refused = 0
     for case in world.cases:
         steps = seen.steps[str(case)]
@@ -185,7 +185,7 @@ def test_storage_goes_in_no_change_without_the_flag(world: World, seen: Seen) ->
     assert refused > 10
 
 
-def test_an_up_does_what_its_preview_said_and_storage_and_reservations_stay(world: World, seen: Seen) -> None:
+def test_up_matches_its_preview_and_keeps_storage_and_reservations(world: World, seen: Seen) -> None:
     resources = [f"{step.type} {step.name}" for steps in seen.steps.values() for step in steps]
     gentle = [
         case

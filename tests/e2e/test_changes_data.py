@@ -32,7 +32,7 @@ def in_cloud(place: Place) -> set[str]:
     return {str(each) for each in list_resources(endpoint, regions=("us-east-1",))}
 
 
-def test_up_refuses_to_remove_storage_before_anything_else_is_changed(stored: Place) -> None:
+def test_up_refuses_to_delete_storage_before_any_other_change(stored: Place) -> None:
     state, cloud = stored.state(), in_cloud(stored)
     stored.write({"cloud[near].storage[scratch]": SCRATCH, **TAGGED})
     said = stored.up(code=1)
@@ -41,7 +41,7 @@ def test_up_refuses_to_remove_storage_before_anything_else_is_changed(stored: Pl
     assert (stored.state(), in_cloud(stored)) == (state, cloud)
 
 
-def test_up_refuses_to_replace_storage_by_a_new_and_empty_one(stored: Place) -> None:
+def test_up_refuses_to_replace_storage_with_an_empty_one(stored: Place) -> None:
     state, cloud = stored.state(), in_cloud(stored)
     smaller = {**SCRATCH, "lustre": {**SCRATCH["lustre"], "capacity": "1200 GiB"}}  # type: ignore[dict-item]
     stored.write({**STORED, **TAGGED, "cloud[near].storage[scratch]": smaller})
@@ -52,18 +52,18 @@ def test_up_refuses_to_replace_storage_by_a_new_and_empty_one(stored: Place) -> 
     assert (stored.state(), in_cloud(stored)) == (state, cloud)
 
 
-def test_a_change_that_leaves_storage_alone_needs_no_word(stored: Place) -> None:
+def test_change_that_keeps_storage_needs_no_flag(stored: Place) -> None:
     stored.write({**STORED, **TAGGED})
     assert stored.up()["changes"]["update"] > 0
 
 
-def test_with_the_flag_the_removal_is_done(stored: Place) -> None:
+def test_storage_is_deleted_with_the_flag(stored: Place) -> None:
     stored.write({"cloud[near].storage[scratch]": SCRATCH, **TAGGED})
     assert stored.up("--allow-data-loss")["changes"]["delete"] > 0
     assert "flt-test-data" not in " ".join(in_cloud(stored))
 
 
-def test_destroy_takes_storage_along_only_with_the_flag(stored: Place) -> None:
+def test_destroy_deletes_storage_only_with_the_flag(stored: Place) -> None:
     state = stored.state()
     said = stored.checkout.json("destroy", "test", "--engine", "embedded", "--yes", code=1)
     assert "1 x fsx.LustreFileSystem" in said["error"]

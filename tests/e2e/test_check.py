@@ -147,7 +147,7 @@ def rule_of(document: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_clean_environment_passes_and_leaves_nothing_behind(repository: Checkout, tmp_path: Path) -> None:
+def test_clean_environment_passes_and_leaves_no_files(repository: Checkout, tmp_path: Path) -> None:
     document = repository.json("check", "tiny")
     assert document["verdict"] == "pass"
     assert {rule["name"]: rule["status"] for rule in document["rules"]} == {
@@ -163,7 +163,7 @@ def test_a_clean_environment_passes_and_leaves_nothing_behind(repository: Checko
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_a_block_that_runs_holds_up_no_other_change_and_is_not_bought_by_one(repository: Checkout) -> None:
+def test_running_block_does_not_block_other_changes_and_is_not_bought_again(repository: Checkout) -> None:
     today = dt.datetime.now(dt.UTC).date()
     start = (today - dt.timedelta(days=3)).isoformat()
     block = f"{{ nodes: 1, duration: 7 d, start: {start} }}"
@@ -187,7 +187,7 @@ def test_a_block_that_runs_holds_up_no_other_change_and_is_not_bought_by_one(rep
     assert "starts in the past" in str(another["findings"])
 
 
-def test_a_base_is_brought_up_once_for_two_checks_and_again_when_it_has_changed(
+def test_base_is_deployed_once_for_two_checks_and_again_after_a_change(
     repository: Checkout,
 ) -> None:
     change(repository, ("max: 2", "max: 6"))
@@ -216,7 +216,7 @@ def _with_base(repository: Checkout) -> tuple[str, dict[str, Any]]:
     return ("taking" if "taking the base" in step else "bringing up"), document
 
 
-def test_a_change_is_told_apart_from_its_base(repository: Checkout, tmp_path: Path) -> None:
+def test_change_is_compared_with_its_base(repository: Checkout, tmp_path: Path) -> None:
     change(
         repository,
         ("max: 2", "max: 6"),
@@ -282,7 +282,7 @@ def test_a_change_is_told_apart_from_its_base(repository: Checkout, tmp_path: Pa
     ]
 
 
-def test_the_base_runs_its_own_program(repository: Checkout) -> None:
+def test_base_runs_its_own_program(repository: Checkout) -> None:
     branch(
         repository,
         "older",
@@ -300,7 +300,7 @@ def test_the_base_runs_its_own_program(repository: Checkout) -> None:
     assert rule_of(document, "imdsv2-required")["status"] == "failed"
 
 
-def test_a_new_environment_is_compared_with_nothing_and_open_changes_count(repository: Checkout) -> None:
+def test_new_environment_has_no_base_and_open_changes_count(repository: Checkout) -> None:
     git = git_of(repository)
     branch(repository, "wider", ("nodes: dgx[01-02]", "nodes: dgx[01-03]"))
     branch(repository, "broken-fleet", ("monthly: 60000 USD", "monthly: plenty"))
@@ -334,7 +334,7 @@ def test_a_new_environment_is_compared_with_nothing_and_open_changes_count(repos
     assert "no fleet before" in rule_of(document, "small-steps")["violations"][0]["message"]
 
 
-def test_an_exemption_holds_until_its_day_and_one_for_nothing_is_seen(repository: Checkout) -> None:
+def test_exemption_expires_and_an_unused_one_is_reported(repository: Checkout) -> None:
     change(
         repository,
         ("http_put_response_hop_limit=1", "http_put_response_hop_limit=2"),
@@ -371,7 +371,7 @@ def test_an_exemption_holds_until_its_day_and_one_for_nothing_is_seen(repository
         ),
     ],
 )
-def test_a_malformed_exemption_is_bad_input_with_its_line(repository: Checkout, text: str, rule: str) -> None:
+def test_malformed_exemption_is_bad_input_with_its_line(repository: Checkout, text: str, rule: str) -> None:
     (repository.root / "stacks" / "tiny" / "exemptions.yaml").write_text(text)
     document = repository.json("check", "tiny", code=2)
     assert rule in {finding["rule"] for finding in document["findings"]}
@@ -387,7 +387,7 @@ def test_settings_of_the_wrong_type_are_bad_input(repository: Checkout) -> None:
     assert [finding["rule"] for finding in document["findings"]] == ["policy-setting"]
 
 
-def test_a_rule_that_does_not_load_is_its_author_s_to_mend(repository: Checkout) -> None:
+def test_rule_that_fails_to_load_is_reported_as_the_authors_error(repository: Checkout) -> None:
     path = repository.root / "policies" / "rules" / "budget" / "small_steps.py"
     path.write_text("import no_such_module\n")
     document = repository.json("check", "tiny", code=2)
@@ -395,7 +395,7 @@ def test_a_rule_that_does_not_load_is_its_author_s_to_mend(repository: Checkout)
     assert "policies/rules/budget/small_steps.py" in document["remedy"]
 
 
-def test_a_base_that_does_not_exist_or_does_not_hold_is_bad_input(repository: Checkout) -> None:
+def test_missing_or_invalid_base_is_bad_input(repository: Checkout) -> None:
     assert "nowhere" in repository.json("check", "tiny", "--base", "nowhere", code=2)["error"]
     assert "is no git ref" in repository.json("check", "tiny", "--base=--help", code=2)["error"]
     branch(repository, "broken-fleet", ("monthly: 60000 USD", "monthly: plenty"))
@@ -403,7 +403,7 @@ def test_a_base_that_does_not_exist_or_does_not_hold_is_bad_input(repository: Ch
     assert [finding["file"] for finding in document["findings"]] == ["broken-fleet:stacks/tiny/fleet.yaml"]
 
 
-def test_programs_that_fail_are_bad_input_and_say_which(repository: Checkout) -> None:
+def test_failing_program_is_named_as_bad_input(repository: Checkout) -> None:
     broken = ("import pulumi\n", "import pulumi_nowhere\n")
     branch(repository, "broken", broken, file="stacks/cloud_site.py")
     base = repository.json("check", "tiny", "--base", "broken", code=2)
@@ -416,7 +416,7 @@ def test_programs_that_fail_are_bad_input_and_say_which(repository: Checkout) ->
     assert "pulumi_nowhere" in head["error"]
 
 
-def test_a_checkout_without_git_is_checked_and_not_compared(repository: Checkout) -> None:
+def test_checkout_without_git_is_checked_without_comparison(repository: Checkout) -> None:
     shutil.rmtree(repository.root / ".git")
     ceiling = {"GIT_CEILING_DIRECTORIES": str(repository.root.parent)}
     assert (
@@ -426,7 +426,7 @@ def test_a_checkout_without_git_is_checked_and_not_compared(repository: Checkout
     assert repository.json("check", "tiny", env=ceiling)["verdict"] == "pass"
 
 
-def test_a_report_shows_what_check_computes(repository: Checkout, tmp_path: Path) -> None:
+def test_report_shows_the_results_of_check(repository: Checkout, tmp_path: Path) -> None:
     change(repository, ("max: 2", "max: 6"), ("dgx[01-02]", "dgx[01-05]"))
     document = repository.json("check", "tiny", "--base", "main")
     page = tmp_path / "tiny.html"
@@ -445,7 +445,7 @@ def test_a_report_shows_what_check_computes(repository: Checkout, tmp_path: Path
     assert git_of(repository)("status", "--porcelain", "--ignored") == "M stacks/tiny/fleet.yaml"
 
 
-def test_two_checks_at_once_do_not_meet(repository: Checkout) -> None:
+def test_concurrent_checks_do_not_interfere(repository: Checkout) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(2) as pool:
@@ -456,7 +456,7 @@ def test_two_checks_at_once_do_not_meet(repository: Checkout) -> None:
 
 
 @pytest.mark.skipif(shutil.which("pulumi") is None, reason="the Pulumi CLI is not on PATH")
-def test_a_real_preview_gives_the_same_verdict(repository: Checkout, tmp_path: Path) -> None:
+def test_real_preview_gives_the_same_verdict(repository: Checkout, tmp_path: Path) -> None:
     (tmp_path / "backend").mkdir()
     repository.env |= {
         "PULUMI_BACKEND_URL": f"file://{tmp_path / 'backend'}",

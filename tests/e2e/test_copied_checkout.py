@@ -23,7 +23,7 @@ def resources(checkout: Checkout) -> set[str]:
     return {str(each) for each in list_resources(endpoint, regions=("us-east-1",))}
 
 
-def test_a_copy_finds_its_own_account_as_it_was_and_what_it_does_does_not_reach_the_others(
+def test_copied_checkout_keeps_its_account_and_does_not_affect_others(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "first").mkdir()

@@ -33,9 +33,7 @@ def _shown(example: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_is_valid_breaks_no_rule_and_prints_what_its_tutorial_shows(
-    place: Checkout, example: str
-) -> None:
+def test_example_is_valid_breaks_no_rule_and_matches_its_tutorial(place: Checkout, example: str) -> None:
     shown = _shown(example)
     for verb in ("validate", "plan", "check"):
         command = f"{verb} docs/examples/{example}/fleet.yaml"
@@ -48,14 +46,14 @@ def test_an_example_is_valid_breaks_no_rule_and_prints_what_its_tutorial_shows(
     assert shown == {}
 
 
-def test_an_example_comes_up_in_the_sandbox_by_its_path(place: Checkout) -> None:
+def test_example_deploys_to_the_sandbox_by_its_path(place: Checkout) -> None:
     done = place.json("up", "docs/examples/university/fleet.yaml", "--cloud", "sandbox", "--yes")
     assert done["ok"]
     assert done["changes"]["create"] > 50
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_a_tutorial_links_its_file_and_is_in_the_readme(example: str) -> None:
+def test_tutorial_links_its_file_and_is_listed_in_the_readme(example: str) -> None:
     guide = ROOT / "docs" / "guide" / f"tutorial_{example}.md"
     text = guide.read_text(encoding="utf-8")
     assert f"(../examples/{example}/fleet.yaml)" in text

@@ -21,7 +21,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made.checkout.run("sandbox", "stop")
 
 
-def test_up_gets_through_throttling_and_backs_off_while_the_bucket_is_empty(place: Place) -> None:
+def test_up_survives_throttling_and_backs_off(place: Place) -> None:
     # 14 endpoints, and the bucket of CreateVpcEndpoint holds 4 and refills once in 3.3 s.
     place.write({"cloud[near].network.nat": "none"})
     place.faults("--throttle")
@@ -35,7 +35,7 @@ def test_up_gets_through_throttling_and_backs_off_while_the_bucket_is_empty(plac
     assert done["duration_s"] > (14 - 4) / 0.3
 
 
-def test_a_shortage_is_named_with_type_zone_and_remedy_and_the_next_run_finishes(place: Place) -> None:
+def test_capacity_shortage_names_type_zone_and_remedy_and_the_next_run_finishes(place: Place) -> None:
     place.write({f"{NODES}.capacity": {"reserved": {"odcr": {"nodes": 1}}}})
     place.faults("--no-capacity", "g6e.2xlarge:us-east-1a")
     (said,) = [each for each in place.failures() if "InsufficientInstanceCapacity" in each]
@@ -47,7 +47,7 @@ def test_a_shortage_is_named_with_type_zone_and_remedy_and_the_next_run_finishes
     assert changes["same"] > 30
 
 
-def test_a_node_group_without_capacity_fails_with_the_reason_and_the_next_run_finishes(place: Place) -> None:
+def test_node_group_without_capacity_fails_with_the_reason_and_the_next_run_finishes(place: Place) -> None:
     place.write(
         {
             "cloud[near].scheduler": "kubernetes",
@@ -83,14 +83,14 @@ def _node_group_states(url: str) -> set[str]:
     }
 
 
-def test_what_is_found_late_is_waited_for(place: Place) -> None:
+def test_up_waits_for_resources_that_are_listed_late(place: Place) -> None:
     place.faults("--late", "1.5")
     assert place.up()["ok"]
     late = {what: count for what, count in place.faults()["injected"].items() if what.startswith("late")}
     assert {"late ec2:DescribeSubnets", "late iam:GetRole"} <= set(late)
 
 
-def test_a_slow_answer_is_waited_for_and_an_error_of_the_server_is_tried_again(place: Place) -> None:
+def test_slow_response_is_waited_for_and_a_server_error_is_retried(place: Place) -> None:
     place.faults("--slow", "ec2:CreateInternetGateway=2", "--fail", "ec2:DescribeVpcs#1")
     done = place.up()
     assert done["ok"]
@@ -98,7 +98,7 @@ def test_a_slow_answer_is_waited_for_and_an_error_of_the_server_is_tried_again(p
     assert place.faults()["injected"] == {"failed ec2:DescribeVpcs": 1, "slow ec2:CreateInternetGateway": 1}
 
 
-def test_a_creation_at_which_the_server_fails_is_not_sent_again_and_the_next_run_finishes(
+def test_failed_creation_is_not_sent_again_and_the_next_run_finishes(
     place: Place,
 ) -> None:
     place.faults("--fail", "ec2:CreateVpc#1")
@@ -108,7 +108,7 @@ def test_a_creation_at_which_the_server_fails_is_not_sent_again_and_the_next_run
     place.finished()
 
 
-def test_an_error_at_the_nth_call_fails_one_resource_and_the_next_run_finishes(place: Place) -> None:
+def test_error_at_the_nth_call_fails_one_resource_and_the_next_run_finishes(place: Place) -> None:
     place.faults("--fail", "ec2:CreateSubnet#3=SubnetLimitExceeded")
     said = place.failures()
     assert len([each for each in said if "SubnetLimitExceeded" in each]) == 1
@@ -118,7 +118,7 @@ def test_an_error_at_the_nth_call_fails_one_resource_and_the_next_run_finishes(p
     assert counts == {"create": 0, "update": 0, "replace": 0, "delete": 0}
 
 
-def test_faults_that_mean_nothing_are_refused(place: Place) -> None:
+def test_invalid_faults_are_refused(place: Place) -> None:
     said = place.checkout.run("sandbox", "faults", "--fail", "nonsense")
     assert said.returncode == 2
     assert "--fail 'nonsense' names no action of a service" in said.stderr

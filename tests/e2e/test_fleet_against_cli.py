@@ -199,7 +199,7 @@ def alike(pair: tuple[Stack, Stack], verb: str) -> RunResult:
     return mine
 
 
-def test_the_fleet_lives_alike_on_both_engines(pair: tuple[Stack, Stack]) -> None:
+def test_fleet_is_the_same_on_both_engines(pair: tuple[Stack, Stack]) -> None:
     assert alike(pair, "preview").changes.create > 100
     assert alike(pair, "up").changes.create > 100
     assert alike(pair, "up").changes.total == 0
@@ -233,6 +233,6 @@ def _meddle(stack: Stack) -> None:
     stack.client("iam", region).detach_role_policy(RoleName=attached["role"], PolicyArn=attached["policyArn"])
 
 
-def test_this_file_changes_the_fleet_that_is_shipped() -> None:
+def test_test_changes_apply_to_the_shipped_fleet() -> None:
     fleet = yaml.safe_load((ROOT / "stacks" / ENVIRONMENT / "fleet.yaml").read_text())
     assert changed(fleet, CHANGES) != fleet

@@ -30,7 +30,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     made.run("sandbox", "stop")
 
 
-def test_there_are_two_hundred_and_a_seed_makes_the_same_ones() -> None:
+def test_seed_produces_the_same_two_hundred_hostile_files() -> None:
     assert len(MADE) >= 200
     assert [(case.name, case.arguments) for case in cases(SEED)] == [
         (case.name, case.arguments) for case in MADE
@@ -41,7 +41,7 @@ def test_there_are_two_hundred_and_a_seed_makes_the_same_ones() -> None:
 @pytest.mark.parametrize(
     "case", MADE, ids=[case.name.encode("ascii", "backslashreplace").decode() for case in MADE]
 )
-def test_each_is_bad_input_with_one_clear_message(place: Checkout, case: Case) -> None:
+def test_each_hostile_file_is_bad_input_with_one_message(place: Checkout, case: Case) -> None:
     folder = place.root / "hostile" / str(MADE.index(case))
     folder.mkdir(parents=True)
     case.make(folder)

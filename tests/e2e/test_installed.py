@@ -108,7 +108,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     made.run("gpufleet", "sandbox", "stop")
 
 
-def test_the_wheel_holds_one_top_level_name_and_no_links(installed: Installed) -> None:
+def test_wheel_has_one_top_level_name_and_no_links(installed: Installed) -> None:
     with ZipFile(installed.wheel) as wheel:
         names = wheel.namelist()
         links = [item.filename for item in wheel.infolist() if item.external_attr >> 28 == 0o12]
@@ -128,7 +128,7 @@ def test_nothing_is_imported_from_a_checkout(installed: Installed) -> None:
         installed.run("python", "-c", f"import {name}", code=1, cwd=installed.fleet.parent)
 
 
-def test_a_sandbox_comes_up_and_is_judged(installed: Installed) -> None:
+def test_sandbox_is_deployed_and_judged(installed: Installed) -> None:
     up = installed.json("up", "sandbox", "--yes")
     assert (up["engine"], up["cloud"]) == ("embedded", "sandbox")
     assert up["changes"]["create"] > 100
@@ -139,7 +139,7 @@ def test_a_sandbox_comes_up_and_is_judged(installed: Installed) -> None:
 
 
 @pytest.mark.parametrize("environment", ["sandbox", "prod"])
-def test_a_change_gets_a_verdict_against_its_base(installed: Installed, environment: str) -> None:
+def test_change_gets_a_verdict_against_its_base(installed: Installed, environment: str) -> None:
     document = installed.json("check", environment, "--base", "HEAD")
     assert document["verdict"] == "pass"
     assert (document["changes"]["create"], document["changes"]["update"]) == (0, 0)
@@ -169,7 +169,7 @@ def test_racks_are_configured_by_the_roles_of_the_wheel(installed: Installed) ->
     assert {"users"} >= {failure["role"] for failure in result["failures"]}
 
 
-def test_a_program_of_ones_own_uses_a_component(installed: Installed) -> None:
+def test_user_program_can_use_a_component(installed: Installed) -> None:
     (example,) = re.findall(r"^## Nodes with EFA.*?^```python\n(.*?)^```", GUIDE.read_text(), re.M | re.S)
     program = installed.fleet.parent / "own.py"
     build = f"def build():\n{''.join(f'    {line}' for line in example.splitlines(keepends=True))}"
@@ -179,7 +179,7 @@ def test_a_program_of_ones_own_uses_a_component(installed: Installed) -> None:
 
 
 @pytest.mark.skipif(shutil.which("pulumi") is None, reason="the Pulumi CLI is not on PATH")
-def test_the_pulumi_cli_previews_it_with_the_policy_pack(installed: Installed) -> None:
+def test_pulumi_cli_previews_the_program_with_the_policy_pack(installed: Installed) -> None:
     (installed.fleet / ".gpufleet" / "backend").mkdir(parents=True, exist_ok=True)
     installed.env |= {
         "PULUMI_BACKEND_URL": f"file://{installed.fleet / '.gpufleet' / 'backend'}",

@@ -103,7 +103,7 @@ def same(command: str, how: str = "again") -> str:
     "command",
     ["configure sandbox", "verify sandbox", "catalog refresh", "sandbox start", "check sandbox"],
 )
-def test_ctrl_c_before_a_command_has_begun_is_one_line_and_130(
+def test_ctrl_c_before_a_command_starts_prints_one_line_and_exits_130(
     shared_checkout: Checkout, command: str
 ) -> None:
     terminal = Terminal(shared_checkout, *command.split())
@@ -132,7 +132,7 @@ def test_ctrl_c_before_a_command_has_begun_is_one_line_and_130(
         ),
     ],
 )
-def test_an_interrupted_playbook_ends_with_its_workers(
+def test_interrupted_playbook_ends_with_its_workers(
     place: Place, command: str, said: str, sign: signal.Signals
 ) -> None:
     playbook = place.scratch / "ansible-playbook"
@@ -144,7 +144,7 @@ def test_an_interrupted_playbook_ends_with_its_workers(
 
 
 @pytest.mark.parametrize("sign", SIGNALS)
-def test_an_interrupted_refresh_leaves_the_catalog_as_it_was(place: Place, sign: signal.Signals) -> None:
+def test_interrupted_refresh_keeps_the_catalog(place: Place, sign: signal.Signals) -> None:
     with contextlib.ExitStack() as open_sockets:
         server = open_sockets.enter_context(socket.create_server(("127.0.0.1", 0)))
         server.setblocking(False)
@@ -177,7 +177,7 @@ def _accepted(server: socket.socket, open_sockets: contextlib.ExitStack) -> bool
         ("check sandbox", "interrupted; nothing was changed; " + same("check sandbox")),
     ],
 )
-def test_an_emulated_aws_that_is_interrupted_while_it_starts_is_ended(
+def test_emulated_aws_interrupted_at_start_is_stopped(
     place: Place, command: str, said: str, sign: signal.Signals
 ) -> None:
     never, mark = place.scratch / "never", place.scratch / "starting"
@@ -198,7 +198,7 @@ def test_an_emulated_aws_that_is_interrupted_while_it_starts_is_ended(
         ("report sandbox --html page.html", "no page was written"),
     ],
 )
-def test_an_interrupted_verdict_leaves_nothing_of_its_throwaway_account(
+def test_interrupted_verdict_removes_its_temporary_account(
     place: Place, command: str, kept: str, sign: signal.Signals
 ) -> None:
     terminal = place.start(*command.split())
@@ -209,9 +209,7 @@ def test_an_interrupted_verdict_leaves_nothing_of_its_throwaway_account(
 
 @pytest.mark.parametrize("sign", SIGNALS)
 @pytest.mark.parametrize("question", ["Template", "AWS regions"])
-def test_an_interruption_at_a_question_is_no_answer(
-    place: Place, question: str, sign: signal.Signals
-) -> None:
+def test_interrupted_question_counts_as_no_answer(place: Place, question: str, sign: signal.Signals) -> None:
     terminal = place.start("init", "new")
     wait_for_question(terminal, lambda: "Template" in terminal.text)
     if question != "Template":

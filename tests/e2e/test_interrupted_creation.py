@@ -27,7 +27,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
     world.close()
 
 
-def test_a_death_after_a_call_is_finished_by_the_next_up(sweep: Sweep) -> None:
+def test_next_up_finishes_after_a_crash_at_any_call(sweep: Sweep) -> None:
     writes = [call for call in sweep.calls if not call.is_read]
     chosen = [call for call in writes if (call.service, call.action) in ALWAYS]
     chosen += random.Random(SEED).sample([call for call in writes if call not in chosen], 1)
@@ -36,7 +36,7 @@ def test_a_death_after_a_call_is_finished_by_the_next_up(sweep: Sweep) -> None:
     assert [one for one in found if one.wrong] == []
 
 
-def test_a_creation_whose_answer_is_lost_is_found_by_the_next_up(sweep: Sweep) -> None:
+def test_next_up_finds_a_resource_whose_creation_response_was_lost(sweep: Sweep) -> None:
     # Sent again, the subnet and the route conflict with the first ones, and the address is a second one.
     once = {"ec2:CreateSubnet#3", "ec2:CreateRoute#1", "ec2:AllocateAddress#1", "ec2:CreateRouteTable#2"}
     calls = [call for call in sweep.calls if str(call) in once]
@@ -45,13 +45,13 @@ def test_a_creation_whose_answer_is_lost_is_found_by_the_next_up(sweep: Sweep) -
     assert sweep.unreached == []
 
 
-def test_every_action_that_is_refused_once_is_made_up_for(sweep: Sweep) -> None:
+def test_next_up_finishes_after_a_refusal_of_any_action(sweep: Sweep) -> None:
     (found,) = sweep.kinds()
     assert found.wrong == ()
     assert {f"{call.service}:{call.action}" for call in sweep.calls} <= set(found.at)
 
 
-def test_a_creation_that_is_interrupted_again_and_again_ends_as_one_that_is_not(sweep: Sweep) -> None:
+def test_repeatedly_interrupted_creation_ends_like_an_uninterrupted_one(sweep: Sweep) -> None:
     (found,) = sweep.interrupts(SEED, gap=60)
     assert found.wrong == ()
     assert found.at

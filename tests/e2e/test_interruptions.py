@@ -44,7 +44,7 @@ def slowed(place: Place, action: str) -> Callable[[], bool]:
     return lambda: f"slow {action}" in ((daemon.faults(root) or {}).get("injected") or {})
 
 
-def test_ctrl_c_while_modules_load_is_one_line_and_130(place: Place) -> None:
+def test_ctrl_c_while_modules_load_prints_one_line_and_exits_130(place: Place) -> None:
     terminal = Terminal(place.checkout, *UP)
     terminal.wait(lambda: terminal.catches(signal.SIGTERM))
     terminal.ctrl_c()
@@ -55,7 +55,7 @@ def test_ctrl_c_while_modules_load_is_one_line_and_130(place: Place) -> None:
     assert lines[0].endswith("`gpufleet up test --engine embedded --yes`")
 
 
-def test_ctrl_c_during_a_preview_ends_it_at_once(place: Place) -> None:
+def test_ctrl_c_ends_a_preview_at_once(place: Place) -> None:
     terminal = Terminal(place.checkout, *UP)
     terminal.wait(lambda: "preview: " in terminal.text)
     terminal.ctrl_c()
@@ -66,7 +66,7 @@ def test_ctrl_c_during_a_preview_ends_it_at_once(place: Place) -> None:
     terminal.wait(lambda: left_of(place) == [])
 
 
-def test_ctrl_c_finishes_what_is_under_way_and_the_next_up_goes_on(place: Place) -> None:
+def test_ctrl_c_finishes_running_operations_and_the_next_up_continues(place: Place) -> None:
     place.faults("--slow", "ec2:CreateVpc=4")
     terminal = Terminal(place.checkout, *UP)
     terminal.wait(slowed(place, "ec2:CreateVpc"))
@@ -91,7 +91,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_the_next_up_goes_on(place: Place)
     assert place.checkout.json(*UP)["changes"]["same"] == done["changes"]["same"] + done["changes"]["create"]
 
 
-def test_a_second_ctrl_c_does_not_wait_and_the_next_up_looks_what_became_of_it(place: Place) -> None:
+def test_second_ctrl_c_ends_at_once_and_the_next_up_checks_the_pending_operation(place: Place) -> None:
     place.faults("--slow", "ec2:CreateVpc=60")
     terminal = Terminal(place.checkout, *UP, "--skip-policies")
     terminal.wait(slowed(place, "ec2:CreateVpc"))

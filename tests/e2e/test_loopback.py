@@ -17,7 +17,7 @@ def _may_unshare() -> bool:
 
 @pytest.mark.skipif(not _may_unshare(), reason="only root can take the network away")
 @pytest.mark.parametrize("command", [("up", "sandbox", "--yes"), ("check", "dev"), ("sandbox", "start")])
-def test_a_loopback_that_is_down_is_named_with_what_brings_it_up(
+def test_missing_loopback_is_reported_with_the_command_that_enables_it(
     checkout: Checkout, command: tuple[str, ...]
 ) -> None:
     done = checkout.run(*command, prefix=("unshare", "-n"))

@@ -71,7 +71,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     checkout.run("sandbox", "stop")
 
 
-def test_a_broken_rule_stops_up_before_anything_exists(small: Small) -> None:
+def test_violation_stops_up_before_any_resource_exists(small: Small) -> None:
     small.write("60000 USD", "200 USD")
     refused = small.checkout.json("up", *RUN, "--yes", code=1)
     assert not refused["ok"]
@@ -80,7 +80,7 @@ def test_a_broken_rule_stops_up_before_anything_exists(small: Small) -> None:
     assert small.in_the_account == []
 
 
-def test_rules_that_are_left_out_are_left_out_aloud(small: Small) -> None:
+def test_skipped_policies_are_reported(small: Small) -> None:
     small.write("60000 USD", "200 USD")
     done = small.checkout.run("preview", *RUN, "--skip-policies")
     assert done.returncode == 0, done.stderr
@@ -88,7 +88,7 @@ def test_rules_that_are_left_out_are_left_out_aloud(small: Small) -> None:
     assert "budget-monthly" not in done.stdout
 
 
-def test_pulumis_policy_configuration_wins_over_the_fleet_file(small: Small, tmp_path: Path) -> None:
+def test_pulumi_policy_configuration_overrides_the_fleet_file(small: Small, tmp_path: Path) -> None:
     small.file.write_text(
         FLEET.replace("60000 USD", "200 USD").replace(
             "software:", "policies: { budget-monthly: { enforcement: mandatory } }\nsoftware:"
@@ -108,7 +108,7 @@ def test_pulumis_policy_configuration_wins_over_the_fleet_file(small: Small, tmp
     assert "did you mean 'budget-monthly'" in refused.stderr
 
 
-def test_what_keeps_the_rules_comes_up_and_a_second_run_changes_nothing(small: Small) -> None:
+def test_compliant_stack_deploys_and_a_second_run_changes_nothing(small: Small) -> None:
     small.write()
     done = small.checkout.json("up", *RUN, "--yes")
     assert done["changes"]["create"] > 20
@@ -117,7 +117,7 @@ def test_what_keeps_the_rules_comes_up_and_a_second_run_changes_nothing(small: S
     assert (again["changes"]["create"], again["changes"]["same"]) == (0, done["changes"]["create"])
 
 
-def test_storage_that_would_be_deleted_stops_up_while_it_is_still_there(small: Small) -> None:
+def test_up_stops_before_it_deletes_storage(small: Small) -> None:
     existing = small.in_the_account
     small.write("name: scratch", "name: other")
     refused = small.checkout.json("up", *RUN, "--yes", code=1)
@@ -126,7 +126,7 @@ def test_storage_that_would_be_deleted_stops_up_while_it_is_still_there(small: S
     assert small.in_the_account == existing
 
 
-def test_an_exemption_lets_the_deletion_pass_and_is_told(small: Small) -> None:
+def test_exempted_deletion_passes_and_is_reported(small: Small) -> None:
     exemption = (
         "exemptions:\n"
         "  - { rule: storage-survives, resource: atlas-small-use1-scratch*, reason: moved to other,"
@@ -146,7 +146,9 @@ def test_an_exemption_lets_the_deletion_pass_and_is_told(small: Small) -> None:
 
 
 @pytest.mark.skipif(shutil.which("pulumi") is None, reason="the Pulumi CLI is not on PATH")
-def test_the_pack_finds_the_same_under_the_pulumi_cli(checkout: Checkout, tmp_path: Path) -> None:
+def test_policy_pack_finds_the_same_violations_under_the_pulumi_cli(
+    checkout: Checkout, tmp_path: Path
+) -> None:
     fleet = checkout.root / "stacks" / "prod" / "fleet.yaml"
     text = fleet.read_text(encoding="utf-8")
     for good, bad in (

@@ -50,7 +50,7 @@ def deployed(shared_checkout: Checkout, first_runs: tuple[Any, Any]) -> Checkout
     return shared_checkout
 
 
-def test_a_preview_promises_what_up_then_creates(first_runs: tuple[Any, Any]) -> None:
+def test_preview_lists_what_up_creates(first_runs: tuple[Any, Any]) -> None:
     promised, done = first_runs
     assert promised["changes"]["create"] > 100
     assert done["changes"] == promised["changes"]
@@ -58,7 +58,7 @@ def test_a_preview_promises_what_up_then_creates(first_runs: tuple[Any, Any]) ->
     assert done["duration_s"] > 0
 
 
-def test_a_second_up_changes_nothing(deployed: Checkout) -> None:
+def test_second_up_changes_nothing(deployed: Checkout) -> None:
     again = deployed.json("up", "sandbox", "--engine", "embedded", "--yes")
     assert {key: again["changes"][key] for key in ("create", "update", "replace", "delete")} == {
         "create": 0,
@@ -69,13 +69,13 @@ def test_a_second_up_changes_nothing(deployed: Checkout) -> None:
     assert again["changes"]["same"] > 100
 
 
-def test_a_refresh_of_an_untouched_cloud_finds_no_drift(deployed: Checkout) -> None:
+def test_refresh_of_an_unchanged_cloud_finds_no_drift(deployed: Checkout) -> None:
     refreshed = deployed.json("refresh", "sandbox", "--engine", "embedded", "--yes")
     changes = refreshed["changes"]
     assert (changes["update"], changes["delete"], changes["create"], changes["replace"]) == (0, 0, 0, 0)
 
 
-def test_two_years_later_nothing_has_changed(deployed: Checkout) -> None:
+def test_up_two_years_later_changes_nothing(deployed: Checkout) -> None:
     deployed.run("sandbox", "stop")
     again = two_years_later(deployed, "up", "sandbox", "--engine", "embedded", "--yes")
     deployed.run("sandbox", "stop")
@@ -88,7 +88,7 @@ def test_two_years_later_nothing_has_changed(deployed: Checkout) -> None:
     }
 
 
-def test_destroy_leaves_nothing_of_ours_in_the_account(deployed: Checkout) -> None:
+def test_destroy_leaves_no_resources_in_the_account(deployed: Checkout) -> None:
     assert _leftovers(deployed)
     result = deployed.json("destroy", "sandbox", "--engine", "embedded", "--yes", "--allow-data-loss")
     assert result["ok"], result
@@ -97,7 +97,7 @@ def test_destroy_leaves_nothing_of_ours_in_the_account(deployed: Checkout) -> No
 
 
 @pytest.mark.fresh
-def test_a_fresh_checkout_comes_up_with_the_clock_two_years_ahead(checkout: Checkout) -> None:
+def test_fresh_checkout_deploys_with_the_clock_two_years_ahead(checkout: Checkout) -> None:
     result = two_years_later(checkout, "up", "sandbox", "--engine", "embedded", "--yes")
     assert result["ok"], result
     assert result["changes"]["create"] > 100

@@ -48,7 +48,7 @@ def _write(checkout: Checkout, name: str, template: str) -> None:
 
 
 @pytest.mark.parametrize(("template", "name"), JUDGED)
-def test_what_init_writes_breaks_no_rule(empty: Checkout, template: str, name: str) -> None:
+def test_files_from_init_break_no_rule(empty: Checkout, template: str, name: str) -> None:
     _write(empty, name, template)
     verdict = empty.json("check", name, env=TODAY)
     assert verdict["verdict"] == "pass"
@@ -56,7 +56,7 @@ def test_what_init_writes_breaks_no_rule(empty: Checkout, template: str, name: s
 
 
 @pytest.mark.parametrize(("template", "name"), BROUGHT_UP)
-def test_what_init_writes_comes_up_in_the_sandbox(empty: Checkout, template: str, name: str) -> None:
+def test_files_from_init_deploy_to_the_sandbox(empty: Checkout, template: str, name: str) -> None:
     _write(empty, name, template)
     done = empty.json("up", name, "--cloud", "sandbox", "--engine", "embedded", "--yes", env=TODAY)
     assert done["ok"]

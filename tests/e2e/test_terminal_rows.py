@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("e2e-interruptions")
 ROWS = 52
 
 
-def test_a_first_up_of_the_sandbox_fits_with_its_setup_into_sixty_rows_of_eighty_columns(
+def test_setup_and_first_up_of_the_sandbox_fit_60_rows_of_80_columns(
     checkout: Checkout,
 ) -> None:
     terminal = Terminal(checkout, "up", "sandbox", "--engine", "embedded", "--yes", columns=80)
@@ -23,7 +23,7 @@ def test_a_first_up_of_the_sandbox_fits_with_its_setup_into_sixty_rows_of_eighty
     assert terminal.rows <= ROWS
 
 
-def test_what_up_asks_about_235_resources_fits_on_a_screen(checkout: Checkout) -> None:
+def test_confirmation_of_235_resources_fits_one_screen(checkout: Checkout) -> None:
     terminal = Terminal(checkout, "up", "sandbox", "--engine", "embedded", columns=80)
     terminal.wait(lambda: "Go on with these changes? [y/N]: " in terminal.text)
     rows = terminal.rows

@@ -75,7 +75,7 @@ def processes_of(lab: Lab) -> list[str]:
 CHAIN = 'a = Box("a")\nb = Box("b", {"of": a.arn})\nBox("c", {"of": b.arn})\n'
 
 
-def test_a_killed_up_is_reported_and_finished_by_the_next_one(
+def test_killed_up_is_reported_and_finished_by_the_next_up(
     lab: Lab, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
     lab.program(CHAIN)
@@ -102,7 +102,7 @@ def test_a_killed_up_is_reported_and_finished_by_the_next_one(
     assert lab.names() == []
 
 
-def test_a_killed_update_and_a_killed_destroy_lose_nothing(
+def test_killed_update_and_killed_destroy_lose_no_resource(
     lab: Lab, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
     lab.up('Box("a", {"size": 1})\nBox("b", {"size": 1})\n')
@@ -127,7 +127,7 @@ def test_a_killed_update_and_a_killed_destroy_lose_nothing(
     assert lab.names() == []
 
 
-def test_a_replacement_that_deletes_first_survives_a_kill_in_the_middle(
+def test_delete_before_replace_survives_a_kill_in_between(
     lab: Lab, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
     text = 'a = Box("a", {{"slot": {0}}})\nBox("b", {{"slot": a.arn}})\n'
@@ -149,7 +149,7 @@ def test_a_replacement_that_deletes_first_survives_a_kill_in_the_middle(
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_ends_its_children_and_keeps_the_state(
+def test_interrupted_run_ends_its_child_processes_and_keeps_the_state(
     lab: Lab, start: Callable[[str], subprocess.Popen[str]], sign: signal.Signals
 ) -> None:
     lab.program(CHAIN)
@@ -167,7 +167,7 @@ def test_an_interrupted_run_ends_its_children_and_keeps_the_state(
     assert lab.up().changes == Changes(create=1, same=3)
 
 
-def test_a_second_interruption_kills_and_leaves_the_operation_pending(
+def test_second_interruption_kills_and_leaves_the_operation_pending(
     lab: Lab, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
     lab.program(CHAIN)
@@ -184,12 +184,12 @@ def test_a_second_interruption_kills_and_leaves_the_operation_pending(
     assert pending["resource"]["urn"].endswith("::b")
 
 
-def test_nothing_is_left_running_after_a_run(lab: Lab) -> None:
+def test_no_process_is_left_after_a_run(lab: Lab) -> None:
     lab.up('Box("a")\n')
     assert processes_of(lab) == []
 
 
-def test_a_second_run_is_told_who_holds_the_state(
+def test_concurrent_run_is_refused_with_the_holder_of_the_lock(
     lab: Lab, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
     lab.program('Box("a")\n')
@@ -209,7 +209,7 @@ def test_a_second_run_is_told_who_holds_the_state(
     assert lab.up().ok
 
 
-def test_a_run_that_follows_a_death_at_once_waits_for_what_the_dead_ones_provider_still_does(
+def test_run_after_a_crash_waits_for_operations_of_the_old_provider(
     lab: Lab, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
     lab.program('Box("a")\n')
@@ -227,7 +227,7 @@ def test_a_run_that_follows_a_death_at_once_waits_for_what_the_dead_ones_provide
     assert lab.up().changes.total == 0
 
 
-def test_a_holder_on_another_host_is_not_taken_for_dead(lab: Lab) -> None:
+def test_lock_holder_on_another_host_is_not_assumed_dead(lab: Lab) -> None:
     with StateLock(lab.request.state_file, "up") as lock:
         said = json.loads(lock.path.read_text())
         lock.path.write_text(json.dumps({**said, "pid": 2**22 + 1, "host": "elsewhere"}))
@@ -235,14 +235,14 @@ def test_a_holder_on_another_host_is_not_taken_for_dead(lab: Lab) -> None:
             lab.program("").run("up")
 
 
-def test_the_lock_of_a_dead_process_does_not_hold(lab: Lab) -> None:
+def test_lock_of_a_dead_process_is_released(lab: Lab) -> None:
     with StateLock(lab.request.state_file, "up"), pytest.raises(StateLockedError, match=str(os.getpid())):
         lab.program("").run("up")
     assert lab.run("up").ok
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "other"])
-def test_a_damaged_checkpoint_is_refused_kept_and_its_backup_named(lab: Lab, damage: str) -> None:
+def test_damaged_checkpoint_is_refused_and_kept_and_its_backup_is_named(lab: Lab, damage: str) -> None:
     lab.up('Box("a")\n')
     lab.up('Box("a")\nBox("b")\n')
     file = lab.request.state_file
@@ -261,7 +261,7 @@ def test_a_damaged_checkpoint_is_refused_kept_and_its_backup_named(lab: Lab, dam
     assert lab.up().changes == Changes(same=3)
 
 
-def test_a_journal_line_that_was_never_finished_does_not_count(lab: Lab) -> None:
+def test_incomplete_journal_line_is_ignored(lab: Lab) -> None:
     lab.up('Box("a")\n')
     before = lab.export()["resources"]
     journal = lab.request.state_file.with_name("dev.json.journal")
@@ -282,7 +282,7 @@ def foreign_journal(lab: Lab, digest: str) -> Path:
     return journal
 
 
-def test_a_journal_that_was_folded_before_the_run_died_is_not_folded_again(lab: Lab) -> None:
+def test_applied_journal_is_not_applied_again_after_a_crash(lab: Lab) -> None:
     from gpufleet.engine.embedded.checkpoint import backup_of, load
 
     lab.up('Box("a")\n')
@@ -291,7 +291,7 @@ def test_a_journal_that_was_folded_before_the_run_died_is_not_folded_again(lab: 
     assert lab.up().changes == Changes(same=3)
 
 
-def test_a_journal_of_another_checkpoint_is_refused_and_kept(lab: Lab) -> None:
+def test_journal_of_another_checkpoint_is_refused_and_kept(lab: Lab) -> None:
     lab.up('Box("a")\n')
     before = lab.request.state_file.read_text()
     journal = foreign_journal(lab, "of-another")
@@ -304,7 +304,7 @@ def test_a_journal_of_another_checkpoint_is_refused_and_kept(lab: Lab) -> None:
     assert lab.request.state_file.read_text() == before
 
 
-def test_a_full_disk_stops_the_run_and_the_recorded_steps_are_kept(
+def test_full_disk_stops_the_run_and_keeps_the_recorded_steps(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gpufleet.engine.embedded import journal
@@ -359,7 +359,7 @@ def run_on_a_full_disk(lab: Lab, tmp_path: Path, limit: int) -> str:
     return done.stdout
 
 
-def test_a_disk_that_fills_up_during_a_run_loses_no_resource(lab: Lab, tmp_path: Path) -> None:
+def test_disk_that_fills_up_during_a_run_loses_no_resource(lab: Lab, tmp_path: Path) -> None:
     lab.up('Box("a")\n')
     before = lab.request.state_file.read_bytes()
     lab.program('Box("a")\nb = Box("b")\nBox("c", {"of": b.arn})\n')
@@ -378,7 +378,7 @@ def test_a_disk_that_fills_up_during_a_run_loses_no_resource(lab: Lab, tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system to fill")
-def test_a_file_system_that_is_full_is_told_apart_and_the_next_run_goes_on(lab: Lab) -> None:
+def test_full_file_system_is_reported_and_the_next_run_continues(lab: Lab) -> None:
     folder = lab.request.state_file.parent
     folder.mkdir()
     mounted = subprocess.run(

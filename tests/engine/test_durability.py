@@ -46,7 +46,7 @@ class Disk:
         ]
 
 
-def test_an_operation_is_on_the_disk_before_the_cloud_hears_of_it_and_after_it_has_ended(
+def test_operation_is_on_disk_before_the_provider_call_and_after_it_ends(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.up("""
@@ -91,7 +91,7 @@ def test_an_operation_is_on_the_disk_before_the_cloud_hears_of_it_and_after_it_h
     assert {("create", "n"), ("update", "b"), ("delete", "c"), ("delete-replaced", "a")} <= set(done)
 
 
-def test_a_durable_line_is_synced_before_append_returns_and_others_wait_for_the_next(
+def test_durable_line_is_synced_before_append_returns_and_other_lines_are_batched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(tmp_path / "dev.json.journal", monkeypatch)
@@ -133,9 +133,7 @@ def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_a_checkpoint_is_on_the_disk_before_it_takes_its_place_and_so_is_its_place(
-    tmp_path: Path, order: list[str]
-) -> None:
+def test_checkpoint_and_its_folder_are_synced_when_it_is_replaced(tmp_path: Path, order: list[str]) -> None:
     folder = tmp_path / "state"
     checkpoint.save(folder / "dev.json", [], [], "")
     assert order == [
@@ -144,14 +142,12 @@ def test_a_checkpoint_is_on_the_disk_before_it_takes_its_place_and_so_is_its_pla
     ]  # fmt: skip
 
 
-def test_a_journal_has_its_name_on_the_disk_before_its_first_line(tmp_path: Path, order: list[str]) -> None:
+def test_journal_file_name_is_on_disk_before_its_first_line(tmp_path: Path, order: list[str]) -> None:
     StateJournal(tmp_path / "state" / "dev.json.journal", "d").close(remove=False)
     assert order == ["make state", f"sync {tmp_path.name}", "open dev.json.journal", "sync state"]
 
 
-def test_folders_are_made_from_the_top_each_on_the_disk_before_the_next(
-    tmp_path: Path, order: list[str]
-) -> None:
+def test_folders_are_created_and_synced_from_the_top(tmp_path: Path, order: list[str]) -> None:
     make_folder(tmp_path / "a" / "b")
     make_folder(tmp_path / "a" / "b")
     assert order == ["make a", f"sync {tmp_path.name}", "make b", "sync a"]

@@ -10,7 +10,7 @@ from gpufleet.engine.errors import UnsupportedError
 from .conftest import Lab
 
 
-def test_dependants_of_a_failed_resource_are_skipped_and_the_rest_is_finished(lab: Lab) -> None:
+def test_dependents_of_a_failed_resource_are_skipped_and_the_rest_is_finished(lab: Lab) -> None:
     lab.fault("create", "a", message="the cloud is full")
     lab.program("""
         a = Box("a", {"size": 1})
@@ -36,7 +36,7 @@ def test_dependants_of_a_failed_resource_are_skipped_and_the_rest_is_finished(la
     assert lab.up().changes == Changes(create=3, same=3)
 
 
-def test_a_failed_check_names_the_property_and_the_reason(lab: Lab) -> None:
+def test_failed_check_names_the_property_and_the_reason(lab: Lab) -> None:
     lab.program('Box("a", {"size": "bad"})\n')
     for verb in ("preview", "up"):
         assert not lab.run(verb).ok
@@ -44,7 +44,7 @@ def test_a_failed_check_names_the_property_and_the_reason(lab: Lab) -> None:
     assert lab.names() == []
 
 
-def test_no_traceback_of_a_provider_reaches_the_user(lab: Lab) -> None:
+def test_provider_traceback_is_not_shown(lab: Lab) -> None:
     lab.fault("create", "a", message="plain words: with a colon")
     lab.fault("check", "b", message="no check today")
     lab.program('Box("a")\nBox("b")\n')
@@ -53,7 +53,7 @@ def test_no_traceback_of_a_provider_reaches_the_user(lab: Lab) -> None:
     assert "Traceback" not in str(lab.events)
 
 
-def test_after_a_failure_nothing_is_deleted_until_a_run_succeeds(lab: Lab) -> None:
+def test_nothing_is_deleted_after_a_failure_until_a_run_succeeds(lab: Lab) -> None:
     lab.up('Box("gone")\nBox("a", {"zone": "x"})\n')
     lab.fault("create", "b", message="no")
     lab.program('Box("a", {"zone": "y"})\nBox("b")\n')
@@ -71,7 +71,7 @@ def test_after_a_failure_nothing_is_deleted_until_a_run_succeeds(lab: Lab) -> No
     assert not any(resource.get("delete") for resource in lab.export()["resources"])
 
 
-def test_a_failed_update_keeps_the_old_inputs_and_is_tried_again(lab: Lab) -> None:
+def test_failed_update_keeps_the_old_inputs_and_is_retried(lab: Lab) -> None:
     lab.up('Box("a", {"size": 1})\n')
     lab.fault("update", "a", message="busy")
     lab.program('Box("a", {"size": 2})\n')
@@ -81,7 +81,7 @@ def test_a_failed_update_keeps_the_old_inputs_and_is_tried_again(lab: Lab) -> No
     assert lab.resources()["a"]["inputs"] == {"size": 2}
 
 
-def test_a_failed_delete_keeps_the_resource_and_what_it_needs(lab: Lab) -> None:
+def test_failed_delete_keeps_the_resource_and_its_dependencies(lab: Lab) -> None:
     lab.up('a = Box("a")\nb = Box("b", {"of": a.arn})\nBox("c")\n')
     lab.fault("delete", "b", message="in use")
     result = lab.run("destroy")
@@ -94,9 +94,7 @@ def test_a_failed_delete_keeps_the_resource_and_what_it_needs(lab: Lab) -> None:
     assert lab.names() == []
 
 
-def test_a_fault_of_the_engine_during_a_deletion_ends_the_run(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_engine_error_during_a_deletion_ends_the_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     from gpufleet.engine.embedded.removal import Removal
 
     lab.up('a = Box("a")\nBox("b", {"of": a.arn})\n')
@@ -112,7 +110,7 @@ def test_a_fault_of_the_engine_during_a_deletion_ends_the_run(
     assert {"a", "b"} <= set(lab.resources())
 
 
-def test_a_resource_that_does_not_come_up_is_kept_with_its_errors(lab: Lab) -> None:
+def test_resource_that_fails_to_initialize_is_kept_with_its_errors(lab: Lab) -> None:
     lab.fault("create", "a", init="it never answered")
     lab.program('a = Box("a", {"size": 1})\nBox("b", {"of": a.arn})\n')
     result = lab.run("up")
@@ -130,7 +128,7 @@ def test_a_resource_that_does_not_come_up_is_kept_with_its_errors(lab: Lab) -> N
     assert "initErrors" not in lab.resources()["a"]
 
 
-def test_a_large_resource_that_does_not_come_up_is_kept_too(lab: Lab) -> None:
+def test_large_resource_that_fails_to_initialize_is_kept(lab: Lab) -> None:
     # It comes in the trailers of the answer. grpc takes 8 KiB of them unless told otherwise.
     text = "x" * 200_000
     lab.fault("create", "a", init="it never answered")
@@ -142,7 +140,7 @@ def test_a_large_resource_that_does_not_come_up_is_kept_too(lab: Lab) -> None:
     assert lab.names() == ["a"]
 
 
-def test_the_programs_own_frames_are_all_that_is_shown_of_its_exception(lab: Lab) -> None:
+def test_exception_shows_only_frames_of_the_program(lab: Lab) -> None:
     lab.up('Box("old")\n')
     lab.program("""
         def helper(value):
@@ -165,7 +163,7 @@ def test_the_programs_own_frames_are_all_that_is_shown_of_its_exception(lab: Lab
     assert lab.up('Box("a")\n').changes == Changes(delete=1, same=2)
 
 
-def test_an_exception_in_an_apply_fails_the_run(lab: Lab) -> None:
+def test_exception_in_an_apply_fails_the_run(lab: Lab) -> None:
     lab.program('a = Box("a")\npulumi.export("x", a.arn.apply(lambda arn: 1 / 0))\n')
     result = lab.run("up")
     assert not result.ok
@@ -173,7 +171,7 @@ def test_an_exception_in_an_apply_fails_the_run(lab: Lab) -> None:
     assert lab.names() == ["a"]
 
 
-def test_a_syntax_error_and_a_missing_import_are_told(lab: Lab) -> None:
+def test_syntax_error_and_missing_import_are_reported(lab: Lab) -> None:
     lab.program("def broken(:\n")
     assert not lab.run("preview").ok
     assert "SyntaxError" in lab.messages("error")
@@ -182,14 +180,14 @@ def test_a_syntax_error_and_a_missing_import_are_told(lab: Lab) -> None:
     assert "No module named 'no_such_module'" in lab.messages("error")
 
 
-def test_two_resources_of_one_name_fail_the_program(lab: Lab) -> None:
+def test_duplicate_resource_name_fails_the_program(lab: Lab) -> None:
     lab.program('Box("a")\nBox("a")\n')
     result = lab.run("up")
     assert not result.ok
     assert "two resources have the type box:index:Box and the name 'a'" in lab.messages("error")
 
 
-def test_a_package_without_a_plugin_says_what_is_missing_and_how_to_get_it(lab: Lab) -> None:
+def test_package_without_a_plugin_is_reported_with_the_install_command(lab: Lab) -> None:
     lab.program("""
         class Other(pulumi.CustomResource):
             def __init__(self, name):
@@ -205,7 +203,7 @@ def test_a_package_without_a_plugin_says_what_is_missing_and_how_to_get_it(lab: 
     assert ("create", "b") in lab.steps()
 
 
-def test_a_plugin_that_does_not_start_says_what_it_said(lab: Lab) -> None:
+def test_plugin_that_fails_to_start_is_reported_with_its_output(lab: Lab) -> None:
     script = "import sys; sys.stderr.write('no licence found'); sys.exit(3)"
     lab.configure(providers={"box": (lab.request.providers["box"][0], "-c", script)})
     lab.program('Box("a")\n')
@@ -213,7 +211,7 @@ def test_a_plugin_that_does_not_start_says_what_it_said(lab: Lab) -> None:
     assert "no licence found" in lab.errors()["default"]
 
 
-def test_a_provider_that_dies_leaves_the_operation_pending(lab: Lab) -> None:
+def test_provider_crash_leaves_the_operation_pending(lab: Lab) -> None:
     lab.fault("create", "a", die=True)
     lab.program('Box("a", {"size": 1})\n')
     result = lab.run("up")
@@ -252,7 +250,7 @@ def test_a_provider_that_dies_leaves_the_operation_pending(lab: Lab) -> None:
         ('Box("a", {}, Opts(replacement_trigger="x"))\n', "resource 'a' has the option replacement_trigger"),
     ],
 )  # fmt: skip
-def test_what_only_the_cli_does_is_refused_by_name(lab: Lab, program: str, what: str) -> None:
+def test_features_that_need_the_cli_are_refused_by_name(lab: Lab, program: str, what: str) -> None:
     lab.program(program)
     with pytest.raises(UnsupportedError) as refused:
         lab.run("preview")
@@ -262,7 +260,7 @@ def test_what_only_the_cli_does_is_refused_by_name(lab: Lab, program: str, what:
     assert "Traceback" not in str(lab.events)
 
 
-def test_a_refused_program_keeps_what_it_had_made(lab: Lab) -> None:
+def test_refused_program_keeps_the_resources_it_created(lab: Lab) -> None:
     lab.program('a = Box("a")\na.arn.apply(lambda _: pulumi.StackReference("organization/other/dev"))\n')
     with pytest.raises(UnsupportedError):
         lab.run("up")
@@ -270,7 +268,7 @@ def test_a_refused_program_keeps_what_it_had_made(lab: Lab) -> None:
     assert "a" in lab.resources()
 
 
-def test_a_program_can_require_a_version_of_pulumi(lab: Lab) -> None:
+def test_program_can_require_a_pulumi_version(lab: Lab) -> None:
     lab.program('pulumi.require_pulumi_version(">=3.100.0")\n')
     assert lab.run("preview").ok
     lab.program('pulumi.require_pulumi_version(">=4.0.0")\n')
@@ -278,7 +276,7 @@ def test_a_program_can_require_a_version_of_pulumi(lab: Lab) -> None:
     assert "requires >=4.0.0" in lab.messages("error")
 
 
-def test_a_disabled_default_provider_is_not_used(lab: Lab) -> None:
+def test_disabled_default_provider_is_not_used(lab: Lab) -> None:
     lab.configure(config={"pulumi:disable-default-providers": '["box"]'}).program('Box("a")\n')
     assert not lab.run("preview").ok
     assert "the default provider of 'box' is disabled" in lab.messages("error")
@@ -286,7 +284,7 @@ def test_a_disabled_default_provider_is_not_used(lab: Lab) -> None:
     assert lab.run("preview").ok
 
 
-def test_a_stack_is_complete_once_an_up_has_come_to_its_end(lab: Lab) -> None:
+def test_stack_is_complete_after_a_finished_up(lab: Lab) -> None:
     lab.program('Box("a")\nBox("b")\n')
     assert lab.engine.is_complete(lab.request)
     lab.fault("create", "b", message="no room")

@@ -57,7 +57,7 @@ def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, Lab]:
     return {number: Lab(tmp_path / str(number)).program(_boxes(number)) for number in (FEW, MANY)}
 
 
-def test_what_is_written_for_each_resource_does_not_grow_with_their_number(
+def test_writes_for_each_resource_do_not_grow_with_the_stack(
     labs: dict[int, Lab], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writes = Writes(monkeypatch)
@@ -68,7 +68,7 @@ def test_what_is_written_for_each_resource_does_not_grow_with_their_number(
         assert counted[MANY]["checkpoints"] == counted[FEW]["checkpoints"] <= 1, (verb, counted)
 
 
-def test_a_run_that_changes_nothing_leaves_the_checkpoint_and_its_backups_alone(lab: Lab) -> None:
+def test_unchanged_run_does_not_write_the_checkpoint_or_its_backups(lab: Lab) -> None:
     boxes = "for index in {}: Box(f'box-{{index}}', {{'size': index // {}}})"
     lab.up(boxes.format("range(12)", 2))
     lab.up(boxes.format("range(12)", 3))
@@ -81,7 +81,7 @@ def test_a_run_that_changes_nothing_leaves_the_checkpoint_and_its_backups_alone(
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
-def test_a_preview_writes_nothing_of_the_state(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preview_writes_no_state(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     writes = Writes(monkeypatch)
     lab.program(_boxes(FEW))
     assert writes.of(lab, "preview") == Counter()
@@ -89,7 +89,7 @@ def test_a_preview_writes_nothing_of_the_state(lab: Lab, monkeypatch: pytest.Mon
     assert writes.of(lab, "preview") == Counter()
 
 
-def test_the_provider_is_asked_once_for_each_resource_and_step(labs: dict[int, Lab]) -> None:
+def test_provider_is_called_once_for_each_resource_and_step(labs: dict[int, Lab]) -> None:
     for number, lab in labs.items():
         lab.up()
         assert len(lab.calls("create")) == number

@@ -108,7 +108,7 @@ def make_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[P
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(life=st.lists(chapters, min_size=1, max_size=4))
-def test_whatever_dies_or_fails_the_state_is_whole_and_the_next_run_converges(
+def test_state_stays_whole_after_any_failure_and_the_next_run_converges(
     make_world: Callable[[Path], World], life: list[Chapter]
 ) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
@@ -151,7 +151,7 @@ SECOND: Program = (
 
 @pytest.mark.parametrize("torn", [0.0, 1.0])
 @pytest.mark.parametrize("verb", ["up", "destroy", "refresh"])
-def test_a_run_may_die_at_any_of_its_writes(
+def test_run_can_be_killed_at_any_write(
     make_world: Callable[[Path], World], tmp_path: Path, verb: str, torn: float
 ) -> None:
     cut = 0

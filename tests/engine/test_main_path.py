@@ -22,7 +22,7 @@ pulumi.export("arn", b.arn)
 
 
 @pytest.mark.fresh
-def test_a_stack_is_created_found_unchanged_and_destroyed(lab: Lab) -> None:
+def test_stack_is_created_found_unchanged_and_destroyed(lab: Lab) -> None:
     result = lab.up(PAIR)
     assert result.changes == Changes(create=4)
     assert lab.names() == ["a", "b"]
@@ -39,7 +39,7 @@ def test_a_stack_is_created_found_unchanged_and_destroyed(lab: Lab) -> None:
     assert lab.engine.outputs(lab.request) == {}
 
 
-def test_a_preview_changes_nothing_and_does_not_even_leave_a_file(lab: Lab) -> None:
+def test_preview_changes_nothing_and_leaves_no_file(lab: Lab) -> None:
     lab.program(PAIR)
     result = lab.run("preview")
     assert result.ok
@@ -50,7 +50,7 @@ def test_a_preview_changes_nothing_and_does_not_even_leave_a_file(lab: Lab) -> N
     assert lab.engine.export(lab.request) is None
 
 
-def test_what_only_an_update_can_compute_is_unknown_in_a_preview(lab: Lab) -> None:
+def test_values_that_need_an_update_are_unknown_in_a_preview(lab: Lab) -> None:
     lab.program("""
         a = Box("a", {"size": 1})
         b = Box("b", {"of": a.arn, "text": pulumi.Output.concat("x-", a.id), "sure": a.size if False else 3})
@@ -65,7 +65,7 @@ def test_what_only_an_update_can_compute_is_unknown_in_a_preview(lab: Lab) -> No
     assert result.outputs == {"arn": UNKNOWN, "sure": 4}
 
 
-def test_a_preview_of_a_change_knows_what_stays(lab: Lab) -> None:
+def test_preview_of_a_change_knows_unchanged_values(lab: Lab) -> None:
     lab.up('a = Box("a", {"size": 1})\nBox("b", {"of": a.arn})\n')
     lab.program('a = Box("a", {"size": 2})\nBox("b", {"of": a.arn})\n')
     result = lab.run("preview")
@@ -76,7 +76,7 @@ def test_a_preview_of_a_change_knows_what_stays(lab: Lab) -> None:
     assert [thing["inputs"].get("size") for thing in lab.things().values()] == [1, None]
 
 
-def test_secrets_are_not_on_the_disk_in_clear_nor_shown_unless_asked_for(lab: Lab) -> None:
+def test_secrets_are_encrypted_on_disk_and_shown_only_on_request(lab: Lab) -> None:
     lab.configure(
         config={"lab:password": "hunter2-hunter2"}, secret_config=frozenset({"lab:password"})
     ).program("""
@@ -114,9 +114,7 @@ def test_secrets_are_not_on_the_disk_in_clear_nor_shown_unless_asked_for(lab: La
     assert lab.resources()["b"]["outputs"] == state["b"]["outputs"]
 
 
-def test_without_a_passphrase_a_random_one_is_kept_beside_the_state(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_passphrase_is_stored_beside_the_state(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
     lab.up('Box("a", {"password": pulumi.Output.secret("hunter2")})\n')
     file = lab.request.state_file.with_name("dev.json.passphrase")
@@ -127,14 +125,14 @@ def test_without_a_passphrase_a_random_one_is_kept_beside_the_state(
     assert str(file) not in lab.messages("warning")
 
 
-def test_a_state_without_secrets_needs_no_passphrase(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_without_secrets_needs_no_passphrase(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
     lab.up('Box("a")\n')
     assert "secrets_providers" not in lab.export()
     assert not lab.request.state_file.with_name("dev.json.passphrase").exists()
 
 
-def test_resources_no_longer_in_the_program_are_deleted_dependants_first(lab: Lab) -> None:
+def test_removed_resources_are_deleted_dependents_first(lab: Lab) -> None:
     lab.up(
         'a = Box("a")\nb = Box("b", {"of": a.arn})\nc = Box("c", {}, Opts(depends_on=[b]))\nBox("stays")\n'
     )
@@ -161,7 +159,7 @@ def test_destroy_deletes_in_reverse_order_and_providers_last(lab: Lab) -> None:
     assert regions == {"a": "south", "b": "nowhere", "c": "nowhere"}
 
 
-def test_independent_resources_are_created_in_parallel_and_the_bound_holds(lab: Lab) -> None:
+def test_independent_resources_are_created_in_parallel_within_the_limit(lab: Lab) -> None:
     lab.fault("create", "*", delay=0.3, times=6)
     lab.configure(parallel=3).up('for i in range(6):\n    Box(f"b{i}")\n')
     times = [(call["start"], call["end"]) for call in lab.calls("create")]
@@ -175,7 +173,7 @@ def test_independent_resources_are_created_in_parallel_and_the_bound_holds(lab: 
     assert max(sum(s <= start < e for s, e in times) for start, _ in times) == 3
 
 
-def test_the_checkpoint_is_pulumis_deployment_json(lab: Lab) -> None:
+def test_checkpoint_is_pulumi_deployment_json(lab: Lab) -> None:
     lab.up("""
         a = Box("a", {"size": 1})
         Box("b", {"of": a.arn}, Opts(protect=True, custom_timeouts=pulumi.CustomTimeouts(create="1h30m")))
@@ -204,7 +202,7 @@ def test_the_checkpoint_is_pulumis_deployment_json(lab: Lab) -> None:
     assert lab.request.state_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_dynamic_resources_run_with_the_programs_interpreter(lab: Lab) -> None:
+def test_dynamic_resources_run_with_the_interpreter_of_the_program(lab: Lab) -> None:
     lab.configure(config={"lab:greeting": "hello"}).program("""
         from pulumi.dynamic import (
             ConfigureRequest, CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
@@ -245,7 +243,7 @@ def test_dynamic_resources_run_with_the_programs_interpreter(lab: Lab) -> None:
     assert lab.run("destroy").ok
 
 
-def test_functions_are_called_and_their_failures_are_the_providers_words(lab: Lab) -> None:
+def test_functions_are_called_and_their_failures_are_reported(lab: Lab) -> None:
     lab.configure(config={"box:region": "north"}).up("""
         found = pulumi.runtime.invoke("box:index:lookup", {"question": "why"})
         pulumi.export("found", found.value)
@@ -258,7 +256,7 @@ def test_functions_are_called_and_their_failures_are_the_providers_words(lab: La
     assert "box_provider.py" not in lab.messages("error")
 
 
-def test_a_resource_can_be_read_without_being_owned(lab: Lab) -> None:
+def test_resource_can_be_read_without_being_managed(lab: Lab) -> None:
     lab.up('Box("a", {"size": 7})\n')
     identifier = lab.resources()["a"]["id"]
     reader = f"""
@@ -275,7 +273,7 @@ def test_a_resource_can_be_read_without_being_owned(lab: Lab) -> None:
     assert len(lab.calls("delete")) == 1
 
 
-def test_provider_instances_have_configurations_of_their_own(lab: Lab) -> None:
+def test_provider_instances_have_their_own_configuration(lab: Lab) -> None:
     lab.configure(config={"box:region": "home"}).up("""
         south = BoxProvider("south", "south")
         west = BoxProvider("west", pulumi.Output.from_input("west"))
@@ -292,7 +290,7 @@ def test_provider_instances_have_configurations_of_their_own(lab: Lab) -> None:
     assert state["b"]["provider"] == f"{state['south']['urn']}::{state['south']['id']}"
 
 
-def test_a_provider_configured_with_something_unknown_is_not_asked_in_a_preview(lab: Lab) -> None:
+def test_provider_with_unknown_configuration_is_not_called_in_a_preview(lab: Lab) -> None:
     lab.program("""
         first = Box("first")
         p = BoxProvider("p", first.arn)
@@ -305,7 +303,7 @@ def test_a_provider_configured_with_something_unknown_is_not_asked_in_a_preview(
     assert lab.resources()["second"]["outputs"]["region"].startswith("arn:first-")
 
 
-def test_refresh_takes_in_drift_and_drops_what_is_gone(lab: Lab) -> None:
+def test_refresh_records_drift_and_drops_deleted_resources(lab: Lab) -> None:
     lab.up("""
         a = Box("a", {"size": 1})
         Box("b", {"of": a.arn})
@@ -344,7 +342,7 @@ def test_targets_limit_what_a_run_touches(lab: Lab) -> None:
     assert lab.names() == ["a"]
 
 
-def test_a_new_resource_that_is_no_target_is_left_out(lab: Lab) -> None:
+def test_new_resource_that_is_not_a_target_is_left_out(lab: Lab) -> None:
     lab.program('a = Box("a")\nBox("b", {"of": a.arn})\nBox("c")\n')
     result = lab.run("up", targets=("*::c",))
     assert result.ok, result.failures
@@ -354,7 +352,7 @@ def test_a_new_resource_that_is_no_target_is_left_out(lab: Lab) -> None:
     assert "is not among the targets" in lab.errors()["b"]
 
 
-def test_output_of_the_program_becomes_diagnostics(lab: Lab) -> None:
+def test_program_output_becomes_diagnostics(lab: Lab) -> None:
     lab.up('print("hello from the program")\npulumi.log.warn("careful")\nBox("a")\n')
     assert "hello from the program" in lab.messages("info")
     warnings = [e for e in lab.events if isinstance(e, DiagnosticEvent) and e.severity == "warning"]
@@ -372,13 +370,13 @@ def test_stack_outputs_keep_nested_values_and_resources(lab: Lab) -> None:
     assert result.outputs["box"]["urn"].endswith("::a")
 
 
-def test_a_missing_program_is_refused_before_anything_happens(lab: Lab, tmp_path: Path) -> None:
+def test_missing_program_is_refused_first(lab: Lab, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no __main__\.py"):
         lab.run("up", program_dir=tmp_path)
     assert not lab.request.state_file.exists()
 
 
-def test_the_passphrase_may_come_with_the_request(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_can_carry_the_passphrase(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
     lab.configure(env={**lab.request.env, "PULUMI_CONFIG_PASSPHRASE": "given"})
     lab.up('pulumi.export("s", pulumi.Output.secret("hunter2"))\n')
@@ -389,7 +387,7 @@ def test_the_passphrase_may_come_with_the_request(lab: Lab, monkeypatch: pytest.
         lab.run("up", env={**lab.request.env, "PULUMI_CONFIG_PASSPHRASE": "other"})
 
 
-def test_resources_made_inside_an_apply_belong_to_the_stack(lab: Lab) -> None:
+def test_resources_created_in_an_apply_belong_to_the_stack(lab: Lab) -> None:
     lab.up("""
         def more(arn):
             inner = Box("inner", {"of": arn})
@@ -402,7 +400,7 @@ def test_resources_made_inside_an_apply_belong_to_the_stack(lab: Lab) -> None:
     assert lab.up().changes == Changes(same=4)
 
 
-def test_the_processes_of_a_run_are_forks_of_one_that_has_imported_the_sdk(lab: Lab) -> None:
+def test_processes_of_a_run_are_forked_from_one_that_has_imported_the_sdk(lab: Lab) -> None:
     lab.up(
         """
         import os

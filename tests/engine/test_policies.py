@@ -28,9 +28,7 @@ def said(lab: Lab) -> list[tuple[str, str, str, str]]:
 # -- violations
 
 
-def test_a_preview_collects_every_violation_and_still_shows_all_that_would_be_done(
-    lab: Lab, pack: Path
-) -> None:
+def test_preview_collects_every_violation_and_still_shows_all_steps(lab: Lab, pack: Path) -> None:
     write_pack(pack, STANDARD)
     lab.program('[Box(name, {"size": 9}) for name in "abcd"]\n')
     result = lab.run("preview")
@@ -43,7 +41,7 @@ def test_a_preview_collects_every_violation_and_still_shows_all_that_would_be_do
     assert processes_of(pack) == []
 
 
-def test_up_stops_before_the_first_change_at_a_mandatory_violation(lab: Lab, pack: Path) -> None:
+def test_mandatory_violation_stops_up_before_the_first_change(lab: Lab, pack: Path) -> None:
     write_pack(pack, STANDARD)
     lab.program('Box("fine", {"size": 1})\nBox("big", {"size": 9})\n')
     result = lab.run("up")
@@ -54,7 +52,7 @@ def test_up_stops_before_the_first_change_at_a_mandatory_violation(lab: Lab, pac
     assert not lab.request.state_file.exists()
 
 
-def test_a_violation_of_the_stack_stops_up_before_the_first_change_too(lab: Lab, pack: Path) -> None:
+def test_stack_violation_stops_up_before_the_first_change(lab: Lab, pack: Path) -> None:
     write_pack(pack, STANDARD)
     lab.up('[Box(name) for name in "abc"]\n')
     lab.program('[Box(name) for name in "bcde"]\n')
@@ -65,9 +63,7 @@ def test_a_violation_of_the_stack_stops_up_before_the_first_change_too(lab: Lab,
     assert lab.up('[Box(name) for name in "bcd"]\n').changes.delete == 1
 
 
-def test_previewed_by_the_caller_up_judges_as_it_goes_and_leaves_the_violator_alone(
-    lab: Lab, pack: Path
-) -> None:
+def test_up_after_the_callers_preview_judges_each_resource_and_skips_violators(lab: Lab, pack: Path) -> None:
     write_pack(pack, STANDARD)
     lab.program('big = Box("big", {"size": 9})\nBox("after", {"of": big.arn})\nBox("fine")\n')
     result = lab.run("up", previewed=True)
@@ -79,7 +75,7 @@ def test_previewed_by_the_caller_up_judges_as_it_goes_and_leaves_the_violator_al
     }
 
 
-def test_what_only_up_knows_is_judged_when_it_is_known(lab: Lab, pack: Path) -> None:
+def test_outputs_known_only_in_up_are_judged_when_they_are_known(lab: Lab, pack: Path) -> None:
     write_pack(
         pack,
         """
@@ -100,7 +96,7 @@ def test_what_only_up_knows_is_judged_when_it_is_known(lab: Lab, pack: Path) -> 
     assert said(lab) == [("late", "mandatory", "b", "no arns")]
 
 
-def test_an_advisory_violation_is_told_once_and_a_disabled_rule_says_nothing(lab: Lab, pack: Path) -> None:
+def test_advisory_violation_is_reported_once_and_a_disabled_rule_is_silent(lab: Lab, pack: Path) -> None:
     write_pack(
         pack,
         """
@@ -120,7 +116,7 @@ def test_an_advisory_violation_is_told_once_and_a_disabled_rule_says_nothing(lab
     assert said(lab) == [("hint", "advisory", "a", "hm")]
 
 
-def test_the_severity_and_the_level_of_a_stack_rule_and_where_it_points(lab: Lab, pack: Path) -> None:
+def test_stack_rule_reports_severity_level_and_resource(lab: Lab, pack: Path) -> None:
     write_pack(
         pack,
         """
@@ -140,7 +136,7 @@ def test_the_severity_and_the_level_of_a_stack_rule_and_where_it_points(lab: Lab
     assert {(v.enforcement, v.severity) for v in result.violations} == {("mandatory", "critical")}
 
 
-def test_a_stack_rule_sees_outputs_parents_dependencies_and_the_providers(lab: Lab, pack: Path) -> None:
+def test_stack_rule_sees_outputs_parents_dependencies_and_providers(lab: Lab, pack: Path) -> None:
     write_pack(
         pack,
         """
@@ -184,7 +180,7 @@ def untagged(args, report):
 """
 
 
-def test_a_remediation_replaces_the_inputs_before_they_are_judged(lab: Lab, pack: Path) -> None:
+def test_remediation_replaces_the_inputs_before_they_are_judged(lab: Lab, pack: Path) -> None:
     write_pack(pack, TAG + 'PolicyPack("r", [rule("t", untagged, EnforcementLevel.REMEDIATE, tag)])\n')
     text = 'a = Box("a", {"size": 1, "zone": "x", "password": pulumi.Output.secret("s3cret")})\n'
     text += 'Box("b", {"of": a.arn})\n'
@@ -204,14 +200,14 @@ def test_a_remediation_replaces_the_inputs_before_they_are_judged(lab: Lab, pack
     assert lab.resources()["a"]["inputs"]["team"] == "ml"
 
 
-def test_a_preview_shows_remediated_inputs_with_unknown_values_kept(lab: Lab, pack: Path) -> None:
+def test_preview_shows_remediated_inputs_and_keeps_unknown_values(lab: Lab, pack: Path) -> None:
     write_pack(pack, TAG + 'PolicyPack("r", [rule("t", untagged, EnforcementLevel.REMEDIATE, tag)])\n')
     result = lab.program('a = Box("a")\nBox("b", {"of": a.arn})\n').run("preview")
     inputs = {r.name: dict(r.inputs) for r in result.resources}
     assert inputs["b"] == {"of": "[unknown]", "team": "ml"}
 
 
-def test_a_rule_at_level_remediate_that_is_not_cured_is_mandatory(lab: Lab, pack: Path) -> None:
+def test_violation_left_by_a_remediation_is_mandatory(lab: Lab, pack: Path) -> None:
     write_pack(
         pack, TAG + 'PolicyPack("r", [rule("t", untagged, EnforcementLevel.REMEDIATE, lambda args: None)])\n'
     )
@@ -220,7 +216,7 @@ def test_a_rule_at_level_remediate_that_is_not_cured_is_mandatory(lab: Lab, pack
     assert lab.names() == []
 
 
-def test_several_packs_remediate_in_order_and_then_all_judge(lab: Lab, tmp_path: Path) -> None:
+def test_all_packs_remediate_in_order_before_any_judges(lab: Lab, tmp_path: Path) -> None:
     one = write_pack(
         tmp_path / "one", TAG + 'PolicyPack("one", [rule("t", untagged, EnforcementLevel.REMEDIATE, tag)])\n'
     )
@@ -248,9 +244,7 @@ def test_several_packs_remediate_in_order_and_then_all_judge(lab: Lab, tmp_path:
 # -- what a pack is given
 
 
-def test_a_pack_sees_secrets_options_the_stack_and_the_environment_of_the_request(
-    lab: Lab, pack: Path
-) -> None:
+def test_pack_sees_secrets_options_stack_and_environment_of_the_request(lab: Lab, pack: Path) -> None:
     write_pack(
         pack,
         """

@@ -22,7 +22,7 @@ from .packs import RECORDER, STANDARD, processes_of, write_pack
 URN = "urn:pulumi:dev::lab::box:index:Box::"
 
 
-def test_a_pack_that_does_not_start_ends_the_run_with_what_it_said(lab: Lab, pack: Path) -> None:
+def test_pack_that_fails_to_start_ends_the_run_with_its_output(lab: Lab, pack: Path) -> None:
     write_pack(pack, "raise ValueError('no licence for policies')\n")
     lab.program('Box("a")\n')
     for verb in ("preview", "up"):
@@ -34,13 +34,13 @@ def test_a_pack_that_does_not_start_ends_the_run_with_what_it_said(lab: Lab, pac
     assert "Traceback" not in lab.messages("error")
 
 
-def test_a_pack_that_prints_something_else_than_a_port_is_told_so(lab: Lab, pack: Path) -> None:
+def test_pack_that_prints_no_port_number_is_reported(lab: Lab, pack: Path) -> None:
     write_pack(pack, 'print("loading")\nPolicyPack("p", [rule("r", lambda args, report: None)])\n')
     with pytest.raises(PluginError, match="it said\nloading"):
         lab.program('Box("a")\n').run("preview")
 
 
-def test_a_pack_that_never_prints_a_port_is_given_up_and_ended(
+def test_pack_that_never_prints_a_port_times_out_and_is_ended(
     lab: Lab, pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plugins, "START_TIMEOUT_S", 1.5)
@@ -51,7 +51,7 @@ def test_a_pack_that_never_prints_a_port_is_given_up_and_ended(
     assert processes_of(pack) == []
 
 
-def test_a_rule_that_raises_fails_the_run_and_names_the_resource(lab: Lab, pack: Path) -> None:
+def test_exception_in_a_rule_fails_the_run_and_names_the_resource(lab: Lab, pack: Path) -> None:
     write_pack(
         pack,
         """
@@ -73,7 +73,7 @@ def test_a_rule_that_raises_fails_the_run_and_names_the_resource(lab: Lab, pack:
     assert "a" in lab.resources()
 
 
-def test_a_pack_that_dies_half_way_ends_the_run_and_nothing_more_is_made(lab: Lab, pack: Path) -> None:
+def test_pack_that_crashes_ends_the_run_and_nothing_more_is_created(lab: Lab, pack: Path) -> None:
     write_pack(
         pack,
         """
@@ -93,7 +93,7 @@ def test_a_pack_that_dies_half_way_ends_the_run_and_nothing_more_is_made(lab: La
     assert lab.names() == ["a"]
 
 
-def test_a_pack_that_refuses_what_its_user_gave_it_means_bad_input(lab: Lab, pack: Path) -> None:
+def test_pack_that_refuses_user_input_is_bad_input(lab: Lab, pack: Path) -> None:
     refusal = 'context.abort(grpc.StatusCode.INVALID_ARGUMENT, "rates.yaml:3: no such rate")'
     write_pack(pack, RECORDER.replace('record("Analyze", request)', refusal))
     lab.configure(env={**lab.request.env, "RECORD": str(lab.folder / "record")})
@@ -103,14 +103,14 @@ def test_a_pack_that_refuses_what_its_user_gave_it_means_bad_input(lab: Lab, pac
     assert lab.names() == []
 
 
-def test_a_failing_stack_rule_fails_the_run(lab: Lab, pack: Path) -> None:
+def test_exception_in_a_stack_rule_fails_the_run(lab: Lab, pack: Path) -> None:
     write_pack(pack, 'PolicyPack("p", [stack_rule("s", lambda args, report: 1 / 0)])\n')
     with pytest.raises(PolicyPackFailedError, match=r"failed in AnalyzeStack: .*division by zero"):
         lab.program('Box("a")\n').run("up")
     assert lab.names() == []
 
 
-def test_a_program_that_fails_at_once_does_not_blame_the_pack(lab: Lab, pack: Path) -> None:
+def test_program_that_fails_at_once_is_not_reported_as_a_pack_failure(lab: Lab, pack: Path) -> None:
     write_pack(pack, STANDARD)
     result = lab.program("def broken(:\n").run("preview")
     assert not result.ok
@@ -118,7 +118,7 @@ def test_a_program_that_fails_at_once_does_not_blame_the_pack(lab: Lab, pack: Pa
     assert "policy pack" not in lab.messages("error")
 
 
-def test_a_failed_program_stops_up_although_no_policy_was_violated(lab: Lab, pack: Path) -> None:
+def test_failed_program_stops_up_without_a_violation(lab: Lab, pack: Path) -> None:
     write_pack(pack, STANDARD)
     result = lab.program('Box("a")\nraise ValueError("half")\n').run("up")
     assert not result.ok
@@ -128,7 +128,7 @@ def test_a_failed_program_stops_up_although_no_policy_was_violated(lab: Lab, pac
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 7)])
-def test_packs_end_with_an_engine_that_is_killed_or_interrupted(
+def test_packs_end_with_a_killed_or_interrupted_engine(
     lab: Lab, pack: Path, tmp_path: Path, sign: signal.Signals, code: int
 ) -> None:
     write_pack(
@@ -181,7 +181,7 @@ sys.exit(0 if lab.run("preview").ok else 7)
         ("runtime: {name: python, options: {toolchain: uv}}\n", "uses the toolchain 'uv'"),
     ],
 )
-def test_packs_that_only_the_cli_runs_are_refused_by_name(
+def test_packs_that_need_the_cli_are_refused_by_name(
     lab: Lab, pack: Path, project: str, message: str
 ) -> None:
     write_pack(pack, STANDARD, project)
@@ -199,9 +199,7 @@ def test_packs_that_only_the_cli_runs_are_refused_by_name(
         ('runtime: python\nrequiredPulumiVersion: ">=4.0.0"\n', "the pack requires Pulumi >=4.0.0"),
     ],
 )
-def test_a_wrong_project_file_is_a_mistake_in_the_input(
-    lab: Lab, pack: Path, project: str, message: str
-) -> None:
+def test_invalid_project_file_is_bad_input(lab: Lab, pack: Path, project: str, message: str) -> None:
     write_pack(pack, STANDARD, project)
     with pytest.raises(InputError, match=message) as refused:
         lab.program("").run("preview")
@@ -210,7 +208,7 @@ def test_a_wrong_project_file_is_a_mistake_in_the_input(
     assert refused.value.exit_code is ExitCode.BAD_INPUT
 
 
-def test_a_folder_without_a_pack_is_a_mistake_in_the_input(lab: Lab, pack: Path) -> None:
+def test_folder_without_a_pack_is_bad_input(lab: Lab, pack: Path) -> None:
     with pytest.raises(InputError, match=r"PulumiPolicy\.yaml: the policy pack cannot be read"):
         lab.program("").run("preview")
     write_pack(pack, STANDARD)
@@ -219,7 +217,7 @@ def test_a_folder_without_a_pack_is_a_mistake_in_the_input(lab: Lab, pack: Path)
         lab.run("preview")
 
 
-def test_main_says_where_the_program_lies_and_a_virtual_environment_is_used(lab: Lab, pack: Path) -> None:
+def test_main_sets_the_program_and_a_virtual_environment_is_used(lab: Lab, pack: Path) -> None:
     write_pack(
         pack / "src",
         """

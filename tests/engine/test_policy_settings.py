@@ -52,7 +52,7 @@ def settings(lab: Lab, content: Any) -> Lab:
         ({"all": "disabled", "cap": {"enforcementLevel": "remediate"}}, ("mandatory", "above 5")),
     ],
 )
-def test_the_file_sets_level_and_settings(
+def test_file_sets_level_and_settings(
     sized: Lab, content: dict[str, Any], verdict: tuple[str, str] | None
 ) -> None:
     result = settings(sized, content).run("preview")
@@ -69,7 +69,7 @@ def test_the_file_sets_level_and_settings(
         ({"cap": {"limit": "many"}}, "cap: limit: 'many' is not of type 'integer'"),
     ],
 )
-def test_a_wrong_file_is_bad_input_and_nothing_happens(sized: Lab, content: Any, message: str) -> None:
+def test_invalid_file_is_bad_input_and_nothing_happens(sized: Lab, content: Any, message: str) -> None:
     settings(sized, content)
     for verb in ("preview", "up"):
         with pytest.raises(InputError) as refused:
@@ -80,7 +80,7 @@ def test_a_wrong_file_is_bad_input_and_nothing_happens(sized: Lab, content: Any,
     assert sized.names() == []
 
 
-def test_an_unknown_policy_is_warned_of_and_the_rest_of_the_file_holds(sized: Lab) -> None:
+def test_unknown_policy_is_a_warning_and_the_rest_of_the_file_applies(sized: Lab) -> None:
     result = settings(sized, {"cpa": "mandatory", "cap": "advisory"}).run("preview")
     assert result.ok
     assert "the pack has no policy 'cpa' (did you mean 'cap'?)" in sized.messages("warning")

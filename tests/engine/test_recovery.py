@@ -50,7 +50,7 @@ def orphan(lab: Lab, text: str = 'Box("a", {"size": 1})\n', name: str = "a") -> 
     return identifier
 
 
-def test_an_orphan_is_found_again_and_nothing_is_made_twice(lab: Lab) -> None:
+def test_orphaned_resource_is_found_and_not_created_twice(lab: Lab) -> None:
     identifier = orphan(lab, 'a = Box("a", {"size": 1})\nBox("b", {"of": a.arn})\n')
     lab.forget_calls()
     result = lab.up()
@@ -65,7 +65,7 @@ def test_an_orphan_is_found_again_and_nothing_is_made_twice(lab: Lab) -> None:
     assert "died" not in lab.messages("warning")
 
 
-def test_a_call_that_breaks_off_while_the_provider_lives_leaves_the_operation_pending(lab: Lab) -> None:
+def test_broken_call_to_a_live_provider_leaves_the_operation_pending(lab: Lab) -> None:
     lab.fault("create", "a", made=True, broken=True)
     lab.program('Box("a")\n')
     assert not lab.run("up").ok
@@ -76,7 +76,7 @@ def test_a_call_that_breaks_off_while_the_provider_lives_leaves_the_operation_pe
     assert set(lab.things()) == {identifier}
 
 
-def test_a_preview_looks_too_and_writes_nothing(lab: Lab) -> None:
+def test_preview_looks_for_orphans_and_writes_nothing(lab: Lab) -> None:
     identifier = orphan(lab)
     before = {file: file.read_bytes() for file in lab.request.state_file.parent.iterdir()}
     result = lab.run("preview")
@@ -86,7 +86,7 @@ def test_a_preview_looks_too_and_writes_nothing(lab: Lab) -> None:
     assert {file: file.read_bytes() for file in lab.request.state_file.parent.iterdir()} == before
 
 
-def test_a_destroy_finds_the_orphan_and_deletes_it(lab: Lab) -> None:
+def test_destroy_finds_the_orphan_and_deletes_it(lab: Lab) -> None:
     orphan(lab)
     assert lab.run("destroy").ok
     assert lab.things() == {}
@@ -94,7 +94,7 @@ def test_a_destroy_finds_the_orphan_and_deletes_it(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("bare", [True, False])
-def test_what_has_no_tags_yet_is_taken_over_only_where_its_finder_says_so(lab: Lab, bare: bool) -> None:
+def test_untagged_orphan_is_adopted_only_where_its_finder_allows_it(lab: Lab, bare: bool) -> None:
     identifier = orphan(lab)
     lab.engine = EmbeddedEngine({"box": Finder(Candidates((identifier,), bare=bare), ours=())})
     assert lab.run("up").ok is bare
@@ -103,13 +103,13 @@ def test_what_has_no_tags_yet_is_taken_over_only_where_its_finder_says_so(lab: L
         assert "does not carry its tags" in lab.errors()["a"]
 
 
-def test_a_refresh_takes_the_orphan_in(lab: Lab) -> None:
+def test_refresh_adopts_the_orphan(lab: Lab) -> None:
     identifier = orphan(lab)
     assert lab.run("refresh").ok
     assert lab.resources()["a"]["id"] == identifier
 
 
-def test_the_orphan_of_a_replacement_takes_the_place_of_the_old_one(lab: Lab) -> None:
+def test_orphan_of_a_replacement_replaces_the_old_resource(lab: Lab) -> None:
     lab.up('Box("a", {"zone": "x"})\n')
     old = lab.resources()["a"]["id"]
     new = orphan(lab, 'Box("a", {"zone": "y"})\n')
@@ -119,7 +119,7 @@ def test_the_orphan_of_a_replacement_takes_the_place_of_the_old_one(lab: Lab) ->
     assert [(call["op"], call.get("id")) for call in lab.calls("create", "delete")] == [("delete", old)]
 
 
-def test_the_orphan_of_a_replacement_that_deleted_first_is_taken_over(lab: Lab) -> None:
+def test_orphan_of_a_delete_before_replace_is_adopted(lab: Lab) -> None:
     text = 'a = Box("a", {{"slot": {0}}})\nBox("b", {{"of": a.arn}})\n'
     lab.up(text.format(1))
     new = orphan(lab, text.format(2))
@@ -130,19 +130,19 @@ def test_the_orphan_of_a_replacement_that_deleted_first_is_taken_over(lab: Lab) 
     assert lab.names() == ["a", "b"]
 
 
-def test_an_orphan_that_no_longer_fits_the_program_is_brought_up_to_it(lab: Lab) -> None:
+def test_outdated_orphan_is_updated_to_the_program(lab: Lab) -> None:
     identifier = orphan(lab)
     assert lab.up('Box("a", {"size": 2})\n').changes == Changes(update=1, same=1)
     assert lab.things()[identifier]["inputs"]["size"] == 2
 
 
-def test_an_orphan_that_the_program_no_longer_names_is_deleted(lab: Lab) -> None:
+def test_orphan_that_is_no_longer_in_the_program_is_deleted(lab: Lab) -> None:
     orphan(lab)
     assert lab.up("").changes.delete == 1
     assert lab.things() == {}
 
 
-def test_a_deletion_that_took_place_is_not_repeated(lab: Lab) -> None:
+def test_completed_deletion_is_not_repeated(lab: Lab) -> None:
     lab.up('Box("a")\nBox("b")\n')
     lab.fault("delete", "a", made=True, die=True)
     lab.program('Box("b")\n')
@@ -156,7 +156,7 @@ def test_a_deletion_that_took_place_is_not_repeated(lab: Lab) -> None:
     assert lab.calls("delete") == []
 
 
-def test_an_update_that_took_place_is_seen(lab: Lab) -> None:
+def test_completed_update_is_detected(lab: Lab) -> None:
     lab.up('Box("a", {"size": 1})\n')
     lab.fault("update", "a", made=True, die=True)
     lab.program('Box("a", {"size": 2})\n')
@@ -169,7 +169,7 @@ def test_an_update_that_took_place_is_seen(lab: Lab) -> None:
     assert thing["inputs"]["size"] == 1
 
 
-def test_what_cannot_be_told_is_not_made_again_until_somebody_has_looked(lab: Lab) -> None:
+def test_undecided_creation_is_not_repeated_until_a_person_repairs_the_state(lab: Lab) -> None:
     identifier = orphan(lab, 'a = Box("a")\nBox("b", {"of": a.arn})\n')
     lab.engine = EmbeddedEngine({})
     for _ in range(2):
@@ -186,7 +186,7 @@ def test_what_cannot_be_told_is_not_made_again_until_somebody_has_looked(lab: La
     assert "there is no way to look" in lab.messages("warning")
 
 
-def test_two_that_look_alike_are_left_for_somebody_to_judge(lab: Lab) -> None:
+def test_two_matching_orphans_are_left_for_a_person_to_decide(lab: Lab) -> None:
     first = orphan(lab)
     thing = json.loads((lab.cloud / "things" / f"{first}.json").read_text())
     (lab.cloud / "things" / "a-second.json").write_text(json.dumps({**thing, "id": "a-second"}))
@@ -196,7 +196,7 @@ def test_two_that_look_alike_are_left_for_somebody_to_judge(lab: Lab) -> None:
     assert len(lab.things()) == 2
 
 
-def test_somebody_elses_of_the_same_name_is_not_taken_over(lab: Lab) -> None:
+def test_foreign_resource_of_the_same_name_is_not_adopted(lab: Lab) -> None:
     orphan(lab)
     lab.engine = EmbeddedEngine({"box": Finder(Candidates(tuple(lab.things())), ours=())})
     assert not lab.run("up").ok
@@ -204,7 +204,7 @@ def test_somebody_elses_of_the_same_name_is_not_taken_over(lab: Lab) -> None:
     assert len(lab.things()) == 1
 
 
-def test_what_the_state_knows_already_is_no_orphan(lab: Lab) -> None:
+def test_resource_in_the_state_is_not_an_orphan(lab: Lab) -> None:
     lab.up('Box("old")\n')
     known = lab.resources()["old"]["id"]
     lab.fault("create", "a", die=True)
@@ -215,7 +215,7 @@ def test_what_the_state_knows_already_is_no_orphan(lab: Lab) -> None:
     assert len(lab.things()) == 2
 
 
-def test_what_may_be_created_again_is(lab: Lab) -> None:
+def test_repeatable_creation_is_repeated(lab: Lab) -> None:
     lab.fault("create", "a", die=True)
     lab.program('Box("a")\n')
     assert not lab.run("up").ok
@@ -223,7 +223,7 @@ def test_what_may_be_created_again_is(lab: Lab) -> None:
     assert lab.up().changes == Changes(create=1, same=1)
 
 
-def test_a_cloud_that_lags_is_asked_again_before_it_is_believed(lab: Lab) -> None:
+def test_eventually_consistent_cloud_is_asked_again(lab: Lab) -> None:
     lab.fault("create", "a", die=True)
     lab.program('Box("a")\n')
     assert not lab.run("up").ok
@@ -233,7 +233,7 @@ def test_a_cloud_that_lags_is_asked_again_before_it_is_believed(lab: Lab) -> Non
     assert finder.asked >= 2
 
 
-def test_a_cloud_that_cannot_be_asked_keeps_the_note(lab: Lab) -> None:
+def test_unreachable_cloud_keeps_the_pending_operation(lab: Lab) -> None:
     orphan(lab)
     lab.fault("invoke", "box:index:find", message="throttled")
     assert not lab.run("up").ok
@@ -241,7 +241,7 @@ def test_a_cloud_that_cannot_be_asked_keeps_the_note(lab: Lab) -> None:
     assert lab.up().changes == Changes(same=2)
 
 
-def test_an_unanswered_question_about_an_update_does_not_stop_the_run(lab: Lab) -> None:
+def test_undecided_update_does_not_stop_the_run(lab: Lab) -> None:
     lab.up('Box("a", {"size": 1})\n')
     lab.fault("update", "a", die=True)
     lab.program('Box("a", {"size": 2})\n')
@@ -252,14 +252,14 @@ def test_an_unanswered_question_about_an_update_does_not_stop_the_run(lab: Lab) 
 
 
 @pytest.mark.parametrize("reason", ["no rule", "no tags"])
-def test_the_reason_why_it_cannot_be_told_is_said(lab: Lab, reason: str) -> None:
+def test_reason_for_an_undecided_creation_is_reported(lab: Lab, reason: str) -> None:
     orphan(lab)
     lab.engine = EmbeddedEngine({"box": Finder(Undecided(reason))})
     assert not lab.run("preview").ok
     assert reason in lab.errors()["a"]
 
 
-def test_what_was_deleted_behind_our_back_leaves_no_gap_in_the_state(lab: Lab) -> None:
+def test_resource_deleted_outside_pulumi_leaves_no_dangling_reference(lab: Lab) -> None:
     lab.up("""
         a = Box("a")
         b = Box("b", {"of": a.arn}, Opts(parent=a))
@@ -277,7 +277,7 @@ def test_what_was_deleted_behind_our_back_leaves_no_gap_in_the_state(lab: Lab) -
     assert lab.names() == ["a", "b", "c"]
 
 
-def test_the_last_checkpoints_are_kept_and_runs_without_a_change_push_none_out(lab: Lab) -> None:
+def test_recent_checkpoints_are_kept_and_unchanged_runs_add_none(lab: Lab) -> None:
     for size in range(8):
         lab.up(f'Box("a", {{"size": {size}}})\n')
     lab.up()
@@ -292,7 +292,7 @@ def test_the_last_checkpoints_are_kept_and_runs_without_a_change_push_none_out(l
     assert sizes == [6, 5, 4, 3, 2]
 
 
-def test_an_emptied_state_takes_another_passphrase(lab: Lab) -> None:
+def test_emptied_state_accepts_another_passphrase(lab: Lab) -> None:
     secret = 'Box("a", {"password": pulumi.Output.secret("s3cret")})\n'
     lab.up(secret)
     assert lab.run("destroy").ok

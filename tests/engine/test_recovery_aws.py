@@ -84,7 +84,7 @@ def clients(env: dict[str, str], service: str) -> Any:
     )
 
 
-def test_a_run_killed_after_each_success_makes_nothing_twice(
+def test_run_killed_after_each_success_creates_nothing_twice(
     lab: Lab, aws: dict[str, str], tmp_path: Path
 ) -> None:
     lab.program(PROGRAM)
@@ -115,9 +115,7 @@ def test_a_run_killed_after_each_success_makes_nothing_twice(
     assert ec2.describe_vpcs(Filters=ours)["Vpcs"] == []
 
 
-def test_a_killed_run_is_told_what_became_of_its_resource(
-    lab: Lab, aws: dict[str, str], tmp_path: Path
-) -> None:
+def test_run_after_a_kill_reports_the_pending_resource(lab: Lab, aws: dict[str, str], tmp_path: Path) -> None:
     lab.program(PROGRAM)
     request = tmp_path / "request.pickle"
     request.write_bytes(pickle.dumps(lab.request))
@@ -143,7 +141,7 @@ def again(lab: Lab, tmp_path: Path) -> None:
     lab.request = replace(lab.request, env={**lab.request.env, **env})
 
 
-def test_what_a_killed_run_made_is_found_though_the_cloud_shows_it_late(
+def test_resource_of_a_killed_run_is_found_though_the_cloud_lists_it_late(
     lab: Lab, aws: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "aws" / "faults.json").write_text('{"late_s": 6}')
@@ -162,7 +160,7 @@ def test_what_a_killed_run_made_is_found_though_the_cloud_shows_it_late(
     assert lab.run("destroy").ok
 
 
-def test_a_run_that_is_killed_while_the_cloud_takes_its_time_makes_nothing_twice(
+def test_run_killed_during_a_slow_operation_creates_nothing_twice(
     lab: Lab, aws: dict[str, str], tmp_path: Path
 ) -> None:
     faults = {
@@ -205,7 +203,7 @@ def killed_once(request: Path, verb: str, condition: Callable[[], bool]) -> None
         process.wait()
 
 
-def test_what_somebody_deleted_is_told_by_up_and_made_again_after_a_refresh(
+def test_up_reports_a_resource_deleted_outside_and_refresh_lets_it_be_created(
     lab: Lab, aws: dict[str, str]
 ) -> None:
     lab.up(PROGRAM)

@@ -13,7 +13,7 @@ def cloud_order(lab: Lab) -> list[tuple[str, str]]:
     return [(call["op"], call["name"]) for call in lab.calls("create", "update", "delete")]
 
 
-def test_a_replacement_is_created_before_the_old_one_is_deleted(lab: Lab) -> None:
+def test_replacement_is_created_before_the_old_resource_is_deleted(lab: Lab) -> None:
     lab.up('a = Box("a", {"zone": "x"})\nBox("b", {"of": a.arn})\n')
     old = lab.resources()["a"]["id"]
     lab.forget_calls()
@@ -28,7 +28,7 @@ def test_a_replacement_is_created_before_the_old_one_is_deleted(lab: Lab) -> Non
     assert lab.names() == ["a", "b"]
 
 
-def test_a_provider_can_ask_to_delete_first_and_dependants_go_first(lab: Lab) -> None:
+def test_provider_can_require_deletion_first_and_dependents_go_first(lab: Lab) -> None:
     text = """
         a = Box("a", {"slot": NUMBER})
         b = Box("b", {"slot": a.arn})
@@ -49,14 +49,14 @@ def test_a_provider_can_ask_to_delete_first_and_dependants_go_first(lab: Lab) ->
 
 
 @pytest.mark.parametrize(("option", "first"), [("True", "delete"), ("False", "create"), ("None", "create")])
-def test_the_option_decides_over_the_provider(lab: Lab, option: str, first: str) -> None:
+def test_delete_before_replace_option_overrides_the_provider(lab: Lab, option: str, first: str) -> None:
     lab.up('Box("a", {"zone": "x"})\n')
     lab.forget_calls()
     lab.up(f'Box("a", {{"zone": "y"}}, Opts(delete_before_replace={option}))\n')
     assert cloud_order(lab)[0] == (first, "a")
 
 
-def test_ignored_changes_are_not_made_and_the_old_value_is_kept(lab: Lab) -> None:
+def test_ignored_changes_keep_the_old_value(lab: Lab) -> None:
     options = 'Opts(ignore_changes=["size", "deep.x", "added"])'
     lab.up(f'Box("a", {{"size": 1, "deep": {{"x": 1, "y": 1}}}}, {options})\n')
     assert (
@@ -77,7 +77,7 @@ def test_replace_on_changes_turns_an_update_into_a_replacement(lab: Lab) -> None
     )
 
 
-def test_a_protected_resource_is_neither_deleted_nor_replaced(lab: Lab) -> None:
+def test_protected_resource_is_neither_deleted_nor_replaced(lab: Lab) -> None:
     lab.up('Box("a", {"zone": "x"}, Opts(protect=True))\nBox("b")\n')
     lab.program('Box("a", {"zone": "y"}, Opts(protect=True))\nBox("b", {"size": 1})\n')
     replaced = lab.run("up")
@@ -106,7 +106,7 @@ def test_protection_is_inherited_from_a_component(lab: Lab) -> None:
     assert "protect" not in lab.resources()["b"]
 
 
-def test_a_retained_resource_is_forgotten_and_left_in_the_cloud(lab: Lab) -> None:
+def test_retained_resource_leaves_the_state_and_stays_in_the_cloud(lab: Lab) -> None:
     lab.up('Box("a", {}, Opts(retain_on_delete=True))\nBox("b")\n')
     result = lab.up("")
     assert result.changes == Changes(delete=2, same=1)
@@ -114,7 +114,7 @@ def test_a_retained_resource_is_forgotten_and_left_in_the_cloud(lab: Lab) -> Non
     assert "a" not in lab.resources()
 
 
-def test_a_resource_deleted_with_another_is_not_deleted_itself(lab: Lab) -> None:
+def test_resource_deleted_with_another_is_not_deleted_itself(lab: Lab) -> None:
     lab.up('a = Box("a")\nBox("b", {}, Opts(deleted_with=a))\n')
     assert lab.run("destroy").ok
     assert [call["name"] for call in lab.calls("delete")] == ["a"]
@@ -142,7 +142,7 @@ def test_renamed_and_moved_resources_are_found_by_their_aliases(lab: Lab) -> Non
     assert lab.up().changes == Changes(same=5)
 
 
-def test_an_existing_resource_is_imported_and_then_changed(lab: Lab) -> None:
+def test_existing_resource_is_imported_and_then_changed(lab: Lab) -> None:
     lab.up('Box("made", {"size": 1}, Opts(retain_on_delete=True))\n')
     identifier = lab.resources()["made"]["id"]
     lab.up("")
@@ -156,7 +156,7 @@ def test_an_existing_resource_is_imported_and_then_changed(lab: Lab) -> None:
     assert "no-such-thing" in lab.errors()["other"]
 
 
-def test_another_provider_configuration_can_replace_what_it_manages(lab: Lab) -> None:
+def test_changed_provider_configuration_can_replace_resources(lab: Lab) -> None:
     text = 'p = BoxProvider("p", "{0}")\nBox("a", {{"size": 1}}, Opts(provider=p))\n'
     lab.up(text.format("south"))
     lab.forget_calls()
@@ -167,7 +167,7 @@ def test_another_provider_configuration_can_replace_what_it_manages(lab: Lab) ->
     assert [call["region"] for call in lab.calls("delete")] == ["south"]
 
 
-def test_a_provider_that_cannot_tell_has_its_inputs_compared(lab: Lab) -> None:
+def test_provider_without_a_diff_has_its_inputs_compared(lab: Lab) -> None:
     lab.up('Box("v", {"size": 1, "list": [1, 2]}, kind="Vague")\n')
     assert lab.up().changes.total == 0
     result = lab.up('Box("v", {"size": 1, "list": [1, 3]}, kind="Vague")\n')
@@ -175,7 +175,7 @@ def test_a_provider_that_cannot_tell_has_its_inputs_compared(lab: Lab) -> None:
     assert [r.diff for r in result.resources if r.name == "v"] == [("list",)]
 
 
-def test_generated_names_survive_updates_and_not_replacements(lab: Lab) -> None:
+def test_generated_names_survive_updates_and_change_with_replacements(lab: Lab) -> None:
     lab.up('Box("n", {"size": 1, "zone": "x"}, kind="Named")\n')
     label = lab.resources()["n"]["inputs"]["label"]
     lab.up('Box("n", {"size": 2, "zone": "x"}, kind="Named")\n')
@@ -184,7 +184,7 @@ def test_generated_names_survive_updates_and_not_replacements(lab: Lab) -> None:
     assert lab.resources()["n"]["inputs"]["label"] != label
 
 
-def test_a_dependant_that_no_longer_depends_is_left_alone(lab: Lab) -> None:
+def test_resource_that_no_longer_depends_on_a_replacement_is_unchanged(lab: Lab) -> None:
     lab.up('a = Box("a", {"slot": 1})\nBox("b", {"slot": a.arn})\n')
     before = lab.resources()["b"]["id"]
     lab.fault("delete", "a", delay=1)
@@ -194,7 +194,7 @@ def test_a_dependant_that_no_longer_depends_is_left_alone(lab: Lab) -> None:
     assert lab.names() == ["a", "b"]
 
 
-def test_a_replacement_whose_first_deletion_fails_changes_nothing(lab: Lab) -> None:
+def test_failed_first_deletion_of_a_replacement_changes_nothing(lab: Lab) -> None:
     text = 'a = Box("a", {{"slot": {0}}})\nBox("b", {{"slot": a.arn}})\n'
     lab.up(text.format(1))
     before = {name: lab.resources()[name]["id"] for name in ("a", "b")}
@@ -206,7 +206,7 @@ def test_a_replacement_whose_first_deletion_fails_changes_nothing(lab: Lab) -> N
     assert lab.up().changes == Changes(replace=2, same=1)
 
 
-def test_what_is_deleted_with_a_replaced_resource_is_replaced_without_being_deleted(lab: Lab) -> None:
+def test_resource_deleted_with_a_replaced_one_is_replaced_without_a_delete(lab: Lab) -> None:
     text = 'a = Box("a", {{"slot": {0}}})\nBox("b", {{}}, Opts(deleted_with=a))\n'
     lab.up(text.format(1))
     lab.forget_calls()

@@ -46,32 +46,30 @@ def base(created: Stack) -> Violations:
 
 
 @pytest.mark.parametrize("which", ["previewed", "created"])
-def test_checkov_finds_nothing_on_prod_besides_what_the_record_explains(
+def test_checkov_finds_only_recorded_disagreements_on_prod(
     which: str, verdicts: Mapping[str, Verdict]
 ) -> None:
     unexplained = {each for each in verdicts[which].failed if accepted(*each) is None}
     assert unexplained == set()
 
 
-def test_every_disagreement_on_record_still_exists(verdicts: Mapping[str, Verdict]) -> None:
+def test_every_recorded_disagreement_still_exists(verdicts: Mapping[str, Verdict]) -> None:
     fired = {accepted(*each) for each in verdicts["previewed"].failed}
     assert set(ACCEPTED) - fired == set()
 
 
 @pytest.mark.fresh
 @pytest.mark.parametrize("which", ["previewed", "created"])
-def test_the_checks_that_matter_to_prod_have_looked_at_it(
-    which: str, verdicts: Mapping[str, Verdict]
-) -> None:
+def test_checkov_runs_the_checks_that_matter_to_prod(which: str, verdicts: Mapping[str, Verdict]) -> None:
     assert WANTED - verdicts[which].checks == set()
 
 
-def test_our_rules_find_nothing_on_prod(base: Violations) -> None:
+def test_gpufleet_rules_find_nothing_on_prod(base: Violations) -> None:
     assert base == frozenset()
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
-def test_what_fails_a_check_of_checkov_breaks_a_rule_of_ours(
+def test_failed_checkov_check_also_breaks_a_gpufleet_rule(
     broken: Broken, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
 ) -> None:
     assert broken.check in verdicts[broken.name].failed_checks, "checkov is asleep"
@@ -80,7 +78,7 @@ def test_what_fails_a_check_of_checkov_breaks_a_rule_of_ours(
 
 
 @pytest.mark.parametrize("broken", OURS_ALONE, ids=lambda broken: broken.name)
-def test_our_rules_see_what_checkov_overlooks(
+def test_gpufleet_rules_find_what_checkov_misses(
     broken: Broken, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
 ) -> None:
     assert broken.check not in verdicts[broken.name].failed_checks, (

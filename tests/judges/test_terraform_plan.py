@@ -31,7 +31,7 @@ def values(*resources: Resource) -> list[dict[str, object]]:
         ("aws:cloudwatch/logGroup:LogGroup", "aws_cloudwatch_log_group"),
     ],
 )
-def test_a_type_has_the_name_that_terraform_gives_it(token: str, kind: str) -> None:
+def test_types_have_their_terraform_names(token: str, kind: str) -> None:
     assert terraform_type(token) == kind
 
 
@@ -54,7 +54,7 @@ def test_blocks_are_lists_with_singular_names_and_maps_keep_their_keys() -> None
     assert template == {"network_interfaces": [{"device_index": 0}], "tags": {"costCenter": "cc-1"}}
 
 
-def test_an_unknown_value_is_left_out_marked_and_refers_to_what_it_comes_from() -> None:
+def test_unknown_value_is_left_out_marked_and_refers_to_its_source() -> None:
     key = resource("aws:kms/key:Key", "key", {})
     group = resource(
         "aws:cloudwatch/logGroup:LogGroup",
@@ -70,7 +70,7 @@ def test_an_unknown_value_is_left_out_marked_and_refers_to_what_it_comes_from() 
     assert expressions == {"kms_key_id": {"references": ["aws_kms_key.key.id", "aws_kms_key.key"]}}
 
 
-def test_a_reference_below_a_block_stands_where_the_value_is() -> None:
+def test_reference_in_a_block_is_at_the_place_of_its_value() -> None:
     group = resource("aws:ec2/securityGroup:SecurityGroup", "group", {"id": "sg-1"})
     template = resource(
         "aws:ec2/launchTemplate:LaunchTemplate",
@@ -85,7 +85,7 @@ def test_a_reference_below_a_block_stands_where_the_value_is() -> None:
     assert expressions == {"network_interfaces": [{"security_groups": refers}]}
 
 
-def test_two_resources_of_a_type_and_name_have_addresses_of_their_own() -> None:
+def test_resources_of_the_same_type_and_name_have_different_addresses() -> None:
     first = Resource("aws:kms/key:Key", "a", "urn:1", {}, {})
     second = Resource("aws:kms/key:Key", "a", "urn:2", {}, {})
     changes = terraform_plan(Stack([first, second]))["resource_changes"]

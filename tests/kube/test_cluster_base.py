@@ -121,7 +121,7 @@ def refusal(rest: Rest, namespace: str, body: dict[str, Any]) -> str:
     return error.value.message
 
 
-def test_every_object_is_accepted_and_there(first: RunResult, rest: Rest):
+def test_every_object_is_accepted_and_exists(first: RunResult, rest: Rest):
     assert first.outputs["namespaces"] == {"research": "research", "serving": "serving"}
     for name, value in (("low", 1_000), ("normal", 10_000), ("high", 100_000)):
         found = rest.call("GET", f"/apis/scheduling.k8s.io/v1/priorityclasses/gpufleet-{name}")
@@ -138,14 +138,14 @@ def test_every_object_is_accepted_and_there(first: RunResult, rest: Rest):
     assert rest.find(quota_path("no-higher-priority", "serving"))
 
 
-def test_a_second_run_finds_everything_as_it_is(first: RunResult, stack: Stack):
+def test_second_run_changes_nothing(first: RunResult, stack: Stack):
     again = stack.run("up")
     assert again.changes.total == 0
     assert again.changes.same == first.changes.create
     assert stack.run("refresh").changes.update == 0
 
 
-def test_a_team_gets_no_more_gpus_than_its_quota(first: RunResult, rest: Rest):
+def test_team_gets_no_more_gpus_than_its_quota(first: RunResult, rest: Rest):
     count_quotas(rest)
     path = "/api/v1/namespaces/research/pods"
     assert "exceeded quota: gpus" in refusal(rest, "research", pod("greedy", gpus=17))
@@ -154,7 +154,7 @@ def test_a_team_gets_no_more_gpus_than_its_quota(first: RunResult, rest: Rest):
     rest.call("DELETE", f"{path}/modest", {"gracePeriodSeconds": 0})
 
 
-def test_a_team_runs_nothing_above_its_priority_and_what_is_at_it(first: RunResult, rest: Rest):
+def test_team_cannot_exceed_its_priority(first: RunResult, rest: Rest):
     count_quotas(rest)
     message = refusal(rest, "research", pod("vip", priority="gpufleet-high"))
     assert "exceeded quota: no-higher-priority" in message
@@ -169,21 +169,19 @@ def test_a_team_runs_nothing_above_its_priority_and_what_is_at_it(first: RunResu
         rest.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
 
 
-def test_a_pod_that_says_nothing_gets_the_requests_of_its_namespace_and_no_limit(
-    first: RunResult, rest: Rest
-):
+def test_pod_without_resources_gets_the_requests_of_its_namespace_and_no_limit(first: RunResult, rest: Rest):
     count_quotas(rest)
     made = rest.call("POST", "/api/v1/namespaces/research/pods", pod("plain"))
     assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1", "memory": "4Gi"}}
     rest.call("DELETE", "/api/v1/namespaces/research/pods/plain", {"gracePeriodSeconds": 0})
 
 
-def test_a_pod_that_wants_the_host_is_refused(first: RunResult, rest: Rest):
+def test_pod_that_uses_the_host_is_refused(first: RunResult, rest: Rest):
     message = refusal(rest, "research", pod("escape", hostNetwork=True))
     assert 'violates PodSecurity "baseline' in message
 
 
-def test_a_larger_share_is_an_update_in_place(first: RunResult, stack: Stack, rest: Rest):
+def test_larger_quota_is_an_update_in_place(first: RunResult, stack: Stack, rest: Rest):
     before = rest.call("GET", quota_path("gpus"))["metadata"]["uid"]
     result = stack.run("up", gpus=24)
     assert (result.changes.update, result.changes.replace, result.changes.create) == (1, 0, 0)
@@ -193,7 +191,7 @@ def test_a_larger_share_is_an_update_in_place(first: RunResult, stack: Stack, re
     stack.run("up")
 
 
-def test_what_somebody_changed_by_hand_is_seen_and_put_back(first: RunResult, stack: Stack, rest: Rest):
+def test_manual_change_is_detected_and_reverted(first: RunResult, stack: Stack, rest: Rest):
     rest.call(
         "PATCH",
         quota_path("gpus"),
@@ -207,14 +205,14 @@ def test_what_somebody_changed_by_hand_is_seen_and_put_back(first: RunResult, st
     assert rest.call("GET", quota_path("gpus"))["spec"]["hard"] == {"requests.nvidia.com/gpu": "16"}
 
 
-def test_what_somebody_deleted_is_made_again(first: RunResult, stack: Stack, rest: Rest):
+def test_deleted_object_is_created_again(first: RunResult, stack: Stack, rest: Rest):
     rest.call("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/gpufleet-low")
     stack.run("refresh")
     assert stack.run("up").changes.create == 1
     assert rest.find("/apis/scheduling.k8s.io/v1/priorityclasses/gpufleet-low")
 
 
-def test_destroy_leaves_nothing(first: RunResult, stack: Stack, rest: Rest):
+def test_destroy_leaves_no_objects(first: RunResult, stack: Stack, rest: Rest):
     stack.run("destroy")
     names = {item["metadata"]["name"] for item in rest.call("GET", "/api/v1/namespaces")["items"]}
     assert not names & set(TEAMS)

@@ -55,7 +55,7 @@ def play(recorder: Recorder, members: list[Member], backup: str, *answers: Answe
 
 
 @pytest.mark.fresh
-def test_three_members_come_back_with_what_the_snapshot_has_and_no_revision_twice(
+def test_three_members_are_restored_from_the_snapshot_without_reused_revisions(
     cluster: list[Member], recorder: Recorder, tmp_path: Path
 ) -> None:
     first, second = cluster[:2]
@@ -96,7 +96,7 @@ def test_three_members_come_back_with_what_the_snapshot_has_and_no_revision_twic
     assert again["id"] != former.rpartition("-restore-")[2]
 
 
-def test_hosts_of_no_cluster_get_the_authorities_and_nothing_is_restored(
+def test_new_hosts_get_the_certificate_authorities_and_nothing_is_restored(
     cluster: list[Member], recorder: Recorder, snapshot: Path, tmp_path: Path
 ) -> None:
     lost = make_members(tmp_path / "lost", NAMES)
@@ -176,7 +176,7 @@ def with_a_lost_key(snapshot: Path, _member: Member) -> None:
         (lambda _, member: member.put(newer="yes"), "what was changed since would be gone"),
     ],
 )
-def test_what_must_not_be_restored_is_refused_and_nothing_is_touched(
+def test_invalid_restore_is_refused_and_changes_nothing(
     cluster: list[Member], snapshot: Path, spoil: Any, says: str
 ) -> None:
     member = cluster[0]
@@ -186,7 +186,7 @@ def test_what_must_not_be_restored_is_refused_and_nothing_is_touched(
     assert everything(member) == before
 
 
-def test_data_that_nobody_can_read_are_given_up_by_a_word_only(
+def test_unreadable_data_is_discarded_only_with_discard_newer(
     cluster: list[Member], snapshot: Path, tmp_path: Path
 ) -> None:
     (alone,) = make_members(tmp_path / "members", ["ctl01"])
@@ -198,7 +198,7 @@ def test_data_that_nobody_can_read_are_given_up_by_a_word_only(
     assert alone.restore("check", str(snapshot), "--discard-newer")["revision"] is None
 
 
-def test_a_disk_that_fills_up_meanwhile_leaves_etcd_running(cluster: list[Member], snapshot: Path) -> None:
+def test_disk_full_during_a_restore_leaves_etcd_running(cluster: list[Member], snapshot: Path) -> None:
     member = cluster[0]
     before = everything(member)
     answer = member.restore("check", str(snapshot), "--discard-newer")
@@ -263,7 +263,7 @@ print(json.dumps([moment, different]))
 """
 
 
-def test_a_step_that_is_killed_anywhere_is_brought_to_its_end_by_the_next_run(
+def test_next_run_completes_a_step_that_was_killed_at_any_point(
     cluster: list[Member], snapshot: Path, tmp_path: Path
 ) -> None:
     """One member on which nothing runs, so that each step is only what it does to the disk."""

@@ -90,7 +90,7 @@ def site(teams: list[dict[str, Any]] | None = None) -> Role:
     return role([WHOLE, SLICED], kubernetes_gpu_topology_levels=LEVELS, **more)
 
 
-def test_the_server_takes_all_that_the_role_writes_and_a_second_run_changes_nothing(
+def test_server_accepts_all_objects_of_the_role_and_a_second_run_changes_nothing(
     apply: Apply, rest: Rest, kueue_definitions: None
 ) -> None:
     parts = {"kubernetes-gpu": "kubernetes_gpu__base", "kubernetes-gpu-queues": "kubernetes_gpu__queues"}
@@ -122,7 +122,7 @@ def test_the_server_takes_all_that_the_role_writes_and_a_second_run_changes_noth
     }
 
 
-def test_jobs_of_a_team_name_no_priority_of_kueue_above_the_teams(apply: Apply, rest: Rest) -> None:
+def test_jobs_of_a_team_use_no_kueue_priority_above_the_team(apply: Apply, rest: Rest) -> None:
     apply(site().value("kubernetes_gpu__base"), "kubernetes-gpu")
     path = "/api/v1/namespaces/research/configmaps"
 
@@ -145,9 +145,7 @@ def test_jobs_of_a_team_name_no_priority_of_kueue_above_the_teams(apply: Apply, 
     ask("low", "below")
 
 
-def test_only_nodes_that_have_joined_are_labelled_and_the_label_goes_with_its_reason(
-    apply: Apply, rest: Rest
-) -> None:
+def test_only_joined_nodes_are_labelled_and_obsolete_labels_are_removed(apply: Apply, rest: Rest) -> None:
     node = {"metadata": {"name": "dgx03", "labels": {"somebodys": "own"}}}
     rest.call("POST", "/api/v1/nodes", node)
     ours = {"only_existing": True, "field_manager": "gpufleet-nodes"}
@@ -176,15 +174,13 @@ def config_map(name: str, data: dict[str, str], namespace: str = "default") -> d
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def test_an_object_that_the_server_refuses_stops_the_task_before_anything_is_changed(
-    apply: Apply, rest: Rest
-) -> None:
+def test_object_that_the_server_refuses_stops_the_task_before_any_change(apply: Apply, rest: Rest) -> None:
     failed = apply([config_map("good", {}), config_map("bad", {"not a key": "v"})])
     assert failed["failed"] and "refuses ConfigMap default/bad" in failed["msg"]
     assert rest.find("/api/v1/namespaces/default/configmaps/good") is None
 
 
-def test_kinds_and_namespaces_that_are_not_there_yet_are_differences(apply: Apply) -> None:
+def test_missing_kinds_and_namespaces_are_differences(apply: Apply) -> None:
     unknown = {"apiVersion": "example.com/v1", "kind": "Nothing", "metadata": {"name": "n"}}
     objects = [config_map("in", {}, namespace="not-yet"), unknown]
     found = apply(objects, check=True, prune=["nothings.example.com"])
@@ -193,7 +189,7 @@ def test_kinds_and_namespaces_that_are_not_there_yet_are_differences(apply: Appl
     assert failed["failed"] and "Nothing" in failed["msg"]
 
 
-def test_what_others_changed_of_ours_is_set_right_and_what_they_added_stays(apply: Apply, rest: Rest) -> None:
+def test_changed_fields_are_reset_and_added_fields_stay(apply: Apply, rest: Rest) -> None:
     path = "/api/v1/namespaces/default/configmaps/of-two"
     ours = config_map("of-two", {"k": "ours", "gone": "soon"})
     apply([ours])
@@ -232,7 +228,7 @@ def values_of(release: str, **more: Any) -> dict[str, Any]:
     return dict(found[release]["values"])
 
 
-def test_kueues_chart_takes_the_values_and_runs_where_they_say() -> None:
+def test_kueue_chart_accepts_the_values_and_runs_on_the_chosen_nodes() -> None:
     folder = charts.kueue()
     values = values_of("kueue", kubernetes_gpu_members=3)
     made = rendered(folder / "chart", values)
@@ -249,7 +245,7 @@ def test_kueues_chart_takes_the_values_and_runs_where_they_say() -> None:
     assert {name: told[name] for name in wanted} == wanted
 
 
-def test_the_pinned_versions_of_the_tests_are_those_of_the_lock() -> None:
+def test_versions_pinned_in_tests_are_those_of_the_lock() -> None:
     from gpufleet.catalog import load_catalog
 
     locks = load_catalog().locks.values()
@@ -264,7 +260,7 @@ def nvidia(name: str) -> Path:
     return found
 
 
-def test_the_gpu_operator_makes_no_driver_and_nothing_else_that_the_host_has() -> None:
+def test_gpu_operator_installs_no_driver_and_nothing_else_that_the_host_has() -> None:
     made = rendered(nvidia("gpu-operator"), values_of("gpu-operator"))
     (policy,) = [item["spec"] for item in made if item["kind"] == "ClusterPolicy"]
     for part in ("driver", "toolkit", "dcgm", "dcgmExporter", "migManager", "gds", "gdrcopy"):
@@ -277,7 +273,7 @@ def test_the_gpu_operator_makes_no_driver_and_nothing_else_that_the_host_has() -
 
 
 @pytest.mark.parametrize("virtual", [False, True])
-def test_the_network_operators_definitions_take_the_fabric(
+def test_network_operator_definitions_accept_the_fabric(
     api_server, apply: Apply, rest: Rest, virtual
 ) -> None:
     chart = nvidia("network-operator")

@@ -46,7 +46,7 @@ def refused(call, *arguments) -> str:
     return details
 
 
-def test_an_object_lives_on_the_server_and_its_outputs_are_the_servers(engine, rest):
+def test_outputs_of_an_object_come_from_the_server(engine, rest):
     made = engine.create(CONFIG_MAP, "a", config_map("life", {"k": "1"}))
     path = "/api/v1/namespaces/default/configmaps/life"
     assert made.id == "default/life"
@@ -60,7 +60,7 @@ def test_an_object_lives_on_the_server_and_its_outputs_are_the_servers(engine, r
     engine.delete(made)
 
 
-def test_an_update_is_made_in_place_and_takes_away_what_is_no_longer_declared(engine, rest):
+def test_update_is_made_in_place_and_removes_undeclared_fields(engine, rest):
     quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "5", "cpu": "8"}}}
     made = engine.create(QUOTA, "q", quota)
     uid = made.state["metadata"]["uid"]
@@ -74,7 +74,7 @@ def test_an_update_is_made_in_place_and_takes_away_what_is_no_longer_declared(en
     engine.delete(made)
 
 
-def test_a_preview_is_judged_by_the_server_and_changes_nothing(engine, rest):
+def test_server_judges_a_preview_and_nothing_changes(engine, rest):
     planned = engine.preview(DAEMON_SET, "d", daemon_set("previewed"))
     assert planned["spec"]["updateStrategy"]["type"] == "RollingUpdate"
     assert rest.find("/apis/apps/v1/namespaces/kube-system/daemonsets/previewed") is None
@@ -83,12 +83,12 @@ def test_a_preview_is_judged_by_the_server_and_changes_nothing(engine, rest):
     assert "does not match template" in refused(engine.preview, DAEMON_SET, "d", wrong)
 
 
-def test_a_preview_of_what_stands_in_a_namespace_that_is_still_to_be_made_is_as_declared(engine):
+def test_preview_in_a_namespace_that_does_not_exist_yet_shows_the_declared_object(engine):
     inputs = {"metadata": {"name": "q", "namespace": "not-there-yet"}, "spec": {"hard": {"pods": "5"}}}
     assert engine.preview(QUOTA, "q", inputs)["spec"] == {"hard": {"pods": "5"}}
 
 
-def test_values_that_the_server_writes_otherwise_are_neither_drift_nor_change(engine):
+def test_values_normalized_by_the_server_are_neither_drift_nor_change(engine):
     made = engine.create(DAEMON_SET, "d", daemon_set("canonical"))
     requests = made.state["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
     assert requests == {"cpu": "1"}, "the server writes 1000m as 1"
@@ -98,7 +98,7 @@ def test_values_that_the_server_writes_otherwise_are_neither_drift_nor_change(en
     engine.delete(made)
 
 
-def test_drift_is_seen_and_names_the_field(engine, rest):
+def test_drift_is_reported_with_the_field(engine, rest):
     made = engine.create(CONFIG_MAP, "a", config_map("drift", {"k": "1", "l": "2"}))
     path = "/api/v1/namespaces/default/configmaps/drift"
     rest.call("PATCH", path, {"data": {"k": "9"}}, content_type="application/merge-patch+json")
@@ -108,7 +108,7 @@ def test_drift_is_seen_and_names_the_field(engine, rest):
     engine.delete(made)
 
 
-def test_what_others_add_beside_the_declared_is_left_alone(engine, rest):
+def test_fields_added_by_others_are_kept(engine, rest):
     made = engine.create(CONFIG_MAP, "a", config_map("shared", {"k": "1"}))
     path = "/api/v1/namespaces/default/configmaps/shared"
     rest.call(
@@ -120,7 +120,7 @@ def test_what_others_add_beside_the_declared_is_left_alone(engine, rest):
     engine.delete(made)
 
 
-def test_a_field_that_another_tool_took_is_a_conflict_until_it_is_taken_back_on_purpose(engine, rest):
+def test_field_owned_by_another_tool_is_a_conflict_until_it_is_forced(engine, rest):
     quota = {"metadata": {"name": "taken", "namespace": "default"}, "spec": {"hard": {"pods": "5"}}}
     made = engine.create(QUOTA, "q", quota)
     path = "/api/v1/namespaces/default/resourcequotas/taken"
@@ -164,14 +164,14 @@ NO_PRIORITY = {
         ("kubernetes:core/v1:Pod", NO_PRIORITY, "no PriorityClass with name none"),
     ],
 )
-def test_a_bad_object_is_refused_with_the_servers_reason_and_a_remedy(engine, token, inputs, says):
+def test_invalid_object_is_refused_with_the_reason_of_the_server_and_a_remedy(engine, token, inputs, says):
     message = refused(engine.create, token, "bad", inputs)
     assert says in message
     assert message.startswith(f"creating {token} bad: ")
     assert "; " in message
 
 
-def test_an_object_that_is_there_already_is_not_taken_over_unless_asked(engine, rest):
+def test_existing_object_is_not_adopted_by_default(engine, rest):
     path = "/api/v1/namespaces/default/configmaps"
     rest.call("POST", path, {"metadata": {"name": "theirs"}, "data": {"k": "theirs"}})
     inputs = config_map("theirs", {"l": "ours"})
@@ -182,7 +182,7 @@ def test_an_object_that_is_there_already_is_not_taken_over_unless_asked(engine, 
     engine.delete(made)
 
 
-def test_what_a_run_that_was_cut_short_made_is_taken_up(engine, rest):
+def test_object_of_an_interrupted_run_is_adopted(engine, rest):
     first = engine.create(CONFIG_MAP, "a", config_map("forgotten", {"k": "1"}))
     assert "already exists" in refused(engine.create, CONFIG_MAP, "a", config_map("forgotten", {"k": "2"}))
     again = engine.create(CONFIG_MAP, "a", config_map("forgotten", {"k": "1"}))
@@ -190,7 +190,7 @@ def test_what_a_run_that_was_cut_short_made_is_taken_up(engine, rest):
     engine.delete(again)
 
 
-def test_deleting_a_namespace_empties_it_and_waits_until_it_is_gone(engine, rest):
+def test_deletion_of_a_namespace_waits_until_it_is_gone(engine, rest):
     made = engine.create(NAMESPACE, "n", {"metadata": {"name": "short-lived"}})
     engine.create(CONFIG_MAP, "a", config_map("a", {}, namespace="short-lived"))
     engine.create(DAEMON_SET, "d", {**daemon_set("d"), "metadata": {"name": "d", "namespace": "short-lived"}})
@@ -202,7 +202,7 @@ def test_deleting_a_namespace_empties_it_and_waits_until_it_is_gone(engine, rest
     engine.delete(again)
 
 
-def test_an_object_that_something_holds_is_an_error_that_names_the_holder(engine, rest):
+def test_object_held_by_a_finalizer_is_an_error_that_names_it(engine, rest):
     inputs = config_map("held", {}, finalizers=["example.com/holder"])
     made = engine.create(CONFIG_MAP, "a", inputs)
     from pulumi.runtime.proto import provider_pb2
@@ -217,7 +217,7 @@ def test_an_object_that_something_holds_is_an_error_that_names_the_holder(engine
     assert rest.find(path) is None
 
 
-def test_a_custom_resource_follows_its_definition_at_once(engine, rest):
+def test_custom_resource_is_created_right_after_its_definition(engine, rest):
     schema = {
         "type": "object",
         "properties": {"spec": {"type": "object", "x_kubernetes_preserve_unknown_fields": True}},
@@ -248,7 +248,7 @@ def test_a_custom_resource_follows_its_definition_at_once(engine, rest):
     engine.delete(made)
 
 
-def test_a_secret_reaches_the_server_and_its_contents_stay_secret(engine, rest):
+def test_secret_reaches_the_server_and_its_data_stays_secret(engine, rest):
     made = engine.create(
         "kubernetes:core/v1:Secret",
         "s",
@@ -258,12 +258,12 @@ def test_a_secret_reaches_the_server_and_its_contents_stay_secret(engine, rest):
     engine.delete(made)
 
 
-def test_a_release_is_refused_before_anything_is_made(engine):
+def test_release_is_refused_before_anything_is_created(engine):
     with pytest.raises(CheckError, match="cannot be installed on an API server by the sandbox"):
         engine.check("kubernetes:helm.sh/v3:Release", "r", {"name": "r", "chart": "c", "version": "1"})
 
 
-def test_a_rendered_manifest_is_one_that_the_server_takes(engine, api_server, rest, tmp_path, monkeypatch):
+def test_server_accepts_a_rendered_manifest(engine, api_server, rest, tmp_path, monkeypatch):
     """What the folder holds is what `kubectl apply -f` would be given."""
     from gpufleet.lab.kubernetes.folder import Folder
 
@@ -280,7 +280,7 @@ def test_a_rendered_manifest_is_one_that_the_server_takes(engine, api_server, re
     assert answer["spec"]["template"]["spec"]["containers"][0]["image"] == "registry/on:1.30"
 
 
-def test_a_token_proves_who_asks_as_well_as_a_certificate(api_server):
+def test_token_authenticates_as_well_as_a_certificate(api_server):
     path = api_server.folder / "by-token"
     path.write_text(json.dumps(api_server.config({"token": api_server.token})))
     assert Rest(kubeconfig.read(str(path))).call("GET", "/api/v1/namespaces")["items"]
@@ -291,7 +291,7 @@ def test_a_token_proves_who_asks_as_well_as_a_certificate(api_server):
     assert "credentials" in error.value.remedy
 
 
-def test_a_server_whose_certificate_is_not_the_kubeconfigs_is_not_trusted(api_server, tmp_path):
+def test_server_with_another_certificate_authority_is_not_trusted(api_server, tmp_path):
     from tests.kube.certificates import Authority
 
     other = tmp_path / "other"
@@ -303,7 +303,7 @@ def test_a_server_whose_certificate_is_not_the_kubeconfigs_is_not_trusted(api_se
         Rest(kubeconfig.read(str(path))).call("GET", "/api/v1/namespaces")
 
 
-def test_the_server_is_the_version_that_the_module_pins_and_the_catalog_offers(rest, api_server):
+def test_server_version_is_pinned_by_the_module_and_offered_by_the_catalog(rest, api_server):
     from gpufleet.catalog import load_catalog
     from tests.kube.build import version
 

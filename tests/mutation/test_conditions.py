@@ -57,14 +57,14 @@ def test_comparisons_operators_and_conditions_of_functions_are_changed() -> None
     ]
 
 
-def test_a_mutant_is_the_module_with_that_one_expression_changed() -> None:
+def test_mutant_is_the_module_with_one_changed_expression() -> None:
     for mutant in conditions.all_mutants()[::97]:
         before, after = (ast.unparse(tree).splitlines() for tree in conditions.trees_of(mutant))
         changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
         assert 1 <= len(changed) <= 4, mutant.name
 
 
-def test_what_the_code_does_with_it_is_asked_of_the_tests() -> None:
+def test_mutation_run_reports_whether_the_tests_find_the_mutant() -> None:
     done = subprocess.run(
         [
             sys.executable,

@@ -47,7 +47,7 @@ def test_a_weakened_property_breaks_a_rule(name: str, killers: Mapping[str, str]
     assert killers[name] == "rule"
 
 
-def test_a_mutant_is_the_module_with_that_one_thing_changed() -> None:
+def test_mutant_is_the_module_with_one_removed_protection() -> None:
     mutants = [each for each in all_mutants() if each.plain in CURATED]
     assert len(mutants) >= len(CURATED)
     for mutant in mutants:
@@ -59,7 +59,7 @@ def test_a_mutant_is_the_module_with_that_one_thing_changed() -> None:
 
 
 @pytest.mark.fresh
-def test_every_name_that_is_called_protective_is_in_the_program() -> None:
+def test_every_protective_name_is_in_the_program() -> None:
     assert NAMES - {each.subject for each in all_mutants()} == set()
 
 

@@ -17,7 +17,7 @@ TASKS = [
 ]
 
 
-def test_roots_interpreter_is_the_only_one_of_a_host_and_no_connection_is_left_behind(
+def test_host_uses_one_root_interpreter_and_no_connection_is_left_open(
     can_hold_racks: None, tmp_path: Path
 ) -> None:
     lab = Lab.up(tmp_path, fleet_text(gpu_nodes=1, controllers=1, login=False))

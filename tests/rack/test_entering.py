@@ -14,7 +14,7 @@ grep -E '^Cap(Prm|Eff|Bnd)' /proc/self/status
 """
 
 
-def test_a_command_has_the_host_the_user_and_the_bounds_that_a_login_has(rack: Lab) -> None:
+def test_command_runs_with_the_host_user_and_limits_of_a_login(rack: Lab) -> None:
     entered = enter_command(rack.rack, "login01", "bash", "-c", TELL)
     assert entered is not None, "the host runs"
     without = subprocess.run(entered, capture_output=True, text=True, check=True).stdout

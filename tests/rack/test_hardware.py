@@ -49,7 +49,7 @@ def smi(host: Lab, fields: str, code: int | None = 0) -> list[list[str]]:
     return [line.split(", ") for line in said.splitlines()]
 
 
-def test_a_healthy_node_shows_what_the_catalog_says_of_its_system(host: Lab) -> None:
+def test_healthy_node_matches_the_catalog_entry_of_its_system(host: Lab) -> None:
     rows = smi(host, "index,name,memory.total,driver_version,pcie.link.width.current,ecc.mode.current")
     assert rows == [[str(i), "NVIDIA H100 80GB HBM3", "81559", DRIVER, "16", "Enabled"] for i in range(8)]
 
@@ -65,7 +65,7 @@ def test_a_healthy_node_shows_what_the_catalog_says_of_its_system(host: Lab) -> 
     assert "ls: " not in host.sh("dgx01", "ls /dev/nvidia[0-7] /dev/nvidiactl /dev/nvidia-uvm")
 
 
-def test_units_and_headers_are_printed_as_the_tool_prints_them(host: Lab) -> None:
+def test_units_and_headers_match_the_real_tool(host: Lab) -> None:
     said = host.sh("dgx01", "nvidia-smi -i 0 --query-gpu=name,memory.total,power.draw --format=csv")
     assert said == "name, memory.total [MiB], power.draw [W]\nNVIDIA H100 80GB HBM3, 81559 MiB, 72.50 W\n"
     wrong = host.sh("dgx01", "nvidia-smi --query-gpu=colour --format=csv || echo code $?")
@@ -73,7 +73,7 @@ def test_units_and_headers_are_printed_as_the_tool_prints_them(host: Lab) -> Non
     assert wrong.endswith("code 2\n")
 
 
-def test_the_xml_log_has_the_elements_that_parsers_read(host: Lab) -> None:
+def test_xml_log_has_the_elements_that_parsers_read(host: Lab) -> None:
     host.hardware("dgx01").ecc(2, kind="sram_uncorrected", count=3)
     log = ElementTree.fromstring(host.sh("dgx01", "nvidia-smi -q -x"))
     assert log.findtext("attached_gpus") == "8"
@@ -88,13 +88,13 @@ def test_the_xml_log_has_the_elements_that_parsers_read(host: Lab) -> None:
     assert {gpu.findtext("remapped_rows/remapped_row_failure") for gpu in gpus} == {"No"}
 
 
-def test_a_missing_gpu_is_missing_from_the_bus_and_from_the_driver(host: Lab) -> None:
+def test_missing_gpu_is_missing_from_the_bus_and_the_driver(host: Lab) -> None:
     host.hardware("dgx01").remove_gpu(3)
     assert len(smi(host, "index")) == 7
     assert len(host.sh("dgx01", "lspci -d 10de:2330").splitlines()) == 7
 
 
-def test_xid_79_is_logged_and_the_gpu_answers_nothing(host: Lab) -> None:
+def test_xid_79_is_logged_and_the_gpu_does_not_answer(host: Lab) -> None:
     assert "Xid" not in host.sh("dgx01", "dmesg")
     host.hardware("dgx01").xid(79, gpu=5)
 
@@ -106,7 +106,7 @@ def test_xid_79_is_logged_and_the_gpu_answers_nothing(host: Lab) -> None:
     assert host.sh("dgx01", "nvidia-smi -L").count("GPU-") == 7
 
 
-def test_degraded_links_clocks_and_memory_show_where_checks_look(host: Lab) -> None:
+def test_degraded_links_clocks_and_memory_are_visible_to_checks(host: Lab) -> None:
     hardware = host.hardware("dgx01")
     hardware.pcie_width(0, 8)
     hardware.throttle(1, "hw_thermal_slowdown")
@@ -131,7 +131,7 @@ def test_degraded_links_clocks_and_memory_show_where_checks_look(host: Lab) -> N
     assert "| Overall Health            | Failure " in health
 
 
-def test_a_port_at_half_rate_and_its_errors_show_in_debians_own_tools(host: Lab) -> None:
+def test_port_at_half_rate_and_its_errors_are_visible_in_debian_tools(host: Lab) -> None:
     hardware = host.hardware("dgx01")
     hardware.port(2, speed="HDR")
     hardware.port_counters(2, symbol_error=12)
@@ -143,7 +143,7 @@ def test_a_port_at_half_rate_and_its_errors_show_in_debians_own_tools(host: Lab)
     assert "SymbolErrorCounter:................12" in host.sh("dgx01", "perfquery -C mlx5_2 1")
 
 
-def test_a_link_type_that_is_set_in_firmware_takes_a_reboot(host: Lab) -> None:
+def test_link_type_set_in_firmware_needs_a_reboot(host: Lab) -> None:
     query = "mlxconfig -d mlx5_7 q LINK_TYPE_P1"
     assert "IB(1)" in host.sh("dgx01", query)
     host.sh("dgx01", "mlxconfig -y -d mlx5_7 set LINK_TYPE_P1=2")
@@ -155,7 +155,7 @@ def test_a_link_type_that_is_set_in_firmware_takes_a_reboot(host: Lab) -> None:
     host.sh("dgx01", "systemctl start nvidia-fabricmanager nvidia-dcgm")
 
 
-def test_an_upgraded_driver_needs_a_reboot_and_fabric_manager_its_very_version(host: Lab) -> None:
+def test_upgraded_driver_needs_a_reboot_and_the_same_fabric_manager_version(host: Lab) -> None:
     host.sh("dgx01", f"{APT} {driver('580.126.20')} >/dev/null")
     said = host.sh("dgx01", "nvidia-smi || echo code $?")
     assert said.splitlines()[0] == "Failed to initialize NVML: Driver/library version mismatch"
@@ -174,7 +174,7 @@ def test_an_upgraded_driver_needs_a_reboot_and_fabric_manager_its_very_version(h
     assert smi(host, "fabric.state")[0] == ["In Progress"]
 
 
-def test_a_host_without_gpus_has_nothing_of_it(rack: Lab) -> None:
+def test_host_without_gpus_has_no_gpu_tools(rack: Lab) -> None:
     assert rack.sh("ctl01", "ls /sys/bus/pci/devices /sys/class/infiniband").split() == [
         "/sys/bus/pci/devices:",
         "/sys/class/infiniband:",
@@ -191,7 +191,7 @@ def test_kernel_settings_of_a_host_are_its_own(rack: Lab) -> None:
     assert Path("/proc/sys/vm/swappiness").read_text() == machine
 
 
-def test_disks_become_an_array_that_survives_a_reboot_and_is_mounted_again(clean_rack: Lab) -> None:
+def test_disks_become_an_array_that_survives_a_reboot(clean_rack: Lab) -> None:
     disks = [f"/dev/nvme{index}n1" for index in range(2, 10)]
     listed = json.loads(clean_rack.sh("dgx04", "nvme list -o json"))["Devices"]
     assert [disk["DevicePath"] for disk in listed] == disks
@@ -237,7 +237,7 @@ def test_file_systems_of_servers_are_mounted_while_the_server_answers(clean_rack
     assert said == "mount.nfs: Connection timed out\ncode 32\n"
 
 
-def test_a_clock_that_is_wrong_is_seen_by_munge(clean_rack: Lab) -> None:
+def test_munge_reports_a_wrong_clock(clean_rack: Lab) -> None:
     key = "0" * 64
     for host in ("dgx02", "dgx03"):
         clean_rack.sh(

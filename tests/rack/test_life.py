@@ -108,7 +108,7 @@ def small_site(tmp_path: Path):
     return plan_fleet(file)[0]
 
 
-def test_every_host_is_running_and_answers_to_its_own_name(rack: Lab) -> None:
+def test_every_host_runs_and_answers_to_its_name(rack: Lab) -> None:
     hosts = rack.rack.status()
 
     assert [(host.name, host.address, host.role) for host in hosts] == [
@@ -127,13 +127,13 @@ def test_every_host_is_running_and_answers_to_its_own_name(rack: Lab) -> None:
     assert len(machine_ids) == len(boot_ids) == len(hosts)
 
 
-def test_hosts_have_no_network_but_the_racks(rack: Lab) -> None:
+def test_hosts_have_only_the_network_of_the_rack(rack: Lab) -> None:
     assert "1 received" in rack.sh("dgx01", "ping -c1 -W2 ctl01.lab.example.com")
     said = rack.sh("dgx01", "ping -c1 -W1 9.9.9.9; echo $?", code=None)
     assert said.split()[-1] != "0"
 
 
-def test_another_host_key_than_the_racks_own_is_refused(rack: Lab) -> None:
+def test_foreign_host_key_is_refused(rack: Lab) -> None:
     config = rack.rack.record.ssh_config
     known = config.with_name("known_hosts")
     before = known.read_text()
@@ -151,7 +151,7 @@ def test_another_host_key_than_the_racks_own_is_refused(rack: Lab) -> None:
     assert rack.rack.ssh("dgx01", "true").returncode == 0
 
 
-def test_a_host_that_reboots_comes_back_with_what_was_written(clean_rack: Lab) -> None:
+def test_rebooted_host_keeps_its_files(clean_rack: Lab) -> None:
     boots = {host.name: host.boots for host in clean_rack.rack.status()}
     before = clean_rack.sh("dgx01", "echo kept >/etc/kept; cat /proc/sys/kernel/random/boot_id")
     clean_rack.sh("dgx01", "systemctl reboot", code=None)
@@ -165,7 +165,7 @@ def test_a_host_that_reboots_comes_back_with_what_was_written(clean_rack: Lab) -
     assert clean_rack.sh("dgx01", "cat /proc/sys/kernel/random/boot_id") != before
 
 
-def test_hosts_go_back_to_what_was_sealed_and_to_their_first_boot(folder: Path, tmp_path: Path) -> None:
+def test_hosts_are_reset_to_the_snapshot_and_their_first_boot(folder: Path, tmp_path: Path) -> None:
     lab = Lab.up(tmp_path, SMALL)
     lab.sh("ctl01", "echo one >/etc/mark; install -D -o daemon /etc/mark /srv/shared/filer/mark")
     lab.seal("configured")
@@ -187,7 +187,7 @@ def test_hosts_go_back_to_what_was_sealed_and_to_their_first_boot(folder: Path, 
         lab.rack.restore(name="configured")
 
 
-def test_a_host_without_cable_is_unreachable_and_then_is_not(rack: Lab) -> None:
+def test_unplugged_host_is_unreachable_until_it_is_plugged_in(rack: Lab) -> None:
     rack.rack.cable("login01", plugged=False)
     try:
         done = subprocess.run(
@@ -212,7 +212,7 @@ def cables(rack: Lab) -> set[str]:
     return set(re.findall(r"vb-\w+", listed.stdout))
 
 
-def test_a_cable_that_a_killed_host_left_behind_does_not_keep_it_down(clean_rack: Lab) -> None:
+def test_cable_left_by_a_killed_host_does_not_stop_a_new_start(clean_rack: Lab) -> None:
     """The kernel removes it some time after the host's last process is gone."""
     before = cables(clean_rack)
     clean_rack.touched.add("login01")
@@ -230,7 +230,7 @@ def test_a_cable_that_a_killed_host_left_behind_does_not_keep_it_down(clean_rack
     assert cables(clean_rack) == before
 
 
-def test_a_host_that_ends_while_it_boots_is_told_at_once_with_what_it_said(clean_rack: Lab) -> None:
+def test_host_that_dies_during_boot_is_reported_with_its_output(clean_rack: Lab) -> None:
     clean_rack.touched.add("login01")
     clean_rack.rack.stop("login01", force=True)
     init = clean_rack.rack.layout.host("login01") / "upper" / "usr/lib/systemd/systemd"
@@ -244,7 +244,7 @@ def test_a_host_that_ends_while_it_boots_is_told_at_once_with_what_it_said(clean
     assert {host.name: host.state for host in clean_rack.rack.status()}["login01"] == "stopped"
 
 
-def test_packages_are_signed_and_a_repository_that_is_gone_stops_an_installation(clean_rack: Lab) -> None:
+def test_packages_are_signed_and_a_missing_repository_stops_an_installation(clean_rack: Lab) -> None:
     install = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq install -y jq"
     clean_rack.sh("dgx01", "apt-get -qq update")
     clean_rack.rack.repository(on=False)
@@ -258,7 +258,7 @@ def test_packages_are_signed_and_a_repository_that_is_gone_stops_an_installation
     assert "NO_PUBKEY" in clean_rack.sh("dgx01", "apt-get update 2>&1", code=None)
 
 
-def test_down_leaves_nothing_and_a_second_rack_is_not_touched(
+def test_down_leaves_nothing_and_does_not_affect_a_second_rack(
     folder: Path, tmp_path: Path, traces: Traces
 ) -> None:
     other = tmp_path / "other"
@@ -281,7 +281,7 @@ def test_down_leaves_nothing_and_a_second_rack_is_not_touched(
 
 
 @pytest.mark.fresh
-def test_up_again_takes_a_rack_that_is_up_and_refuses_other_hosts(folder: Path, tmp_path: Path) -> None:
+def test_up_accepts_a_running_rack_and_refuses_other_hosts(folder: Path, tmp_path: Path) -> None:
     site = small_site(tmp_path)
     first = start_rack(folder, site, CACHE)
     first.stop("dgx01")
@@ -296,7 +296,7 @@ def test_up_again_takes_a_rack_that_is_up_and_refuses_other_hosts(folder: Path, 
 
 
 @pytest.mark.parametrize("after_s", [0.3, 0.8, 1.5, 3.0])
-def test_up_after_an_up_that_was_killed_ends_with_a_whole_rack(
+def test_up_after_a_killed_up_gives_a_complete_rack(
     folder: Path, tmp_path: Path, traces: Traces, after_s: float
 ) -> None:
     (tmp_path / "fleet.yaml").write_text(SMALL)
@@ -317,7 +317,7 @@ def test_up_after_an_up_that_was_killed_ends_with_a_whole_rack(
     assert traces.left() == {}
 
 
-def test_a_supervisor_that_is_killed_takes_the_rack_with_it_and_down_cleans_up(
+def test_killed_supervisor_stops_the_rack_and_down_cleans_up(
     folder: Path, tmp_path: Path, traces: Traces
 ) -> None:
     rack = start_rack(folder, small_site(tmp_path), CACHE)
@@ -331,7 +331,7 @@ def test_a_supervisor_that_is_killed_takes_the_rack_with_it_and_down_cleans_up(
     assert traces.left() == {}
 
 
-def test_a_copied_folder_has_no_rack_and_down_leaves_the_others_alone_and_a_moved_one_takes_its_own_down(
+def test_down_in_a_copied_folder_keeps_the_rack_and_in_a_moved_one_stops_it(
     folder: Path, tmp_path: Path, traces: Traces
 ) -> None:
     rack = start_rack(folder, small_site(tmp_path), CACHE)
@@ -351,7 +351,7 @@ def test_a_copied_folder_has_no_rack_and_down_leaves_the_others_alone_and_a_move
     assert traces.left() == {}
 
 
-def test_the_command_lists_hosts_and_says_what_is_missing(folder: Path, checkout, tmp_path: Path) -> None:
+def test_command_lists_hosts_and_reports_missing_tools(folder: Path, checkout, tmp_path: Path) -> None:
     assert checkout.json("rack", "status") == {"up": False, "hosts": []}
     file = checkout.root / "small.yaml"
     file.write_text(SMALL)

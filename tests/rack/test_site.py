@@ -20,13 +20,13 @@ srun sh -c 'echo $(hostname -s) $CUDA_VISIBLE_DEVICES' >/shared/home/job-$SLURM_
 """
 
 
-def test_a_check_run_says_exactly_what_the_first_run_changes(runs: Runs) -> None:
+def test_check_run_matches_the_first_run(runs: Runs) -> None:
     assert runs.site.changes(runs.check) == runs.site.changes(runs.first)
     assert runs.first["changed"] > 100
     assert runs.check["failed_hosts"] == runs.first["failed_hosts"] == []
 
 
-def test_a_second_run_changes_nothing(runs: Runs) -> None:
+def test_second_run_changes_nothing(runs: Runs) -> None:
     assert runs.site.changes(runs.second) == set()
     assert runs.second["changed"] == 0
     assert {name: stats["failed"] + stats["unreachable"] for name, stats in runs.second["hosts"].items()} == (
@@ -34,7 +34,7 @@ def test_a_second_run_changes_nothing(runs: Runs) -> None:
     )
 
 
-def test_each_nodes_own_controller_is_set_once(runs: Runs) -> None:
+def test_bmc_of_each_node_is_configured_once(runs: Runs) -> None:
     assert runs.site.controllers is not None
     controllers = runs.site.controllers.of
     changed = {host for host, role, _ in runs.site.changes(runs.first) if role == "bmc"}
@@ -44,7 +44,7 @@ def test_each_nodes_own_controller_is_set_once(runs: Runs) -> None:
         assert [change for change in service.changes if change[0] == "PATCH"] == SET, name
 
 
-def test_a_job_runs_on_all_gpus_that_its_team_may_hold_and_is_accounted_for(site: Site) -> None:
+def test_job_runs_on_all_gpus_of_its_team_and_is_accounted(site: Site) -> None:
     # research may hold 24 of the 32.
     lab = site.lab
     said = lab.sh(
@@ -66,7 +66,7 @@ def test_a_job_runs_on_all_gpus_that_its_team_may_hold_and_is_accounted_for(site
     assert tres.strip().endswith("|COMPLETED|research")
 
 
-def test_a_team_gets_no_more_gpus_than_it_may_hold(site: Site) -> None:
+def test_team_gets_no_more_gpus_than_its_limit(site: Site) -> None:
     # serving may hold 8 of the 32. Until the scheduler comes to a job, the job has no reason, or waits for
     # resources where nodes are busy: they are until the epilog of the job before has ended.
     site.wait_for_nodes()
@@ -81,7 +81,7 @@ def test_a_team_gets_no_more_gpus_than_it_may_hold(site: Site) -> None:
     assert re.fullmatch(r"PENDING \w*(GRES|Gres|Limit)\w*", said.strip()), said
 
 
-def test_a_drained_node_is_refused_until_it_is_returned(site: Site) -> None:
+def test_drained_node_is_refused_until_it_is_resumed(site: Site) -> None:
     lab = site.lab
     lab.sh("ctl01", "scontrol update nodename=dgx02 state=drain reason='disk is being replaced'")
     refused = lab.sh("login01", "su ada -c 'srun -A research -w dgx02 --immediate=2 true' 2>&1", code=None)
@@ -93,7 +93,7 @@ def test_a_drained_node_is_refused_until_it_is_returned(site: Site) -> None:
     assert lab.sh("login01", "su ada -c 'srun -A research -w dgx02 hostname -s'").strip() == "dgx02"
 
 
-def test_no_secret_is_in_an_argument_a_log_or_a_file_that_others_can_read(runs: Runs, site: Site) -> None:
+def test_no_secret_is_in_an_argument_a_log_or_a_readable_file(runs: Runs, site: Site) -> None:
     secrets = list(site.secrets.values())
     assert runs.arguments.looks > 100
     assert runs.arguments.found == set()
@@ -119,13 +119,13 @@ def test_no_secret_is_in_an_argument_a_log_or_a_file_that_others_can_read(runs: 
         assert [line for line in files if not re.search(r" [46]00 (munge|slurm|root)$", line)] == []
 
 
-def test_mariadb_answers_on_loopback_alone(site: Site) -> None:
+def test_mariadb_listens_only_on_loopback(site: Site) -> None:
     listening = site.lab.sh("ctl01", "ss -Hltn 'sport = :3306'").split("\n")
     assert [line.split()[3] for line in listening if line.strip()] in (["127.0.0.1:3306"], [])
 
 
 @pytest.mark.breaks("dgx03", "dgx04")
-def test_runs_that_are_killed_or_lose_a_host_are_finished_by_the_next_ones(site_to_break: Site) -> None:
+def test_next_run_finishes_a_run_that_was_killed_or_lost_a_host(site_to_break: Site) -> None:
     site = site_to_break
     lab = site.lab
     bare = ("--limit", "dgx03,dgx04")

@@ -20,7 +20,7 @@ def found(result: dict[str, Any], host: str) -> dict[tuple[str, str], str]:
     }
 
 
-def test_nothing_is_wrong_after_configure(site: Site) -> None:
+def test_verify_finds_nothing_after_configure(site: Site) -> None:
     result = site.configure(verb="verify")
     assert [item for item in result["findings"] if item["status"] == "fail"] == []
     assert result["lost_hosts"] == []
@@ -29,7 +29,7 @@ def test_nothing_is_wrong_after_configure(site: Site) -> None:
     assert all(result["hosts"][name]["pass"] > 10 for name in site.lab.names("gpu"))
 
 
-def test_faults_of_hardware_clock_and_disk_are_found_on_their_hosts_and_only_there(
+def test_hardware_clock_and_disk_faults_are_found_only_on_their_hosts(
     site_to_break: Site,
 ) -> None:
     site = site_to_break
@@ -71,7 +71,7 @@ def test_faults_of_hardware_clock_and_disk_are_found_on_their_hosts_and_only_the
 
 
 @pytest.mark.breaks("dgx01", "dgx02", "dgx04")
-def test_what_a_person_stopped_or_changed_is_found_beside_a_host_that_does_not_answer(
+def test_manual_changes_are_found_while_a_host_is_unreachable(
     site_to_break: Site,
 ) -> None:
     site = site_to_break

@@ -58,29 +58,29 @@ def extending(root: Path, value: str) -> str:
     "value",
     ["../../../foreign.yaml", "../../../not-there.yaml", "../demo/../../../other/fleet.yaml"],
 )
-def test_extends_does_not_leave_the_repository_and_does_not_say_what_is_there(root: Path, value: str) -> None:
+def test_extends_outside_the_repository_is_refused_without_revealing_files(root: Path, value: str) -> None:
     said = extending(root, value)
     assert "extends-outside" in said
     assert "did you mean" not in said
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_extends_follows_no_link_out_of_the_repository(root: Path, tmp_path: Path, there: bool) -> None:
+def test_extends_link_out_of_the_repository_is_refused(root: Path, tmp_path: Path, there: bool) -> None:
     (root / "stacks" / "base.yaml").symlink_to(tmp_path / ("foreign.yaml" if there else "none.yaml"))
     assert "extends-outside" in extending(root, "../base.yaml")
 
 
-def test_extends_follows_no_folder_that_is_a_link_out_of_the_repository(root: Path, tmp_path: Path) -> None:
+def test_extends_through_a_folder_link_out_of_the_repository_is_refused(root: Path, tmp_path: Path) -> None:
     (root / "stacks" / "shared").symlink_to(tmp_path / "other")
     assert "extends-outside" in extending(root, "../shared/fleet.yaml")
 
 
-def test_extends_follows_no_link_into_what_git_keeps_of_a_checkout(root: Path) -> None:
+def test_extends_link_into_the_git_folder_is_refused(root: Path) -> None:
     (root / "stacks" / "base.yaml").symlink_to(root / ".git" / "config")
     assert "extends-outside" in extending(root, "../base.yaml")
 
 
-def test_extends_follows_a_link_to_a_fleet_file_of_the_same_repository(root: Path) -> None:
+def test_extends_link_to_a_fleet_file_of_the_same_repository_is_followed(root: Path) -> None:
     (root / "bases").mkdir()
     (root / "bases" / "all.yaml").write_text(VALID)
     (root / "stacks" / "base.yaml").symlink_to("../bases/all.yaml")
@@ -88,7 +88,7 @@ def test_extends_follows_a_link_to_a_fleet_file_of_the_same_repository(root: Pat
     assert load_fleet("demo", root=root).spec.fleet == "atlas"
 
 
-def test_links_in_a_circle_are_bad_input_wherever_they_are(root: Path) -> None:
+def test_circular_links_are_bad_input_everywhere(root: Path) -> None:
     (root / "stacks" / "base.yaml").symlink_to("base.yaml")
     assert "circle" in extending(root, "../base.yaml")
     loop = root / "stacks" / "loop"
@@ -97,9 +97,7 @@ def test_links_in_a_circle_are_bad_input_wherever_they_are(root: Path) -> None:
 
 
 @pytest.mark.parametrize("linked", ["file", "folder"])
-def test_a_fleet_file_that_is_a_link_out_of_the_checkout_is_not_read(
-    root: Path, tmp_path: Path, linked: str
-) -> None:
+def test_fleet_file_link_out_of_the_checkout_is_not_read(root: Path, tmp_path: Path, linked: str) -> None:
     environment = root / "stacks" / "demo"
     (environment / "fleet.yaml").unlink()
     if linked == "file":
@@ -112,7 +110,7 @@ def test_a_fleet_file_that_is_a_link_out_of_the_checkout_is_not_read(
 
 
 @pytest.mark.parametrize("name", ["foreign.yaml", "not-there.yaml"])
-def test_no_file_beside_a_fleet_file_is_read_through_a_link_out_of_the_checkout(
+def test_file_links_beside_a_fleet_file_out_of_the_checkout_are_not_read(
     root: Path, tmp_path: Path, name: str
 ) -> None:
     environment = root / "stacks" / "demo"
@@ -131,9 +129,7 @@ def test_no_file_beside_a_fleet_file_is_read_through_a_link_out_of_the_checkout(
 
 
 @pytest.mark.parametrize("linked", ["file", "folder"])
-def test_a_policy_pack_is_not_read_through_a_link_out_of_the_checkout(
-    root: Path, tmp_path: Path, linked: str
-) -> None:
+def test_policy_pack_link_out_of_the_checkout_is_not_read(root: Path, tmp_path: Path, linked: str) -> None:
     other = tmp_path / "other"
     (other / "PulumiPolicy.yaml").write_text(FOREIGN)
     pack = root / "policies"
@@ -146,7 +142,7 @@ def test_a_policy_pack_is_not_read_through_a_link_out_of_the_checkout(
     assert "leads out" in refused(lambda: load_packs(request))
 
 
-def test_stack_settings_do_not_name_a_fleet_file_outside_of_the_checkout(root: Path, tmp_path: Path) -> None:
+def test_stack_settings_cannot_name_a_fleet_file_outside_the_checkout(root: Path, tmp_path: Path) -> None:
     settings = root / "stacks" / "Pulumi.demo.yaml"
     for value in (tmp_path / "foreign.yaml", "../foreign.yaml"):
         settings.write_text(f"config:\n  gpufleet:fleetFile: {value}\n")
@@ -171,14 +167,12 @@ def test_stack_settings_do_not_name_a_fleet_file_outside_of_the_checkout(root: P
         "- a\n",
     ],
 )
-def test_stack_settings_that_are_none_are_bad_input_with_their_line(root: Path, text: str) -> None:
+def test_invalid_stack_settings_are_bad_input_with_their_line(root: Path, text: str) -> None:
     (root / "stacks" / "Pulumi.demo.yaml").write_text(text)
     assert "Pulumi.demo.yaml" in refused(lambda: Workspace(root, "demo").stack_config("demo"))
 
 
-def test_the_nearest_repository_counts_and_a_link_into_another_one_does_not(
-    root: Path, tmp_path: Path
-) -> None:
+def test_nearest_repository_counts_and_a_link_into_another_one_is_refused(root: Path, tmp_path: Path) -> None:
     inner = root / "vendor"
     (inner / ".git").mkdir(parents=True)
     assert repository_of(inner / "fleet.yaml") == inner
@@ -190,7 +184,7 @@ def test_the_nearest_repository_counts_and_a_link_into_another_one_does_not(
     assert load_fleet(str(moved / "stacks" / "demo" / "fleet.yaml"), root=moved).spec.fleet == "atlas"
 
 
-def test_a_folder_that_becomes_a_link_after_the_look_at_it_is_not_followed(
+def test_folder_that_becomes_a_link_after_the_check_is_not_followed(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = root / "stacks" / "demo"

@@ -146,7 +146,7 @@ def names_in(folder: Path) -> set[str]:
 
 @every_writer
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+def test_failed_write_keeps_the_old_file_and_leaves_nothing_else(
     tmp_path: Path, write: Writer, fault: str
 ) -> None:
     path = write(tmp_path, 1)
@@ -160,7 +160,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
 
 
 @every_writer
-def test_a_death_in_the_middle_of_a_write_leaves_the_old_file(tmp_path: Path, write: Writer) -> None:
+def test_process_killed_during_a_write_keeps_the_old_file(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path, 1)
     old = path.read_bytes()
     child = os.fork()
@@ -182,9 +182,7 @@ def test_a_death_in_the_middle_of_a_write_leaves_the_old_file(tmp_path: Path, wr
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_new_environment_that_cannot_be_written_leaves_none_of_its_files(
-    tmp_path: Path, fault: str
-) -> None:
+def test_new_environment_that_cannot_be_written_leaves_no_files(tmp_path: Path, fault: str) -> None:
     with FAULTS[fault](), pytest.raises(InputError, match="cannot be written"):
         write_environment(tmp_path, "fresh", "sandbox", "version: 1\nname: a fleet of some bytes\n")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -192,7 +190,7 @@ def test_a_new_environment_that_cannot_be_written_leaves_none_of_its_files(
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_durations_that_cannot_be_written_are_those_of_before(tmp_path: Path, fault: str) -> None:
+def test_unwritable_durations_keep_the_previous_ones(tmp_path: Path, fault: str) -> None:
     kept = Durations(tmp_path / "durations.json")
     kept.keep("up dev", 10, 20.0)
     with FAULTS[fault]():
@@ -201,14 +199,14 @@ def test_durations_that_cannot_be_written_are_those_of_before(tmp_path: Path, fa
     assert [path.name for path in tmp_path.iterdir()] == ["durations.json"]
 
 
-def test_the_remedy_of_a_full_disk_is_room_on_it(tmp_path: Path) -> None:
+def test_remedy_for_a_full_disk_is_to_free_space(tmp_path: Path) -> None:
     with a_disk_that_refuses(errno.ENOSPC), pytest.raises(InputError) as refused:
         write_atomically(tmp_path / "fleet.html", "<!doctype html>")
     assert refused.value.message == f"{tmp_path}/fleet.html cannot be written: No space left on device"
     assert refused.value.remedy == "make room on that disk and run again: what was there is unchanged"
 
 
-def test_a_new_file_is_never_put_over_another(tmp_path: Path) -> None:
+def test_new_file_never_overwrites_another(tmp_path: Path) -> None:
     put(tmp_path / "new", b"first", over=False)
     with pytest.raises(FileExistsError):
         put(tmp_path / "new", b"second", over=False)
@@ -216,7 +214,7 @@ def test_a_new_file_is_never_put_over_another(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
-def test_a_device_is_written_to_and_not_replaced() -> None:
+def test_device_is_written_to_and_not_replaced() -> None:
     reader, writer = os.pipe()
     try:
         write_atomically(Path(f"/dev/fd/{writer}"), "an inventory")

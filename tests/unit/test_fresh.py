@@ -27,7 +27,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return made
 
 
-def test_every_group_has_a_test_that_runs_on_a_bare_root() -> None:
+def test_every_group_has_a_test_for_a_bare_root() -> None:
     files = {path: path.read_text() for path in ROOT.glob("tests/**/test_*.py")}
     groups = {path.relative_to(ROOT / "tests").parts[0] for path in files}
     marked = {
@@ -38,7 +38,7 @@ def test_every_group_has_a_test_that_runs_on_a_bare_root() -> None:
     assert groups - marked == set()
 
 
-def test_the_container_gets_the_way_to_registries_and_nothing_else_of_the_environment(
+def test_container_gets_only_the_registry_settings_of_the_environment(
     fresh: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = tmp_path / "bundle.pem"
@@ -61,7 +61,7 @@ def test_the_container_gets_the_way_to_registries_and_nothing_else_of_the_enviro
     assert (tmp_path / "root" / str(bundle).lstrip("/")).read_text() == "certificates"
 
 
-def test_the_folder_of_a_run_is_removed_and_that_of_a_killed_one_with_the_next(
+def test_folder_of_a_run_is_removed_and_that_of_a_killed_one_by_the_next(
     fresh: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh, "WORK", tmp_path)
@@ -72,7 +72,7 @@ def test_the_folder_of_a_run_is_removed_and_that_of_a_killed_one_with_the_next(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_root_that_there_is_not_is_refused_with_those_there_are() -> None:
+def test_unknown_root_is_refused_with_the_known_ones() -> None:
     words = [sys.executable, SCRIPT, "debian-1"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2

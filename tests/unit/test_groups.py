@@ -12,6 +12,6 @@ import pytest
 
 @pytest.mark.xdist_group("together")
 @pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="this run has one worker")
-def test_a_group_is_told_to_whoever_hands_out_the_tests(request: pytest.FixtureRequest) -> None:
+def test_group_of_a_test_reaches_the_scheduler(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("loadgroup", default=False):
         assert request.node.nodeid.endswith("@together")

@@ -20,7 +20,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
 
 
-def test_the_contracts_hold() -> None:
+def test_import_contracts_pass() -> None:
     done = lint(ROOT)
     assert done.returncode == 0, done.stdout
 
@@ -48,7 +48,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("spec/quantity.py", "from gpufleet.spec.load import load_fleet", "No packages import each other"),
     ],
 )
-def test_an_import_in_the_wrong_direction_breaks_a_contract(
+def test_import_in_the_wrong_direction_breaks_a_contract(
     copy: Path, file: str, line: str, contract: str
 ) -> None:
     module = copy / "gpufleet" / file
@@ -68,7 +68,7 @@ def test_every_package_has_a_contract() -> None:
     assert found - packages.importers().keys() == set()
 
 
-def test_no_contract_allows_an_import_that_nobody_needs() -> None:
+def test_no_contract_allows_an_unused_import() -> None:
     graph = grimp.build_graph("gpufleet", cache_dir=None)
     needed = {
         (importer.split(".")[1], module.split(".")[1])
@@ -80,7 +80,7 @@ def test_no_contract_allows_an_import_that_nobody_needs() -> None:
     assert allowed - needed == set()
 
 
-def test_the_table_of_packages_is_what_the_contracts_say() -> None:
+def test_package_table_matches_the_contracts() -> None:
     text = packages.PAGE.read_text(encoding="utf-8")
     assert text == packages.page(text), "run `make docs`"
 
@@ -88,7 +88,7 @@ def test_the_table_of_packages_is_what_the_contracts_say() -> None:
 @pytest.mark.parametrize(
     "module", ["gpufleet.spec.load", "gpufleet.catalog", "gpufleet.checks", "gpufleet.plan"]
 )
-def test_reading_checking_and_planning_load_neither_pulumi_nor_a_cloud_client(module: str) -> None:
+def test_reading_checking_and_planning_load_no_pulumi_and_no_cloud_client(module: str) -> None:
     script = (
         f"import sys, {module}; "
         "heavy = {'pulumi', 'boto3', 'grpc', 'requests'}; "

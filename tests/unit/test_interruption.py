@@ -37,7 +37,7 @@ class Dropping:
         send()
 
 
-def test_an_exception_that_python_drops_is_raised_again(capfd: pytest.CaptureFixture[str]) -> None:
+def test_exception_dropped_by_python_is_raised_again(capfd: pytest.CaptureFixture[str]) -> None:
     came = threading.Event()
     with pytest.raises(KeyboardInterrupt), interruption.answered():
         dropping = Dropping()
@@ -47,7 +47,7 @@ def test_an_exception_that_python_drops_is_raised_again(capfd: pytest.CaptureFix
     assert capfd.readouterr().err == ""
 
 
-def test_what_else_python_drops_is_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_dropped_exceptions_are_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[type[BaseException]] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda found: reported.append(found.exc_type))
 
@@ -62,7 +62,7 @@ def test_what_else_python_drops_is_reported_as_before(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_swallowed_exception_is_recorded_until_the_next_command(sign: signal.Signals) -> None:
+def test_swallowed_exception_is_recorded_until_the_next_command(sign: signal.Signals) -> None:
     with interruption.answered():
         assert not interruption.is_recorded()
         with contextlib.suppress(BaseException):
@@ -72,7 +72,7 @@ def test_a_swallowed_exception_is_recorded_until_the_next_command(sign: signal.S
         assert not interruption.is_recorded()
 
 
-def test_a_key_that_is_pressed_twice_does_not_end_the_cleaning_up() -> None:
+def test_second_ctrl_c_does_not_end_the_cleanup() -> None:
     cleaned = []
     with pytest.raises(KeyboardInterrupt), interruption.answered():
         try:
@@ -83,7 +83,7 @@ def test_a_key_that_is_pressed_twice_does_not_end_the_cleaning_up() -> None:
     assert cleaned == ["up"]
 
 
-def test_a_later_signal_raises_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_signal_raises_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt), interruption.answered():
         try:
             send()
@@ -93,7 +93,7 @@ def test_a_later_signal_raises_again(monkeypatch: pytest.MonkeyPatch) -> None:
         send()
 
 
-def test_a_signal_that_the_caller_ignores_stays_ignored() -> None:
+def test_signal_ignored_by_the_caller_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with interruption.answered():
         send()
@@ -103,7 +103,7 @@ def test_a_signal_that_the_caller_ignores_stays_ignored() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_what_completes_a_command_is_not_interrupted() -> None:
+def test_completion_of_a_command_is_not_interrupted() -> None:
     with interruption.answered():
         with interruption.completing():
             send()
@@ -112,7 +112,7 @@ def test_what_completes_a_command_is_not_interrupted() -> None:
             send()
 
 
-def test_an_interruptible_part_gets_the_signal_and_it_is_recorded() -> None:
+def test_interruptible_section_gets_the_signal_and_it_is_recorded() -> None:
     got: list[int] = []
     with interruption.answered(), interruption.interruptible(got.append):
         send(signal.SIGTERM)
@@ -120,7 +120,7 @@ def test_an_interruptible_part_gets_the_signal_and_it_is_recorded() -> None:
     assert got == [signal.SIGTERM]
 
 
-def test_an_interruptible_part_of_another_thread_gets_the_signal_too() -> None:
+def test_interruptible_section_of_another_thread_gets_the_signal() -> None:
     got, ready, over = [], threading.Event(), threading.Event()
 
     def part() -> None:
@@ -139,7 +139,7 @@ def test_an_interruptible_part_of_another_thread_gets_the_signal_too() -> None:
     assert got == [signal.SIGINT]
 
 
-def test_what_handlers_tell_is_told_in_their_order_and_to_its_end() -> None:
+def test_handler_messages_are_printed_in_order_and_completely() -> None:
     order: list[bool] = []
     first = threading.Event()
 
@@ -155,7 +155,7 @@ def test_what_handlers_tell_is_told_in_their_order_and_to_its_end() -> None:
     assert order == [False, True]
 
 
-def test_all_handlers_come_back() -> None:
+def test_all_handlers_are_restored() -> None:
     signs = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
     before = [signal.getsignal(sign) for sign in signs], sys.unraisablehook
     with interruption.answered(), interruption.interruptible(lambda _: None), interruption.completing():

@@ -53,7 +53,7 @@ def lists_of_constants(path: Path) -> Iterator[tuple[int, set[object]]]:
     ],
     ids=lambda names: " ".join(names),
 )
-def test_no_other_place_lists_these_names(names: tuple[str, ...]) -> None:
+def test_names_are_listed_in_one_place(names: tuple[str, ...]) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in SOURCES
@@ -63,12 +63,12 @@ def test_no_other_place_lists_these_names(names: tuple[str, ...]) -> None:
     assert found == [], "import the names from gpufleet.kinds"
 
 
-def test_the_catalog_has_every_lustre_deployment_that_a_fleet_file_may_name() -> None:
+def test_catalog_has_every_lustre_deployment_of_the_fleet_file() -> None:
     assert set(LUSTRE_DEPLOYMENTS) == set(get_args(WrittenDeployment))
     assert set(LUSTRE_DEPLOYMENTS.values()) == {tier.deployment for tier in load_catalog().lustre_tiers}
 
 
-def test_a_component_alone_makes_what_a_fleet_file_without_these_fields_asks_for() -> None:
+def test_component_defaults_equal_the_fleet_file_defaults() -> None:
     volume = plan_volume(Volume())
     assert VolumeArgs() == VolumeArgs(
         size_gib=volume.size_gib, iops=volume.iops, throughput=volume.throughput
@@ -81,10 +81,10 @@ def test_a_component_alone_makes_what_a_fleet_file_without_these_fields_asks_for
     )
 
 
-def test_the_control_plane_logs_are_all_that_eks_has() -> None:
+def test_control_plane_logs_are_all_that_eks_has() -> None:
     kinds = botocore.session.get_session().get_service_model("eks").shape_for("LogType").enum
     assert set(CONTROL_PLANE_LOGS) == set(kinds)
 
 
-def test_metadata_iops_are_in_order_so_that_the_first_and_last_are_the_bounds() -> None:
+def test_metadata_iops_are_sorted() -> None:
     assert list(METADATA_IOPS) == sorted(METADATA_IOPS)

@@ -33,7 +33,7 @@ def without_the_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_missing_extra_is_bad_input_with_the_command_that_installs_it(
+def test_missing_extra_is_bad_input_with_the_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lab_extra, "find_spec", lambda name: None)
@@ -48,7 +48,7 @@ def test_a_missing_extra_is_bad_input_with_the_command_that_installs_it(
     [("preview", "sandbox", "--engine", "embedded"), ("check", "sandbox"), ("sandbox", "start")],
     ids=" ".join,
 )
-def test_without_the_extra_what_needs_the_sandbox_ends_with_2(command: tuple[str, ...]) -> None:
+def test_commands_that_need_the_sandbox_exit_2_without_the_extra(command: tuple[str, ...]) -> None:
     done = without_the_extra(*command)
     assert done.returncode == 2, done.stderr
     assert "pip install 'gpufleet[lab]'" in done.stderr
@@ -59,7 +59,7 @@ def test_without_the_extra_what_needs_the_sandbox_ends_with_2(command: tuple[str
     [("plan", "prod"), ("validate", "prod"), ("inventory", "prod"), ("rules",), ("state", "list", "dev")],
     ids=" ".join,
 )
-def test_without_the_extra_what_needs_no_sandbox_works_as_ever(command: tuple[str, ...]) -> None:
+def test_commands_that_need_no_sandbox_work_without_the_extra(command: tuple[str, ...]) -> None:
     done = without_the_extra(*command)
     assert "gpufleet[lab]" not in done.stderr
     assert "ModuleNotFound" not in done.stderr

@@ -10,7 +10,7 @@ import time
 from tests import leftovers
 
 
-def test_a_process_that_outlives_who_started_it_is_named_until_it_ends() -> None:
+def test_leftover_process_is_named_until_it_ends() -> None:
     env = os.environ | {leftovers.MARK: "one"}
     said = subprocess.run(
         ["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 & echo $!"],

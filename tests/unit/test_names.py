@@ -22,7 +22,7 @@ REASONS = {
 """Names that stand in two modules, and why."""
 
 
-def test_no_public_class_name_stands_in_two_modules_without_a_reason() -> None:
+def test_no_public_class_name_is_in_two_modules_without_a_reason() -> None:
     assert set(_shared_names(ROOT)) - set(REASONS) == set()
 
 
@@ -30,7 +30,7 @@ def test_every_reason_is_still_needed() -> None:
     assert set(REASONS) - set(_shared_names(ROOT)) == set()
 
 
-def test_a_second_class_of_one_name_is_found_and_a_private_one_is_not(tmp_path: Path) -> None:
+def test_duplicate_public_class_is_found_and_a_private_one_is_not(tmp_path: Path) -> None:
     for name, text in (
         ("gpufleet/a.py", "class Rate: ..."),
         ("policies/b.py", "class Rate: ...\nclass _Own: ..."),

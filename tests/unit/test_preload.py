@@ -19,14 +19,14 @@ def used(pattern: str) -> set[str]:
     return {found for source in sources for found in re.findall(pattern, source)}
 
 
-def test_the_programs_services_are_imported_once() -> None:
+def test_services_of_the_program_are_imported_once() -> None:
     services = used(r"\baws\.([a-z0-9]+)\.(?:[A-Z]|get_)")
     assert {f"pulumi_aws.{service}" for service in services} == {
         name for name in LIBRARIES if name.startswith("pulumi_aws.")
     }
 
 
-def test_the_programs_kubernetes_groups_are_imported_once() -> None:
+def test_kubernetes_groups_of_the_program_are_imported_once() -> None:
     # Helm's releases are for sites with operators alone.
     groups = used(r"\bk8s\.([a-z0-9]+\.v[0-9]+)\.[A-Z]") - {"helm.v3"}
     assert {f"pulumi_kubernetes.{group}" for group in groups} == {
@@ -34,7 +34,7 @@ def test_the_programs_kubernetes_groups_are_imported_once() -> None:
     }
 
 
-def test_all_of_it_is_there_and_none_of_it_is_gpufleet_s_where_that_may_be_another() -> None:
+def test_preloaded_modules_exist_and_libraries_exclude_gpufleet() -> None:
     for name in (*PROGRAMS, *PROVIDERS):
         assert importlib.util.find_spec(name) is not None, name
     assert not [name for name in LIBRARIES if name.startswith("gpufleet")]

@@ -68,7 +68,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_the_second_run_does_nothing_and_a_new_lock_file_only_installs(machine: Machine) -> None:
+def test_second_run_does_nothing_and_a_new_lock_file_only_installs(machine: Machine) -> None:
     assert machine.setup() == BOTH
     calls = machine.calls.read_text()
     assert machine.setup() == [] and machine.calls.read_text() == calls
@@ -77,7 +77,7 @@ def test_the_second_run_does_nothing_and_a_new_lock_file_only_installs(machine: 
 
 
 @pytest.mark.parametrize("how", [shutil.move, shutil.copytree])
-def test_a_moved_or_copied_checkout_is_set_up_again(machine: Machine, how, tmp_path: Path) -> None:
+def test_moved_or_copied_checkout_is_set_up_again(machine: Machine, how, tmp_path: Path) -> None:
     machine.setup("system")
     # Its path ends in the other's, which is no proof that the environment was made for it.
     there = tmp_path / "elsewhere" / str(machine.checkout).lstrip("/")
@@ -92,7 +92,7 @@ def test_a_moved_or_copied_checkout_is_set_up_again(machine: Machine, how, tmp_p
     assert machine.setup("system") == []
 
 
-def test_the_tests_programs_are_installed_once_and_named(machine: Machine) -> None:
+def test_test_programs_are_installed_once_and_named(machine: Machine) -> None:
     (said,) = [line for line in machine.setup("system") if "g++" in line]
     assert said.startswith("installing ")
     assert {"g++", "gpg", "gpg-agent", "systemd-container", "etcd-server", "procps"} <= set(said.split())

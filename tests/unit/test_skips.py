@@ -26,9 +26,7 @@ def run_suite(folder: Path, text: str, *options: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "1")])
-def test_a_skip_that_is_not_listed_fails_the_run_and_is_named(
-    tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_unlisted_skip_fails_the_run_and_is_named(tmp_path: Path, options: tuple[str, ...]) -> None:
     text = f"def test_one(): pytest.skip({UNLISTED!r})\ndef test_two(): pass\n"
     code, said = run_suite(tmp_path, text, *options)
     assert code == pytest.ExitCode.TESTS_FAILED, said
@@ -36,12 +34,12 @@ def test_a_skip_that_is_not_listed_fails_the_run_and_is_named(
     assert len(errors) == 1 and errors[0].endswith(f"does not list this skip: {UNLISTED}")
 
 
-def test_a_module_that_is_skipped_whole_counts_as_well(tmp_path: Path) -> None:
+def test_skipped_module_counts(tmp_path: Path) -> None:
     code, said = run_suite(tmp_path, f"pytest.skip({UNLISTED!r}, allow_module_level=True)\n")
     assert code != 0 and f"does not list this skip: {UNLISTED}" in said
 
 
-def test_listed_skips_and_expected_failures_pass_and_the_run_ends_with_counts_by_reason(
+def test_listed_skips_and_expected_failures_pass_and_are_counted_by_reason(
     tmp_path: Path,
 ) -> None:
     text = f"""
@@ -59,7 +57,7 @@ def test_five(): assert False
     assert "tests: 1 passed, 0 failed, 3 skipped" in said
 
 
-def test_every_listed_reason_is_one_that_tests_give() -> None:
+def test_every_listed_reason_is_used_by_a_test() -> None:
     tests = "".join(
         path.read_text() for path in skips.README.parent.glob("tests/**/*.py") if path != Path(__file__)
     )
@@ -70,12 +68,12 @@ def test_every_listed_reason_is_one_that_tests_give() -> None:
     assert unused == []
 
 
-def test_without_the_section_nothing_is_listed() -> None:
+def test_nothing_is_listed_without_the_section() -> None:
     assert skips.listed_reasons("# a\n| `x` | y |\n") == ()
     assert skips.listed_reasons(f"{skips.HEADING}\n| `x` | y |\n\n## Next\n| `z` | y |\n") == ("x",)
 
 
-def test_a_missing_program_fails_the_test_and_the_message_says_what_installs_it() -> None:
+def test_missing_program_fails_the_test_with_the_install_command() -> None:
     with pytest.raises(
         pytest.fail.Exception, match="frobnicator is not installed: run `scripts/setup system`"
     ):

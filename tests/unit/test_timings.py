@@ -42,7 +42,7 @@ def run_suite(folder: Path, *options: str) -> str:
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "1", "--dist", "loadgroup")])
-def test_groups_are_printed_with_their_seconds_and_tests_and_the_longest_first(
+def test_groups_are_printed_with_seconds_and_tests_longest_first(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     lines = run_suite(tmp_path, "--durations=20", *options).splitlines()
@@ -51,11 +51,11 @@ def test_groups_are_printed_with_their_seconds_and_tests_and_the_longest_first(
     assert float(found[0][1]) >= 0.3
 
 
-def test_without_durations_a_run_prints_no_groups(tmp_path: Path) -> None:
+def test_run_without_durations_prints_no_groups(tmp_path: Path) -> None:
     assert "by group" not in run_suite(tmp_path)
 
 
-def test_make_test_asks_for_the_slowest_twenty() -> None:
+def test_make_test_prints_the_slowest_twenty() -> None:
     words = subprocess.run(
         ["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()

@@ -60,7 +60,7 @@ def log(suite: pytest.Pytester, name: str) -> str:
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "1", "--dist", "loadgroup")])
-def test_a_test_that_passes_in_a_fresh_rack_leaves_the_run_green_and_is_named(
+def test_test_that_passes_in_a_fresh_rack_leaves_the_run_green_and_is_named(
     suite: pytest.Pytester, options: tuple[str, ...]
 ) -> None:
     done = run_file(suite, "tests/rack/test_it.py", PASSES_LATER, *options)
@@ -74,7 +74,7 @@ def test_a_test_that_passes_in_a_fresh_rack_leaves_the_run_green_and_is_named(
         assert said in kept and said in done.stdout.str()
 
 
-def test_a_test_that_fails_in_the_fresh_rack_as_well_is_red(suite: pytest.Pytester) -> None:
+def test_test_that_fails_in_a_fresh_rack_is_red(suite: pytest.Pytester) -> None:
     done = run_file(suite, "tests/kube/test_it.py", "def test_it(site): assert site > 9\n")
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.assert_outcomes(failed=1)
@@ -103,14 +103,14 @@ def test_it(host): pass
 
 
 @pytest.mark.parametrize("text", [SETUP_FAILS, TEARDOWN_FAILS], ids=["setup", "teardown"])
-def test_a_fixture_that_fails_gets_a_fresh_rack_too(suite: pytest.Pytester, text: str) -> None:
+def test_failed_fixture_gets_a_fresh_rack(suite: pytest.Pytester, text: str) -> None:
     done = run_file(suite, "tests/rack/test_it.py", text)
     assert done.ret == pytest.ExitCode.OK
     assert log(suite, "site") == "up down up down"
     assert "UNSTEADY: tests/rack/test_it.py::test_it" in done.outlines[-2]
 
 
-def test_a_marked_test_elsewhere_runs_twice_and_an_unmarked_one_never(suite: pytest.Pytester) -> None:
+def test_marked_test_runs_twice_and_an_unmarked_one_does_not(suite: pytest.Pytester) -> None:
     text = """
 import pytest
 
@@ -126,14 +126,14 @@ def test_unmarked(daemon): assert daemon == 2
     assert "UNSTEADY: tests/unit/test_it.py::test_marked" in done.outlines[-2]
 
 
-def test_outside_ci_nothing_runs_twice(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_runs_twice_outside_ci(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI")
     done = run_file(suite, "tests/rack/test_it.py", "def test_it(site): assert site == 2\n")
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     assert log(suite, "site") == "up down"
 
 
-def test_of_many_failures_only_the_first_three_get_a_fresh_rack(suite: pytest.Pytester) -> None:
+def test_only_the_first_three_failures_get_a_fresh_rack(suite: pytest.Pytester) -> None:
     text = "import pytest\n@pytest.mark.parametrize('n', range(5))\ndef test_it(n, site): assert site > 9\n"
     done = run_file(suite, "tests/rack/test_it.py", text)
     done.assert_outcomes(failed=5)

@@ -78,7 +78,7 @@ CONSOLE: dict[str, Callable[[PipeConsole], object]] = {
 
 
 @pytest.mark.parametrize("name", CONSOLE)
-def test_no_output_on_a_terminal_holds_what_acts_on_it(name: str) -> None:
+def test_terminal_output_has_no_control_characters(name: str) -> None:
     shown = on_console(CONSOLE[name])
     assert ACTING.search(shown) is None
     assert "\\x1b[31m" in shown
@@ -86,12 +86,12 @@ def test_no_output_on_a_terminal_holds_what_acts_on_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["findings", "verdict"])
-def test_a_value_is_no_line_of_its_own(name: str) -> None:
+def test_value_cannot_start_a_new_line(name: str) -> None:
     lines = on_console(CONSOLE[name]).splitlines()
     assert not [line for line in lines if line.startswith(("error: forged", "::"))]
 
 
-def test_errors_are_harmless_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_escaped_in_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     error = SpecError([finding()])
     print_error(error)
     emit_json(error_json(error))
@@ -112,7 +112,7 @@ def strings(value: Any) -> Iterator[str]:
         yield value
 
 
-def test_files_of_a_verdict_are_harmless_and_can_be_parsed(tmp_path: Path) -> None:
+def test_verdict_files_are_escaped_and_can_be_parsed(tmp_path: Path) -> None:
     markdown, junit = verdict_to_markdown(made()), verdict_to_junit(made())
     ET.fromstring(junit)
     sarif = verdict_to_sarif(made())
@@ -126,7 +126,7 @@ def test_files_of_a_verdict_are_harmless_and_can_be_parsed(tmp_path: Path) -> No
     assert "[bold]" not in markdown
 
 
-def test_what_hosts_answer_is_harmless_on_the_screen_and_on_the_page() -> None:
+def test_host_output_is_escaped_on_the_screen_and_the_page() -> None:
     result = ConfigureResult(
         environment="prod",
         run="1",
@@ -143,20 +143,20 @@ def test_what_hosts_answer_is_harmless_on_the_screen_and_on_the_page() -> None:
     assert ACTING.search(on_console(lambda console: print_configure(result, console, diffs=True))) is None
 
 
-def test_yaml_spells_out_what_hides_and_keeps_other_scripts_and_the_value() -> None:
+def test_yaml_escapes_invisible_characters_and_keeps_other_scripts_and_the_value() -> None:
     text = dump_yaml({"name": EVIL.replace("\ufffe", "")})
     assert ACTING.search(text) is None
     assert yaml.safe_load(text) == {"name": EVIL.replace("\ufffe", "")}
     assert "Zürich" in dump_yaml({"name": "Zürich"})
 
 
-def test_lines_and_joiners_stay_and_a_line_stays_one() -> None:
+def test_line_breaks_and_joiners_are_kept_and_a_single_line_stays_one() -> None:
     assert visible("a\n\tb \u200d é 日本") == "a\n\tb \u200d é 日本"
     assert visible_line("a\n\tb\r") == "a\\n\\tb\\r"
     assert visible("\udcff\x9b\U000e0041") == "\\udcff\\x9b\\U000e0041"
 
 
-def test_a_diagnostic_of_a_provider_is_harmless() -> None:
+def test_provider_diagnostic_is_escaped() -> None:
     def show(console: PipeConsole) -> None:
         Progress(console, "up").on_event(DiagnosticEvent("error", EVIL))
 

@@ -32,7 +32,7 @@ def ran(folder: Path, **more: str) -> tuple[set[str], str]:
     return set(json.loads(first)[2]), address.strip()
 
 
-def test_a_commands_fork_server_has_imported_what_programs_import_and_nothing_of_gpufleet(
+def test_fork_server_of_commands_has_program_imports_and_no_gpufleet(
     tmp_path: Path,
 ) -> None:
     modules, address = ran(tmp_path)
@@ -41,13 +41,13 @@ def test_a_commands_fork_server_has_imported_what_programs_import_and_nothing_of
     assert address == warm_servers.address_of(os.environ)
 
 
-def test_an_environment_that_only_a_start_reads_has_another(tmp_path: Path) -> None:
+def test_different_environment_has_its_own_server(tmp_path: Path) -> None:
     _, address = ran(tmp_path, PYTHONHASHSEED="7")
     assert address == warm_servers.address_of({**os.environ, "PYTHONHASHSEED": "7"})
     assert address != warm_servers.address_of(os.environ)
 
 
-def test_a_command_whose_test_process_is_gone_starts_its_own(tmp_path: Path) -> None:
+def test_command_without_its_test_process_starts_its_own_server(tmp_path: Path) -> None:
     code = f"from tests import warm_servers\n{COMMAND}"
     gone = {**os.environ, warm_servers.VARIABLE: "gpufleet-test-nobody"}
     done = subprocess.run(

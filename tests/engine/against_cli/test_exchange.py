@@ -18,7 +18,7 @@ from .comparing import needs_cli
 pytestmark = needs_cli
 
 
-def test_the_cli_takes_our_state_and_goes_on_from_it(cli: Lab, tmp_path: Path) -> None:
+def test_cli_continues_from_the_state_of_the_embedded_engine(cli: Lab, tmp_path: Path) -> None:
     ours = Lab(tmp_path / "embedded")
     text = 'a = Box("a", {"size": 1, "password": pulumi.Output.secret("s3cret")})\nBox("b", {"of": a.arn})\n'
     ours.up(text)
@@ -47,7 +47,7 @@ def test_the_cli_takes_our_state_and_goes_on_from_it(cli: Lab, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("options", [(), ("--show-secrets",)], ids=["sealed", "in the clear"])
-def test_we_take_the_state_of_the_cli_and_go_on_from_it(
+def test_embedded_engine_continues_from_the_state_of_the_cli(
     cli: Lab, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     text = 'a = Box("a", {"size": 1, "password": pulumi.Output.secret("s3cret")})\nBox("b", {"of": a.arn})\n'

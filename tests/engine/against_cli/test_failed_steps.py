@@ -26,7 +26,7 @@ def test_both_engines_finish_what_does_not_depend_on_a_failure(cli: Lab, tmp_pat
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "delete"])
-def test_both_engines_leave_the_same_after_a_failed_operation_and_finish_it_alike(
+def test_both_engines_leave_the_same_state_after_a_failure_and_finish_it(
     cli: Lab, tmp_path: Path, verb: str
 ) -> None:
     before = 'a = Box("a", {"size": 1})\nBox("b", {"of": a.arn})\nBox("old")\n'
@@ -94,7 +94,7 @@ def test_both_engines_leave_the_same_after_a_failed_operation_and_finish_it_alik
         ),
     ],
 )
-def test_both_engines_go_on_alike_from_a_failed_step(
+def test_both_engines_continue_alike_from_a_failed_step(
     cli: Lab, tmp_path: Path, before: str, after: str, fault: tuple[str, dict[str, str]]
 ) -> None:
     ours = Lab(tmp_path / "embedded")
@@ -116,7 +116,7 @@ def test_both_engines_go_on_alike_from_a_failed_step(
     assert ours.up().changes.total == cli.up().changes.total == 0
 
 
-def test_both_engines_keep_what_a_failed_refresh_could_not_read(cli: Lab, tmp_path: Path) -> None:
+def test_both_engines_keep_resources_that_a_failed_refresh_could_not_read(cli: Lab, tmp_path: Path) -> None:
     ours = Lab(tmp_path / "embedded")
     for lab in (ours, cli):
         lab.up('Box("a", {"size": 1})\nBox("b", {"size": 1})\n')

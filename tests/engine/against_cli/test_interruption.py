@@ -14,7 +14,7 @@ from .comparing import needs_cli
 pytestmark = needs_cli
 
 
-def test_an_interrupted_up_ends_with_the_cli_and_the_next_one_goes_on(cli: Lab) -> None:
+def test_interrupted_up_ends_with_the_cli_and_the_next_one_continues(cli: Lab) -> None:
     cli.program('a = Box("a")\nBox("b", {"of": a.arn})\n')
     cli.fault("create", "a", delay=5)
     events: list[Event] = []

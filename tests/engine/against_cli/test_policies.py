@@ -55,7 +55,7 @@ pulumi.export("password", cfg.require_secret("password"))
 """
 
 
-def test_both_engines_ask_a_pack_the_same(pair: Pair, tmp_path: Path) -> None:
+def test_both_engines_send_a_pack_the_same_requests(pair: Pair, tmp_path: Path) -> None:
     pack = write_pack(tmp_path / "pack", RECORDER)
     config = tmp_path / "config.json"
     config.write_text('{"all": "advisory", "two": {"enforcementLevel": "mandatory", "note": "n"}}')
@@ -218,7 +218,7 @@ def test_both_engines_give_the_same_verdict(
             assert comparable(ours.export()) == comparable(other.export()), verb
 
 
-def test_packs_remediate_and_judge_alike_one_after_the_other(pair: Pair, tmp_path: Path) -> None:
+def test_packs_remediate_and_then_judge_in_the_same_order(pair: Pair, tmp_path: Path) -> None:
     # The CLI takes packs in the order in which they come up, so the two must not depend on it.
     packs = (write_pack(tmp_path / "judges", JUDGES), write_pack(tmp_path / "second", SECOND))
     results = [
@@ -230,7 +230,7 @@ def test_packs_remediate_and_judge_alike_one_after_the_other(pair: Pair, tmp_pat
         assert lab.resources()["b"]["inputs"]["team"] == "ML"
 
 
-def test_both_engines_refuse_a_configuration_that_does_not_fit(pair: Pair, tmp_path: Path) -> None:
+def test_both_engines_refuse_an_invalid_policy_configuration(pair: Pair, tmp_path: Path) -> None:
     judges = write_pack(tmp_path / "judges", JUDGES)
     file = tmp_path / "config.json"
     file.write_text('{"few": {"limit": "many"}}')

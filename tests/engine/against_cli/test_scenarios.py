@@ -41,7 +41,7 @@ def test_both_engines_do_the_same_and_leave_the_same_state(
         assert ours.names() == cli.names(), where
 
 
-def test_both_engines_notice_alike_what_went_and_changed_behind_their_back(cli: Lab, tmp_path: Path) -> None:
+def test_both_engines_detect_the_same_drift(cli: Lab, tmp_path: Path) -> None:
     text = """
         a = Box("a", {"size": 1})
         b = Box("b", {"of": a.arn}, Opts(parent=a))

@@ -25,7 +25,7 @@ FOLDER = STATE.rpartition("/")[0]
 SLOW_MOVE = '#!/bin/sh\n[ -e /tmp/moved ] && sleep 600; : >/tmp/moved; exec /usr/bin/mv "$@"\n'
 
 
-def test_a_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue_as_before(
+def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
     site_to_break: Site,
 ) -> None:
     site = site_to_break

@@ -6,7 +6,7 @@ from tests.rack.operations.operating import KEPT, failures, operate, wait_on
 from tests.rack.site import Site
 
 
-def test_a_disk_that_is_full_and_a_power_cut_leave_the_last_backup_as_it_was(site_to_break: Site) -> None:
+def test_full_disk_and_power_cut_keep_the_last_backup(site_to_break: Site) -> None:
     site = site_to_break
     lab = site.lab
     # Room for one backup and for the beginning of a second: then there is no number left for another file.

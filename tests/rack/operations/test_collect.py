@@ -14,7 +14,7 @@ PLANTED = "Planted-9f3c1b7a"
 
 
 @pytest.mark.breaks("dgx04")
-def test_a_support_bundle_has_all_hosts_that_answer_names_the_others_and_has_no_secret(
+def test_support_bundle_has_all_reachable_hosts_names_the_others_and_has_no_secret(
     site_to_break: Site,
 ) -> None:
     site = site_to_break

@@ -33,7 +33,7 @@ def drains(site: Site) -> dict[str, str]:
     return dict(line.split("|", 1) for line in said.splitlines())
 
 
-def test_a_driver_upgrade_stops_at_every_fault_and_is_resumed_to_its_end(site_to_break: Site) -> None:
+def test_driver_upgrade_stops_at_every_fault_and_resumes(site_to_break: Site) -> None:
     site = site_to_break
     lab = site.lab
 
@@ -106,7 +106,7 @@ def test_a_driver_upgrade_stops_at_every_fault_and_is_resumed_to_its_end(site_to
     site.wait_for_nodes()
 
 
-def test_a_node_is_decommissioned_added_anew_and_replaced(site_to_break: Site) -> None:
+def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) -> None:
     site = site_to_break
     lab = site.lab
     lab.sh("login01", "su ada -c 'srun -A research -w dgx04 true'")

@@ -9,7 +9,9 @@ from tests.rack.site import Site
 
 
 @pytest.mark.breaks("dgx01", "dgx02")
-def test_a_power_cap_is_refused_outside_of_the_limits_set_on_all_and_taken_back(site_to_break: Site) -> None:
+def test_power_cap_outside_the_limits_is_refused_and_a_valid_cap_is_set_and_reset(
+    site_to_break: Site,
+) -> None:
     site = site_to_break
     lab = site.lab
     limits = "nvidia-smi --query-gpu=power.limit --format=csv,noheader,nounits | sort -u"

@@ -89,7 +89,7 @@ def versions(lab: Lab) -> set[str]:
     return {lab.sh(host, query).split("-")[0] for host in lab.healthy}
 
 
-def test_an_upgrade_keeps_running_jobs_and_refuses_before_it_changes_anything(
+def test_upgrade_keeps_running_jobs_and_refuses_before_any_change(
     site_to_break: Site, tmp_path: Path
 ) -> None:
     site = site_to_break

@@ -57,14 +57,12 @@ def tasks(lab: Lab, *what: dict[str, Any], hosts: str = "dgx01", **options: Any)
     return play(lab, str(book), **options)
 
 
-def test_bare_hosts_get_what_the_check_run_said_and_a_second_run_changes_nothing(base: Proof) -> None:
+def test_bare_hosts_match_the_check_run_and_a_second_run_changes_nothing(base: Proof) -> None:
     assert {host for host, _ in base.first.changed} == set(HOSTS)
     assert {task.split(" : ")[0] for _, task in base.first.changed} == {"base", "users", "firewall"}
 
 
-def test_the_mirror_is_the_only_source_beside_the_distribution_and_apt_trusts_it(
-    lab: Lab, base: Proof
-) -> None:
+def test_mirror_is_the_only_source_besides_the_distribution_and_apt_trusts_it(lab: Lab, base: Proof) -> None:
     listed = lab.sh("dgx01", "ls /etc/apt/sources.list.d /etc/apt/keyrings; cat /etc/apt/sources.list.d/*")
     assert "gpufleet-mirror.list" in listed and "http://packages.rack/vendor ./" in listed
     assert "nvidia.com" not in listed and "trusted=yes" not in listed
@@ -72,7 +70,7 @@ def test_the_mirror_is_the_only_source_beside_the_distribution_and_apt_trusts_it
     assert "NO_PUBKEY" not in said and "Candidate: 595" in said
 
 
-def test_settings_are_in_effect_and_the_clock_asks_the_fleets_servers(lab: Lab, base: Proof) -> None:
+def test_settings_are_applied_and_the_clock_uses_the_servers_of_the_fleet(lab: Lab, base: Proof) -> None:
     assert lab.sh("dgx01", "cat /proc/sys/kernel/numa_balancing /proc/sys/vm/swappiness").split() == [
         "0",
         "10",
@@ -92,21 +90,19 @@ def test_settings_are_in_effect_and_the_clock_asks_the_fleets_servers(lab: Lab, 
     assert "SystemMaxUse=4G" in lab.sh("dgx01", "systemd-analyze cat-config systemd/journald.conf")
 
 
-def test_a_container_keeps_its_machines_kernel_arguments_and_governor(lab: Lab, base: Proof) -> None:
+def test_container_keeps_the_kernel_arguments_and_governor_of_its_machine(lab: Lab, base: Proof) -> None:
     assert not [task for _, task in base.first.changed if "kernel" in task.lower() or "Reboot" in task]
     assert lab.sh("dgx01", "ls /etc/default/grub.d /usr/lib/gpufleet/set-cpu-governor 2>&1", code=None).count(
         "No such"
     )
 
 
-def test_hosts_know_each_other_by_names_that_no_server_has(lab: Lab, base: Proof) -> None:
+def test_hosts_resolve_each_other_without_dns(lab: Lab, base: Proof) -> None:
     assert lab.sh("dgx02", "getent -s files hosts ctl01").split()[0] == "10.90.0.11"
     assert lab.sh("dgx02", "grep -c 'BEGIN gpufleet' /etc/hosts").strip() == "1"
 
 
-def test_people_have_the_same_numbers_everywhere_and_log_in_with_their_key_alone(
-    lab: Lab, base: Proof
-) -> None:
+def test_users_have_the_same_ids_on_all_hosts_and_log_in_only_with_their_key(lab: Lab, base: Proof) -> None:
     for host in HOSTS:
         assert lab.sh(host, "id -u ada; id -g ada; id -u bob").split() == ["2001", "2001", "2002"]
     key = lab.inventory.with_name("ada")
@@ -120,7 +116,7 @@ def test_people_have_the_same_numbers_everywhere_and_log_in_with_their_key_alone
     )
 
 
-def test_a_number_that_somebody_else_has_is_refused_before_anything_changes(lab: Lab, base: Proof) -> None:
+def test_id_that_is_in_use_is_refused_before_any_change(lab: Lab, base: Proof) -> None:
     lab.sh("dgx02", "useradd -u 2100 -M keeper")
     eve = {"name": "eve", "uid": 2100, "gid": 2100}
     done = play(lab, ["users"], "dgx02", variables={"users_groups": [], "users_accounts": [eve, ADA]})
@@ -131,7 +127,7 @@ def test_a_number_that_somebody_else_has_is_refused_before_anything_changes(lab:
     lab.sh("dgx02", "userdel keeper")
 
 
-def test_a_person_who_left_is_locked_and_deleted_nowhere_and_can_come_back(lab: Lab, base: Proof) -> None:
+def test_removed_user_is_locked_but_not_deleted_and_can_come_back(lab: Lab, base: Proof) -> None:
     key = lab.inventory.with_name("ada")
     gone = play(lab, ["users"], "dgx02", variables={"users_groups": [], "users_accounts": []})
     assert ("dgx02", "users : Create groups and accounts") in gone.changed
@@ -142,7 +138,7 @@ def test_a_person_who_left_is_locked_and_deleted_nowhere_and_can_come_back(lab: 
     assert ssh(lab, "dgx02", "ada", key, "id -u") == "2001\n"
 
 
-def test_the_firewall_lets_in_the_cluster_and_ssh_and_nothing_else(lab: Lab, base: Proof) -> None:
+def test_firewall_allows_only_the_cluster_and_ssh(lab: Lab, base: Proof) -> None:
     lab.sh("dgx01", "nft add table ip containers")
     for port in (80, 5000):
         server = f"systemd-run -q --unit=listen{port} python3 -m http.server {port}"
@@ -173,7 +169,7 @@ def test_the_firewall_lets_in_the_cluster_and_ssh_and_nothing_else(lab: Lab, bas
         lab.sh("dgx01", "systemctl stop listen80 listen5000")
 
 
-def test_a_firewall_that_would_cut_off_ssh_is_refused(lab: Lab, base: Proof) -> None:
+def test_firewall_that_would_block_ssh_is_refused(lab: Lab, base: Proof) -> None:
     before = lab.sh("dgx01", "nft list ruleset")
     done = play(lab, ["firewall"], "dgx01", variables={"firewall_ssh_port": 2222})
     assert done.result.failed_hosts == ("dgx01",)
@@ -185,7 +181,7 @@ def test_a_firewall_that_would_cut_off_ssh_is_refused(lab: Lab, base: Proof) -> 
     assert lab.sh("dgx01", "nft list ruleset") == before
 
 
-def test_apt_waits_for_a_lock_and_says_so_when_it_is_never_free(lab: Lab, base: Proof) -> None:
+def test_apt_waits_for_a_lock_and_reports_a_timeout(lab: Lab, base: Proof) -> None:
     hold = textwrap.dedent("""\
         import fcntl, time
         with open("/var/lib/dpkg/lock-frontend", "w") as lock:
@@ -206,9 +202,7 @@ def test_apt_waits_for_a_lock_and_says_so_when_it_is_never_free(lab: Lab, base: 
     assert lab.sh("dgx01", "dpkg-query -W -f '${Status}' pigz") == "install ok installed"
 
 
-def test_a_repository_that_goes_away_in_mid_install_is_named_and_the_next_run_completes(
-    lab: Lab, base: Proof
-) -> None:
+def test_repository_lost_during_an_install_is_named_and_the_next_run_completes(lab: Lab, base: Proof) -> None:
     install = {"name": "Install", "gpufleet.rack.packages": {"names": ["hwloc", "lldpd"]}}
     lab.sh("dgx01", "apt-get -qq update")
     lab.rack.repository(on=False)
@@ -223,7 +217,7 @@ def test_a_repository_that_goes_away_in_mid_install_is_named_and_the_next_run_co
     assert lab.sh("dgx01", "dpkg-query -W -f '${Status}\n' hwloc lldpd | sort -u") == "install ok installed\n"
 
 
-def test_a_full_disk_is_named_and_costs_nothing_but_the_run(lab: Lab, base: Proof) -> None:
+def test_full_disk_is_reported_and_the_next_run_completes(lab: Lab, base: Proof) -> None:
     lab.sh("dgx01", "apt-get clean; mount -t tmpfs -o size=64k none /var/cache/apt/archives")
     install: dict[str, Any] = {
         "name": "Install",
@@ -237,7 +231,7 @@ def test_a_full_disk_is_named_and_costs_nothing_but_the_run(lab: Lab, base: Proo
     assert tasks(lab, install).result.failures == ()
 
 
-def test_an_unknown_system_is_refused_and_the_others_are_done(lab: Lab, base: Proof) -> None:
+def test_unknown_system_is_refused_and_other_hosts_are_configured(lab: Lab, base: Proof) -> None:
     lab.sh("dgx02", "sed -i 's/^VERSION_ID=.*/VERSION_ID=\"13\"/' /etc/os-release")
     try:
         done = play(lab, ["users"], "dgx01,dgx02", variables={"users_shell": "/bin/sh"})
@@ -248,7 +242,7 @@ def test_an_unknown_system_is_refused_and_the_others_are_done(lab: Lab, base: Pr
     assert {event.host for event in done.of("Create groups and accounts")} == {"dgx01"}
 
 
-def test_a_host_with_jobs_is_not_rebooted_and_others_are_when_they_need_it(lab: Lab, base: Proof) -> None:
+def test_host_with_jobs_is_not_rebooted_and_others_are_if_they_need_it(lab: Lab, base: Proof) -> None:
     boots = {host.name: host.boots for host in lab.rack.status()}
     mark = "echo linux-image-6.1.0-41-amd64 >/run/reboot-required.pkgs; touch /run/reboot-required"
     for host in ("dgx01", "dgx02"):

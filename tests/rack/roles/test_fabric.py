@@ -97,7 +97,7 @@ def rdma(lab: Lab) -> Proof:
     return prove(lab, ["rdma"], f"{IB},ctl01")
 
 
-def test_a_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: Proof) -> None:
+def test_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: Proof) -> None:
     assert lab.sh(IB, "ofed_info -n").startswith("26.04")
     assert "doca-ofed" in lab.sh(IB, "apt-mark showhold")
     # Modules of the new driver do not fit the loaded one: they wait for the reboot.
@@ -114,9 +114,7 @@ def test_a_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: Proof) -> No
     lab.sh("ctl01", "test ! -e /etc/udev/rules.d/60-rdma-persistent-naming.rules")
 
 
-def test_a_port_in_the_wrong_mode_and_the_old_driver_ask_for_a_reboot_and_are_right_after_it(
-    lab: Lab, rdma: Proof
-) -> None:
+def test_wrong_port_mode_and_old_driver_request_a_reboot_that_fixes_them(lab: Lab, rdma: Proof) -> None:
     assert (IB, "rdma : Configure adapters") in rdma.first.changed
     wanted = {hca["name"]: hca["link_type_next"] for hca in lab.hardware(IB).state()["hcas"]}
     assert wanted == dict.fromkeys(RAILS, "InfiniBand")
@@ -135,7 +133,7 @@ def test_a_port_in_the_wrong_mode_and_the_old_driver_ask_for_a_reboot_and_are_ri
     assert [event.kind for event in again.of("Report manual steps", IB)] == ["skipped"]
 
 
-def test_a_missing_adapter_is_told_stops_nothing_and_moves_no_name(lab: Lab, rdma: Proof) -> None:
+def test_missing_adapter_is_reported_and_keeps_the_names_of_the_others(lab: Lab, rdma: Proof) -> None:
     before = lab.sh(IB, "cat /etc/udev/rules.d/60-rdma-persistent-naming.rules")
     with lab.hardware(IB).changing() as state:
         state["hcas"][3]["present"] = False
@@ -149,7 +147,7 @@ def test_a_missing_adapter_is_told_stops_nothing_and_moves_no_name(lab: Lab, rdm
             state["hcas"][3]["present"] = True
 
 
-def test_ports_of_a_host_with_more_adapters_than_the_fabric_are_left_alone(lab: Lab, rdma: Proof) -> None:
+def test_ports_outside_the_fabric_are_not_changed(lab: Lab, rdma: Proof) -> None:
     variables = {"rdma_devices": [], "rdma_adapters": 4, "rdma_kind": "infiniband"}
     before = lab.hardware(ETH).state()["hcas"]
     run = play(lab, ["rdma"], ETH, variables=variables | {"rdma_stack": "inbox"})
@@ -188,7 +186,7 @@ def test_ethernet_is_lossless_on_every_rail(lab: Lab, roce: Proof) -> None:
     assert settings(lab) == lossless(lab)
 
 
-def test_settings_are_there_after_a_reboot_and_a_run_changes_nothing(lab: Lab, roce: Proof) -> None:
+def test_settings_survive_a_reboot_and_a_run_changes_nothing(lab: Lab, roce: Proof) -> None:
     lab.rack.stop(ETH)
     lab.rack.start(ETH)
     wait_for(lambda: settings(lab) == lossless(lab), 15)
@@ -197,7 +195,7 @@ def test_settings_are_there_after_a_reboot_and_a_run_changes_nothing(lab: Lab, r
     assert not run.changed and not run.result.failures
 
 
-def test_an_mtu_that_somebody_changed_is_set_again_and_nothing_else(lab: Lab, roce: Proof) -> None:
+def test_changed_mtu_is_the_only_setting_that_is_reset(lab: Lab, roce: Proof) -> None:
     net = lab.hardware(ETH).state()["hcas"][1]["netdev"]
     lab.sh(ETH, f"ip link set {net} mtu 1500")
     first = play(lab, ["roce"], ETH, variables=ROCE)
@@ -207,7 +205,7 @@ def test_an_mtu_that_somebody_changed_is_set_again_and_nothing_else(lab: Lab, ro
     assert f"{net}: mtu 1500 -> 9000" in log.splitlines()[-1:]
 
 
-def test_a_rail_that_is_missing_does_not_keep_the_others_from_being_set_up(lab: Lab, roce: Proof) -> None:
+def test_missing_rail_does_not_stop_the_setup_of_the_others(lab: Lab, roce: Proof) -> None:
     variables = ROCE | {"roce_devices": [*RAILS, "mlx5_8"]}
     for again in (False, True):
         run = play(lab, ["roce"], ETH, variables=variables)
@@ -253,7 +251,7 @@ def log(lab: Lab, host: str) -> str:
     return lab.sh(host, "cat /var/log/opensm.log")
 
 
-def test_the_master_brings_the_subnet_up_with_the_routing_that_was_asked_for(
+def test_master_brings_the_subnet_up_with_the_configured_routing(
     lab: Lab, fabric: str, managers: Proof
 ) -> None:
     wait_for(lambda: "SUBNET UP" in log(lab, "ctl01"))
@@ -269,9 +267,7 @@ def test_the_master_brings_the_subnet_up_with_the_routing_that_was_asked_for(
         assert lab.sh(host, "pgrep -xc opensm").strip() == "1"
 
 
-def test_partitions_are_set_on_their_members_and_on_nobody_else(
-    lab: Lab, fabric: str, managers: Proof
-) -> None:
+def test_partitions_are_set_only_on_their_members(lab: Lab, fabric: str, managers: Proof) -> None:
     wait_for(lambda: "SUBNET UP" in log(lab, "ctl01"))
     for index, own in ((3, True), (11, True), (0, False), (4, False)):
         keys = ask(lab, fabric, f"smpquery -G pkeys {port_guid(index)}")
@@ -279,7 +275,7 @@ def test_partitions_are_set_on_their_members_and_on_nobody_else(
         assert ("0x8012" in keys) is own
 
 
-def test_the_standby_waits_while_the_master_lives_and_takes_over_when_its_host_dies(
+def test_standby_takes_over_only_when_the_host_of_the_master_fails(
     lab: Lab, fabric: str, managers: Proof
 ) -> None:
     wait_for(lambda: "SUBNET UP" in log(lab, "ctl01"))
@@ -295,7 +291,7 @@ def test_the_standby_waits_while_the_master_lives_and_takes_over_when_its_host_d
         lab.rack.start("ctl01")
 
 
-def test_a_manager_without_a_port_gets_everything_but_a_running_opensm(
+def test_manager_without_a_port_gets_everything_except_a_running_opensm(
     lab: Lab, fabric: str, managers: Proof
 ) -> None:
     hardware = lab.hardware("ctl02")
@@ -313,7 +309,7 @@ def test_a_manager_without_a_port_gets_everything_but_a_running_opensm(
             state["hcas"][0]["present"] = True
 
 
-def test_numbers_that_mean_nothing_to_opensm_are_refused(lab: Lab) -> None:
+def test_values_that_opensm_does_not_know_are_refused(lab: Lab) -> None:
     run = play(lab, ["subnet_manager"], "ctl01", variables={"subnet_manager_root_guids": ["spine1"]})
     assert run.result.failed_hosts == ("ctl01",)
     assert "spine1" in run.messages() and "Correct the site's `fabric`" in run.messages()

@@ -28,7 +28,7 @@ def rack(proven: tuple[Lab, Proof]) -> Lab:
     return proven[0]
 
 
-def test_every_role_installs_configures_and_runs_what_it_says(proven: tuple[Lab, Proof]) -> None:
+def test_every_role_installs_configures_and_starts_its_software(proven: tuple[Lab, Proof]) -> None:
     rack, proof = proven
     assert {task.split(" : ")[0] for _, task in proof.first.changed} == set(ROLES)
     assert {host for host, _ in proof.first.changed} == set(NODES)
@@ -36,7 +36,7 @@ def test_every_role_installs_configures_and_runs_what_it_says(proven: tuple[Lab,
         assert rack.sh(node, "systemctl is-system-running") == "running\n"
 
 
-def test_the_driver_is_loaded_with_persistence_on_all_gpus(rack: Lab) -> None:
+def test_driver_is_loaded_with_persistence_on_all_gpus(rack: Lab) -> None:
     query = "nvidia-smi --query-gpu=driver_version,persistence_mode,fabric.state --format=csv,noheader"
     for node in NODES:
         assert rack.sh(node, query).splitlines() == [f"{DRIVER}, Enabled, Completed"] * 8
@@ -46,7 +46,7 @@ def test_the_driver_is_loaded_with_persistence_on_all_gpus(rack: Lab) -> None:
         )
 
 
-def test_an_upgrade_of_all_packages_does_not_move_the_driver(rack: Lab) -> None:
+def test_upgrade_of_all_packages_does_not_change_the_driver(rack: Lab) -> None:
     versions = "dpkg-query -W -f '${Package} ${Version}\\n' | grep -E 'nvidia|cuda|nccl|datacenter|gdr'"
     before = rack.sh("dgx01", versions)
     # There is something to move to, for each of them.
@@ -66,13 +66,13 @@ def test_an_upgrade_of_all_packages_does_not_move_the_driver(rack: Lab) -> None:
     rack.sh("dgx01", "apt-mark -q hold libcuda1 nvidia-driver-cuda >/dev/null")
 
 
-def test_nccl_has_the_fabrics_settings_and_no_others(rack: Lab) -> None:
+def test_nccl_has_only_the_settings_of_the_fabric(rack: Lab) -> None:
     lines = rack.sh("dgx01", "grep -v '^#' /etc/nccl.conf").splitlines()
     assert lines == ["NCCL_CROSS_NIC=0"]
     assert rack.sh("dgx01", "dpkg-query -W -f '${Version}' libnccl2") == "2.31.2-1+cuda13.0"
 
 
-def test_gpudirects_modules_are_loaded_now_and_after_a_boot(rack: Lab) -> None:
+def test_gpudirect_modules_are_loaded_now_and_after_a_boot(rack: Lab) -> None:
     assert rack.sh("dgx01", "gdrcopy_sanity && /usr/local/cuda/gds/tools/gdscheck -p | head -1") != ""
     rack.rack.stop("dgx01")
     rack.rack.start("dgx01")
@@ -109,7 +109,7 @@ def watched(said: str) -> set[str]:
     return {found.strip() for found in re.findall(r"\| ([\w ]+?) *\| On", said)}
 
 
-def test_prometheus_can_read_the_exporter_from_the_cluster_and_only_there(rack: Lab) -> None:
+def test_only_the_cluster_can_read_the_dcgm_exporter(rack: Lab) -> None:
     address = rack.rack.site.host("dgx01").ip
     # The judge is Debian's own promtool.
     rack.sh(
@@ -136,7 +136,7 @@ def test_measuring_changes_nothing_and_finds_everything(rack: Lab) -> None:
     assert measured.changed == frozenset()
 
 
-def test_fabric_manager_is_started_where_it_does_not_run_and_never_restarted(rack: Lab) -> None:
+def test_fabric_manager_is_started_if_stopped_and_never_restarted(rack: Lab) -> None:
     since = "systemctl show -p ActiveEnterTimestampMonotonic --value nvidia-fabricmanager"
     before = int(rack.sh("dgx02", since))
     # As on a host that somebody set up by hand: nobody has written down with what it was started.
@@ -150,7 +150,7 @@ def test_fabric_manager_is_started_where_it_does_not_run_and_never_restarted(rac
     assert int(rack.sh("dgx02", since)) > before
 
 
-def test_nvswitches_of_the_fourth_generation_get_their_subnet_manager(rack: Lab) -> None:
+def test_fourth_generation_nvswitches_get_their_subnet_manager(rack: Lab) -> None:
     variables = {"fabric_manager_nvlink_subnet_manager": True}
     proof = prove(rack, ["fabric_manager"], "dgx02", variables=variables)
     assert {task for _, task in proof.first.changed} == {

@@ -135,7 +135,7 @@ def findings(lab: Lab, node: str = NODE) -> dict[str, str]:
     return {item["check"]: f"{item['subject']} {item['message']}".strip() for item in told["findings"]}
 
 
-def test_the_role_installs_what_slurm_runs_and_says_beforehand_what_it_does(
+def test_role_installs_the_health_check_and_check_mode_reports_it(
     site: tuple[Lab, Proof],
 ) -> None:
     lab, proof = site
@@ -150,7 +150,7 @@ def test_the_role_installs_what_slurm_runs_and_says_beforehand_what_it_does(
     assert settings["xid_actions"]["REBOOT"] == [79, 151, 168]
 
 
-def test_a_healthy_node_is_silent_quick_and_in_the_metrics(rack: Lab) -> None:
+def test_healthy_node_reports_no_findings_runs_quickly_and_writes_metrics(rack: Lab) -> None:
     assert check(rack) == 0
     assert findings(rack) == {}
     assert slurm_node(rack) == (False, "")
@@ -164,7 +164,7 @@ def test_a_healthy_node_is_silent_quick_and_in_the_metrics(rack: Lab) -> None:
     assert took < 8, "it takes 0.2 s on a quiet machine"
 
 
-def test_faults_of_gpus_and_ports_drain_and_their_repair_takes_back(rack: Lab) -> None:
+def test_gpu_and_port_faults_drain_the_node_and_their_repair_resumes_it(rack: Lab) -> None:
     hardware = rack.hardware(NODE)
 
     def one_gpu_missing() -> None:
@@ -196,7 +196,7 @@ def test_faults_of_gpus_and_ports_drain_and_their_repair_takes_back(rack: Lab) -
     assert slurm_node(rack, OTHER) == (False, "")
 
 
-def test_xid_79_drains_until_the_node_has_rebooted(rack: Lab) -> None:
+def test_xid_79_drains_the_node_until_it_reboots(rack: Lab) -> None:
     rack.hardware(NODE).xid(79, gpu=5)
     check(rack)
     drained, reason = slurm_node(rack)
@@ -216,7 +216,7 @@ def test_xid_79_drains_until_the_node_has_rebooted(rack: Lab) -> None:
     recover(rack)
 
 
-def test_a_person_who_resumes_the_node_accepts_its_xid_but_not_the_next_one(rack: Lab) -> None:
+def test_resuming_a_node_accepts_its_xid_but_not_the_next_one(rack: Lab) -> None:
     rack.hardware(NODE).xid(48, gpu=1)
     check(rack)
     assert slurm_node(rack) == (True, "gpufleet: GPU 1 Xid 48 (DBE (double bit error)): RESET")
@@ -231,7 +231,7 @@ def test_a_person_who_resumes_the_node_accepts_its_xid_but_not_the_next_one(rack
     assert slurm_node(rack) == (True, "gpufleet: GPU 1 Xid 48 (DBE (double bit error)), 2 times: RESET")
 
 
-def test_a_wrong_clock_drains(rack: Lab) -> None:
+def test_wrong_clock_drains_the_node(rack: Lab) -> None:
     rack.hardware(NODE).clock_offset(30)
     rack.sh(NODE, "systemctl restart chrony; chronyc -n waitsync 30 0 0 0.5 >/dev/null; true")
     try:
@@ -244,7 +244,7 @@ def test_a_wrong_clock_drains(rack: Lab) -> None:
     recover(rack)
 
 
-def test_a_full_disk_drains_and_so_does_one_that_is_read_only(rack: Lab) -> None:
+def test_full_or_read_only_disk_drains_the_node(rack: Lab) -> None:
     rack.sh(
         NODE, "mount -t tmpfs -o size=8m tmpfs /tmp; dd if=/dev/zero of=/tmp/full bs=1M 2>/dev/null || true"
     )
@@ -259,7 +259,7 @@ def test_a_full_disk_drains_and_so_does_one_that_is_read_only(rack: Lab) -> None
     recover(rack)
 
 
-def test_a_person_s_drain_stays_whatever_is_found(rack: Lab) -> None:
+def test_manual_drain_stays_whatever_is_found(rack: Lab) -> None:
     rack.sh("ctl01", f"scontrol update NodeName={NODE} State=DRAIN Reason='new fans'")
     rack.hardware(NODE).remove_gpu(0)
     check(rack)
@@ -282,7 +282,7 @@ def test_a_person_s_drain_stays_whatever_is_found(rack: Lab) -> None:
     rack.sh("ctl01", f"scontrol update NodeName={NODE} State=RESUME")
 
 
-def test_a_prolog_that_fails_gives_the_job_back_and_drains_the_node(rack: Lab) -> None:
+def test_failing_prolog_requeues_the_job_and_drains_the_node(rack: Lab) -> None:
     rack.hardware(NODE).remove_gpu(7)
     said = rack.sh("ctl01", f"cd /tmp; sbatch --parsable -w {NODE} --gres=gpu:1 --wrap 'hostname >/tmp/ran'")
     job = int(said)
@@ -298,7 +298,7 @@ def test_a_prolog_that_fails_gives_the_job_back_and_drains_the_node(rack: Lab) -
     wait_for(lambda: "JobState=COMPLETED" in shown(rack, job))
 
 
-def test_what_a_job_leaves_broken_is_found_after_it(rack: Lab) -> None:
+def test_faults_left_by_a_job_are_found_after_it(rack: Lab) -> None:
     rack.sh("ctl01", f"cd /tmp; sbatch -w {NODE} --gres=gpu:1 --wrap 'sleep 2'")
     wait_for(lambda: rack.sh("ctl01", "squeue -h -t R -o %i").strip() != "")
     rack.hardware(NODE).remap(2, failure=True)
@@ -306,7 +306,7 @@ def test_what_a_job_leaves_broken_is_found_after_it(rack: Lab) -> None:
     assert slurm_node(rack)[1] == "gpufleet: GPU 2 a row could not be remapped"
 
 
-def test_slurm_itself_runs_the_check(rack: Lab) -> None:
+def test_slurm_runs_the_health_check(rack: Lab) -> None:
     rack.hardware(NODE).port(6, state="Down", physical_state="Polling")
     rack.sh(NODE, "systemctl restart slurmd")
     wait_for(lambda: slurm_node(rack)[0])

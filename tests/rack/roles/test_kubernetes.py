@@ -88,14 +88,16 @@ def settled(lab: Lab, *hosts: str) -> str:
         time.sleep(1)
 
 
-def test_the_role_does_what_it_announces_and_one_member_holds_the_address(lab: Lab, endpoint: Proof) -> None:
+def test_role_does_what_check_mode_reports_and_one_member_holds_the_address(
+    lab: Lab, endpoint: Proof
+) -> None:
     assert {host for host, _ in endpoint.first.changed} == set(MEMBERS)
     settled(lab, *MEMBERS)
     for name in MEMBERS:
         assert lab.sh(name, "systemctl is-active haproxy keepalived").split() == ["active", "active"]
 
 
-def test_the_address_moves_when_its_holders_haproxy_is_gone_and_does_not_come_back(
+def test_address_moves_when_haproxy_of_its_holder_stops_and_does_not_move_back(
     lab: Lab, endpoint: Proof
 ) -> None:
     first = settled(lab, *MEMBERS)
@@ -106,7 +108,7 @@ def test_the_address_moves_when_its_holders_haproxy_is_gone_and_does_not_come_ba
     assert holders(lab, *MEMBERS) == [second]
 
 
-def test_the_address_moves_when_its_holder_loses_power(lab: Lab, endpoint: Proof) -> None:
+def test_address_moves_when_its_holder_loses_power(lab: Lab, endpoint: Proof) -> None:
     first = settled(lab, *MEMBERS)
     since = int(time.time())
     lab.rack.stop(first, force=True)
@@ -120,7 +122,7 @@ def test_the_address_moves_when_its_holder_loses_power(lab: Lab, endpoint: Proof
 
 
 @pytest.mark.parametrize("role", ["kubernetes_node", "kubernetes_control_plane"])
-def test_hosts_with_old_control_groups_are_refused_before_anything_changes(lab: Lab, role: str) -> None:
+def test_hosts_with_cgroup_v1_are_refused_before_any_change(lab: Lab, role: str) -> None:
     if "v2" in lab.sh("dgx02", "test -e /sys/fs/cgroup/cgroup.controllers && echo v2", code=None):
         pytest.skip("this machine has cgroup v2, which is not refused")
     member = {"name": "dgx02", "address": lab.rack.site.host("dgx02").ip}

@@ -59,7 +59,7 @@ def test_instances_are_made_with_the_driver_in_one_run(proven: tuple[Lab, Proof]
     assert len(set(files)) == 9 and all(name[0] in ("/dev/nvidia0", "/dev/nvidia3") for name in files)
 
 
-def test_they_are_there_again_after_a_boot_and_nothing_is_left_to_do(rack: Lab) -> None:
+def test_instances_exist_after_a_boot_and_nothing_changes(rack: Lab) -> None:
     rack.rack.stop(NODE)
     rack.rack.start(NODE)
     assert rack.sh(NODE, "systemctl is-active gpufleet-mig.service") == "active\n"
@@ -69,7 +69,7 @@ def test_they_are_there_again_after_a_boot_and_nothing_is_left_to_do(rack: Lab) 
     assert again.changed == frozenset()
 
 
-def test_gpus_that_are_right_keep_their_instances_when_another_changes(rack: Lab) -> None:
+def test_correct_gpus_keep_their_instances_when_another_changes(rack: Lab) -> None:
     before = [item for item in json.loads(rack.sh(NODE, "/usr/lib/gpufleet/mig show")) if item["gpu"] == 0]
     other = LAYOUT | {"3": {"2g.20gb": 3}}
     proof = prove(rack, ["mig"], NODE, variables={"mig_layout": other})
@@ -92,7 +92,7 @@ def test_gpus_that_are_right_keep_their_instances_when_another_changes(rack: Lab
         ),
     ],
 )
-def test_a_node_that_takes_jobs_is_refused_before_anything_changes(
+def test_node_that_accepts_jobs_is_refused_before_any_change(
     rack: Lab, said: str, code: int, why: str
 ) -> None:
     before = rack.sh(NODE, f"nvidia-smi -L; cat {CONFIGURATION}")
@@ -112,7 +112,7 @@ def test_a_node_that_takes_jobs_is_refused_before_anything_changes(
     assert not same.result.failures, same.messages()
 
 
-def test_a_gpu_that_somebody_holds_open_fails_with_the_remedy_and_the_next_run_finishes(rack: Lab) -> None:
+def test_gpu_in_use_fails_with_the_remedy_and_the_next_run_finishes(rack: Lab) -> None:
     layout = {"5": {"1g.20gb": 4}}
     with rack.hardware(NODE).changing() as state:
         state["gpus"][5]["mig_held"] = True
@@ -125,14 +125,14 @@ def test_a_gpu_that_somebody_holds_open_fails_with_the_remedy_and_the_next_run_f
     assert instances(rack) == {5: Counter({"1g.20gb": 4})}
 
 
-def test_a_profile_that_the_driver_does_not_know_is_refused_with_those_that_it_has(rack: Lab) -> None:
+def test_unknown_profile_is_refused_with_the_supported_ones(rack: Lab) -> None:
     before = instances(rack)
     failed = divided(rack, {"5": {"1g.12gb": 7}})
     assert "GPU 5 has no profile 1g.12gb with this driver; it has 1g.10gb" in failed.messages()
     assert instances(rack) == before
 
 
-def test_without_a_layout_all_gpus_are_whole_again(rack: Lab) -> None:
+def test_gpus_without_a_layout_are_made_whole(rack: Lab) -> None:
     proof = prove(rack, ["mig"], NODE, variables={"mig_layout": {}})
     assert "mig : Create MIG instances" in {task for _, task in proof.first.changed}
     assert "MIG" not in rack.sh(NODE, "nvidia-smi -L")

@@ -97,7 +97,7 @@ def monitored(gpu_rack: Lab) -> Iterator[Monitored]:
     yield Monitored(lab, proof, made, arguments)
 
 
-def test_exporters_are_on_all_hosts_and_the_rest_on_the_host_of_monitoring(monitored: Monitored) -> None:
+def test_exporters_run_on_all_hosts_and_the_rest_on_the_monitoring_host(monitored: Monitored) -> None:
     changed = monitored.proof.first.changed
     hosts_of = {role: {h for h, task in changed if task.startswith(f"{role} :")} for role in ROLES}
     assert hosts_of == {
@@ -109,7 +109,7 @@ def test_exporters_are_on_all_hosts_and_the_rest_on_the_host_of_monitoring(monit
     assert {task.split(" : ")[0] for _, task in changed} == set(ROLES)
 
 
-def test_every_target_answers_and_carries_the_hosts_name(monitored: Monitored) -> None:
+def test_every_target_answers_with_the_host_name(monitored: Monitored) -> None:
     def all_up() -> list[dict[str, Any]]:
         found = monitored.ask("targets")["activeTargets"]
         return found if all(item["health"] == "up" for item in found) else []
@@ -156,7 +156,7 @@ def test_gpus_ports_power_and_slurm_are_measured(monitored: Monitored) -> None:
     assert gpus[0]["value"][1] == "16"
 
 
-def test_a_job_and_what_waits_behind_it_are_in_slurms_figures(monitored: Monitored) -> None:
+def test_running_and_pending_jobs_are_in_the_slurm_metrics(monitored: Monitored) -> None:
     lab = monitored.lab
     submit = "sbatch --parsable --output=/dev/null --gres=gpu:8 --wrap 'sleep 600'"
     lab.sh("ctl01", f"for job in 1 2 3; do {submit} -N1; done")
@@ -168,7 +168,7 @@ def test_a_job_and_what_waits_behind_it_are_in_slurms_figures(monitored: Monitor
         lab.sh("ctl01", "scancel -u root")
 
 
-def test_nothing_but_exporters_listens_beyond_loopback_and_secrets_are_their_owners(
+def test_only_exporters_listen_beyond_loopback_and_secrets_are_private(
     monitored: Monitored,
 ) -> None:
     listening = monitored.lab.sh("ctl01", "ss -Hlnt").splitlines()
@@ -197,7 +197,7 @@ def test_nothing_but_exporters_listens_beyond_loopback_and_secrets_are_their_own
     assert [line for line in files if not re.search(r" [46]00 (prometheus|slurm|root)$", line)] == []
 
 
-def test_an_xid_fires_and_is_told_with_the_token_and_nothing_else_of_the_gpus_is(
+def test_xid_alert_fires_and_is_sent_with_the_token_and_is_the_only_gpu_alert(
     monitored: Monitored,
 ) -> None:
     lab = monitored.lab

@@ -50,7 +50,7 @@ def booted(rack: Lab, node: str) -> str:
     return rack.sh(node, "cat /proc/sys/kernel/random/boot_id")
 
 
-def test_a_node_of_branch_570_is_moved_cleanly_and_rebooted_only_where_its_gpus_are_in_use(rack: Lab) -> None:
+def test_node_with_driver_570_is_upgraded_and_rebooted_only_if_gpus_are_in_use(rack: Lab) -> None:
     with_old_driver(rack, "dgx01", "dgx02")
     rack.sh("dgx01", "systemd-run -q --unit=work sh -c 'exec 3</dev/nvidia0; exec sleep 1000'")
     boots = {node: booted(rack, node) for node in ("dgx01", "dgx02")}
@@ -71,7 +71,7 @@ def test_a_node_of_branch_570_is_moved_cleanly_and_rebooted_only_where_its_gpus_
         assert not [name for name, _ in there if name.endswith("-570")]
 
 
-def test_fabric_manager_of_another_version_is_refused_before_anything_changes(rack: Lab) -> None:
+def test_fabric_manager_of_another_version_is_refused_before_any_change(rack: Lab) -> None:
     run = play(rack, "playbooks/gpu.yml", "dgx01", variables={"fabric_manager_version": OTHER})
     assert run.result.failed_hosts == ("dgx01",)
     assert f"Fabric Manager {OTHER} does not work with the driver {DRIVER}" in run.messages()
@@ -91,14 +91,14 @@ def test_fabric_manager_is_refused_on_a_host_with_another_driver(rack: Lab) -> N
     assert rack.sh("dgx01", "dpkg-query -W nvidia-fabricmanager 2>/dev/null", code=None) == ""
 
 
-def test_a_node_that_lacks_a_gpu_gets_the_driver_and_a_warning(rack: Lab) -> None:
+def test_node_with_a_missing_gpu_gets_the_driver_and_a_warning(rack: Lab) -> None:
     rack.hardware("dgx01").remove_gpu(3)
     run = play(rack, ["nvidia_driver"], "dgx01")
     assert not run.result.failures, run.messages()
     assert len(rack.sh("dgx01", "nvidia-smi -L").splitlines()) == 7
 
 
-def test_a_node_without_any_gpu_is_told_so(rack: Lab) -> None:
+def test_node_without_a_gpu_is_reported(rack: Lab) -> None:
     for index in range(8):
         rack.hardware("dgx01").remove_gpu(index)
     run = play(rack, ["nvidia_driver"], "dgx01")
@@ -123,7 +123,7 @@ echo 'status-logger=exec /usr/local/bin/cut-short' >/etc/dpkg/dpkg.cfg.d/cut-sho
 """
 
 
-def test_a_run_that_was_killed_in_mid_install_is_finished_by_the_next_one(rack: Lab) -> None:
+def test_next_run_finishes_a_run_that_was_killed_during_an_install(rack: Lab) -> None:
     rack.sh("dgx01", CUT)
     token = os.urandom(8).hex()
     begun, over = threading.Event(), threading.Event()
@@ -209,7 +209,7 @@ def until(rack: Lab, state: str) -> None:
         time.sleep(0.3)
 
 
-def test_the_driver_is_never_changed_under_running_jobs(rack: Lab) -> None:
+def test_driver_never_changes_while_jobs_run(rack: Lab) -> None:
     with_old_driver(rack, "dgx01")
     with_slurm(rack)
     rack.sh("ctl01", "cd /tmp && sbatch -w dgx01 --wrap 'sleep 600'")

@@ -46,7 +46,7 @@ def only(lab: Lab, *kinds: str, check: bool = False) -> Played:
     return play(lab, ["parallel_fs_client"], "dgx01", check=check, variables=variables)
 
 
-def test_a_host_is_refused_until_its_clients_are_ready_and_then_mounts_what_is_declared(lab: Lab) -> None:
+def test_host_is_refused_until_its_clients_are_ready_and_then_mounts(lab: Lab) -> None:
     before = lab.sh("dgx01", "cat /etc/fstab /proc/self/mounts")
     for kind, remedy in (
         ("beegfs", "install beegfs-client-dkms"),
@@ -77,7 +77,7 @@ def test_a_host_is_refused_until_its_clients_are_ready_and_then_mounts_what_is_d
     assert "archive /archive gpfs ro,nosuid,nodev,dev=archive,noauto 0 0" in table
 
 
-def test_measurements_of_the_host_pass_and_a_client_that_stops_is_found(lab: Lab) -> None:
+def test_verify_passes_and_finds_a_stopped_client(lab: Lab) -> None:
     assert faults(lab) == []
     lab.sh("dgx01", "systemctl stop weka-agent; umount /archive; echo down >/var/mmfs/state")
     # WEKA's mount requires its agent: systemd unmounts it when that is stopped.
@@ -99,7 +99,7 @@ def faults(lab: Lab) -> list[str]:
     return [item.check for item in JUDGES["parallel_fs_client"](found) if item.status == "fail"]
 
 
-def test_what_is_no_longer_named_is_unmounted_and_its_line_is_gone(lab: Lab) -> None:
+def test_removed_file_system_is_unmounted_and_its_fstab_line_removed(lab: Lab) -> None:
     assert only(lab, "weka").result.failures == ()
     assert lab.sh("dgx01", "mountpoint -q /beegfs || mountpoint -q /archive || mountpoint /fast")
     assert "beegfs" not in lab.sh("dgx01", "cat /etc/fstab")

@@ -108,7 +108,7 @@ def cluster(new_cluster: Cluster) -> Iterator[Cluster]:
     new_cluster.lab.sh("login01", "scancel -u ada", code=None)
 
 
-def test_a_check_run_on_bare_hosts_names_every_task_that_then_changes_something(new_cluster: Cluster) -> None:
+def test_check_run_on_bare_hosts_names_every_changing_task(new_cluster: Cluster) -> None:
     changed = new_cluster.proof.check.changed
 
     assert {host for host, task in changed if task == "munge : Write configuration"} == HOSTS
@@ -124,7 +124,7 @@ def test_a_check_run_on_bare_hosts_names_every_task_that_then_changes_something(
     }
 
 
-def test_slurmd_itself_finds_the_processors_and_gpus_that_the_configuration_names(cluster: Cluster) -> None:
+def test_slurmd_finds_the_configured_processors_and_gpus(cluster: Cluster) -> None:
     fetched = "/run/slurm/conf/slurm.conf"
     found = fields(cluster.lab.sh("dgx01", "slurmd -C"))
     given = fields(cluster.lab.sh("dgx01", f"grep -h 'NodeName=DEFAULT' {fetched}"))
@@ -141,7 +141,7 @@ def fields(line: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
 
-def test_a_job_of_a_user_runs_on_all_gpus_of_two_nodes_and_is_accounted_for(cluster: Cluster) -> None:
+def test_user_job_runs_on_all_gpus_of_two_nodes_and_is_accounted(cluster: Cluster) -> None:
     cluster.lab.sh("login01", f"cat >/tmp/job.sh <<'END'\n{JOB}END\nchmod 755 /tmp/job.sh")
     job = cluster.submit("--wait", "/tmp/job.sh")
 
@@ -155,14 +155,14 @@ def test_a_job_of_a_user_runs_on_all_gpus_of_two_nodes_and_is_accounted_for(clus
     assert "billing=16" in tres
 
 
-def test_containers_are_asked_for_on_the_login_host_and_known_on_nodes(cluster: Cluster) -> None:
+def test_containers_are_requested_on_the_login_host_and_run_on_nodes(cluster: Cluster) -> None:
     image = "nvcr.io#nvidia/pytorch:26.10-py3"
     said = cluster.ada(f"srun -A research --gres=gpu:1 --container-image={image} printenv PYXIS_IMAGE")
     assert said.strip() == image
     assert "user-$(id -u)" in cluster.lab.sh("dgx01", "cat /etc/enroot/enroot.conf")
 
 
-def test_a_job_over_the_gpus_of_its_account_waits_and_one_within_them_runs(cluster: Cluster) -> None:
+def test_job_over_the_gpu_limit_of_its_account_waits_and_one_within_it_runs(cluster: Cluster) -> None:
     over = cluster.submit("-A", "serving", "-N2", "--gres=gpu:8", "--wrap", "true")
     within = cluster.submit("-A", "serving", "-N1", "--gres=gpu:8", "--wrap", "true")
 
@@ -173,7 +173,7 @@ def test_a_job_over_the_gpus_of_its_account_waits_and_one_within_them_runs(clust
     assert "Invalid account" in strange
 
 
-def test_a_drained_node_is_refused_until_it_is_returned(cluster: Cluster) -> None:
+def test_drained_node_is_refused_until_it_is_resumed(cluster: Cluster) -> None:
     cluster.lab.sh("ctl01", "scontrol update nodename=dgx02 state=drain reason='disk is being replaced'")
     job = cluster.submit("-A", "research", "-w", "dgx02", "--gres=gpu:1", "--wrap", "true")
     wait_for(lambda: "ReqNodeNotAvail" in cluster.state(job) or "Resources" in cluster.state(job))
@@ -183,7 +183,7 @@ def test_a_drained_node_is_refused_until_it_is_returned(cluster: Cluster) -> Non
     wait_for(lambda: cluster.state(job).startswith("COMPLETED"))
 
 
-def test_a_changed_partition_reaches_nodes_without_a_restart_of_slurmd(cluster: Cluster) -> None:
+def test_partition_change_reaches_nodes_without_a_restart_of_slurmd(cluster: Cluster) -> None:
     started = cluster.lab.sh("dgx01", "systemctl show -P ExecMainStartTimestampMonotonic slurmd")
     partitions = [
         {
@@ -211,7 +211,7 @@ def test_a_changed_partition_reaches_nodes_without_a_restart_of_slurmd(cluster: 
     assert "short" not in cluster.lab.sh("ctl01", "sinfo -h -o %P")
 
 
-def test_accounts_follow_the_fleet_file_and_those_of_people_stay(cluster: Cluster) -> None:
+def test_accounts_follow_the_fleet_file_and_manual_accounts_stay(cluster: Cluster) -> None:
     cluster.lab.sh(
         "ctl01",
         "sacctmgr -i add account guests Organization=people >/dev/null; "
@@ -242,7 +242,7 @@ def test_accounts_follow_the_fleet_file_and_those_of_people_stay(cluster: Cluste
     assert "guests|root" in cluster.lab.sh("ctl01", shown)
 
 
-def test_a_node_with_another_munge_key_is_noticed_and_mended(cluster: Cluster) -> None:
+def test_node_with_another_munge_key_is_reported_and_repaired(cluster: Cluster) -> None:
     lab = cluster.lab
     lab.sh(
         "dgx02",
@@ -258,7 +258,7 @@ def test_a_node_with_another_munge_key_is_noticed_and_mended(cluster: Cluster) -
     wait_for(cluster.ready)
 
 
-def test_the_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
+def test_munge_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
     job = cluster.submit("-A", "research", "-N2", "--gres=gpu:8", "--wrap", "'srun sleep 25'")
     wait_for(lambda: cluster.state(job).startswith("RUNNING"))
     old = cluster.secrets[KEY]
@@ -279,7 +279,7 @@ def test_the_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
     assert not cluster.run(rotate).changed
 
 
-def test_a_controller_brings_its_state_along_and_needs_a_folder_that_it_may_write(cluster: Cluster) -> None:
+def test_controller_moves_its_state_and_needs_a_writable_folder(cluster: Cluster) -> None:
     said = cluster.lab.sh(
         "ctl02",
         """
@@ -297,7 +297,7 @@ def test_a_controller_brings_its_state_along_and_needs_a_folder_that_it_may_writ
     assert refused == "refused"
 
 
-def test_slurmctld_never_runs_without_the_file_system_of_its_state(cluster: Cluster) -> None:
+def test_slurmctld_never_runs_without_its_state_file_system(cluster: Cluster) -> None:
     state = "systemctl is-active slurmctld var-lib-slurm-shared.mount"
     assert cluster.lab.sh("ctl02", state).split() == ["active", "active"]
     cluster.lab.sh("ctl02", "systemctl stop var-lib-slurm-shared.mount")
@@ -306,7 +306,7 @@ def test_slurmctld_never_runs_without_the_file_system_of_its_state(cluster: Clus
     assert cluster.lab.sh("ctl02", state).split() == ["active", "active"]
 
 
-def test_a_backup_takes_over_with_all_jobs_when_the_primary_dies(cluster: Cluster) -> None:
+def test_backup_controller_takes_over_with_all_jobs_when_the_primary_dies(cluster: Cluster) -> None:
     lab = cluster.lab
     waiting = cluster.submit(
         *("-A", "research", "--hold", "--gres=gpu:1", "--job-name=outlives-its-controller", "--wrap", "true")

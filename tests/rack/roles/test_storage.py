@@ -61,13 +61,13 @@ def drives(lab: Lab) -> str:
     return lab.sh("dgx01", f"sync; {ends}") + str(sorted(blocks.items()))
 
 
-def test_bare_nodes_get_what_the_check_run_said_and_a_second_run_changes_nothing(storage: Proof) -> None:
+def test_bare_nodes_match_the_check_run_and_a_second_run_changes_nothing(storage: Proof) -> None:
     roles = {task.split(" : ")[0] for _, task in storage.first.changed}
     assert roles == {"local_nvme", "nfs_client", "lustre_client"}
     assert {host for host, _ in storage.first.changed} == {"dgx01", "dgx02"}
 
 
-def test_scratch_is_striped_over_all_drives_and_everybodys(lab: Lab, storage: Proof) -> None:
+def test_scratch_is_striped_over_all_drives_and_writable_by_all(lab: Lab, storage: Proof) -> None:
     detail = lab.sh("dgx01", "mdadm --detail --export $(findmnt -n -o SOURCE /raid)")
     assert "MD_LEVEL=raid0" in detail and "MD_DEVICES=8" in detail
     assert lab.sh("dgx01", "stat -f -c %T /raid; stat -c %a /raid /raid/cache").split() == [
@@ -80,9 +80,7 @@ def test_scratch_is_striped_over_all_drives_and_everybodys(lab: Lab, storage: Pr
     assert "ARRAY /dev/md/scratch" in lab.sh("dgx01", "cat /etc/mdadm/mdadm.conf")
 
 
-def test_shared_file_systems_are_mounted_by_lines_that_let_the_host_boot_without_them(
-    lab: Lab, storage: Proof
-) -> None:
+def test_fstab_lines_of_shared_file_systems_let_the_host_boot_without_them(lab: Lab, storage: Proof) -> None:
     table = lab.sh("dgx01", "cat /etc/fstab")
     assert "nas01:/export/home /shared/home nfs vers=4.2,nconnect=8," in table
     assert "mgs@tcp:/scratch /lustre lustre flock,noatime," in table
@@ -93,7 +91,7 @@ def test_shared_file_systems_are_mounted_by_lines_that_let_the_host_boot_without
     assert lab.sh("dgx01", "dpkg-query -W -f '${Version}' lustre-client-modules-dkms").startswith("2.17.")
 
 
-def test_everything_is_back_with_its_data_after_a_reboot(lab: Lab, storage: Proof) -> None:
+def test_everything_is_mounted_with_its_data_after_a_reboot(lab: Lab, storage: Proof) -> None:
     lab.sh("dgx01", "echo kept >/raid/cache/set")
     lab.rack.stop("dgx01")
     lab.rack.start("dgx01")
@@ -104,7 +102,7 @@ def test_everything_is_back_with_its_data_after_a_reboot(lab: Lab, storage: Proo
     assert again.result.failures == () and not again.changed
 
 
-def test_a_run_that_ended_after_the_array_was_made_is_completed_with_its_data(
+def test_run_that_ended_after_the_array_was_created_is_completed_with_its_data(
     lab: Lab, storage: Proof
 ) -> None:
     lab.sh("dgx02", "echo kept >/raid/cache/set; umount /raid; sed -i '/local_nvme/,+1d' /etc/fstab")
@@ -113,14 +111,12 @@ def test_a_run_that_ended_after_the_array_was_made_is_completed_with_its_data(
     assert lab.sh("dgx02", "cat /raid/cache/set") == "kept\n"
 
 
-def test_an_array_of_another_size_is_refused_by_name(lab: Lab, storage: Proof) -> None:
+def test_array_of_another_size_is_refused_by_name(lab: Lab, storage: Proof) -> None:
     done = play(lab, ["local_nvme"], "dgx02", variables={"local_nvme_drives": 4})
     assert "array of level raid0 over 8 drives" in done.messages() and "over 4 drives" in done.messages()
 
 
-def test_a_mount_that_left_the_fleet_file_is_undone_and_lines_of_others_stay(
-    lab: Lab, storage: Proof
-) -> None:
+def test_removed_mount_is_unmounted_and_other_fstab_lines_stay(lab: Lab, storage: Proof) -> None:
     lab.sh("dgx02", "echo 'nas09:/own /own nfs noauto 0 0' >>/etc/fstab")
     moved = {"nfs_client_mounts": [{"source": "nas01:/export/home", "path": "/shared/people"}]}
     done = play(lab, ["nfs_client"], "dgx02", variables=moved)
@@ -135,7 +131,7 @@ def test_a_mount_that_left_the_fleet_file_is_undone_and_lines_of_others_stay(
     assert "/etc/fstab has nas09:/own on /own already" in refused.messages()
 
 
-def test_a_server_that_does_not_answer_is_named(lab: Lab, storage: Proof) -> None:
+def test_unreachable_server_is_named(lab: Lab, storage: Proof) -> None:
     with lab.hardware("dgx02").changing() as state:
         state["unreachable"] = ["nas02"]
     more = {"nfs_client_mounts": [{"source": "nas02:/data", "path": "/data"}]}
@@ -145,6 +141,6 @@ def test_a_server_that_does_not_answer_is_named(lab: Lab, storage: Proof) -> Non
     assert "timed out" in done.messages()
 
 
-def test_a_lustre_release_that_no_repository_has_is_refused(lab: Lab, storage: Proof) -> None:
+def test_missing_lustre_release_is_refused(lab: Lab, storage: Proof) -> None:
     done = play(lab, ["lustre_client"], "dgx02", variables={"lustre_client_release": "2.14"})
     assert "in version 2.14.*" in done.messages() and "there is 2.17.0-1, 2.15.8-1" in done.messages()

@@ -15,7 +15,7 @@ def governor(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_governor_is_set_for_all_processors_that_have_one(tmp_path: Path) -> None:
+def test_governor_is_set_for_all_processors_that_support_it(tmp_path: Path) -> None:
     for index in range(3):
         (tmp_path / f"cpu{index}" / "cpufreq").mkdir(parents=True)
         (tmp_path / f"cpu{index}" / "cpufreq" / "scaling_governor").write_text("powersave\n")
@@ -25,13 +25,13 @@ def test_the_governor_is_set_for_all_processors_that_have_one(tmp_path: Path) ->
     assert found == {"performance\n"} and not (tmp_path / "cpu3" / "cpufreq").exists()
 
 
-def test_processors_without_frequency_scaling_are_no_fault_and_a_refusal_is_one(tmp_path: Path) -> None:
+def test_processors_without_frequency_scaling_pass_and_a_refusal_fails(tmp_path: Path) -> None:
     assert governor(tmp_path, "performance").returncode == 0
     (tmp_path / "cpu0" / "cpufreq" / "scaling_governor").mkdir(parents=True)
     assert governor(tmp_path, "performance").returncode == 1
 
 
-def test_every_repository_has_a_fingerprint_or_asks_for_one() -> None:
+def test_every_repository_has_a_fingerprint_or_requires_one() -> None:
     variables = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
     for system, found in variables["base__systems"].items():
         names = {item["name"] for item in found["repositories"]}

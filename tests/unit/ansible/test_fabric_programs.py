@@ -33,13 +33,13 @@ def load(path: Path, name: str) -> ModuleType:
         sys.dont_write_bytecode = before
 
 
-def test_a_device_with_its_name_or_none_at_all_is_left_alone() -> None:
+def test_device_with_its_own_name_or_without_one_is_unchanged() -> None:
     renames = load(NAMER, "rdma_name").renames
     assert renames("0000:18:00.0", "mlx5_0", {"0000:18:00.0": "mlx5_0"}) == []
     assert renames("0000:18:00.0", "mlx5_0", {}) == []
 
 
-def test_after_a_dead_adapter_every_device_gets_its_own_name_back_in_any_order() -> None:
+def test_devices_get_their_names_back_after_a_dead_adapter() -> None:
     """The kernel counted on: each is called as its neighbour was."""
     renames = load(NAMER, "rdma_name").renames
     own = {"0000:40:00.0": "mlx5_1", "0000:4f:00.0": "mlx5_2", "0000:5e:00.0": "mlx5_3"}
@@ -75,7 +75,7 @@ def udev(rules: Path) -> str:
     )
 
 
-def test_udev_takes_the_rules_without_a_word(tmp_path: Path) -> None:
+def test_udev_accepts_the_rules(tmp_path: Path) -> None:
     adapters = collection.load("rdma_adapters")
     device = adapters.Adapter("0000:18:00.0", "mlx5_0", "InfiniBand")
     (tmp_path / "60-names.rules").write_text(adapters.render_rules([device], ["mlx5_0"]))
@@ -161,7 +161,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return Node(tmp_path, monkeypatch)
 
 
-def test_everything_is_different_at_first_and_nothing_after_it_was_set(node: Node) -> None:
+def test_everything_differs_at_first_and_nothing_after_it_was_set(node: Node) -> None:
     settings = {"mtu", "trust", "pfc", "ecn", "traffic_class"}
     both = {(device, setting) for device in ("mlx5_0", "mlx5_1") for setting in settings}
     assert node.differences() == both
@@ -173,7 +173,7 @@ def test_everything_is_different_at_first_and_nothing_after_it_was_set(node: Nod
         assert (node.root / f"sys/class/net/ens1np0/ecn/{part}/enable/3").read_text().strip() == "1"
 
 
-def test_only_what_is_different_is_set(node: Node) -> None:
+def test_only_differing_settings_are_set(node: Node) -> None:
     node.roce("apply")
     (node.root / "sys/class/net/ens1np0/mtu").write_text("1500\n")
     node.sets()
@@ -183,7 +183,7 @@ def test_only_what_is_different_is_set(node: Node) -> None:
     assert node.roce("apply") == [] and node.sets() == []
 
 
-def test_a_dscp_that_hardware_puts_in_another_priority_is_mapped(node: Node) -> None:
+def test_dscp_with_another_hardware_priority_is_mapped(node: Node) -> None:
     node.write(WANTED | {"dscp": 46})
     assert ("mlx5_0", "priority_of_dscp") in node.differences()
     node.roce("apply")
@@ -191,7 +191,7 @@ def test_a_dscp_that_hardware_puts_in_another_priority_is_mapped(node: Node) -> 
     assert node.differences(0) == set()
 
 
-def test_settings_tell_what_is_and_what_should_be(node: Node) -> None:
+def test_settings_show_current_and_wanted_values(node: Node) -> None:
     node.roce("apply")
     rows = [json.loads(line) for line in node.roce("settings")]
     assert {row["setting"] for row in rows if row["device"] == "mlx5_0"} == {
@@ -200,7 +200,7 @@ def test_settings_tell_what_is_and_what_should_be(node: Node) -> None:
     assert all(row["is"] == row["should"] for row in rows)
 
 
-def test_an_interface_that_leads_out_is_left_alone_unless_its_device_is_named(node: Node) -> None:
+def test_interface_with_the_default_route_is_unchanged_unless_named(node: Node) -> None:
     (node.root / "proc/net").mkdir(parents=True)
     route = "Iface\tDestination\tGateway\nens0np0\t00000000\t0101A8C0\nens1np0\t0001A8C0\t00000000\n"
     (node.root / "proc/net/route").write_text(route)
@@ -209,18 +209,18 @@ def test_an_interface_that_leads_out_is_left_alone_unless_its_device_is_named(no
     assert {device for device, _ in node.differences()} == {"mlx5_0"}
 
 
-def test_a_port_on_infiniband_is_none_of_its_business(node: Node) -> None:
+def test_infiniband_port_is_ignored(node: Node) -> None:
     (node.root / "sys/class/infiniband/mlx5_1/ports/1/link_layer").write_text("InfiniBand\n")
     assert {device for device, _ in node.differences()} == {"mlx5_0"}
 
 
-def test_a_missing_device_is_told_and_the_others_are_set(node: Node) -> None:
+def test_missing_device_is_reported_and_the_others_are_set(node: Node) -> None:
     node.write(WANTED | {"devices": ["mlx5_0", "mlx5_7"]})
     node.roce("apply")
     assert node.differences(0) == {("mlx5_7", "present")}
 
 
-def test_an_adapter_that_refuses_is_told_and_fails_the_service_but_not_the_others(node: Node) -> None:
+def test_adapter_that_refuses_is_reported_and_fails_the_service_after_the_others(node: Node) -> None:
     node.program(
         "ip", f"[ $4 = ens1np0 ] && echo $6 >{node.root}/sys/class/net/$4/mtu || {{ echo busy >&2; exit 2; }}"
     )
@@ -229,7 +229,7 @@ def test_an_adapter_that_refuses_is_told_and_fails_the_service_but_not_the_other
     assert not [setting for device, setting in node.differences() if device == "mlx5_1"]
 
 
-def test_where_the_driver_has_no_ecn_the_firmware_is_set_from_the_next_boot_on(node: Node) -> None:
+def test_firmware_sets_ecn_at_the_next_boot_if_the_driver_cannot(node: Node) -> None:
     for net in ("ens0np0", "ens1np0"):
         (node.root / f"sys/class/net/{net}/ecn").rename(node.root / f"no-{net}")
     node.program(  # each adapter has a firmware, and so a mask, of its own
@@ -245,5 +245,5 @@ def test_where_the_driver_has_no_ecn_the_firmware_is_set_from_the_next_boot_on(n
     assert node.differences(0) == set()
 
 
-def test_other_words_are_refused(node: Node) -> None:
+def test_unknown_arguments_are_refused(node: Node) -> None:
     assert node.roce("reset", 2) == []

@@ -58,9 +58,7 @@ class Runtimes:
         return 0, ""
 
 
-def test_cdi_is_switched_on_once_and_the_rest_of_the_configuration_stays(
-    runtimes: ModuleType, tmp_path: Path
-) -> None:
+def test_cdi_is_enabled_once_and_other_settings_stay(runtimes: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "etc/docker").mkdir(parents=True)
     (tmp_path / "etc/docker/daemon.json").write_text('{"data-root": "/scratch"}')
     host = Runtimes(runtimes.Host, tmp_path, started=1.0)
@@ -71,7 +69,7 @@ def test_cdi_is_switched_on_once_and_the_rest_of_the_configuration_stays(
     assert runtimes.bring(host, "docker", check=False) == []
 
 
-def test_a_runtime_older_than_its_configuration_is_restarted(runtimes: ModuleType, tmp_path: Path) -> None:
+def test_runtime_older_than_its_configuration_is_restarted(runtimes: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "etc/docker").mkdir(parents=True)
     path = tmp_path / "etc/docker/daemon.json"
     path.write_text('{"features": {"cdi": true}}')
@@ -84,21 +82,21 @@ def test_a_runtime_older_than_its_configuration_is_restarted(runtimes: ModuleTyp
     assert runtimes.bring(Runtimes(runtimes.Host, tmp_path, started=None), "docker", check=False) == []
 
 
-def test_containerd_that_has_cdi_by_itself_is_left_alone(runtimes: ModuleType, tmp_path: Path) -> None:
+def test_containerd_with_built_in_cdi_is_unchanged(runtimes: ModuleType, tmp_path: Path) -> None:
     host = Runtimes(runtimes.Host, tmp_path, started=1.0)
     host.containerd_cdi = True
     assert runtimes.bring(host, "containerd", check=False) == []
     assert host.calls == []
 
 
-def test_a_broken_configuration_of_docker_is_named(runtimes: ModuleType, tmp_path: Path) -> None:
+def test_invalid_docker_configuration_is_named(runtimes: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "etc/docker").mkdir(parents=True)
     (tmp_path / "etc/docker/daemon.json").write_text('{"data-root": ')
     with pytest.raises(runtimes.RuntimeRefusalError, match=r"daemon\.json is no JSON object"):
         runtimes.Host(tmp_path).uses_cdi("docker")
 
 
-def test_modules_that_the_kernel_has_are_not_loaded_again(tmp_path: Path) -> None:
+def test_loaded_modules_are_not_loaded_again(tmp_path: Path) -> None:
     module = load_module("plugins/modules/kernel_modules.py")
     (tmp_path / "sys/module/nvidia_peermem").mkdir(parents=True)
     assert module.missing(["nvidia-peermem", "gdrdrv"], tmp_path) == ["gdrdrv"]
@@ -130,7 +128,7 @@ def archive(tmp_path: Path, text: str, makefile: str = MAKEFILE) -> tuple[str, s
 
 
 @pytest.mark.fresh
-def test_nccl_tests_are_built_and_built_again_when_anything_changes(
+def test_nccl_tests_are_rebuilt_when_anything_changes(
     tests_module: ModuleType, tmp_path: Path, cuda: Path
 ) -> None:
     target = tmp_path / "opt"
@@ -148,7 +146,7 @@ def test_nccl_tests_are_built_and_built_again_when_anything_changes(
     assert sorted(item.name for item in target.iterdir()) == ["2.18.3", "2.19.0", "current"]
 
 
-def test_another_archive_than_the_named_one_is_not_built(
+def test_archive_with_another_checksum_is_not_built(
     tests_module: ModuleType, tmp_path: Path, cuda: Path
 ) -> None:
     path, _ = archive(tmp_path, "one")
@@ -157,7 +155,7 @@ def test_another_archive_than_the_named_one_is_not_built(
     assert list((tmp_path / "opt").iterdir()) == []
 
 
-def test_a_build_that_fails_says_so_and_leaves_nothing(
+def test_failed_build_is_reported_and_leaves_no_files(
     tests_module: ModuleType, tmp_path: Path, cuda: Path
 ) -> None:
     path, digest = archive(tmp_path, "one", "all:\n\t@echo no rule for this CUDA; false\n")
@@ -168,9 +166,7 @@ def test_a_build_that_fails_says_so_and_leaves_nothing(
         tests_module.make(tmp_path / "opt", "2.18.3", path, digest, str(tmp_path / "none"), "a")
 
 
-def test_an_archive_that_reaches_outside_is_refused(
-    tests_module: ModuleType, tmp_path: Path, cuda: Path
-) -> None:
+def test_archive_with_paths_outside_is_refused(tests_module: ModuleType, tmp_path: Path, cuda: Path) -> None:
     for name, kind in (
         ("../escaped", tarfile.REGTYPE),
         ("/etc/escaped", tarfile.REGTYPE),

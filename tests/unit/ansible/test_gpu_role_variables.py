@@ -48,7 +48,7 @@ def test_every_system_has_the_same_entries(role: str) -> None:
 
 
 @pytest.mark.parametrize("system", UBUNTU)
-def test_ubuntus_packages_carry_the_branch_up_to_580(system: str) -> None:
+def test_ubuntu_packages_have_the_branch_up_to_580(system: str) -> None:
     wanted = driver(system, "580.159.03").value("nvidia_driver__wanted")
     assert "nvidia-dkms-580-open=580.159.03-*" in wanted
     assert "libnvidia-compute-580=580.159.03-*" in wanted
@@ -57,7 +57,7 @@ def test_ubuntus_packages_carry_the_branch_up_to_580(system: str) -> None:
 
 
 @pytest.mark.parametrize("system", UBUNTU)
-def test_ubuntus_packages_carry_no_branch_from_590_on(system: str) -> None:
+def test_ubuntu_packages_have_no_branch_from_590_on(system: str) -> None:
     wanted = driver(system, "595.91.07").value("nvidia_driver__wanted")
     assert "nvidia-dkms-open=595.91.07-*" in wanted
     assert "libnvidia-compute=595.91.07-*" in wanted
@@ -65,7 +65,7 @@ def test_ubuntus_packages_carry_no_branch_from_590_on(system: str) -> None:
     assert not any("-595" in name.partition("=")[0] for name in wanted)
 
 
-def test_debians_packages_never_carry_the_branch_and_nvidia_smi_is_not_asked_for() -> None:
+def test_debian_packages_have_no_branch_and_nvidia_smi_is_not_requested() -> None:
     for version in ("570.211.01", "580.159.03", "595.91.07"):
         names = driver("debian_12", version).value("nvidia_driver__names")
         assert names == [
@@ -89,7 +89,7 @@ def test_open_and_closed_modules_exclude_each_other(system: str) -> None:
 
 
 @pytest.mark.parametrize("branch", ["570", "580", "595"])
-def test_packages_of_other_branches_go_and_nothing_else_does(branch: str) -> None:
+def test_only_packages_of_other_branches_are_removed(branch: str) -> None:
     patterns = driver("ubuntu_24_04", f"{branch}.1.2").value("nvidia_driver__unwanted")
 
     def goes(name: str) -> bool:
@@ -125,7 +125,7 @@ def test_packages_of_other_branches_go_and_nothing_else_does(branch: str) -> Non
         assert not goes(name), name
 
 
-def test_the_pin_has_all_of_the_driver_and_leaves_the_container_toolkit_alone() -> None:
+def test_pin_covers_the_driver_and_not_the_container_toolkit() -> None:
     lines = driver("debian_12", "580.159.03").render("preferences.j2").splitlines()
     fields = dict(line.split(": ", 1) for line in lines if not line.startswith("#"))
     assert fields["Pin"] == "version 580.159.03-*"
@@ -138,7 +138,7 @@ def test_the_pin_has_all_of_the_driver_and_leaves_the_container_toolkit_alone() 
     assert not fnmatch.fnmatchcase("1.19.1-1", fields["Pin"].removeprefix("version "))
 
 
-def test_apt_itself_takes_the_pin(tmp_path: Path) -> None:
+def test_apt_accepts_the_pin(tmp_path: Path) -> None:
     for name in ("lists/partial", "cache", "state", "preferences.d", "repository"):
         (tmp_path / name).mkdir(parents=True)
     stanza = "Package: {}\nVersion: {}\nArchitecture: amd64\nFilename: ./x.deb\nSize: 1\n\n"
@@ -174,7 +174,7 @@ def test_apt_itself_takes_the_pin(tmp_path: Path) -> None:
     assert candidates == ["580.159.03-1", "1.20.0-1"]
 
 
-def test_the_persistence_daemon_is_on_whatever_the_distribution_says(tmp_path: Path) -> None:
+def test_persistence_daemon_is_enabled_on_every_distribution(tmp_path: Path) -> None:
     for system, user in (("debian_12", "nvpd"), ("ubuntu_24_04", "nvidia-persistenced")):
         text = driver(system, "580.159.03").render("persistenced.conf.j2")
         assert f"--user {user} --persistence-mode" in text
@@ -182,13 +182,13 @@ def test_the_persistence_daemon_is_on_whatever_the_distribution_says(tmp_path: P
         assert "\nExecStart=\nExecStart=/" in text
 
 
-def test_fabric_managers_package_is_renamed_at_580() -> None:
+def test_fabric_manager_package_is_renamed_at_580() -> None:
     before, after = fabric_manager("570.211.01"), fabric_manager("580.159.03")
     assert before.value("fabric_manager__locked") == ["nvidia-fabricmanager-570", "libnvidia-nscq-570"]
     assert after.value("fabric_manager__locked") == ["nvidia-fabricmanager", "libnvidia-nscq"]
 
 
-def test_fourth_generation_nvswitches_are_watched_by_nvsdm() -> None:
+def test_nvsdm_monitors_fourth_generation_nvswitches() -> None:
     role = fabric_manager("580.159.03", fabric_manager_nvlink_subnet_manager=True)
     assert role.value("fabric_manager__locked") == ["nvidia-fabricmanager", "libnvsdm"]
     assert role.value("fabric_manager__system.subnet_manager")[0] == "nvlsm"
@@ -224,11 +224,11 @@ def nccl(**variables: Any) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def test_nccl_conf_is_empty_where_the_fabric_asks_for_nothing() -> None:
+def test_nccl_conf_is_empty_if_the_fabric_needs_no_setting() -> None:
     assert nccl() == {}
 
 
-def test_nccl_conf_has_what_the_fabric_asks_for_and_nothing_else() -> None:
+def test_nccl_conf_has_only_the_settings_of_the_fabric() -> None:
     devices = [f"mlx5_{index}" for index in range(8)]
     infiniband = nccl(nccl_devices=devices, nccl_rail_optimized=True, nccl_traffic_class=96)
     assert infiniband == {"NCCL_IB_HCA": "=" + ",".join(devices), "NCCL_CROSS_NIC": "0"}
@@ -242,7 +242,7 @@ def test_comments_of_nccl_conf_have_no_equals_sign() -> None:
     assert not any("=" in line for line in text.splitlines() if line.startswith("#"))
 
 
-def test_nccl_is_the_build_for_the_channels_cuda_major() -> None:
+def test_nccl_build_matches_the_cuda_major_of_the_channel() -> None:
     build = Role("nccl", nccl_version="2.31.2", nccl_cuda_version="13.0.2").value("nccl__build")
     assert fnmatch.fnmatchcase("2.31.2-1+cuda13.0", build)
     assert fnmatch.fnmatchcase("2.31.2-1+cuda13.2", build)
@@ -250,7 +250,7 @@ def test_nccl_is_the_build_for_the_channels_cuda_major() -> None:
     assert not fnmatch.fnmatchcase("2.32.3-1+cuda13.0", build)
 
 
-def test_peermem_is_loaded_for_closed_modules_only() -> None:
+def test_peermem_is_loaded_only_for_closed_modules() -> None:
     common = {"gpudirect_gdrcopy": True}
     opened = Role("gpudirect", gpudirect_open_modules=True, **common).value("gpudirect__modules")
     closed = Role("gpudirect", gpudirect_open_modules=False, **common).value("gpudirect__modules")
@@ -258,7 +258,7 @@ def test_peermem_is_loaded_for_closed_modules_only() -> None:
     assert closed == ["nvidia_peermem", "gdrdrv", "nvidia_fs"]
 
 
-def test_gdrcopy_is_installed_where_a_mirror_has_it() -> None:
+def test_gdrcopy_is_installed_if_a_mirror_has_it() -> None:
     variables = {"gpudirect_gdrcopy_version": "2.5.2", "gpudirect_cuda_version": "13.0.2"}
     without = Role("gpudirect", **variables)
     assert without.value("gpudirect__wanted") == ["nvidia-gds-13-0"]
@@ -272,12 +272,12 @@ def test_gdrcopy_is_installed_where_a_mirror_has_it() -> None:
 
 
 @pytest.mark.parametrize(("version", "build"), [("1.19.1-1", "1.19.1-1"), ("1.20.0", "1.20.0-*")])
-def test_the_toolkits_version_may_have_a_revision(version: str, build: str) -> None:
+def test_toolkit_version_may_have_a_revision(version: str, build: str) -> None:
     role = Role("container_toolkit", container_toolkit_version=version)
     assert role.value("container_toolkit__build") == build
 
 
-def test_dcgms_packages_have_an_epoch_and_the_exporters_version_stands_alone() -> None:
+def test_dcgm_packages_have_an_epoch_and_the_exporter_version_has_none() -> None:
     role = Role("dcgm", dcgm_version="4.6.0-1", dcgm_exporter_version="4.6.0-4.8.3", dcgm_cuda_major=13)
     assert role.value("dcgm__build") == "1:4.6.0-1"
     assert fnmatch.fnmatchcase("4.8.3-1", role.value("dcgm__exporter_build"))
@@ -285,7 +285,7 @@ def test_dcgms_packages_have_an_epoch_and_the_exporters_version_stands_alone() -
     assert "datacenter-gpu-manager-4-cuda13" in role.value("dcgm__system.packages")
 
 
-def test_counters_are_fields_with_a_type_and_a_help_each_named_once() -> None:
+def test_each_counter_is_a_field_with_type_and_help_and_appears_once() -> None:
     text = Role("dcgm", dcgm_exporter_counters=["DCGM_FI_DEV_ENC_UTIL, gauge, x"]).render("counters.csv.j2")
     rows = [line.split(", ", 2) for line in text.splitlines() if line and not line.startswith("#")]
     assert all(len(row) == 3 and row[0].startswith("DCGM_FI_") for row in rows)
@@ -295,7 +295,7 @@ def test_counters_are_fields_with_a_type_and_a_help_each_named_once() -> None:
     assert {"DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ENC_UTIL"} <= set(names)
 
 
-def test_systemd_takes_dcgms_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_dcgm_unit(tmp_path: Path) -> None:
     unit = Role("dcgm").render("health.service.j2").replace("/usr/bin/dcgmi", "/bin/true")
     (tmp_path / "gpufleet-dcgm-health.service").write_text(unit)
     engine = "[Service]\nExecStart=/bin/sleep 1\n"
@@ -316,6 +316,6 @@ def test_systemd_takes_dcgms_unit(tmp_path: Path) -> None:
     assert str(tmp_path) not in done.stderr
 
 
-def test_all_roles_measure_what_they_did() -> None:
+def test_all_roles_measure_what_they_configure() -> None:
     for role in ROLES:
         assert (ANSIBLE / "roles" / role / "tasks" / "verify.yml").exists()

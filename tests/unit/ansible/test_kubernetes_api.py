@@ -57,7 +57,7 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_secret_is_not_in_the_clear_where_etcd_keeps_it(server: ApiServerProcess) -> None:
+def test_secret_is_encrypted_in_etcd(server: ApiServerProcess) -> None:
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": PLANTED}}
     path = "/api/v1/namespaces/default/secrets"
     server.rest().call("POST", path, body)
@@ -67,7 +67,7 @@ def test_a_secret_is_not_in_the_clear_where_etcd_keeps_it(server: ApiServerProce
     assert b"/registry/secrets/default/s" in kept
 
 
-def test_the_audit_log_says_who_and_never_what_is_secret(server: ApiServerProcess) -> None:
+def test_audit_log_names_the_user_and_never_secret_data(server: ApiServerProcess) -> None:
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "t"}, "stringData": {"a": PLANTED}}
     server.rest().call("POST", "/api/v1/namespaces/default/secrets", body)
     role = {
@@ -86,7 +86,7 @@ def test_the_audit_log_says_who_and_never_what_is_secret(server: ApiServerProces
     assert not [item for item in events if item["requestURI"].startswith("/readyz")]
 
 
-def test_pods_are_held_to_baseline_outside_of_the_systems_namespaces(server: ApiServerProcess) -> None:
+def test_baseline_pod_security_applies_outside_system_namespaces(server: ApiServerProcess) -> None:
     privileged = {"securityContext": {"privileged": True}}
     rest = server.rest()
     with pytest.raises(ApiError, match=r"violates PodSecurity \W*baseline"):
@@ -95,7 +95,7 @@ def test_pods_are_held_to_baseline_outside_of_the_systems_namespaces(server: Api
     rest.call("POST", "/api/v1/namespaces/kube-system/pods", pod("root", **privileged))
 
 
-def test_labels_and_taints_of_nodes_are_taken_and_taken_away_again(server: ApiServerProcess) -> None:
+def test_labels_and_taints_of_nodes_are_set_and_removed(server: ApiServerProcess) -> None:
     patch_for = load("kubernetes_nodes").patch_for
     rest, path = server.rest(), "/api/v1/nodes/dgx001"
     other = {"key": "example.com/other", "effect": "NoSchedule"}
@@ -119,7 +119,7 @@ def test_labels_and_taints_of_nodes_are_taken_and_taken_away_again(server: ApiSe
     assert "example.com/other" in {item["key"] for item in node["spec"]["taints"]}
 
 
-def test_a_server_refuses_a_key_that_is_none(tmp_path: Path, server: ApiServerProcess) -> None:
+def test_server_refuses_an_invalid_encryption_key(tmp_path: Path, server: ApiServerProcess) -> None:
     text = (server.folder / "encryption.yaml").read_text()
     (tmp_path / "encryption.yaml").write_text(
         text.replace(SECRETS["kubernetes_control_plane_encryption_key"], "c2hvcnQ=")

@@ -85,7 +85,7 @@ def answer(port: int) -> bytes:
 
 
 @pytest.mark.fresh
-def test_a_client_that_was_given_to_a_lost_member_is_answered_by_another(tmp_path: Path) -> None:
+def test_another_member_answers_a_client_sent_to_a_lost_member(tmp_path: Path) -> None:
     site = Site(fleet("1.35"), tmp_path)
     text = files(site, "kubernetes_endpoint")["/etc/haproxy/haproxy.cfg"].text
     with lost() as gone, living() as one, living() as other:

@@ -72,7 +72,7 @@ def joined(site: Site, role: str, host: str) -> str:
 
 @pytest.mark.xdist_group("kube")
 @pytest.mark.parametrize("minor", MINORS)
-def test_kubeadm_of_each_minor_takes_every_configuration(
+def test_kubeadm_of_each_minor_accepts_every_configuration(
     sites: dict[str, Site], minor: str, tmp_path: Path
 ) -> None:
     if why := not_asked("kubeadm", minor):
@@ -141,7 +141,7 @@ def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
 
 
 @pytest.mark.xdist_group("kube")
-def test_kubeadm_begins_with_the_authorities_it_finds_and_writes_an_etcd_that_a_restore_reads(
+def test_kubeadm_uses_existing_authorities_and_writes_an_etcd_manifest_for_restore(
     sites: dict[str, Site], tmp_path: Path
 ) -> None:
     minor = MINOR
@@ -209,7 +209,7 @@ WORDS = {
 
 @pytest.mark.xdist_group("kube")
 @pytest.mark.parametrize("minor", MINORS)
-def test_kubeadm_of_each_minor_knows_what_modules_and_programs_say_to_it(minor: str) -> None:
+def test_kubeadm_of_each_minor_supports_the_commands_that_modules_run(minor: str) -> None:
     if why := not_asked("kubeadm", minor):
         pytest.skip(why)
     for command, flags in WORDS.items():
@@ -219,14 +219,14 @@ def test_kubeadm_of_each_minor_knows_what_modules_and_programs_say_to_it(minor: 
         assert [flag for flag in flags if flag not in said] == [], command
 
 
-def test_the_channel_installs_the_releases_whose_kubeadm_judges(sites: dict[str, Site]) -> None:
+def test_channel_installs_the_kubeadm_releases_under_test(sites: dict[str, Site]) -> None:
     from gpufleet.catalog import load_catalog
 
     for lock in load_catalog().locks.values():
         assert lock.kubernetes_releases == {minor: version(minor) for minor in MINORS}
 
 
-def test_the_digest_of_policies_follows_them(sites: dict[str, Site]) -> None:
+def test_digest_of_policies_changes_with_them(sites: dict[str, Site]) -> None:
     def digest(**extra: Any) -> str:
         text = files(sites["1.35"], "kubernetes_control_plane", **extra)[f"{FOLDER}/kubeadm.yaml"].text
         cluster = next(part for part in yaml.safe_load_all(text) if part["kind"] == "ClusterConfiguration")
@@ -238,7 +238,9 @@ def test_the_digest_of_policies_follows_them(sites: dict[str, Site]) -> None:
 
 
 @pytest.mark.parametrize("system", DISTRIBUTIONS)
-def test_haproxy_and_keepalived_take_their_files(sites: dict[str, Site], system: str, tmp_path: Path) -> None:
+def test_haproxy_and_keepalived_accept_their_configuration(
+    sites: dict[str, Site], system: str, tmp_path: Path
+) -> None:
     interface = next(path.name for path in sorted(Path("/sys/class/net").iterdir()) if path.name != "lo")
     for host in ("ctl01", "ctl03"):
         found = files(sites["1.35"], "kubernetes_endpoint", host, system)
@@ -261,7 +263,7 @@ def test_haproxy_and_keepalived_take_their_files(sites: dict[str, Site], system:
         judge("keepalived", "-t", "-f", config)
 
 
-def test_the_first_member_has_the_highest_priority_and_none_takes_the_address_back(
+def test_first_member_has_the_highest_priority_and_none_preempts(
     sites: dict[str, Site],
 ) -> None:
     def config(host: str) -> str:
@@ -279,7 +281,7 @@ def test_the_first_member_has_the_highest_priority_and_none_takes_the_address_ba
         assert "weight" not in [line.split()[0] for line in config(host).splitlines() if line.strip()]
 
 
-def test_systemd_takes_the_units(sites: dict[str, Site], tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(sites: dict[str, Site], tmp_path: Path) -> None:
     units = {
         Path(path).name: item.text
         for path, item in files(sites["1.35"], "kubernetes_control_plane").items()
@@ -295,7 +297,7 @@ def test_systemd_takes_the_units(sites: dict[str, Site], tmp_path: Path) -> None
     assert not [line for line in said.splitlines() if "gpufleet-" in line], said
 
 
-def test_the_key_is_in_one_file_for_root_alone(sites: dict[str, Site]) -> None:
+def test_encryption_key_is_in_one_file_readable_only_by_root(sites: dict[str, Site]) -> None:
     key = SECRETS["kubernetes_control_plane_encryption_key"]
     found = {
         path: item
@@ -308,7 +310,7 @@ def test_the_key_is_in_one_file_for_root_alone(sites: dict[str, Site]) -> None:
 
 
 @pytest.mark.parametrize("role", ["kubernetes_control_plane", "kubernetes_node"])
-def test_old_control_groups_are_refused_from_1_35_on_before_anything_is_written(role: str) -> None:
+def test_cgroup_v1_is_refused_from_1_35_on_before_anything_is_written(role: str) -> None:
     first = next(
         task for path, task in tasks(role) if path.name == "preflight.yml" and "cgroup" in task["name"]
     )

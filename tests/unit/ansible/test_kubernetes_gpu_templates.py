@@ -70,7 +70,7 @@ def plugin_configs(pools: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {name: yaml.safe_load(text) for name, text in config["data"].items()}
 
 
-def test_everything_that_the_host_has_already_is_off_in_the_operators() -> None:
+def test_operators_disable_everything_that_the_host_already_has() -> None:
     found = releases()
     values = found["gpu-operator"]["values"]
     for part in ("driver", "toolkit", "dcgm", "dcgmExporter", "migManager", "gds", "gdrcopy", "vgpuManager"):
@@ -80,7 +80,7 @@ def test_everything_that_the_host_has_already_is_off_in_the_operators() -> None:
     assert "ofedDriver" not in objects[0]["spec"]
 
 
-def test_charts_have_the_versions_of_the_lock_and_discovery_comes_from_one_of_them() -> None:
+def test_charts_have_locked_versions_and_one_of_them_brings_discovery() -> None:
     found = releases()
     versions = {name: item["version"] for name, item in found.items()}
     assert versions == {"gpu-operator": "v26.7.0", "network-operator": "26.4.0", "kueue": "0.19.2"}
@@ -91,7 +91,7 @@ def test_charts_have_the_versions_of_the_lock_and_discovery_comes_from_one_of_th
     assert alone["network-operator"]["values"]["nfd"]["enabled"] is True
 
 
-def test_with_a_mirror_no_chart_comes_from_elsewhere() -> None:
+def test_all_charts_come_from_the_mirror_if_there_is_one() -> None:
     found = releases(kubernetes_gpu_chart_mirror="http://mirror/rack/charts")
     assert {item["chart"] for item in found.values()} == {
         "http://mirror/rack/charts/gpu-operator-v26.7.0.tgz",
@@ -101,7 +101,7 @@ def test_with_a_mirror_no_chart_comes_from_elsewhere() -> None:
     assert not any(item.get("repository") for item in found.values())
 
 
-def test_each_way_of_sharing_is_a_configuration_that_its_nodes_are_labelled_with() -> None:
+def test_each_way_of_sharing_is_a_configuration_with_a_node_label() -> None:
     pools = [WHOLE, SLICED, MPS, MIG]
     configs = plugin_configs(pools)
     assert configs == {
@@ -130,7 +130,7 @@ def test_each_way_of_sharing_is_a_configuration_that_its_nodes_are_labelled_with
     assert labels["dgx01"] == labels["dgx05"] == {}
 
 
-def test_shares_of_a_mig_device_are_shares_of_that_device() -> None:
+def test_shares_of_a_mig_device_are_named_after_it() -> None:
     both = MIG | {
         "sharing": "time_slicing",
         "replicas": 2,
@@ -141,7 +141,7 @@ def test_shares_of_a_mig_device_are_shares_of_that_device() -> None:
     assert shared["resources"] == [{"name": "nvidia.com/mig-1g.10gb", "replicas": 2}]
 
 
-def test_services_of_every_gpu_node_tolerate_the_taints_of_its_group() -> None:
+def test_gpu_services_tolerate_the_taints_of_their_node_group() -> None:
     values = releases(pools=[WHOLE, SLICED])["gpu-operator"]["values"]
     taint = {"key": "example.com/notebooks", "operator": "Exists", "effect": "NoSchedule"}
     assert taint in values["daemonsets"]["tolerations"]
@@ -153,7 +153,7 @@ def test_services_of_every_gpu_node_tolerate_the_taints_of_its_group() -> None:
     ("fabric", "link", "interfaces"),
     [("infiniband", "infiniband", []), ("roce", "ether", []), ("roce", "ether", ["ens1", "ens2"])],
 )
-def test_pods_share_the_adapters_of_the_fabrics_own_link_type(fabric, link, interfaces) -> None:
+def test_pods_share_adapters_of_the_link_type_of_the_fabric(fabric, link, interfaces) -> None:
     (policy,) = role(kubernetes_gpu_fabric_kind=fabric, kubernetes_gpu_interfaces=interfaces).value(
         "kubernetes_gpu__fabric"
     )
@@ -163,7 +163,7 @@ def test_pods_share_the_adapters_of_the_fabrics_own_link_type(fabric, link, inte
     assert policy["spec"]["rdmaSharedDevicePlugin"]["version"] == "network-operator-v26.4.0"
 
 
-def test_on_roce_every_interface_is_a_rail_of_virtual_functions() -> None:
+def test_each_roce_interface_is_a_rail_of_virtual_functions() -> None:
     more: dict[str, Any] = {
         "kubernetes_gpu_fabric_kind": "roce",
         "kubernetes_gpu_interfaces": ["ens1", "ens2"],
@@ -184,7 +184,7 @@ def queues(pools: list[dict[str, Any]], **more: Any) -> dict[str, dict[str, Any]
     return {f"{item['kind']}/{item['metadata']['name']}": item for item in found}
 
 
-def test_a_team_is_guaranteed_its_part_and_borrows_up_to_what_it_may_hold() -> None:
+def test_team_has_a_nominal_quota_and_borrows_up_to_its_limit() -> None:
     spec = queues([WHOLE])["ClusterQueue/research"]["spec"]
     (group,) = spec["resourceGroups"]
     assert group["coveredResources"] == ["nvidia.com/gpu"]
@@ -193,7 +193,7 @@ def test_a_team_is_guaranteed_its_part_and_borrows_up_to_what_it_may_hold() -> N
     assert spec["cohortName"] == "dc1" and spec["preemption"]["reclaimWithinCohort"] == "Any"
 
 
-def test_over_several_groups_a_quota_in_thousandths_holds_the_team_to_its_gpus() -> None:
+def test_quota_in_thousandths_limits_a_team_over_several_groups() -> None:
     found = queues([WHOLE, SLICED])
     groups = found["ClusterQueue/research"]["spec"]["resourceGroups"]
     covered = [group["coveredResources"] for group in groups]
@@ -210,7 +210,7 @@ def test_over_several_groups_a_quota_in_thousandths_holds_the_team_to_its_gpus()
     ]
 
 
-def test_flavors_are_node_groups_with_their_taints_and_the_sites_topology() -> None:
+def test_flavors_are_node_groups_with_taints_and_the_topology_of_the_site() -> None:
     levels = ["gpufleet.io/leaf", "kubernetes.io/hostname"]
     found = queues([WHOLE, SLICED], kubernetes_gpu_topology_levels=levels)
     flavor = found["ResourceFlavor/notebooks"]["spec"]
@@ -221,7 +221,7 @@ def test_flavors_are_node_groups_with_their_taints_and_the_sites_topology() -> N
     assert "Topology/dc1" not in plain and "topologyName" not in plain["ResourceFlavor/train"]["spec"]
 
 
-def test_kueue_manages_the_namespaces_of_teams_alone_and_counts_gpus_alone() -> None:
+def test_kueue_manages_only_namespaces_of_teams_and_counts_only_gpus() -> None:
     values = releases()["kueue"]["values"]
     told = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
     assert told["managedJobsNamespaceSelector"] == {
@@ -234,7 +234,7 @@ def test_kueue_manages_the_namespaces_of_teams_alone_and_counts_gpus_alone() -> 
     assert three["replicas"] == 2 and three["podDisruptionBudget"]["enabled"] is True
 
 
-def test_a_namespace_has_the_teams_gpus_and_no_priority_above_the_teams() -> None:
+def test_namespace_has_the_gpus_of_its_team_and_no_higher_priority() -> None:
     found = role([WHOLE, SLICED]).value("kubernetes_gpu__base")
     quotas = {
         (item["metadata"]["namespace"], item["metadata"]["name"]): item["spec"]
@@ -256,7 +256,7 @@ def test_a_namespace_has_the_teams_gpus_and_no_priority_above_the_teams() -> Non
     assert refused("product") == system
 
 
-def test_classes_and_values_of_priority_are_those_of_the_cloud() -> None:
+def test_priority_classes_and_values_equal_those_of_the_cloud() -> None:
     from ansible_collections.gpufleet.rack.plugins.filter import kubernetes_teams
 
     from gpufleet.components import cluster_base

@@ -90,7 +90,7 @@ def member(tmp_path: Path) -> Member:
     return Member(tmp_path)
 
 
-def test_a_snapshot_is_whole_for_root_alone_and_has_the_authorities(member: Member) -> None:
+def test_snapshot_is_complete_private_and_has_the_authorities(member: Member) -> None:
     done = member.take()
     assert done.returncode == 0, done.stderr
     (name,) = member.kept()
@@ -107,7 +107,7 @@ def test_a_snapshot_is_whole_for_root_alone_and_has_the_authorities(member: Memb
     assert not list((member.folder / "data").glob("*.snapshot"))
 
 
-def test_only_a_snapshot_that_was_taken_is_told_to_prometheus(member: Member) -> None:
+def test_only_a_finished_snapshot_is_reported_to_prometheus(member: Member) -> None:
     folder = member.folder / "textfiles"
     folder.mkdir()
     (member.folder / "down").touch()
@@ -124,7 +124,7 @@ def test_only_a_snapshot_that_was_taken_is_told_to_prometheus(member: Member) ->
     assert int(value) == moment.timestamp()
 
 
-def test_the_oldest_go_when_there_are_more_than_asked_for(member: Member) -> None:
+def test_oldest_snapshots_are_removed_above_the_limit(member: Member) -> None:
     member.older("etcd-20260101T000000Z", "etcd-20260102T000000Z", "etcd-20260103T000000Z")
     assert member.take(keep=2).returncode == 0
     assert len(member.kept()) == 2
@@ -135,9 +135,7 @@ def test_the_oldest_go_when_there_are_more_than_asked_for(member: Member) -> Non
     ("fault", "says"),
     [("down", "etcd does not run here"), ("full", "no space left"), ("empty", "holds no keys")],
 )
-def test_a_snapshot_that_fails_leaves_the_older_ones_and_nothing_else(
-    member: Member, fault: str, says: str
-) -> None:
+def test_failed_snapshot_keeps_only_the_older_ones(member: Member, fault: str, says: str) -> None:
     member.older("etcd-20260101T000000Z")
     (member.folder / fault).touch()
     done = member.take(keep=1)
@@ -147,7 +145,7 @@ def test_a_snapshot_that_fails_leaves_the_older_ones_and_nothing_else(
     assert not list((member.folder / "data").glob("*.snapshot"))
 
 
-def test_a_folder_without_room_is_said_before_anything_is_taken(member: Member) -> None:
+def test_folder_without_room_is_refused_before_a_snapshot(member: Member) -> None:
     member.older("etcd-20260101T000000Z")
     with (member.folder / "data/member/snap/db").open("r+b") as stream:
         stream.truncate(1 << 43)  # a database of 8 TiB, as far as its size goes
@@ -158,7 +156,7 @@ def test_a_folder_without_room_is_said_before_anything_is_taken(member: Member) 
     assert member.kept() == ["etcd-20260101T000000Z"]
 
 
-def test_what_an_interrupted_snapshot_left_goes_with_the_next(member: Member) -> None:
+def test_leftovers_of_an_interrupted_snapshot_are_removed_by_the_next(member: Member) -> None:
     (member.backups / ".part-123").mkdir(parents=True)
     (member.backups / "etcd-20260101T000000Z").mkdir()  # without its about.json it is no snapshot
     assert member.take(keep=1).returncode == 0
@@ -167,7 +165,7 @@ def test_what_an_interrupted_snapshot_left_goes_with_the_next(member: Member) ->
     assert len(shown) == 1
 
 
-def test_certificates_are_renewed_when_one_ends_soon_and_parts_restart_in_order(member: Member) -> None:
+def test_expiring_certificates_are_renewed_and_components_restart_in_order(member: Member) -> None:
     started = str(member.folder / "started")
     member.certificates(apiserver=300, scheduler=61)
     assert "nothing ends soon" in member.run("kubernetes-certificates", "renew", "--started", started).stdout
@@ -188,7 +186,7 @@ def test_certificates_are_renewed_when_one_ends_soon_and_parts_restart_in_order(
     assert shown == {"apiserver": 300, "scheduler": 59}
 
 
-def test_restarts_that_were_interrupted_go_on_without_a_second_renewal(member: Member) -> None:
+def test_interrupted_restarts_continue_without_a_second_renewal(member: Member) -> None:
     started = member.folder / "started"
     member.certificates(apiserver=10)
     (member.folder / "stuck").touch()

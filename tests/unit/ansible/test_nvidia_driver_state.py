@@ -122,19 +122,19 @@ def load(module: ModuleType, host: Any, **more: Any) -> dict[str, Any]:
     return module.load(host, WANTED, **given)
 
 
-def test_a_host_without_a_driver_gets_it_loaded(module: ModuleType, kernel: Kernel, host: Any) -> None:
+def test_driver_is_loaded_on_a_host_without_one(module: ModuleType, kernel: Kernel, host: Any) -> None:
     result = load(module, host)
     assert (result["changed"], result["reboot_required"]) == (True, False)
     assert kernel.changes() == [("modprobe", "nvidia"), ("modprobe", "nvidia_uvm")]
 
 
-def test_the_wanted_driver_is_left_alone(module: ModuleType, kernel: Kernel, host: Any) -> None:
+def test_matching_driver_is_unchanged(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=WANTED[0])
     assert load(module, host)["changed"] is False
     assert kernel.changes() == []
 
 
-def test_an_old_driver_that_nobody_uses_is_exchanged_without_a_reboot(
+def test_unused_old_driver_is_replaced_without_a_reboot(
     module: ModuleType, kernel: Kernel, host: Any
 ) -> None:
     kernel.load("nvidia", "nvidia_uvm", "gdrdrv", version=OLD)
@@ -149,7 +149,7 @@ def test_an_old_driver_that_nobody_uses_is_exchanged_without_a_reboot(
     assert stopped.index("nvidia-fabricmanager.service") < stopped.index("nvidia-persistenced.service")
 
 
-def test_an_old_driver_in_use_takes_a_reboot_and_nothing_is_stopped(
+def test_old_driver_in_use_needs_a_reboot_and_nothing_is_stopped(
     module: ModuleType, kernel: Kernel, host: Any
 ) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
@@ -161,7 +161,7 @@ def test_an_old_driver_in_use_takes_a_reboot_and_nothing_is_stopped(
         assert kernel.changes() == []
 
 
-def test_a_module_that_does_not_go_takes_a_reboot(module: ModuleType, kernel: Kernel, host: Any) -> None:
+def test_module_that_cannot_be_unloaded_needs_a_reboot(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
     kernel.stuck = "nvidia_uvm"
     result = load(module, host)
@@ -170,19 +170,21 @@ def test_a_module_that_does_not_go_takes_a_reboot(module: ModuleType, kernel: Ke
     assert ("modprobe", "nvidia") not in kernel.calls
 
 
-def test_closed_modules_of_the_same_version_are_exchanged_for_open_ones(
+def test_closed_modules_of_the_same_version_are_replaced_by_open_ones(
     module: ModuleType, kernel: Kernel, host: Any
 ) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=WANTED[0], kind=" x86_64 Kernel Module")
     assert load(module, host)["changed"] is True
 
 
-def test_nouveau_takes_a_reboot(module: ModuleType, kernel: Kernel, host: Any) -> None:
+def test_nouveau_needs_a_reboot(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.load("nouveau")
     assert load(module, host)["reboot_required"]
 
 
-def test_a_check_run_changes_nothing_and_says_the_same(module: ModuleType, kernel: Kernel, host: Any) -> None:
+def test_check_mode_reports_the_same_and_changes_nothing(
+    module: ModuleType, kernel: Kernel, host: Any
+) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
     kernel.installed = OLD
     result = load(module, host, check=True)
@@ -190,7 +192,7 @@ def test_a_check_run_changes_nothing_and_says_the_same(module: ModuleType, kerne
     assert kernel.changes() == []
 
 
-def test_a_module_that_was_not_built_is_an_error_with_its_log(
+def test_module_that_was_not_built_is_an_error_with_its_log(
     module: ModuleType, kernel: Kernel, host: Any
 ) -> None:
     kernel.installed = ""
@@ -199,7 +201,7 @@ def test_a_module_that_was_not_built_is_an_error_with_its_log(
     assert kernel.changes() == []
 
 
-def test_fewer_gpus_are_warned_about_and_none_is_an_error(
+def test_missing_gpus_are_a_warning_and_none_at_all_an_error(
     module: ModuleType, kernel: Kernel, host: Any, tmp_path: Path
 ) -> None:
     said: list[str] = []
@@ -209,9 +211,7 @@ def test_fewer_gpus_are_warned_about_and_none_is_an_error(
         load(module, module.Host(tmp_path / "empty"))
 
 
-def test_the_initramfs_is_made_anew_when_it_is_older_than_the_blacklist(
-    module: ModuleType, kernel: Kernel, host: Any
-) -> None:
+def test_initramfs_older_than_the_blacklist_is_rebuilt(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=WANTED[0])
     image = host.initramfs()
     blacklist = kernel.root / "etc/modprobe.d/gpufleet-nouveau.conf"
@@ -227,7 +227,7 @@ def test_the_initramfs_is_made_anew_when_it_is_older_than_the_blacklist(
     assert load(module, host, check=True, blacklisted=True)["changed"] is True
 
 
-def test_a_version_of_another_branch_is_refused(module: ModuleType) -> None:
+def test_version_of_another_branch_is_refused(module: ModuleType) -> None:
     module.of_branch("580.159.03", 580)
     with pytest.raises(module.DriverError, match="the branch is the first number of the version"):
         module.of_branch("595.91.07", 580)
@@ -238,7 +238,7 @@ def before(module: ModuleType, host: Any, node: Node, **more: Any) -> dict[str, 
     return module.before(host, WANTED, given["drain_timeout_s"], given["check"], node)
 
 
-def test_a_node_whose_driver_is_right_is_not_touched(module: ModuleType, kernel: Kernel, host: Any) -> None:
+def test_node_with_the_right_driver_is_unchanged(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=WANTED[0])
     node = Node(running=["17"])
     assert before(module, host, node) == {
@@ -250,7 +250,7 @@ def test_a_node_whose_driver_is_right_is_not_touched(module: ModuleType, kernel:
     assert node.calls == []
 
 
-def test_a_node_with_jobs_is_drained_and_refused_before_anything_changes(
+def test_node_with_jobs_is_drained_and_refused_before_any_change(
     module: ModuleType, kernel: Kernel, host: Any
 ) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
@@ -261,7 +261,7 @@ def test_a_node_with_jobs_is_drained_and_refused_before_anything_changes(
     assert kernel.changes() == []
 
 
-def test_a_check_run_refuses_the_same_and_drains_nothing(
+def test_check_mode_refuses_the_same_and_drains_nothing(
     module: ModuleType, kernel: Kernel, host: Any
 ) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
@@ -271,7 +271,7 @@ def test_a_check_run_refuses_the_same_and_drains_nothing(
     assert node.calls == []
 
 
-def test_jobs_are_waited_for(
+def test_drain_waits_for_jobs(
     module: ModuleType, kernel: Kernel, host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
@@ -282,9 +282,7 @@ def test_jobs_are_waited_for(
     assert before(module, host, node, drain_timeout_s=60)["drained"] is True
 
 
-def test_an_idle_node_is_drained_and_resumed_afterwards(
-    module: ModuleType, kernel: Kernel, host: Any
-) -> None:
+def test_idle_node_is_drained_and_resumed(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
     node = Node()
     result = before(module, host, node)
@@ -299,9 +297,7 @@ def test_an_idle_node_is_drained_and_resumed_afterwards(
     assert before(module, host, node)["settled"] is True
 
 
-def test_a_node_that_somebody_else_drained_stays_drained(
-    module: ModuleType, kernel: Kernel, host: Any
-) -> None:
+def test_node_drained_by_others_stays_drained(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
     node = Node(reason="broken fan")
     assert before(module, host, node)["drained"] is False
@@ -311,7 +307,7 @@ def test_a_node_that_somebody_else_drained_stays_drained(
     assert node.calls == []
 
 
-def test_a_killed_run_leaves_a_drained_node_that_the_next_one_resumes(
+def test_next_run_resumes_a_node_that_a_killed_run_drained(
     module: ModuleType, kernel: Kernel, host: Any
 ) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=WANTED[0])
@@ -321,9 +317,7 @@ def test_a_killed_run_leaves_a_drained_node_that_the_next_one_resumes(
     assert node.calls == ["resume"]
 
 
-def test_a_host_without_a_driver_has_no_jobs_to_wait_for(
-    module: ModuleType, kernel: Kernel, host: Any
-) -> None:
+def test_host_without_a_driver_does_not_wait_for_jobs(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.installed = ""
     node = Node(running=["17"])
     assert before(module, host, node)["changed"] is False
@@ -349,9 +343,7 @@ def answers(said: dict[str, tuple[int, str]], calls: list[tuple[str, ...]]) -> A
     return run
 
 
-def test_scontrol_and_squeue_are_read_as_they_print(
-    slurm: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_of_scontrol_and_squeue_is_parsed(slurm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, ...]] = []
     said = {"scontrol": (0, SHOWN), "squeue": (0, "18\n17\n17\n")}
     monkeypatch.setattr(slurm, "run", answers(said, calls))
@@ -364,7 +356,7 @@ def test_scontrol_and_squeue_are_read_as_they_print(
     assert calls[-1] == ("scontrol", "update", "NodeName=dgx01", "State=DRAIN", "Reason=gpufleet: driver 595")
 
 
-def test_without_a_controller_the_steps_on_the_host_count(
+def test_local_job_steps_count_without_a_controller(
     slurm: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(slurm, "run", lambda *_: (1, "Unable to contact slurm controller"))

@@ -140,7 +140,7 @@ def executables(text: str) -> Iterator[str]:
 
 
 @pytest.mark.fresh
-def test_systemd_takes_every_unit_and_drop_in_without_a_word(
+def test_systemd_accepts_every_unit_and_drop_in(
     trees: dict[tuple[str, str, str], dict[str, Rendered]], tmp_path: Path
 ) -> None:
     judged: set[tuple[str, ...]] = set()
@@ -175,13 +175,13 @@ def place(path: Path, text: str, mode: int) -> None:
     path.chmod(mode)
 
 
-def test_systemd_would_have_complained(tmp_path: Path) -> None:
+def test_systemd_rejects_an_invalid_unit(tmp_path: Path) -> None:
     place(tmp_path / "etc/systemd/system/x.service", "[Service]\nExecStart=/bin/none\nRestrt=always\n", 0o644)
     said = judge("systemd-analyze", "verify", f"--root={tmp_path}", "--man=no", "x.service", accept=(1,))
     assert "Restrt" in said and "/bin/none" in said
 
 
-def test_sudo_takes_every_rule(texts: Callable[[str], dict[str, Rendered]], tmp_path: Path) -> None:
+def test_sudo_accepts_every_rule(texts: Callable[[str], dict[str, Rendered]], tmp_path: Path) -> None:
     found = texts(r"^/etc/sudoers\.d/")
     assert any(re.search(r"^ada\s", item.text, re.M) for item in found.values())
     assert not any(re.search(r"^bob\s", item.text, re.M) for item in found.values())
@@ -199,7 +199,7 @@ def sshd(*words: str | Path, accept: tuple[int, ...] = (0,)) -> str:
     return judge("unshare", "-r", "-m", "sh", "-c", script, "sshd", *words, accept=accept)
 
 
-def test_sshd_takes_its_drop_in_beside_its_own_configuration(
+def test_sshd_accepts_the_drop_in_with_its_main_configuration(
     texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
 ) -> None:
     place(tmp_path / "key", "", 0o600)
@@ -214,7 +214,7 @@ def test_sshd_takes_its_drop_in_beside_its_own_configuration(
     sshd("-t", "-f", tmp_path / "sshd_config", accept=(255,))
 
 
-def test_nftables_takes_the_rules_of_every_host(
+def test_nftables_accepts_the_rules_of_every_host(
     texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
 ) -> None:
     for where, item in texts(r"^/etc/nftables\.conf$").items():
@@ -225,7 +225,9 @@ def test_nftables_takes_the_rules_of_every_host(
     judge("unshare", "-r", "--net", "nft", "-c", "-f", tmp_path / "rules", accept=(1,))
 
 
-def test_chrony_takes_its_configuration(texts: Callable[[str], dict[str, Rendered]], tmp_path: Path) -> None:
+def test_chrony_accepts_the_configuration(
+    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+) -> None:
     for where, item in texts(r"^/etc/chrony/chrony\.conf$").items():
         place(tmp_path / "chrony.conf", item.text, 0o644)
         printed = judge("chronyd", "-p", "-f", tmp_path / "chrony.conf")
@@ -234,7 +236,7 @@ def test_chrony_takes_its_configuration(texts: Callable[[str], dict[str, Rendere
     judge("chronyd", "-p", "-f", tmp_path / "chrony.conf", accept=(1,))
 
 
-def test_apt_takes_its_settings_and_preferences(
+def test_apt_accepts_settings_and_preferences(
     texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
 ) -> None:
     for item in texts(r"^/etc/apt/apt\.conf\.d/").values():
@@ -246,7 +248,7 @@ def test_apt_takes_its_settings_and_preferences(
         assert not re.search(r"^[EW]:", said, re.M), where
 
 
-def test_sysctl_knows_the_form_of_every_setting(texts: Callable[[str], dict[str, Rendered]]) -> None:
+def test_every_sysctl_setting_is_well_formed(texts: Callable[[str], dict[str, Rendered]]) -> None:
     for where, item in texts(r"^/etc/sysctl\.d/").items():
         lines = [line for line in item.text.splitlines() if line and line[0] not in "#;"]
         assert lines
@@ -254,7 +256,7 @@ def test_sysctl_knows_the_form_of_every_setting(texts: Callable[[str], dict[str,
             assert re.fullmatch(r"-?[a-z0-9_.-]+\s*=\s*[\w .:/-]+", line), f"{where}: {line}"
 
 
-def test_python_and_shell_take_the_programs(
+def test_python_and_shell_programs_compile(
     texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
 ) -> None:
     seen = set()
@@ -269,12 +271,12 @@ def test_python_and_shell_take_the_programs(
     assert "python3" in seen
 
 
-def test_what_is_called_json_is_json(texts: Callable[[str], dict[str, Rendered]]) -> None:
+def test_json_files_are_valid_json(texts: Callable[[str], dict[str, Rendered]]) -> None:
     for item in texts(r"\.json$").values():
         assert json.loads(item.text)
 
 
-def test_a_secret_is_in_no_file_that_others_may_read(
+def test_no_readable_file_has_a_secret(
     trees: dict[tuple[str, str, str], dict[str, Rendered]],
 ) -> None:
     carriers = set()
@@ -292,7 +294,7 @@ def test_a_secret_is_in_no_file_that_others_may_read(
     }
 
 
-def test_prometheus_takes_its_configuration_with_all_rules(
+def test_prometheus_accepts_the_configuration_with_all_rules(
     texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
 ) -> None:
     folder = tmp_path / "gpufleet"
@@ -314,7 +316,7 @@ def test_prometheus_takes_its_configuration_with_all_rules(
     judge("promtool", "check", "config", tmp_path / "p.yml", accept=(1,))
 
 
-def test_alertmanager_takes_its_receivers_with_their_secrets_as_they_are(
+def test_alertmanager_accepts_the_receivers_with_their_secrets(
     texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
 ) -> None:
     for where, item in texts(r"^/etc/prometheus/alertmanager\.yml$").items():
@@ -343,7 +345,7 @@ def test_grafana_gets_its_data_sources_and_six_dashboards(
     assert provider["providers"][0]["options"]["path"] == "/etc/grafana/gpufleet/dashboards"
 
 
-def test_grafana_is_open_to_the_networks_that_the_site_names_and_on_its_host_alone(
+def test_grafana_listens_only_on_its_host_for_the_networks_of_the_site(
     trees: dict[tuple[str, str, str], dict[str, Rendered]],
 ) -> None:
     opened = {
@@ -352,7 +354,7 @@ def test_grafana_is_open_to_the_networks_that_the_site_names_and_on_its_host_alo
     assert opened == {where for where in trees if where[1] == "ctl01"}
 
 
-def test_files_say_who_writes_them_and_belong_to_somebody_who_should(
+def test_files_name_their_source_and_have_a_proper_owner(
     trees: dict[tuple[str, str, str], dict[str, Rendered]],
 ) -> None:
     for tree in trees.values():

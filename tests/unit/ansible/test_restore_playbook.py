@@ -11,7 +11,7 @@ from tests.unit.ansible.test_kubernetes_files import fleet
 MADE = Answer("slurm_restore", {"manifest": {"created": "now"}, "jobs": [], "kept": ["the former"]})
 
 
-def test_a_site_of_slurm_is_restored_as_slurm_and_two_sites_not_at_all(tmp_path: Path) -> None:
+def test_one_slurm_site_is_restored_as_slurm_and_two_sites_are_refused(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     slurm = Recorder(tmp_path / "one", fleet_text(controllers=2))
     variables = {"operation_backup": "/var/backups/gpufleet/slurm/slurm-lab-1"}
@@ -28,7 +28,7 @@ def test_a_site_of_slurm_is_restored_as_slurm_and_two_sites_not_at_all(tmp_path:
     assert notes == [] and "has controllers of the sites" in said and "Name it with --site" in said
 
 
-def test_the_first_members_newest_snapshot_is_brought_here_for_its_owner_alone(tmp_path: Path) -> None:
+def test_newest_snapshot_of_the_first_member_is_fetched_with_private_mode(tmp_path: Path) -> None:
     for moment in ("20260101T000000Z", "20260102T000000Z"):
         for name in ("about.json", "pki.tar", "snapshot.db"):
             path = tmp_path / "host" / f"etcd-{moment}" / name

@@ -113,7 +113,7 @@ def texts(role: str) -> Iterator[tuple[Path, str, bool]]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_role_has_what_a_role_has_and_no_handlers(role: str) -> None:
+def test_every_role_has_the_standard_layout_and_no_handlers(role: str) -> None:
     folder = ANSIBLE / "roles" / role
     parts = ("defaults/main.yml", "meta/argument_specs.yml", "meta/main.yml", "tasks/main.yml", "README.md")
     for name in parts:
@@ -128,7 +128,7 @@ def test_every_role_has_what_a_role_has_and_no_handlers(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_required_variable_has_no_default_anywhere(role: str) -> None:
+def test_required_variable_has_no_default(role: str) -> None:
     defaults = load(ANSIBLE / "roles" / role / "defaults" / "main.yml") or {}
     for name, option in options(role).items():
         if option.get("required"):
@@ -143,7 +143,7 @@ def shape(value: Any) -> str:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_differences_between_systems_are_complete(role: str) -> None:
+def test_variables_of_all_systems_are_complete(role: str) -> None:
     variables = load(ANSIBLE / "roles" / role / "vars" / "main.yml") or {}
     assert all(name.startswith(f"{role}__") for name in variables), "internals have two underscores"
     systems = variables.get(f"{role}__systems")
@@ -180,7 +180,7 @@ def test_tasks_have_names_full_module_names_and_ignore_nothing(role: str) -> Non
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_one_step_has_one_name_in_all_roles(role: str) -> None:
+def test_same_step_has_the_same_name_in_all_roles(role: str) -> None:
     folder = ANSIBLE / "roles" / role / "tasks"
     for task in load(folder / "main.yml"):
         if "ansible.builtin.import_tasks" in task:
@@ -203,7 +203,7 @@ def test_one_step_has_one_name_in_all_roles(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_registered_results_are_internals_of_the_role(role: str) -> None:
+def test_registered_results_are_internal_to_the_role(role: str) -> None:
     for path, task in tasks_of(role):
         if "register" in task:
             assert task["register"].startswith(f"{role}__"), f"{path.name}: {task['name']}"
@@ -225,7 +225,7 @@ def known(role: str) -> set[str]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_variable_that_is_used_is_one_that_there_is(role: str) -> None:
+def test_every_used_variable_exists(role: str) -> None:
     have = known(role)
     unknown = {}
     for path, text, expression in texts(role):
@@ -238,7 +238,7 @@ def test_every_variable_that_is_used_is_one_that_there_is(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_an_internal_variable_that_nobody_uses_is_not_there(role: str) -> None:
+def test_every_internal_variable_is_used(role: str) -> None:
     used: set[str] = set()
     for _, text, expression in texts(role):
         used |= names_in(parse(text, expression=expression))[0]
@@ -286,7 +286,7 @@ def says_lengths_only(task: dict[str, Any], secret: set[str]) -> bool:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_tasks_with_secrets_say_nothing(role: str) -> None:
+def test_tasks_with_secrets_log_nothing(role: str) -> None:
     secret = carriers(role)
     for path, task in tasks_of(role):
         used: set[str] = set()
@@ -301,7 +301,7 @@ def test_tasks_with_secrets_say_nothing(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_files_with_secrets_are_for_their_owner_and_in_no_diff(role: str) -> None:
+def test_files_with_secrets_are_private_and_in_no_diff(role: str) -> None:
     secret = carriers(role)
     variables = load(ANSIBLE / "roles" / role / "vars" / "main.yml") or {}
     written = [task["gpufleet.rack.files"] for _, task in tasks_of(role) if "gpufleet.rack.files" in task]
@@ -321,7 +321,7 @@ def playbooks() -> dict[str, list[dict[str, Any]]]:
     return {path.name: load(path) for path in sorted((ANSIBLE / "playbooks").glob("*.yml"))}
 
 
-def test_every_role_is_in_a_playbook_under_its_own_tag() -> None:
+def test_every_role_is_in_a_playbook_with_its_own_tag() -> None:
     placed = set()
     for name, plays in playbooks().items():
         for play in plays:
@@ -333,7 +333,7 @@ def test_every_role_is_in_a_playbook_under_its_own_tag() -> None:
     assert set(ROLES) <= placed
 
 
-def test_plays_gather_nothing_themselves_and_say_who_they_are_for() -> None:
+def test_plays_gather_no_facts_and_name_their_hosts() -> None:
     groups = set(re.findall(r"^\| `(rack_\w+)`", reference(), re.M))
     assert "rack_gpu_nodes" in groups
     for name, plays in playbooks().items():
@@ -349,7 +349,7 @@ def reference() -> str:
     return (ANSIBLE.parent / "docs" / "reference" / "rack_variables.md").read_text(encoding="utf-8")
 
 
-def test_the_whole_site_is_all_of_its_parts_in_order() -> None:
+def test_site_playbook_runs_all_parts_in_order() -> None:
     parts = [play["ansible.builtin.import_playbook"] for play in load(ANSIBLE / "playbooks" / "site.yml")]
     assert parts[0] == "base.yml" and parts.index("storage.yml") < parts.index("slurm.yml")
     assert sorted(parts) == [
@@ -359,7 +359,7 @@ def test_the_whole_site_is_all_of_its_parts_in_order() -> None:
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role != "preflight"])
-def test_every_role_measures_under_its_own_name_and_changes_nothing_there(role: str) -> None:
+def test_every_role_measures_under_its_own_name_and_changes_nothing(role: str) -> None:
     tasks = load(ANSIBLE / "roles" / role / "tasks" / "verify.yml")
     assert tasks
     for task in tasks:

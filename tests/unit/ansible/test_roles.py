@@ -19,12 +19,12 @@ def load(role: str, name: str) -> Any:
     return yaml.safe_load((ANSIBLE / "roles" / role / name).read_text(encoding="utf-8"))
 
 
-def test_there_are_roles_to_judge():
+def test_roles_exist():
     assert "preflight" in ROLES
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_defaults_and_the_table_of_variables_are_those_of_the_argument_specs(role):
+def test_defaults_and_readme_table_match_the_argument_specs(role):
     """`make docs` writes both."""
     folder = ANSIBLE / "roles" / role
     assert (folder / "defaults/main.yml").read_text(encoding="utf-8") == roles.defaults(role)
@@ -73,7 +73,7 @@ def after_set_filters(text: str) -> list[str]:
     return rest
 
 
-def test_no_host_is_chosen_from_a_set():
+def test_no_host_is_picked_from_a_set():
     """Set filters go through Python's sets: their order, and so the first of them, changes with every run."""
     assert after_set_filters("{{ a | difference(b(c)) | first }}") == ["| first }}"]
     found = 0

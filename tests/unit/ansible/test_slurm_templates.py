@@ -163,7 +163,7 @@ def keys(line: str) -> list[str]:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", ["slurm.conf", "gres.conf", "cgroup.conf", "topology.conf", "slurmdbd.conf"])
-def test_every_option_is_read_by_every_release(name: str, variant: str) -> None:
+def test_every_release_reads_every_option(name: str, variant: str) -> None:
     read = {key: {option.lower() for option in names} for key, names in RELEASES["read_by_all"].items()}
     found = lines(render(name, **VARIANTS[variant]))
     for line in found:
@@ -176,7 +176,7 @@ def test_every_option_is_read_by_every_release(name: str, variant: str) -> None:
     assert found or (name == "topology.conf" and variant == "plain")
 
 
-def test_the_list_of_options_knows_what_releases_removed() -> None:
+def test_option_list_marks_options_that_releases_removed() -> None:
     removed = {option for names in RELEASES["removed"]["slurm.conf"].values() for option in names}
     assert {"AccountingStorageUser", "JobCredentialPrivateKey", "SlurmctldPlugstack"} <= removed
     assert not removed & set(RELEASES["read_by_all"]["slurm.conf"])
@@ -194,7 +194,7 @@ def test_every_plugin_exists_in_every_release(variant: str) -> None:
         assert plugin in RELEASES["plugins_of_all"][kind], f"{kind}/{plugin}"
 
 
-def test_jobs_are_confined_by_cgroups_unless_there_are_none() -> None:
+def test_cgroups_confine_jobs_if_they_are_available() -> None:
     text = render("slurm.conf")
     assert "ProctrackType=proctrack/cgroup\nTaskPlugin=task/affinity,task/cgroup\n" in text
     assert "PrologFlags=Alloc,Contain\n" in text
@@ -210,7 +210,7 @@ def test_the_first_controller_is_primary_and_all_have_their_addresses() -> None:
     assert "SlurmctldHost=ctl01(10.60.0.11)\nSlurmctldHost=ctl02\n" in text
 
 
-def test_health_checks_are_there_only_when_asked_for() -> None:
+def test_health_checks_are_configured_only_on_request() -> None:
     text = render("slurm.conf")
     for line in (
         "Prolog=/usr/lib/gpufleet/prolog",
@@ -222,7 +222,7 @@ def test_health_checks_are_there_only_when_asked_for() -> None:
     assert "Prolog=" not in text and "Epilog=" not in text and "HealthCheck" not in text
 
 
-def test_gpus_are_named_by_their_device_files() -> None:
+def test_gpus_are_listed_by_device_file() -> None:
     assert lines(render("gres.conf")) == ["Name=gpu Type=h100 File=/dev/nvidia[0-7]"]
     assert lines(render("gres.conf", slurm_controller_gpus=1)) == ["Name=gpu Type=h100 File=/dev/nvidia0"]
 
@@ -237,7 +237,7 @@ A100 = DGX | {
 }
 
 
-def test_gpus_are_near_the_cores_of_their_socket() -> None:
+def test_gpus_have_the_cores_of_their_socket() -> None:
     assert lines(render("gres.conf", slurm_controller__facts=[H100] * 3)) == [
         "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-55",
         "Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=56-111",
@@ -255,7 +255,7 @@ def test_gpus_are_near_the_cores_of_their_socket() -> None:
     ]
 
 
-def test_nodes_that_differ_have_lines_of_their_own() -> None:
+def test_nodes_that_differ_have_their_own_lines() -> None:
     found = lines(render("gres.conf", slurm_controller__facts=[H100, {}, A100]))
     assert found == [
         "NodeName=dgx001 Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-55",
@@ -276,12 +276,12 @@ def test_nodes_that_differ_have_lines_of_their_own() -> None:
         {"processor_count": 1},
     ],
 )
-def test_cores_are_left_out_where_the_facts_do_not_fit_each_other(strange: dict[str, Any]) -> None:
+def test_cores_are_left_out_if_the_facts_are_inconsistent(strange: dict[str, Any]) -> None:
     found = lines(render("gres.conf", slurm_controller__facts=[H100 | strange] * 3))
     assert found == ["Name=gpu Type=h100 File=/dev/nvidia[0-7]"]
 
 
-def test_partitions_say_who_may_use_them_and_how_long() -> None:
+def test_partitions_have_allowed_accounts_and_time_limits() -> None:
     found = [line for line in lines(render("slurm.conf")) if line.startswith("PartitionName=")]
     assert found[0].endswith('TRESBillingWeights="CPU=0.0,Mem=0.0G,GRES/gpu=1.0"')
     assert "DefCpuPerGPU=26 " in found[0]
@@ -289,7 +289,7 @@ def test_partitions_say_who_may_use_them_and_how_long() -> None:
     assert found[2].endswith("Default=NO PriorityTier=5 MaxTime=10080 AllowAccounts=a,b")
 
 
-def test_topology_is_a_tree_or_nothing() -> None:
+def test_topology_is_a_tree_or_absent() -> None:
     assert lines(render("topology.conf")) == [
         "SwitchName=su1 Nodes=dgx[001-002]",
         "SwitchName=su2 Nodes=dgx003",
@@ -302,7 +302,7 @@ def test_topology_is_a_tree_or_nothing() -> None:
 SPLIT = VARIANTS["mig"]
 
 
-def test_instances_are_types_of_their_own_and_whole_gpus_stay_what_they_are() -> None:
+def test_mig_instances_have_their_own_types_and_whole_gpus_keep_theirs() -> None:
     text = render("slurm.conf", **SPLIT)
     assert [line.split("Gres=")[1] for line in lines(text) if "Gres=" in line] == [
         "gpu:h100:8 State=UNKNOWN",
@@ -314,7 +314,7 @@ def test_instances_are_types_of_their_own_and_whole_gpus_stay_what_they_are() ->
     assert all(" DefCpuPerGPU=22 " in line for line in partitions[1:])
 
 
-def test_every_line_of_a_site_with_instances_names_its_nodes() -> None:
+def test_every_gres_line_of_a_site_with_mig_names_its_nodes() -> None:
     assert lines(render("gres.conf", **SPLIT)) == [
         "NodeName=dgx001,dgx003 Name=gpu Type=h100 File=/dev/nvidia[0-7]",
         "NodeName=dgx002 Name=gpu Type=h100 File=/dev/nvidia[1-4]",
@@ -327,7 +327,7 @@ def test_every_line_of_a_site_with_instances_names_its_nodes() -> None:
 
 
 @pytest.mark.parametrize("reported", [None, INSTANCES[:3], [INSTANCES[0] | {"profile": "4g.40gb"}] * 4])
-def test_a_node_without_the_instances_that_it_should_have_offers_none(reported: Any) -> None:
+def test_node_without_its_expected_instances_offers_none(reported: Any) -> None:
     facts = [DGX, DGX if reported is None else DGX | {"gpufleet_mig": reported}, DGX]
     text = render("gres.conf", **SPLIT | {"slurm_controller__facts": facts})
     assert "MultipleFiles" not in text
@@ -335,7 +335,7 @@ def test_a_node_without_the_instances_that_it_should_have_offers_none(reported: 
     assert "gpu:3g.40gb:4" in render("slurm.conf", **SPLIT | {"slurm_controller__facts": facts})
 
 
-def test_nodes_with_the_same_instances_share_their_lines() -> None:
+def test_nodes_with_the_same_instances_share_lines() -> None:
     facts = [DGX | {"gpufleet_mig": INSTANCES}] * 3
     mig = [SPLIT["slurm_controller_mig"][0] | {"nodes": ["dgx001", "dgx002", "dgx003"]}]
     found = lines(render("gres.conf", slurm_controller_mig=mig, slurm_controller__facts=facts))
@@ -344,7 +344,7 @@ def test_nodes_with_the_same_instances_share_their_lines() -> None:
 
 
 @pytest.mark.fresh
-def test_slurmd_itself_finds_the_instances_and_the_whole_gpus(tmp_path: Path) -> None:
+def test_slurmd_finds_mig_instances_and_whole_gpus(tmp_path: Path) -> None:
     here = socket.gethostname().partition(".")[0]
     reported = [item | {"files": [f"{tmp_path}{name}" for name in item["files"]]} for item in INSTANCES]
     for name in {name for item in reported for name in item["files"]} | {
@@ -381,7 +381,7 @@ def test_slurmd_itself_finds_the_instances_and_the_whole_gpus(tmp_path: Path) ->
     ), done.stderr
 
 
-def test_host_lists_are_read_as_the_inventory_writes_them() -> None:
+def test_host_lists_are_parsed_as_the_inventory_writes_them() -> None:
     assert filters.unfolded("dgx[008-010,012],login1,a[1-2]-x") == [
         *("dgx008", "dgx009", "dgx010", "dgx012", "login1", "a1-x", "a2-x")
     ]
@@ -390,7 +390,7 @@ def test_host_lists_are_read_as_the_inventory_writes_them() -> None:
 NODES = SETTINGS["slurm_controller_nodes"]
 
 
-def test_nodes_that_are_alike_share_a_line_of_hardware() -> None:
+def test_identical_nodes_share_a_hardware_line() -> None:
     (group,) = slurm_nodes(NODES, [DGX, DGX, DGX])
     assert group["hardware"] == ("CPUs=224 Sockets=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=2063360")
     assert [node["name"] for node in group["nodes"]] == ["dgx001", "dgx002", "dgx003"]
@@ -403,7 +403,7 @@ def test_memory_is_rounded_down_so_that_a_new_kernel_drains_no_node() -> None:
     assert group["hardware"].endswith("RealMemory=23552")
 
 
-def test_a_node_that_was_never_reached_is_taken_for_the_smallest_known() -> None:
+def test_unreached_node_is_assumed_the_smallest_known() -> None:
     small = DGX | {"memtotal_mb": 1031000}
     groups = slurm_nodes(NODES, [DGX, {}, small])
     assert [[node["name"] for node in group["nodes"]] for group in groups] == [
@@ -412,26 +412,26 @@ def test_a_node_that_was_never_reached_is_taken_for_the_smallest_known() -> None
     ]
 
 
-def test_without_facts_of_any_node_it_refuses_and_says_what_to_run() -> None:
+def test_missing_facts_of_all_nodes_are_refused_with_the_command_to_run() -> None:
     with pytest.raises(AnsibleFilterError, match=r"3 nodes \(dgx001\.\.\.\) are unknown.*gpufleet configure"):
         slurm_nodes(NODES, [{}, {}, {}])
 
 
-def test_what_is_reserved_is_taken_from_jobs_in_whole_cores() -> None:
+def test_reserved_resources_are_taken_from_jobs_in_whole_cores() -> None:
     (group,) = slurm_nodes(NODES[:1], [DGX], reserved_cpus=3, reserved_memory_mib=8192)
     assert group["hardware"].endswith("RealMemory=2063360 MemSpecLimit=8192 CoreSpecCount=2")
     assert group["cpus"] == 220
     assert group["memory_mib_per_cpu"] == (2063360 - 8192) // 220
 
 
-def test_without_cgroups_reserved_memory_is_not_offered_at_all() -> None:
+def test_reserved_memory_is_not_offered_without_cgroups() -> None:
     (group,) = slurm_nodes(NODES[:1], [DGX], reserved_cpus=3, reserved_memory_mib=8192, confined=False)
     assert group["hardware"].endswith(f"RealMemory={2063360 - 8192}")
     assert "Spec" not in group["hardware"]
     assert group["cpus"] == 224
 
 
-def test_a_gpu_comes_with_whole_cores_so_that_as_many_jobs_as_gpus_fit() -> None:
+def test_each_gpu_has_whole_cores_so_that_one_job_per_gpu_fits() -> None:
     (group,) = slurm_nodes(NODES[:1], [DGX], gpus=8, reserved_cpus=4)
     assert (group["cpus"], group["cpus_per_gpu"]) == (220, 26)
     (group,) = slurm_nodes(NODES[:1], [{"processor_nproc": 2, "memtotal_mb": 24105}], gpus=8)
@@ -443,11 +443,11 @@ def test_a_gpu_comes_with_whole_cores_so_that_as_many_jobs_as_gpus_fit() -> None
     )
 
 
-def test_a_node_whose_processors_are_all_reserved_is_refused() -> None:
+def test_node_with_all_processors_reserved_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="none is left for jobs"):
         slurm_nodes(NODES[:1], [DGX], reserved_cpus=224)
 
 
-def test_a_machine_whose_topology_does_not_add_up_counts_processors_alone() -> None:
+def test_inconsistent_topology_counts_only_processors() -> None:
     (group,) = slurm_nodes(NODES[:1], [DGX | {"processor_nproc": 200}])
     assert group["hardware"].startswith("CPUs=200 RealMemory=")

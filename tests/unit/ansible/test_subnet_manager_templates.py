@@ -179,7 +179,7 @@ def running(fabric: Fabric, adapter: str, texts: Mapping[str, str]) -> Iterator[
         manager.end()
 
 
-def test_opensm_takes_every_option_and_none_twice(site: Site, tmp_path: Path) -> None:
+def test_opensm_accepts_every_option_and_each_appears_once(site: Site, tmp_path: Path) -> None:
     texts = files(site, root_guids=SPINES, options={"qos": True, "max_wire_smps": 16, "sweep_interval": 30})
     names = [line.split()[0] for line in texts["/etc/opensm/opensm.conf"].splitlines() if line[:1].islower()]
     assert len(names) == len(set(names))
@@ -191,7 +191,7 @@ def test_opensm_takes_every_option_and_none_twice(site: Site, tmp_path: Path) ->
         assert "ERR" not in manager.log
 
 
-def test_opensm_would_have_said_what_it_does_not_know(site: Site, tmp_path: Path) -> None:
+def test_opensm_reports_an_unknown_option(site: Site, tmp_path: Path) -> None:
     texts = files(site, options={"no_such_option": 1})
     with simulated(RAILS, tmp_path) as fabric, running(fabric, "SM0", texts) as manager:
         manager.up()
@@ -221,7 +221,7 @@ def test_routes_are_spread_evenly_over_all_uplinks(
 
 
 @pytest.mark.parametrize(("roots", "idle"), [(True, 0), (False, 7)])
-def test_a_lost_cable_costs_a_whole_spine_unless_the_roots_are_named(
+def test_lost_cable_idles_a_whole_spine_unless_roots_are_named(
     site: Site, tmp_path: Path, roots: bool, idle: int
 ) -> None:
     texts = files(site, root_guids=SPINES if roots else [])
@@ -232,7 +232,7 @@ def test_a_lost_cable_costs_a_whole_spine_unless_the_roots_are_named(
     assert len(counts) == 31 - idle
 
 
-def test_members_of_a_partition_have_its_key_and_others_do_not(site: Site, tmp_path: Path) -> None:
+def test_only_members_of_a_partition_have_its_key(site: Site, tmp_path: Path) -> None:
     members = [port_guid(1), port_guid(9)]
     partitions = [
         {"name": "tenant", "pkey": "0x0012", "ipoib": True, "port_guids": members},
@@ -250,9 +250,7 @@ def test_members_of_a_partition_have_its_key_and_others_do_not(site: Site, tmp_p
     assert "ff12:401b:8013" not in groups
 
 
-def test_a_standby_never_takes_over_from_a_master_that_lives_and_does_when_its_host_dies(
-    site: Site, tmp_path: Path
-) -> None:
+def test_standby_takes_over_only_when_the_host_of_the_master_dies(site: Site, tmp_path: Path) -> None:
     with simulated(RAILS, tmp_path) as fabric:
         master = files(site, "ctl01", **_named(QUICK))
         standby = files(site, "ctl02", **_named(QUICK))
@@ -274,7 +272,7 @@ def _named(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix("subnet_manager_"): value for name, value in variables.items()}
 
 
-def test_opensm_ends_without_an_error_where_there_is_no_port(tmp_path: Path) -> None:
+def test_opensm_exits_cleanly_without_a_port(tmp_path: Path) -> None:
     done = subprocess.run(
         ["opensm", "--log_file", str(tmp_path / "log")],
         cwd=tmp_path,
@@ -288,7 +286,7 @@ def test_opensm_ends_without_an_error_where_there_is_no_port(tmp_path: Path) -> 
     assert done.returncode == 0
 
 
-def test_the_unit_restarts_it_whatever_its_end(site: Site) -> None:
+def test_unit_restarts_after_any_exit(site: Site) -> None:
     unit = site.rendered("ctl01", "subnet_manager", "debian_12")[
         "/etc/systemd/system/gpufleet-opensm.service"
     ].text

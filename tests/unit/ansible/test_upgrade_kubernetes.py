@@ -39,7 +39,7 @@ def of_member(name: str, word: str) -> list[str]:
     return [*start, f"kubelet {name}", f"kubelet {name}", f"ready {name}"]
 
 
-def test_each_member_in_turn_with_a_snapshot_first_and_then_nodes_in_batches(recorder: Recorder) -> None:
+def test_members_are_upgraded_in_turn_after_a_snapshot_then_nodes_in_batches(recorder: Recorder) -> None:
     notes, facts, said = recorder.play("upgrade_kubernetes.yml", *BEHIND, operation_batch="1")
     done = steps(notes)
     members = [
@@ -60,7 +60,7 @@ def test_each_member_in_turn_with_a_snapshot_first_and_then_nodes_in_batches(rec
     assert {note.host for note in notes if note.told.get("led")} == {"ctl01"}
 
 
-def test_a_member_that_fails_ends_it_and_a_resumed_run_goes_on_there(recorder: Recorder) -> None:
+def test_failed_member_stops_the_upgrade_and_a_resumed_run_continues_there(recorder: Recorder) -> None:
     broken = Answer("kubeadm", {"failed": True, "msg": "broken"}, host="ctl02", told={"state": "upgraded"})
     notes, facts, _ = recorder.play("upgrade_kubernetes.yml", *BEHIND, broken)
     assert steps(notes)[-1] == "upgraded ctl02"
@@ -74,7 +74,7 @@ def test_a_member_that_fails_ends_it_and_a_resumed_run_goes_on_there(recorder: R
     assert not any(note.told.get("led") for note in notes)
 
 
-def test_nodes_are_refused_while_the_control_plane_is_behind(recorder: Recorder) -> None:
+def test_nodes_are_refused_while_the_control_plane_is_older(recorder: Recorder) -> None:
     refusal = {"failed": True, "msg": "The API servers of ctl01 (1.34.4) do not run Kubernetes 1.35.4 yet"}
     late = Answer("kubeadm_release", refusal, told={"led": MEMBERS})
     for check in (False, True):
@@ -86,7 +86,7 @@ def test_nodes_are_refused_while_the_control_plane_is_behind(recorder: Recorder)
         assert not any("operation_done" in true for true in facts.values())
 
 
-def test_a_release_that_cannot_follow_is_refused_before_anything_changes(recorder: Recorder) -> None:
+def test_unsupported_release_is_refused_before_any_change(recorder: Recorder) -> None:
     refusal = Answer("kubeadm_release", {"failed": True, "msg": "skips 1 minor version"}, host="dgx02")
     notes, _, said = recorder.play("upgrade_kubernetes.yml", *BEHIND, refusal)
     assert steps(notes) == [] and "skips 1 minor version" in said

@@ -16,9 +16,7 @@ from tests.bench.written import counts, file_bytes
 
 
 @pytest.mark.parametrize("groups", [3, 200])
-def test_a_generated_fleet_passes_every_check_and_has_a_team_for_each_group(
-    tmp_path: Path, groups: int
-) -> None:
+def test_generated_fleet_passes_every_check_and_has_a_team_per_group(tmp_path: Path, groups: int) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(teams_file(groups), encoding="utf-8")
     (site,) = validate(str(path), root=tmp_path).loaded.spec.cloud
@@ -27,7 +25,7 @@ def test_a_generated_fleet_passes_every_check_and_has_a_team_for_each_group(
     assert {group.team for group in site.node_groups} == {team.name for team in site.kubernetes.teams}
 
 
-def test_the_cli_is_left_out_where_the_square_of_its_growth_leaves_too_little_time() -> None:
+def test_cli_is_skipped_where_its_quadratic_growth_exceeds_the_time() -> None:
     budget = Budget(100.0)
     assert budget.allows(2000)
     budget.spend(100, 10.0)
@@ -36,7 +34,7 @@ def test_the_cli_is_left_out_where_the_square_of_its_growth_leaves_too_little_ti
     assert not Budget(0.0).allows(100)
 
 
-def test_stored_bytes_count_files_by_the_page_and_no_pipes(tmp_path: Path) -> None:
+def test_stored_bytes_are_counted_in_pages_without_pipes(tmp_path: Path) -> None:
     if not counts(tmp_path):
         pytest.skip("the temporary folder lies on a file system that counts no writes")
     before = file_bytes()
@@ -53,7 +51,7 @@ def test_stored_bytes_count_files_by_the_page_and_no_pipes(tmp_path: Path) -> No
     assert file_bytes() - before < 4096
 
 
-def test_growth_is_the_time_of_a_resource_beside_the_smallest_fleet() -> None:
+def test_growth_is_the_time_per_resource_relative_to_the_smallest_fleet() -> None:
     verbs = ("preview", "up, everything to create", "up, nothing to change", "destroy")
     small = Size(1, 100, {verb: Runs([1.0], [102_400]) for verb in verbs}, {}, [1.0])
     large = Size(2, 1000, {verb: Runs([20.0], [2_048_000]) for verb in verbs}, {}, [2.0])

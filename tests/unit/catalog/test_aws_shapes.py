@@ -25,7 +25,7 @@ def prices(*documents: str) -> dict[str, Decimal | None]:
     return {name: price.amount for name, price in found.items()}
 
 
-def test_a_plain_linux_price_is_taken_with_its_day() -> None:
+def test_linux_price_is_read_with_its_date() -> None:
     document = price_document("p5.48xlarge", "55.0400000000")
     found = on_demand_prices([document], frozenset({"p5.48xlarge"}), source="a test", date=TODAY)
     assert found["p5.48xlarge"].amount == Decimal("55.04")
@@ -43,15 +43,15 @@ def test_a_plain_linux_price_is_taken_with_its_day() -> None:
         {"marketoption": "CapacityBlock"},
     ],
 )
-def test_a_price_of_anything_else_is_left_out(changes: dict[str, str]) -> None:
+def test_prices_of_other_products_are_skipped(changes: dict[str, str]) -> None:
     assert prices(price_document("p5.48xlarge", "1", **changes)) == {}
 
 
-def test_a_price_of_0_is_unknown() -> None:
+def test_price_of_0_is_unknown() -> None:
     assert prices(price_document("p5.48xlarge", "0.0000000000")) == {}
 
 
-def test_a_price_in_another_unit_or_currency_is_unknown() -> None:
+def test_price_in_another_unit_or_currency_is_unknown() -> None:
     document = json.loads(price_document("p5.48xlarge", "5"))
     (term,) = document["terms"]["OnDemand"].values()
     (dimension,) = term["priceDimensions"].values()
@@ -61,7 +61,7 @@ def test_a_price_in_another_unit_or_currency_is_unknown() -> None:
     assert prices(json.dumps(document)) == {}
 
 
-def test_types_nobody_asked_for_are_left_out() -> None:
+def test_types_that_were_not_requested_are_skipped() -> None:
     assert prices(price_document("p4d.24xlarge", "5"), '{"product": {}}') == {}
 
 
@@ -75,12 +75,12 @@ def record(zone: str, price: str, hour: int, **more: str) -> dict[str, Any]:
     }
 
 
-def test_the_newest_spot_price_of_a_zone_counts_in_whatever_order_they_come() -> None:
+def test_newest_spot_price_of_a_zone_counts_in_any_order() -> None:
     records = [record("us-east-1a", "3", 2), record("us-east-1a", "2", 9), record("us-east-1a", "1", 5)]
     assert spot_by_zone_id(records, {"us-east-1a": "use1-az6"}) == {"p5.48xlarge": {"use1-az6": Decimal(2)}}
 
 
-def test_a_zone_id_in_the_answer_is_used_and_a_zone_without_one_left_out() -> None:
+def test_zone_id_is_used_and_a_zone_without_one_is_skipped() -> None:
     records = [
         record("us-east-1a", "3", 2, AvailabilityZoneId="use1-az4"),
         record("us-east-1-atl-2a", "1", 2),
@@ -97,7 +97,7 @@ def offering(fee: str, instances: int, hours: int, currency: str = "USD") -> dic
     }
 
 
-def test_the_lowest_offering_gives_the_capacity_block_price_an_hour() -> None:
+def test_lowest_offering_sets_the_hourly_capacity_block_price() -> None:
     price = capacity_block_price(
         [offering("1000.00", 1, 24), offering("943.92", 1, 24), offering("1887.84", 2, 24)],
         source="a test",
@@ -107,13 +107,13 @@ def test_the_lowest_offering_gives_the_capacity_block_price_an_hour() -> None:
     assert price.amount == Decimal("39.33")
 
 
-def test_no_offering_in_usd_is_no_price() -> None:
+def test_offering_in_another_currency_is_not_a_price() -> None:
     assert capacity_block_price([], source="a test", date=TODAY) is None
     assert capacity_block_price([offering("5", 1, 24, "CNY")], source="a test", date=TODAY) is None
     assert capacity_block_price([offering("0.00", 1, 24)], source="a test", date=TODAY) is None
 
 
-def test_gpus_of_nvidia_and_accelerators_of_aws_count_and_no_others(dump: dict[str, Any]) -> None:
+def test_only_nvidia_gpus_and_aws_accelerators_count(dump: dict[str, Any]) -> None:
     for name in ("p5.48xlarge", "g6f.large", "trn1.2xlarge", "inf2.xlarge"):
         assert has_accelerator(dump[name]), name
     for name in ("m7i.xlarge", "t3.medium"):

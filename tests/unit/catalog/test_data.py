@@ -23,14 +23,14 @@ def catalog() -> Catalog:
     return load_catalog()
 
 
-def test_the_catalog_has_57_accelerated_types_and_the_system_types(catalog: Catalog) -> None:
+def test_catalog_has_57_accelerated_types_and_the_system_types(catalog: Catalog) -> None:
     accelerated = {name for name, item in catalog.instances.items() if name not in SYSTEM_TYPES}
     assert len(accelerated) == 57
     assert catalog.instances.keys() - accelerated == SYSTEM_TYPES
 
 
 @pytest.mark.parametrize("name", INSTANCES)
-def test_network_cards_are_numbered_without_a_gap(name: str) -> None:
+def test_network_cards_are_numbered_without_gaps(name: str) -> None:
     item = CATALOG.instances[name]
     assert [card.index for card in item.cards] == list(range(len(item.cards)))
     assert "interface" in item.cards[0].supports, "card 0 must take the primary ENA interface"
@@ -38,14 +38,14 @@ def test_network_cards_are_numbered_without_a_gap(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INSTANCES)
-def test_as_many_cards_take_efa_as_the_type_has_efa_interfaces(name: str) -> None:
+def test_number_of_efa_cards_matches_the_efa_interfaces_of_the_type(name: str) -> None:
     item = CATALOG.instances[name]
     assert sum("efa-only" in card.supports for card in item.cards) == item.max_efa_interfaces
     assert item.efa == (item.max_efa_interfaces > 0)
 
 
 @pytest.mark.parametrize("name", INSTANCES)
-def test_hardware_is_what_ec2_describes(name: str, dump: dict[str, Any]) -> None:
+def test_hardware_matches_the_ec2_description(name: str, dump: dict[str, Any]) -> None:
     item = CATALOG.instances[name]
     read = instance_from_aws(dump[name], source=item.hardware_source)
     not_told_by_ec2 = {
@@ -58,26 +58,26 @@ def test_hardware_is_what_ec2_describes(name: str, dump: dict[str, Any]) -> None
     assert ours == theirs
 
 
-def test_an_implausible_memory_is_left_out_and_named(catalog: Catalog) -> None:
+def test_implausible_memory_is_skipped_and_named(catalog: Catalog) -> None:
     for name in ("trn2.3xlarge", "trn2.48xlarge"):
         assert catalog.instance(name).gpu_memory_gib is None
         assert "gpu_memory_gib" in catalog.instance(name).unverified
 
 
-def test_an_unread_accelerator_is_not_taken_for_none(catalog: Catalog) -> None:
+def test_unread_accelerator_does_not_count_as_none(catalog: Catalog) -> None:
     assert catalog.instance("trn2u.48xlarge").gpu is None
     assert "gpu" in catalog.instance("trn2u.48xlarge").unverified
     assert "gpu" not in catalog.instance("m7i.xlarge").unverified
 
 
-def test_a_fraction_of_a_gpu_counts_as_no_whole_one(catalog: Catalog) -> None:
+def test_fraction_of_a_gpu_is_not_a_whole_gpu(catalog: Catalog) -> None:
     for name in ("g6f.large", "g6f.xlarge", "g6f.2xlarge", "g6f.4xlarge", "gr6f.4xlarge"):
         assert catalog.instance(name).gpu_count == 0
         assert 0 < catalog.instance(name).gpu_partition < 1
 
 
 @pytest.mark.parametrize("row", all_prices(CATALOG), ids=lambda row: f"{row.what}-{row.kind}-{row.region}")
-def test_a_price_is_positive_with_its_source_or_unknown_and_marked(row: PriceRow) -> None:
+def test_price_is_positive_with_a_source_or_marked_unknown(row: PriceRow) -> None:
     price = row.price
     amounts = (
         [price.low, price.median, price.high, *price.by_zone_id.values()]
@@ -96,7 +96,7 @@ def test_a_price_is_positive_with_its_source_or_unknown_and_marked(row: PriceRow
 
 
 @pytest.mark.parametrize("name", INSTANCES)
-def test_spot_prices_are_those_of_zones_and_in_order(name: str) -> None:
+def test_spot_prices_are_sorted_and_have_zones(name: str) -> None:
     for region, spot in CATALOG.instances[name].spot.items():
         assert spot.low <= spot.median <= spot.high
         assert all(is_zone_id(zone) for zone in spot.by_zone_id)
@@ -104,7 +104,7 @@ def test_spot_prices_are_those_of_zones_and_in_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INSTANCES)
-def test_a_region_with_a_price_is_a_region_of_the_type(name: str) -> None:
+def test_region_with_a_price_is_a_region_of_the_type(name: str) -> None:
     item = CATALOG.instances[name]
     priced = {region for region, price in item.on_demand.items() if price.known}
     assert priced | set(item.spot) | (set(item.capacity_block) - {"*"}) <= item.regions
@@ -127,21 +127,21 @@ def test_a_region_with_a_price_is_a_region_of_the_type(name: str) -> None:
         ("t3.medium", "0.0416"),
     ],
 )
-def test_on_demand_in_us_east_1_is_the_published_price(catalog: Catalog, name: str, usd: str) -> None:
+def test_on_demand_price_in_us_east_1_is_the_published_one(catalog: Catalog, name: str, usd: str) -> None:
     price = catalog.on_demand(name, "us-east-1")
     assert price.amount == Decimal(usd)
     assert price.date == dt.date(2026, 7, 20)
     assert "karpenter" in price.source
 
 
-def test_p5e_is_sold_in_blocks_and_has_no_on_demand_price(catalog: Catalog) -> None:
+def test_p5e_is_sold_in_capacity_blocks_without_an_on_demand_price(catalog: Catalog) -> None:
     assert "us-east-1" not in catalog.instance("p5e.48xlarge").regions
     for region in ("us-east-1", "us-west-2"):
         assert catalog.on_demand("p5e.48xlarge", region).amount is None
     assert "no on-demand price" in catalog.on_demand("p5e.48xlarge", "us-west-2").note
 
 
-def test_spot_of_p5_leaves_out_the_zones_that_cost_as_much_as_on_demand(catalog: Catalog) -> None:
+def test_spot_of_p5_skips_zones_at_the_on_demand_price(catalog: Catalog) -> None:
     spot = catalog.spot("p5.48xlarge", "us-east-1")
     assert spot is not None
     assert spot.by_zone_id["use1-az1"] == spot.by_zone_id["use1-az4"] == Decimal("55.04") == spot.high
@@ -157,12 +157,12 @@ def test_spot_of_p5_in_us_west_2_is_the_newer_snapshot(catalog: Catalog) -> None
     assert "00148f2a" in spot.source
 
 
-def test_p5_4xlarge_has_no_spot_price_rather_than_one_of_0(catalog: Catalog) -> None:
+def test_p5_4xlarge_has_no_spot_price_instead_of_0(catalog: Catalog) -> None:
     assert catalog.spot("p5.4xlarge", "us-east-1") is None
     assert catalog.spot("p5.4xlarge", "us-west-2") is None
 
 
-def test_capacity_block_prices_say_how_sure_they_are(catalog: Catalog) -> None:
+def test_capacity_block_prices_have_a_confidence(catalog: Catalog) -> None:
     p5 = catalog.capacity_block("p5.48xlarge", "us-east-1")
     assert (p5.amount, p5.date, p5.verified) == (Decimal("39.33"), dt.date(2025, 1, 1), True)
     p5en = catalog.capacity_block("p5en.48xlarge", "us-west-2")
@@ -172,7 +172,7 @@ def test_capacity_block_prices_say_how_sure_they_are(catalog: Catalog) -> None:
     assert catalog.capacity_block("p6-b200.48xlarge", "us-east-1").amount is None
 
 
-def test_capacity_block_rules_are_those_of_aws(catalog: Catalog) -> None:
+def test_capacity_block_rules_match_aws(catalog: Catalog) -> None:
     rules = catalog.capacity_block_rules
     assert (rules.max_instances_per_block, rules.max_instances_all_blocks) == (64, 256)
     assert rules.book_ahead_weeks == 8
@@ -191,7 +191,7 @@ def test_capacity_block_rules_are_those_of_aws(catalog: Catalog) -> None:
         ("hgx-h100", "H100", None, None),
     ],
 )
-def test_a_system_has_the_power_and_price_that_were_read(
+def test_system_has_its_published_power_and_price(
     catalog: Catalog, name: str, gpu: str, kw: str | None, usd: str | None
 ) -> None:
     system = catalog.system(name)
@@ -203,12 +203,12 @@ def test_a_system_has_the_power_and_price_that_were_read(
     assert system.sources
 
 
-def test_the_rejected_price_of_a_dgx_h100_is_nowhere(catalog: Catalog) -> None:
+def test_rejected_price_of_a_dgx_h100_is_not_used(catalog: Catalog) -> None:
     assert "199000" not in catalog.system("dgx-h100").model_dump_json()
     assert "supercluster" not in catalog.system("dgx-h100").model_dump_json()
 
 
-def test_efa_capacity_steps_fall_as_the_throughput_rises(catalog: Catalog) -> None:
+def test_efa_capacity_steps_shrink_as_throughput_grows(catalog: Catalog) -> None:
     steps = {
         tier.throughput: tier.efa_multiple_gib
         for tier in catalog.lustre_tiers
@@ -218,7 +218,7 @@ def test_efa_capacity_steps_fall_as_the_throughput_rises(catalog: Catalog) -> No
     assert catalog.lustre_tier("SCRATCH_2", None).efa_multiple_gib is None
 
 
-def test_lustre_prices_are_known_for_two_tiers_alone(catalog: Catalog) -> None:
+def test_lustre_prices_are_known_for_two_tiers_only(catalog: Catalog) -> None:
     known = {
         (tier.deployment, tier.throughput): catalog.lustre_price(tier, "us-east-1").amount
         for tier in catalog.lustre_tiers
@@ -227,14 +227,14 @@ def test_lustre_prices_are_known_for_two_tiers_alone(catalog: Catalog) -> None:
     assert known == {("PERSISTENT_2", 125): Decimal("0.145"), ("SCRATCH_2", None): Decimal("0.14")}
 
 
-def test_no_hard_disk_tier_is_offered(catalog: Catalog) -> None:
+def test_no_hdd_tier_is_offered(catalog: Catalog) -> None:
     assert catalog.lustre_throughputs("PERSISTENT_1") == (50, 100, 200)
     assert catalog.lustre_throughputs("PERSISTENT_2") == (125, 250, 500, 1000)
     assert catalog.lustre_throughputs("SCRATCH_2") == ()
 
 
 @pytest.mark.parametrize("channel", sorted(CATALOG.locks))
-def test_a_software_lock_is_whole_and_fabric_manager_is_the_driver(channel: str) -> None:
+def test_software_lock_is_complete_and_fabric_manager_equals_the_driver(channel: str) -> None:
     lock = CATALOG.locks[channel]
     assert lock.fabric_manager == lock.driver
     assert lock.driver.startswith(f"{lock.driver_branch}.")
@@ -244,7 +244,7 @@ def test_a_software_lock_is_whole_and_fabric_manager_is_the_driver(channel: str)
     assert set(lock.unverified) < versions.keys()
 
 
-def test_the_channels_are_one_on_the_long_term_branch_and_one_on_the_production_branch(
+def test_channels_are_one_long_term_and_one_production_branch(
     catalog: Catalog,
 ) -> None:
     assert {name: (lock.driver, lock.driver_support) for name, lock in catalog.locks.items()} == {
@@ -253,7 +253,7 @@ def test_the_channels_are_one_on_the_long_term_branch_and_one_on_the_production_
     }
 
 
-def test_no_channel_rests_on_a_driver_branch_past_its_end(catalog: Catalog) -> None:
+def test_no_channel_uses_a_driver_branch_past_its_end_of_life(catalog: Catalog) -> None:
     for lock in catalog.locks.values():
         assert lock.driver_eol > lock.channel.replace(".", "-")
         assert any("R535" in note and "2026-06" in note for note in lock.notes)
@@ -280,13 +280,13 @@ def test_every_gpu_of_a_system_runs_on_every_channel(catalog: Catalog) -> None:
         ("data-transfer-out", "0.09", "GB"),
     ],
 )
-def test_a_service_costs_what_its_source_says(catalog: Catalog, key: str, usd: str, unit: str) -> None:
+def test_service_prices_match_their_sources(catalog: Catalog, key: str, usd: str, unit: str) -> None:
     price = catalog.service_price(key, "us-east-1")
     assert (price.amount, price.unit) == (Decimal(usd), unit)
     assert catalog.services[key].unit == unit
 
 
-def test_a_service_price_of_one_region_is_not_used_for_another(catalog: Catalog) -> None:
+def test_service_price_of_one_region_is_not_used_for_another(catalog: Catalog) -> None:
     assert catalog.service_price("nat-gateway-hour", "eu-west-1").amount is None
     assert catalog.service_price("fsx-backup", "us-east-1").amount is None
     assert catalog.service_price("fsx-backup", "us-west-1").amount == Decimal("0.055")

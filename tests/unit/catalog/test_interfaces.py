@@ -40,18 +40,18 @@ def plain(layout: tuple[NetworkInterface, ...]) -> list[tuple[int, int, str]]:
 
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
-def test_the_layout_of_a_type_is_exactly_this(name: str) -> None:
+def test_interface_layout_of_each_type_matches_exactly(name: str) -> None:
     assert plain(efa_layout(load_catalog().instance(name))) == [ENA, *LAYOUTS[name]]
 
 
-def test_card_0_of_p6_b300_has_ena_and_nothing_else() -> None:
+def test_card_0_of_p6_b300_has_only_ena() -> None:
     layout = efa_layout(load_catalog().instance("p6-b300.48xlarge"))
     assert [item for item in plain(layout) if item[0] == 0] == [ENA]
     assert sum(item.interface_type == "efa-only" for item in layout) == 16
 
 
 @pytest.mark.parametrize("name", WITH_EFA)
-def test_a_layout_uses_every_efa_interface_the_type_has_and_none_twice(name: str) -> None:
+def test_layout_uses_every_efa_interface_of_the_type_once(name: str) -> None:
     item = load_catalog().instance(name)
     layout = efa_layout(item)
     places = [(entry.network_card_index, entry.device_index) for entry in layout]
@@ -63,7 +63,7 @@ def test_a_layout_uses_every_efa_interface_the_type_has_and_none_twice(name: str
 
 
 @pytest.mark.parametrize("name", WITH_EFA)
-def test_a_card_takes_each_interface_that_the_layout_gives_it(name: str) -> None:
+def test_card_supports_each_interface_of_the_layout(name: str) -> None:
     item = load_catalog().instance(name)
     for entry in efa_layout(item):
         card = item.cards[entry.network_card_index]
@@ -72,7 +72,7 @@ def test_a_card_takes_each_interface_that_the_layout_gives_it(name: str) -> None
 
 
 @pytest.mark.parametrize("name", sorted(load_catalog().instances))
-def test_the_primary_interface_is_always_ena(name: str) -> None:
+def test_primary_interface_is_always_ena(name: str) -> None:
     item = load_catalog().instance(name)
     assert plain(ena_layout(item)) == [ENA]
     if item.efa:
@@ -87,7 +87,7 @@ def test_efa_on_a_type_without_it_is_refused_with_a_remedy(name: str) -> None:
     assert "ena" in caught.value.remedy
 
 
-def test_a_type_that_allows_fewer_efa_interfaces_than_it_has_cards_gets_no_more() -> None:
+def test_type_with_fewer_efa_interfaces_than_cards_gets_no_more() -> None:
     p4d = load_catalog().instance("p4d.24xlarge")
     fewer: InstanceType = p4d.model_copy(update={"max_efa_interfaces": 2})
     assert plain(efa_layout(fewer)) == [ENA, EFA_ON_CARD_0, (1, 0, "efa-only")]

@@ -17,13 +17,13 @@ def gpu(name: str, memory_gb: int) -> MigGpu:
 H100 = gpu("H100", 80)
 
 
-def test_every_system_of_the_catalog_has_a_gpu_that_can_be_divided():
+def test_every_system_of_the_catalog_has_a_gpu_with_mig():
     assert {system.gpu for system in load_catalog().systems.values()} <= {item.gpu for item in mig_gpus()}
     assert mig_of("L4") == ()
 
 
 @pytest.mark.parametrize("item", mig_gpus(), ids=lambda item: f"{item.gpu}-{item.memory_gb}")
-def test_a_profile_is_what_its_name_says_and_as_many_fit_as_the_table_says(item: MigGpu):
+def test_profile_matches_its_name_and_fits_as_often_as_documented(item: MigGpu):
     assert item.source
     assert len({profile.id for profile in item.profiles}) == len(item.profiles)
     for profile in item.profiles:
@@ -52,11 +52,11 @@ def test_a_profile_is_what_its_name_says_and_as_many_fit_as_the_table_says(item:
         ({"1g.12gb": 1}, False),
     ],
 )
-def test_layouts_of_an_h100(layout: dict[str, int], fits: bool):
+def test_layouts_of_an_h100_are_judged_by_slices_and_memory(layout: dict[str, int], fits: bool):
     assert H100.holds(layout) is fits
 
 
-def test_no_layout_is_taken_that_has_more_slices_than_there_are():
+def test_layout_with_too_many_slices_is_refused():
     names = [profile.name for profile in H100.profiles]
     slices = {profile.name: (profile.compute_slices, profile.memory_slices) for profile in H100.profiles}
     fitting = 0
@@ -69,7 +69,7 @@ def test_no_layout_is_taken_that_has_more_slices_than_there_are():
     assert fitting > 20
 
 
-def test_an_a100_has_the_profiles_of_its_memory_and_they_are_not_mixed():
+def test_a100_has_the_profiles_of_its_memory_size_only():
     assert gpu("A100", 40).holds({"1g.5gb": 7}) and not gpu("A100", 80).holds({"1g.5gb": 7})
     assert gpu("A100", 80).holds({"1g.10gb": 7}) and not gpu("A100", 40).holds({"1g.10gb": 7})
     assert not any(item.holds({"1g.5gb": 1, "3g.40gb": 1}) for item in mig_of("A100"))

@@ -26,7 +26,7 @@ def read(name: str, **changes: object) -> InstanceType:
     return SHIPPED[name].model_copy(update={**bare, "unverified": (), "notes": (), **changes})
 
 
-def test_a_price_of_the_account_replaces_the_shipped_one_and_leaves_other_regions() -> None:
+def test_price_from_the_account_replaces_the_shipped_one_in_its_region() -> None:
     answer = read("p5.48xlarge", regions=frozenset({"us-east-1"}), on_demand={"us-east-1": price("50")})
     merged = overlay(SHIPPED, [answer], asked("us-east-1"))["p5.48xlarge"]
     assert merged.on_demand["us-east-1"] == price("50")
@@ -34,20 +34,20 @@ def test_a_price_of_the_account_replaces_the_shipped_one_and_leaves_other_region
     assert merged.regions == SHIPPED["p5.48xlarge"].regions
 
 
-def test_a_price_the_account_did_not_tell_stays() -> None:
+def test_price_that_the_account_did_not_report_stays() -> None:
     merged = overlay(SHIPPED, [read("p5.48xlarge", regions=frozenset({"us-east-1"}))], asked("us-east-1"))
     assert merged["p5.48xlarge"].on_demand == SHIPPED["p5.48xlarge"].on_demand
     assert merged["p5.48xlarge"].capacity_block == SHIPPED["p5.48xlarge"].capacity_block
 
 
-def test_a_type_the_region_no_longer_offers_is_gone_from_it_alone() -> None:
+def test_type_no_longer_offered_is_removed_from_that_region_only() -> None:
     merged = overlay(SHIPPED, [], asked("us-east-1"))
     assert "us-east-1" not in merged["p5.48xlarge"].regions
     assert merged["p5.48xlarge"].regions == SHIPPED["p5.48xlarge"].regions - {"us-east-1"}
     assert merged.keys() == SHIPPED.keys()
 
 
-def test_spot_that_the_account_no_longer_has_is_gone_unless_it_was_not_told() -> None:
+def test_spot_price_gone_from_the_account_is_removed_unless_it_was_not_read() -> None:
     answer = read("p5.48xlarge", regions=frozenset({"us-east-1"}))
     assert "us-east-1" in SHIPPED["p5.48xlarge"].spot
     told = overlay(SHIPPED, [answer], asked("us-east-1"))["p5.48xlarge"].spot
@@ -57,7 +57,7 @@ def test_spot_that_the_account_no_longer_has_is_gone_unless_it_was_not_told() ->
     assert untold == SHIPPED["p5.48xlarge"].spot
 
 
-def test_spot_of_the_account_replaces_the_shipped_snapshot() -> None:
+def test_spot_prices_from_the_account_replace_the_shipped_ones() -> None:
     spot = SpotPrices(
         low=Decimal(1), median=Decimal(2), high=Decimal(3), by_zone_id={"use1-az1": Decimal(2)}, source="a"
     )
@@ -65,25 +65,25 @@ def test_spot_of_the_account_replaces_the_shipped_snapshot() -> None:
     assert overlay(SHIPPED, [answer], asked("us-east-1"))["p5.48xlarge"].spot["us-east-1"] == spot
 
 
-def test_what_ec2_does_not_tell_is_kept_from_the_shipped_entry() -> None:
+def test_fields_that_ec2_does_not_report_come_from_the_shipped_entry() -> None:
     merged = overlay(SHIPPED, [read("p5.48xlarge"), read("p5.4xlarge")], asked("us-east-1"))
     assert merged["p5.48xlarge"].gpudirect_rdma is True
     assert merged["p5.4xlarge"].unverified == SHIPPED["p5.4xlarge"].unverified
     assert merged["p5.4xlarge"].notes == SHIPPED["p5.4xlarge"].notes
 
 
-def test_an_implausible_memory_stays_out_whatever_the_account_says() -> None:
+def test_implausible_memory_from_the_account_is_skipped() -> None:
     merged = overlay(SHIPPED, [read("trn2.48xlarge", gpu_memory_gib=512.0)], asked("us-east-1"))
     assert merged["trn2.48xlarge"].gpu_memory_gib is None
 
 
-def test_an_accelerator_that_the_account_knows_is_no_longer_unverified() -> None:
+def test_accelerator_that_the_account_reports_is_verified() -> None:
     answer = read("trn2u.48xlarge", gpu="Trainium2", gpu_count=16, gpu_memory_gib=96.0)
     merged = overlay(SHIPPED, [answer], asked("us-east-1"))["trn2u.48xlarge"]
     assert (merged.gpu, merged.gpu_count, merged.gpu_memory_gib) == ("Trainium2", 16, 96.0)
     assert merged.unverified == ("gpudirect_rdma",)
 
 
-def test_a_type_that_nobody_knew_comes_in_as_it_is() -> None:
+def test_new_type_is_added_unchanged() -> None:
     new = read("p5.48xlarge", regions=frozenset({"us-east-1"})).model_copy(update={"name": "p7.48xlarge"})
     assert overlay(SHIPPED, [new], asked("us-east-1"))["p7.48xlarge"] == new

@@ -10,13 +10,13 @@ from gpufleet.catalog.reference import reference_text
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "catalog.md"
 
 
-def test_the_page_is_what_the_data_files_say() -> None:
+def test_page_matches_the_data_files() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference_text(load_catalog()), (
         "run `python -m gpufleet.catalog.reference > docs/reference/catalog.md`"
     )
 
 
-def test_every_name_a_fleet_file_may_use_is_on_the_page() -> None:
+def test_every_name_for_a_fleet_file_is_on_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
     catalog = load_catalog()
     for name in (*catalog.instances, *catalog.systems, *catalog.services):

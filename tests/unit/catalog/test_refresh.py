@@ -143,7 +143,7 @@ def read(account: Account, *, capacity_blocks: bool = False) -> RefreshResult:
     return reading
 
 
-def test_accelerated_and_system_types_that_the_region_offers_are_read(account: Account) -> None:
+def test_accelerated_and_system_types_of_the_region_are_read(account: Account) -> None:
     for add in (add_zones, add_prices, add_spot):
         add(account)
     reading = read(account)
@@ -158,7 +158,7 @@ def test_accelerated_and_system_types_that_the_region_offers_are_read(account: A
     assert reading.unanswered == ()
 
 
-def test_spot_prices_go_by_zone_id_and_leave_local_zones_out(account: Account) -> None:
+def test_spot_prices_use_zone_ids_and_skip_local_zones(account: Account) -> None:
     for add in (add_zones, add_prices, add_spot):
         add(account)
     spot = read(account).instances[1].spot["us-east-1"]
@@ -166,7 +166,7 @@ def test_spot_prices_go_by_zone_id_and_leave_local_zones_out(account: Account) -
     assert spot.median == Decimal("20.5"), "the other zone costs as much as on-demand"
 
 
-def test_zones_are_those_of_this_account(account: Account) -> None:
+def test_zones_are_those_of_the_account(account: Account) -> None:
     for add in (add_zones, add_prices, add_spot):
         add(account)
     (region,) = read(account).regions
@@ -177,7 +177,7 @@ def test_zones_are_those_of_this_account(account: Account) -> None:
     assert region.zone_ids == ("use1-az1", "use1-az4")
 
 
-def test_capacity_block_prices_are_asked_for_when_wanted_and_only_of_types_sold_so(account: Account) -> None:
+def test_capacity_block_prices_are_read_on_request_and_only_for_their_types(account: Account) -> None:
     for add in (add_zones, add_prices, add_spot):
         add(account)
     account.stub("ec2").add_response(
@@ -202,7 +202,7 @@ def test_capacity_block_prices_are_asked_for_when_wanted_and_only_of_types_sold_
     assert reading.instances[0].capacity_block == {}
 
 
-def test_what_the_account_may_not_ask_is_named_and_the_rest_is_read(account: Account) -> None:
+def test_missing_permission_is_named_and_the_rest_is_read(account: Account) -> None:
     add_zones(account)
     account.stub("pricing").add_client_error(
         "get_products", "AccessDeniedException", "not authorized to perform: pricing:GetProducts"
@@ -217,7 +217,7 @@ def test_what_the_account_may_not_ask_is_named_and_the_rest_is_read(account: Acc
     assert reading.asked[0].spot is True
 
 
-def test_without_zones_spot_is_not_asked_and_not_taken_for_gone(account: Account) -> None:
+def test_spot_prices_without_zones_are_neither_read_nor_removed(account: Account) -> None:
     account.stub("ec2").add_client_error("describe_availability_zones", "UnauthorizedOperation", "no")
     add_prices(account)
     reading = read(account)
@@ -226,7 +226,7 @@ def test_without_zones_spot_is_not_asked_and_not_taken_for_gone(account: Account
     assert len(reading.unanswered) == 2
 
 
-def test_a_region_whose_types_cannot_be_listed_ends_the_run() -> None:
+def test_region_whose_types_cannot_be_listed_ends_the_run() -> None:
     account = Account()
     account.stub("ec2").add_client_error(
         "describe_instance_type_offerings", "OptInRequired", "You are not subscribed to this service"
@@ -236,7 +236,7 @@ def test_a_region_whose_types_cannot_be_listed_ends_the_run() -> None:
     assert "ec2:DescribeInstanceTypes" in caught.value.remedy
 
 
-def test_the_account_is_shown_by_its_last_four_digits() -> None:
+def test_account_id_is_shown_by_its_last_four_digits() -> None:
     account = Account()
     account.stub("sts").add_response(
         "get_caller_identity", {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:user/a"}
@@ -244,7 +244,7 @@ def test_the_account_is_shown_by_its_last_four_digits() -> None:
     assert masked_account(account, "us-east-1") == "account ********9012"
 
 
-def test_credentials_that_aws_refuses_are_a_failure_of_the_cloud() -> None:
+def test_credentials_refused_by_aws_are_a_cloud_failure() -> None:
     account = Account()
     account.stub("sts").add_client_error("get_caller_identity", "ExpiredToken", "The token has expired")
     with pytest.raises(CloudError, match="token has expired"):
@@ -266,9 +266,7 @@ def test_credentials_that_aws_refuses_are_a_failure_of_the_cloud() -> None:
         (client_error("Throttling", 400), "does not answer", "again"),
     ],
 )
-def test_credentials_are_blamed_only_for_what_aws_says_of_them(
-    error: Exception, said: str, remedy: str
-) -> None:
+def test_only_credential_errors_are_reported_as_such(error: Exception, said: str, remedy: str) -> None:
     def clients(service: str, region: str) -> Any:
         raise error
 
@@ -286,7 +284,7 @@ def emulated() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("emulated")
-def test_two_regions_of_an_emulated_account_come_together() -> None:
+def test_two_regions_of_an_emulated_account_are_merged() -> None:
     account = Account()
     for region in ("us-east-1", "us-west-2"):
         account.stub("pricing").add_response(

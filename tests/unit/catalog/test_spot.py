@@ -18,25 +18,25 @@ def summary(prices: dict[str, str], on_demand: str | None = None) -> SpotPrices 
     )
 
 
-def test_a_zone_at_the_on_demand_price_is_out_of_the_median_but_in_the_range() -> None:
+def test_zone_at_the_on_demand_price_is_in_the_range_but_not_the_median() -> None:
     spot = summary({"use1-az1": "10", "use1-az2": "3", "use1-az3": "5"}, on_demand="10")
     assert spot is not None
     assert (spot.low, spot.median, spot.high) == (3, 4, 10)
 
 
-def test_when_every_zone_costs_as_much_as_on_demand_that_is_the_median() -> None:
+def test_median_is_the_on_demand_price_if_every_zone_costs_that() -> None:
     spot = summary({"use1-az1": "10", "use1-az2": "10"}, on_demand="10")
     assert spot is not None
     assert spot.median == 10
 
 
-def test_without_an_on_demand_price_every_zone_counts() -> None:
+def test_every_zone_counts_without_an_on_demand_price() -> None:
     spot = summary({"use1-az1": "10", "use1-az2": "3", "use1-az3": "5"})
     assert spot is not None
     assert spot.median == 5
 
 
-def test_a_local_zone_and_a_price_of_0_are_no_prices() -> None:
+def test_local_zone_and_price_of_0_are_skipped() -> None:
     spot = summary({"use1-atl2-az1": "1", "use1-az2": "0", "use1-az3": "5"})
     assert spot is not None
     assert spot.by_zone_id == {"use1-az3": Decimal(5)}
@@ -54,5 +54,5 @@ def test_a_local_zone_and_a_price_of_0_are_no_prices() -> None:
         ("use1-az", False),
     ],
 )
-def test_a_zone_id_is_told_from_a_local_zone_and_a_name(name: str, is_one: bool) -> None:
+def test_zone_ids_differ_from_local_zones_and_zone_names(name: str, is_one: bool) -> None:
     assert is_zone_id(name) is is_one

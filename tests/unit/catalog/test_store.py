@@ -13,7 +13,7 @@ from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
 
 
-def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
+def test_written_data_reads_back_unchanged(tmp_path: Path) -> None:
     instances = load_catalog().instances
     path = tmp_path / INSTANCES
     asked = RegionRead.model_validate({"name": "us-east-1", "date": "2026-11-21", "spot": True})
@@ -22,12 +22,12 @@ def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
     assert read_entries(path, RegionRead, "read") == (asked,)
 
 
-def test_the_shipped_file_is_what_would_be_written() -> None:
+def test_shipped_file_equals_the_written_form() -> None:
     path = DATA / INSTANCES
     assert path.read_text() == instances_text(read_entries(path, InstanceType, "instances"))
 
 
-def test_amounts_are_written_as_strings_and_each_source_once() -> None:
+def test_amounts_are_strings_and_each_source_is_written_once() -> None:
     document = json.loads((DATA / INSTANCES).read_text())
     texts = [(source["text"], source.get("date")) for source in document["sources"].values()]
     assert len(set(texts)) == len(texts)
@@ -37,14 +37,14 @@ def test_amounts_are_written_as_strings_and_each_source_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "no JSON"])
-def test_a_file_that_is_no_catalog_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_file_that_is_not_a_catalog_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / INSTANCES).write_text(text)
     with pytest.raises(InputError, match=r"instances\.json: not a catalog file") as caught:
         load_catalog(tmp_path)
     assert "gpufleet catalog refresh" in caught.value.remedy
 
 
-def test_a_wrong_entry_is_refused_with_its_place(tmp_path: Path) -> None:
+def test_invalid_entry_is_refused_with_its_place(tmp_path: Path) -> None:
     document = json.loads((DATA / INSTANCES).read_text())
     document["instances"][3]["vcpus"] = "many"
     (tmp_path / INSTANCES).write_text(json.dumps(document))
@@ -52,11 +52,11 @@ def test_a_wrong_entry_is_refused_with_its_place(tmp_path: Path) -> None:
         load_catalog(tmp_path)
 
 
-def test_a_missing_folder_is_no_override(tmp_path: Path) -> None:
+def test_missing_folder_is_not_an_override(tmp_path: Path) -> None:
     assert load_catalog(tmp_path / "none") is load_catalog()
 
 
-def test_a_changed_override_is_read_again(tmp_path: Path) -> None:
+def test_changed_override_is_read_again(tmp_path: Path) -> None:
     import os
 
     p5 = load_catalog().instance("p5.48xlarge")

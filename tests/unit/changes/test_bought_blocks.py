@@ -40,24 +40,24 @@ def state(*resources: dict[str, Any], pending: tuple[dict[str, Any], ...] = ()) 
     return {"version": 3, "deployment": {"resources": list(resources), "pending_operations": operations}}
 
 
-def test_a_block_of_the_state_is_what_was_asked_for_with_its_end() -> None:
+def test_block_in_the_state_has_its_request_and_its_end() -> None:
     (block,) = blocks_of_state(state(OFFERING, BLOCK))
     assert (block.name, block.start, block.nodes) == (NAME, "2031-01-01", 64)
     assert (block.duration, block.instance_type) == (dt.timedelta(days=14), "p5.48xlarge")
     assert block.end == dt.datetime(2031, 1, 15, 11, 30, tzinfo=dt.UTC)
 
 
-def test_an_offering_that_was_not_bought_is_no_block() -> None:
+def test_offering_that_was_not_bought_is_not_a_block() -> None:
     assert blocks_of_state(None) == ()
     assert blocks_of_state(state(OFFERING)) == ()
     assert blocks_of_state(state(OFFERING, BLOCK | {"delete": True})) == ()
 
 
-def test_a_purchase_that_a_dead_run_left_pending_counts_as_bought() -> None:
+def test_pending_purchase_of_a_crashed_run_counts_as_bought() -> None:
     assert len(blocks_of_state(state(OFFERING, pending=(BLOCK,)))) == 1
 
 
-def test_the_blocks_of_a_fleet_file_have_the_names_of_their_resources() -> None:
+def test_blocks_of_a_fleet_file_have_their_resource_names() -> None:
     (block,) = blocks_of_fleet(load_fleet("prod", root=ROOT).spec)
     assert block.name == NAME
     assert (block.start, block.nodes, block.duration) == ("in 21 d", 64, dt.timedelta(days=14))

@@ -37,7 +37,7 @@ def test_every_field_has_a_description() -> None:
 
 
 @pytest.mark.parametrize("path", PLAIN)
-def test_a_field_has_examples_that_it_takes(path: str) -> None:
+def test_examples_of_a_field_are_valid(path: str) -> None:
     field = FIELDS[path]
     example = example_of(field)
     assert example is not None
@@ -46,7 +46,7 @@ def test_a_field_has_examples_that_it_takes(path: str) -> None:
         adapter(field).validate_python(as_read(each))
 
 
-def test_quantities_and_counted_things_have_their_unit() -> None:
+def test_quantities_and_counts_have_a_unit() -> None:
     quantities = [
         path
         for path in PLAIN
@@ -62,7 +62,7 @@ def test_quantities_and_counted_things_have_their_unit() -> None:
     assert unit_of(FIELDS["cloud[].node_groups[].capacity.spot.desired"]) == "(nodes)"
 
 
-def test_the_page_has_every_field_with_its_type_and_the_effect_of_a_change() -> None:
+def test_page_lists_every_field_with_type_and_effect_of_a_change() -> None:
     page = fleet_file_reference()
     headings = set(re.findall(r"^## `(.*)`$", page, re.MULTILINE))
     for path, field in FIELDS.items():
@@ -83,6 +83,6 @@ def test_every_link_of_the_page_has_its_heading() -> None:
     assert links - {re.sub(r"[^a-z0-9_-]", "", heading.lower()) for heading in headings} == set()
 
 
-def test_the_page_in_the_documentation_is_the_one_that_make_docs_writes() -> None:
+def test_committed_page_is_current() -> None:
     written = (ROOT / "docs" / "reference" / "fleet_file.md").read_text(encoding="utf-8")
     assert written == fleet_file_reference(), "run `make docs`"

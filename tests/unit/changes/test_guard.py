@@ -27,7 +27,7 @@ def state(kind: str, **outputs: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", sorted(STORAGE))
 @pytest.mark.parametrize("how", ["delete", "replace"])
-def test_storage_goes_only_with_the_flag(kind: str, how: str) -> None:
+def test_storage_is_deleted_only_with_the_flag(kind: str, how: str) -> None:
     with pytest.raises(RefusedError, match=r"one \(") as error:
         refuse_data_loss([step(kind, how)], allow_data_loss=False, exported=None, now=NOW)
     assert error.value.exit_code is ExitCode.REFUSED
@@ -35,24 +35,24 @@ def test_storage_goes_only_with_the_flag(kind: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["create", "update"])
-def test_what_becomes_of_everything_else_is_nobodys_business(how: str) -> None:
+def test_changes_to_other_resources_are_not_guarded(how: str) -> None:
     steps = [step(kind, how) for kind in GUARDED] + [step("aws:eks/nodeGroup:NodeGroup", "replace")]
     refuse_data_loss(steps, allow_data_loss=False, exported=None, now=NOW)
 
 
 @pytest.mark.parametrize("kind", [CAPACITY_BLOCK, CAPACITY_RESERVATION])
-def test_a_reservation_is_never_replaced_whatever_the_flag_says(kind: str) -> None:
+def test_reservation_is_never_replaced_even_with_the_flag(kind: str) -> None:
     with pytest.raises(RefusedError, match="reserved capacity") as error:
         refuse_data_loss([step(kind, "replace")], allow_data_loss=True, exported=None, now=NOW)
     assert "remove its group from the fleet file in a separate run" in error.value.remedy
 
 
-def test_a_reservation_goes_with_the_group_that_is_taken_out() -> None:
+def test_reservation_is_deleted_with_its_removed_group() -> None:
     refuse_data_loss([step(CAPACITY_RESERVATION, "delete")], allow_data_loss=False, exported=None, now=NOW)
 
 
 @pytest.mark.parametrize("kind", [CAPACITY_BLOCK, CAPACITY_RESERVATION])
-def test_a_reservation_does_not_go_in_the_run_that_asks_for_another(kind: str) -> None:
+def test_reservation_is_not_deleted_in_the_run_that_creates_another(kind: str) -> None:
     renamed = [step(kind, "delete"), dataclasses.replace(step(kind, "create"), urn="urn:other", name="other")]
     with pytest.raises(
         RefusedError, match=r"releases reserved capacity to request other capacity: one \("
@@ -64,12 +64,12 @@ def test_a_reservation_does_not_go_in_the_run_that_asks_for_another(kind: str) -
     refuse_data_loss(renamed[1:], allow_data_loss=False, exported=None, now=NOW)
 
 
-def test_a_reservation_of_another_kind_takes_the_place_of_one_that_was_taken_out() -> None:
+def test_reservation_of_another_kind_can_follow_a_removed_one() -> None:
     steps = [step(CAPACITY_RESERVATION, "delete"), step(CAPACITY_BLOCK, "create")]
     refuse_data_loss(steps, allow_data_loss=False, exported=None, now=NOW)
 
 
-def test_a_block_whose_time_is_over_can_be_replaced() -> None:
+def test_expired_block_can_be_replaced() -> None:
     over = state(CAPACITY_BLOCK, endDate="2026-09-14T11:30:00Z")
     refuse_data_loss([step(CAPACITY_BLOCK, "replace")], allow_data_loss=False, exported=over, now=NOW)
     running = state(CAPACITY_BLOCK, endDate="2026-09-16T11:30:00Z")
@@ -77,24 +77,24 @@ def test_a_block_whose_time_is_over_can_be_replaced() -> None:
         refuse_data_loss([step(CAPACITY_BLOCK, "replace")], allow_data_loss=False, exported=running, now=NOW)
 
 
-def test_what_forces_a_replacement_is_named_and_what_changes_beside_it_is_not() -> None:
+def test_reason_for_a_replacement_is_named_without_other_changes() -> None:
     with pytest.raises(RefusedError, match=r"one \(fsx\.LustreFileSystem, replaced because of zone\)"):
         refuse_data_loss([step(LUSTRE, "replace")], allow_data_loss=False, exported=None, now=NOW)
 
 
-def test_many_losses_are_named_in_part_and_counted_in_full() -> None:
+def test_many_losses_are_listed_in_part_and_counted_in_full() -> None:
     with pytest.raises(RefusedError, match="and 3 more"):
         refuse_data_loss([step(LUSTRE, "delete")] * 8, allow_data_loss=False, exported=None, now=NOW)
 
 
-def test_a_stack_with_storage_is_destroyed_only_with_the_flag() -> None:
+def test_stack_with_storage_is_destroyed_only_with_the_flag() -> None:
     with pytest.raises(RefusedError, match=r"2 x fsx\.LustreFileSystem"):
         refuse_destroying_data({LUSTRE: 2, CAPACITY_RESERVATION: 1}, allow_data_loss=False)
     refuse_destroying_data({LUSTRE: 2}, allow_data_loss=True)
     refuse_destroying_data({CAPACITY_RESERVATION: 1}, allow_data_loss=False)
 
 
-def test_a_stack_is_guarded_by_what_it_has() -> None:
+def test_destroy_is_guarded_by_the_resources_of_the_stack() -> None:
     assert is_guarded(state(LUSTRE))
     assert not is_guarded(state("aws:ec2/vpc:Vpc"))
     assert not is_guarded(None)

@@ -28,33 +28,33 @@ def test_an_update_is_in_place() -> None:
     assert effect_of([step(NODES, "update", "scalingConfig")]) is Effect.IN_PLACE
 
 
-def test_a_new_version_of_a_launch_template_rolls_a_managed_node_group() -> None:
+def test_new_launch_template_version_rolls_a_managed_node_group() -> None:
     assert effect_of([step(NODES, "update", "launchTemplate")]) is Effect.ROLLING
 
 
-def test_the_same_update_rolls_no_other_type() -> None:
+def test_same_update_of_another_type_is_not_rolling() -> None:
     assert effect_of([step("aws:autoscaling/group:Group", "update", "launchTemplate")]) is Effect.IN_PLACE
 
 
-def test_a_replacement_outweighs_everything() -> None:
+def test_replacement_has_the_highest_effect() -> None:
     steps = [step(NODES, "update", "version"), step(NODES, "replace", "subnetIds"), step(RULE, "create")]
     assert effect_of(steps) is Effect.REPLACEMENT
 
 
-def test_a_rolling_update_outweighs_one_in_place_in_either_order() -> None:
+def test_rolling_update_outranks_an_in_place_update_in_any_order() -> None:
     steps = [step(RULE, "create"), step(NODES, "update", "version")]
     assert effect_of(steps) is effect_of(steps[::-1]) is Effect.ROLLING
 
 
-def test_a_rule_of_a_firewall_can_be_replaced_unnoticed() -> None:
+def test_firewall_rule_can_be_replaced_without_effect() -> None:
     assert effect_of([step(RULE, "replace"), step(RULE, "delete")]) is Effect.IN_PLACE
 
 
-def test_a_type_that_nobody_has_thought_about_counts_as_a_replacement() -> None:
+def test_unlisted_type_counts_as_a_replacement() -> None:
     assert effect_of([step("aws:new/thing:Thing", "delete")]) is Effect.REPLACEMENT
 
 
-def test_the_three_steps_of_a_replacement_are_one() -> None:
+def test_three_steps_of_a_replacement_count_as_one() -> None:
     events = [
         event(NODES, Op.CREATE_REPLACEMENT, diff=("subnetIds", "tags")),
         event(NODES, Op.REPLACE, diff=("subnetIds", "tags"), replace_keys=("subnetIds",)),
@@ -64,7 +64,7 @@ def test_the_three_steps_of_a_replacement_are_one() -> None:
     assert (seen.how, seen.diff, seen.forced) == ("replace", {"subnetIds", "tags"}, {"subnetIds"})
 
 
-def test_components_providers_and_what_stays_are_no_steps() -> None:
+def test_components_providers_and_unchanged_resources_are_not_steps() -> None:
     events = [
         event("gpufleet:node_group:NodeGroup", Op.CREATE, urn="a"),
         event("pulumi:providers:aws", Op.UPDATE, urn="b"),
@@ -75,5 +75,5 @@ def test_components_providers_and_what_stays_are_no_steps() -> None:
     assert observed_steps(events) == ()
 
 
-def test_types_of_other_packages_keep_their_package() -> None:
+def test_types_of_other_packages_keep_their_package_name() -> None:
     assert short_type("kubernetes:core/v1:Namespace") == "kubernetes.Namespace"

@@ -28,11 +28,11 @@ def test_every_field_of_the_fleet_file_is_in_the_table() -> None:
     assert cloud_fields() - set(CLOUD) == set()
 
 
-def test_the_table_names_no_field_that_is_not_there() -> None:
+def test_table_has_no_unknown_field() -> None:
     assert set(CLOUD) - cloud_fields() == set()
 
 
-def test_the_fields_are_those_of_the_json_schema() -> None:
+def test_fields_match_the_json_schema() -> None:
     definitions = fleet_schema()["$defs"]
     named = {
         name
@@ -44,23 +44,23 @@ def test_the_fields_are_those_of_the_json_schema() -> None:
     assert named - found == set()
 
 
-def test_a_field_is_changed_in_each_way_once() -> None:
+def test_each_way_to_change_a_field_is_listed_once() -> None:
     for path, changes in CLOUD.items():
         assert len({each.how for each in changes}) == len(changes) > 0, path
 
 
-def test_the_page_says_something_of_every_field() -> None:
+def test_page_lists_every_field() -> None:
     page = changes_reference()
     assert [each.path for each in fleet_fields() if f"`{each.path}`" not in page and not each.group] == []
 
 
-def test_the_page_in_the_documentation_is_the_one_that_make_docs_writes() -> None:
+def test_committed_page_is_current() -> None:
     written = (ROOT / "docs" / "reference" / "changes.md").read_text(encoding="utf-8")
     assert written == changes_reference(), "run `make docs`"
 
 
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
-def test_another_software_channel_changes_nothing_that_the_stack_is_built_from(environment: str) -> None:
+def test_software_channel_change_has_no_effect_on_the_stack_inputs(environment: str) -> None:
     spec, catalog = load_fleet(environment, root=ROOT).spec, load_catalog()
     plans = [
         build_plan(
@@ -77,7 +77,7 @@ def test_another_software_channel_changes_nothing_that_the_stack_is_built_from(e
     assert not any("software_channel" in text for text in programs)
 
 
-def test_racks_are_told_from_the_cloud() -> None:
+def test_rack_fields_are_recognized() -> None:
     assert is_rack("onprem[]")
     assert is_rack("onprem[].slurm.qos[].name")
     assert not is_rack("cloud[].site")

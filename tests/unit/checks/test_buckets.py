@@ -10,13 +10,13 @@ BUCKET = "cloud.0.storage.1.bucket"
 
 
 @pytest.mark.parametrize("name", ["xn--data", "sthree-data", "data-s3alias", "data--ol-s3", "data--x-s3"])
-def test_names_that_s3_keeps_are_refused(judge: Judge, name: str) -> None:
+def test_reserved_s3_names_are_refused(judge: Judge, name: str) -> None:
     finding = judge({f"{BUCKET}.name": name}).only("bucket-name")
     assert finding.field == "cloud[0].storage[1].bucket.name"
     assert finding.value == name
 
 
-def test_a_bucket_declared_twice_is_refused(judge: Judge) -> None:
+def test_bucket_declared_twice_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.storage.+": {"name": "more", "bucket": {"name": "atlas-test-data"}}}).only(
         "bucket-repeated"
     )
@@ -24,13 +24,13 @@ def test_a_bucket_declared_twice_is_refused(judge: Judge) -> None:
     assert "use1/data" in finding.message
 
 
-def test_objects_that_expire_after_part_of_a_day_are_refused(judge: Judge) -> None:
+def test_expiry_after_a_fraction_of_a_day_is_refused(judge: Judge) -> None:
     assert "'1 d' or '2 d'" in judge({f"{BUCKET}.expire_after": "36 h"}).only("bucket-expiry").remedy
     assert judge({f"{BUCKET}.expire_after": "30 d"}).rules == set()
 
 
 @pytest.mark.parametrize("url", ["s3://10.0.0.1/data", "s3://a..b/data"])
-def test_an_import_from_what_is_no_bucket_is_refused(judge: Judge, url: str) -> None:
+def test_import_from_something_other_than_a_bucket_is_refused(judge: Judge, url: str) -> None:
     finding = judge({"cloud.0.storage.0.lustre.import_from": url}).only("import-bucket-name")
     assert finding.value == url
 
@@ -40,15 +40,15 @@ LUSTRE = "cloud.0.storage.0.lustre"
 BUCKET_KEY = "cloud.0.storage.1.bucket.kms_key"
 
 
-def test_keys_of_the_sites_region_pass(judge: Judge) -> None:
+def test_kms_key_in_the_region_of_the_site_passes(judge: Judge) -> None:
     assert judge({f"{LUSTRE}.kms_key": KEY, BUCKET_KEY: KEY}).rules == set()
 
 
 @pytest.mark.parametrize("path", [f"{LUSTRE}.kms_key", BUCKET_KEY])
-def test_a_key_of_another_region_is_refused(judge: Judge, path: str) -> None:
+def test_kms_key_in_another_region_is_refused(judge: Judge, path: str) -> None:
     finding = judge({path: KEY.replace("us-east-1", "eu-west-1")}).only("kms-key")
     assert "us-east-1" in finding.remedy
 
 
-def test_a_key_of_a_scratch_file_system_is_refused(judge: Judge) -> None:
+def test_kms_key_of_a_scratch_file_system_is_refused(judge: Judge) -> None:
     judge({LUSTRE: {"capacity": "2400 GiB", "deployment": "scratch-2", "kms_key": KEY}}).only("kms-key")

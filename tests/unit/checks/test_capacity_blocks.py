@@ -34,7 +34,7 @@ def test_lengths_that_aws_sells_pass(judge: Judge, duration: str) -> None:
         ("6 h", ["1 d"]),
     ],
 )
-def test_lengths_that_aws_does_not_sell_are_refused_with_the_nearest(
+def test_durations_not_sold_by_aws_are_refused_with_the_nearest(
     judge: Judge, duration: str, near: list[str]
 ) -> None:
     finding = judge({f"{BLOCK}.duration": duration}).only("capacity-block-duration")
@@ -44,19 +44,19 @@ def test_lengths_that_aws_does_not_sell_are_refused_with_the_nearest(
         assert f"'{length}'" in finding.remedy
 
 
-def test_a_block_to_be_bought_needs_a_length_and_a_start(judge: Judge) -> None:
+def test_block_to_be_bought_needs_a_duration_and_a_start(judge: Judge) -> None:
     judge({f"{BLOCK}.duration": GONE}).only("capacity-block-duration")
     judge({f"{BLOCK}.start": GONE}).only("capacity-block-start")
 
 
-def test_a_block_of_more_than_64_instances_is_refused(judge: Judge) -> None:
+def test_block_of_more_than_64_instances_is_refused(judge: Judge) -> None:
     finding = judge({f"{BLOCK}.nodes": 65}).only("capacity-block-size")
     assert finding.value == "65"
     assert "64" in finding.remedy
     assert judge({f"{BLOCK}.nodes": 64, "budget.upfront": "900000 USD"}).rules <= {"budget-exceeded"}
 
 
-def test_blocks_of_more_than_256_instances_together_are_refused(judge: Judge) -> None:
+def test_blocks_of_more_than_256_instances_in_total_are_refused(judge: Judge) -> None:
     changes: dict[str, Any] = {f"{BLOCK}.nodes": 64}
     groups = copy.deepcopy(FLEET["cloud"][0]["node_groups"])
     for number in range(3, 6):
@@ -75,29 +75,29 @@ def test_blocks_of_more_than_256_instances_together_are_refused(judge: Judge) ->
 
 
 @pytest.mark.parametrize(("field", "value"), [("min", 0), ("max", 2), ("min", 2), ("max", 0)])
-def test_bounds_other_than_the_blocks_nodes_are_refused(judge: Judge, field: str, value: int) -> None:
+def test_min_or_max_other_than_the_block_size_is_refused(judge: Judge, field: str, value: int) -> None:
     finding = judge({f"{BLOCK}.{field}": value}).only("capacity-block-all-or-none")
     assert finding.field == f"{FIELD}.{field}"
     assert finding.value == str(value)
 
 
-def test_bounds_equal_to_the_blocks_nodes_pass(judge: Judge) -> None:
+def test_min_and_max_equal_to_the_block_size_pass(judge: Judge) -> None:
     assert judge({f"{BLOCK}.min": 1, f"{BLOCK}.max": 1}).rules == set()
 
 
 @pytest.mark.parametrize("start", ["in 57 d", "in 9 w", (NOW + dt.timedelta(days=60)).date().isoformat()])
-def test_a_start_more_than_eight_weeks_ahead_is_refused(judge: Judge, start: str) -> None:
+def test_start_more_than_eight_weeks_ahead_is_refused(judge: Judge, start: str) -> None:
     finding = judge({f"{BLOCK}.start": start}).only("capacity-block-start")
     assert "'in 56 d'" in finding.remedy
 
 
 @pytest.mark.parametrize("start", ["in 56 d", "in 1 d", (NOW + dt.timedelta(days=50)).date().isoformat()])
-def test_a_start_within_eight_weeks_passes(judge: Judge, start: str) -> None:
+def test_start_within_eight_weeks_passes(judge: Judge, start: str) -> None:
     assert judge({f"{BLOCK}.start": start}).rules == set()
 
 
 @pytest.mark.parametrize("days", [8, 30, 900])
-def test_a_block_that_is_over_is_refused(judge: Judge, days: int) -> None:
+def test_block_in_the_past_is_refused(judge: Judge, days: int) -> None:
     start = (NOW - dt.timedelta(days=days)).date().isoformat()
     finding = judge({f"{BLOCK}.start": start}).only("capacity-block-start")
     assert finding.value == start
@@ -119,9 +119,7 @@ def _bought(**changes: Any) -> BoughtBlock:
 
 
 @pytest.mark.parametrize("ago", [dt.timedelta(minutes=1), dt.timedelta(hours=20), dt.timedelta(days=3)])
-def test_a_block_that_starts_in_the_past_and_is_not_bought_is_refused(
-    judge: Judge, ago: dt.timedelta
-) -> None:
+def test_started_block_that_is_not_bought_is_refused(judge: Judge, ago: dt.timedelta) -> None:
     start = (NOW - ago).isoformat()
     finding = judge({f"{BLOCK}.start": start}).only("capacity-block-start")
     assert finding.field == f"{FIELD}.start"
@@ -139,12 +137,12 @@ def test_a_block_that_starts_in_the_past_and_is_not_bought_is_refused(
         ("2031-01-31T23:00:00+00:00", "'2031-02-01T11:30Z'"),
     ],
 )
-def test_the_remedy_names_when_the_next_day_of_blocks_begins(judge: Judge, now: str, next_day: str) -> None:
+def test_remedy_names_the_start_of_the_next_block_day(judge: Judge, now: str, next_day: str) -> None:
     said = judge({f"{BLOCK}.start": "2031-01-01"}, now=dt.datetime.fromisoformat(now))
     assert next_day in said.of("capacity-block-start")[0].remedy
 
 
-def test_a_block_that_is_bought_and_runs_is_right(judge: Judge) -> None:
+def test_running_bought_block_passes(judge: Judge) -> None:
     changes = {f"{BLOCK}.start": STARTED.date().isoformat()}
     assert judge(changes, bought=lambda: [_bought()]).rules == set()
     assert judge(changes, bought=lambda: [_bought(end=NOW + dt.timedelta(minutes=1))]).rules == set()
@@ -160,36 +158,36 @@ def test_a_block_that_is_bought_and_runs_is_right(judge: Judge) -> None:
         {"instance_type": "p5e.48xlarge"},
     ],
 )
-def test_another_block_that_is_bought_does_not_count(judge: Judge, changes: dict[str, Any]) -> None:
+def test_another_bought_block_does_not_count(judge: Judge, changes: dict[str, Any]) -> None:
     said = judge({f"{BLOCK}.start": STARTED.date().isoformat()}, bought=lambda: [_bought(**changes)])
     assert "starts in the past" in said.only("capacity-block-start").message
 
 
-def test_a_block_that_is_bought_is_over_when_its_own_time_is(judge: Judge) -> None:
+def test_bought_block_expires_at_its_own_end(judge: Judge) -> None:
     said = judge({f"{BLOCK}.start": STARTED.date().isoformat()}, bought=lambda: [_bought(end=NOW)])
     assert "is over" in said.only("capacity-block-start").message
 
 
-def test_where_nothing_is_bought_a_start_in_the_past_is_doubtful(judge: Judge) -> None:
+def test_start_in_the_past_is_a_warning_if_nothing_is_bought(judge: Judge) -> None:
     changes = {f"{BLOCK}.start": STARTED.date().isoformat()}
     judge(changes, bought=None).only("capacity-block-start", "warning")
 
 
-def test_no_state_is_read_for_blocks_that_start_later(judge: Judge) -> None:
+def test_state_is_not_read_for_blocks_in_the_future(judge: Judge) -> None:
     def read() -> list[BoughtBlock]:
         raise AssertionError("a state was read")
 
     assert judge({}, bought=read).rules == set()
 
 
-def test_a_type_that_is_not_sold_in_blocks_is_refused(judge: Judge) -> None:
+def test_type_not_sold_in_blocks_is_refused(judge: Judge) -> None:
     said = judge({f"{GROUP}.instance_types": ["g6.8xlarge"]})
     finding = said.only("capacity-block-type")
     assert finding.field == "cloud[0].node_groups[1].instance_types[0]"
     assert "p5.48xlarge" in finding.remedy
 
 
-def test_a_block_of_several_types_is_refused(judge: Judge) -> None:
+def test_block_with_several_types_is_refused(judge: Judge) -> None:
     said = judge({f"{GROUP}.instance_types": ["p4d.24xlarge", "p4de.24xlarge"]})
     finding = said.only("capacity-block-type")
     assert "[p4d.24xlarge]" in finding.remedy
@@ -199,35 +197,35 @@ def _existing(**more: Any) -> dict[str, Any]:
     return {BLOCK: {"nodes": 1, "id": "cr-0123456789abcdef0", "duration": "7 d", **more}}
 
 
-def test_an_existing_block_in_a_known_zone_passes(judge: Judge) -> None:
+def test_existing_block_in_a_known_zone_passes(judge: Judge) -> None:
     assert judge(_existing(zone="us-east-1a", instance_type="p5.48xlarge")).rules == set()
 
 
-def test_an_existing_block_of_another_type_is_refused(judge: Judge) -> None:
+def test_existing_block_of_another_type_is_refused(judge: Judge) -> None:
     finding = judge(_existing(zone="us-east-1a", instance_type="p4d.24xlarge")).only("capacity-block-type")
     assert finding.field == f"{FIELD}.instance_type"
     assert "p4d.24xlarge" in finding.remedy
 
 
-def test_an_existing_block_has_to_say_which_of_several_zones_it_lies_in(judge: Judge) -> None:
+def test_existing_block_must_name_one_of_several_zones(judge: Judge) -> None:
     finding = judge(_existing()).only("capacity-block-zone")
     assert "zone: us-east-1a" in finding.remedy
 
 
-def test_an_existing_block_in_another_zone_is_refused(judge: Judge) -> None:
+def test_existing_block_in_another_zone_is_refused(judge: Judge) -> None:
     judge(_existing(zone="us-east-1c")).only("zone-in-site")
 
 
-def test_an_existing_block_smaller_than_its_group_is_refused(judge: Judge) -> None:
+def test_existing_block_smaller_than_its_group_is_refused(judge: Judge) -> None:
     finding = judge(_existing(zone="us-east-1a", max=4)).only("capacity-block-all-or-none")
     assert "more than it holds" in finding.message
 
 
-def test_a_start_of_an_existing_block_is_doubtful(judge: Judge) -> None:
+def test_start_of_an_existing_block_is_a_warning(judge: Judge) -> None:
     judge(_existing(zone="us-east-1a", start="in 3 d")).only("capacity-block-start", "warning")
 
 
-def test_blocks_paid_upfront_beyond_the_cap_are_doubtful(judge: Judge) -> None:
+def test_upfront_payment_above_the_cap_is_a_warning(judge: Judge) -> None:
     finding = judge({f"{BLOCK}.nodes": 64}).of("budget-exceeded")[-1]
     assert finding.field == "budget.upfront"
     assert finding.severity == "warning"

@@ -15,7 +15,7 @@ def test_efa_on_a_type_without_it_is_refused(judge: Judge) -> None:
     assert "g6.8xlarge" in finding.remedy
 
 
-def test_efa_types_with_other_interfaces_do_not_share_a_group(judge: Judge) -> None:
+def test_efa_types_with_different_interfaces_cannot_share_a_group(judge: Judge) -> None:
     said = judge(
         {
             "cloud.0.region": "us-west-2",
@@ -38,26 +38,26 @@ def test_efa_types_with_other_interfaces_do_not_share_a_group(judge: Judge) -> N
     assert "32" in finding.message
 
 
-def test_the_same_types_without_efa_may_share_a_group(judge: Judge) -> None:
+def test_same_types_without_efa_can_share_a_group(judge: Judge) -> None:
     said = judge({"cloud.0.node_groups.3.network": "ena"})
     assert "efa-layout" not in said.rules
 
 
-def test_training_on_an_efa_type_with_efa_off_is_doubtful(judge: Judge) -> None:
+def test_training_with_efa_disabled_is_a_warning(judge: Judge) -> None:
     finding = judge({f"{GROUP}.network": "ena"}).only("efa-off-in-training", "warning")
     assert finding.field == "cloud[0].node_groups[0].network"
     assert "32 EFA interfaces" in finding.message
     assert "network: efa" in finding.remedy
 
 
-def test_batch_work_on_an_efa_type_without_efa_passes(judge: Judge) -> None:
+def test_batch_work_with_efa_disabled_passes(judge: Judge) -> None:
     assert judge({f"{GROUP}.network": "ena", f"{GROUP}.workload": "batch"}).rules == set()
 
 
-def test_an_efa_group_over_two_zones_is_doubtful(judge: Judge) -> None:
+def test_efa_group_in_two_zones_is_a_warning(judge: Judge) -> None:
     finding = judge({f"{GROUP}.zones": ["us-east-1a", "us-east-1b"]}).only("efa-over-zones", "warning")
     assert "us-east-1a" in finding.remedy
 
 
-def test_a_capacity_block_may_name_several_zones_with_efa(judge: Judge) -> None:
+def test_capacity_block_with_efa_may_list_several_zones(judge: Judge) -> None:
     assert judge({"cloud.0.node_groups.1.zones": ["us-east-1a", "us-east-1b"]}).rules == set()

@@ -16,12 +16,12 @@ from tests.unit.checks.fleets import NOW, Judge
 EVERY = (*ALL_CHECKS, *PLANNED_CHECKS)
 
 
-def test_a_good_fleet_has_no_finding(judge: Judge) -> None:
+def test_valid_fleet_has_no_finding(judge: Judge) -> None:
     assert judge().rules == set()
 
 
 @pytest.mark.parametrize("check", EVERY, ids=lambda check: check.rule)
-def test_every_check_says_why_it_exists(check: Check) -> None:
+def test_every_check_documents_its_reason(check: Check) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", check.rule)
     assert len(check.reason) > 40
 
@@ -31,7 +31,7 @@ def test_rules_are_unique() -> None:
     assert len(rules) == len(set(rules))
 
 
-def test_several_faults_are_all_found_in_one_run_in_the_order_of_their_lines(judge: Judge) -> None:
+def test_all_errors_are_found_in_one_run_in_line_order(judge: Judge) -> None:
     said = judge(
         {
             "cloud.0.region": "us-esat-1",
@@ -53,7 +53,7 @@ def test_several_faults_are_all_found_in_one_run_in_the_order_of_their_lines(jud
     assert len(said.of("required-tags")) == 2
 
 
-def test_a_finding_names_the_line_that_the_value_stands_on(judge: Judge) -> None:
+def test_finding_has_the_line_of_its_value(judge: Judge) -> None:
     finding = judge({"cloud.0.network.cidr": "10.40.0.1/16"}).only("cidr-valid")
     text = (judge.folder / "fleet.yaml").read_text(encoding="utf-8").splitlines()
     assert "10.40.0.1/16" in text[finding.line - 1]
@@ -61,7 +61,7 @@ def test_a_finding_names_the_line_that_the_value_stands_on(judge: Judge) -> None
     assert finding.file.endswith("fleet.yaml")
 
 
-def test_validate_raises_with_warnings_beside_the_errors(judge: Judge, tmp_path: Path) -> None:
+def test_validate_raises_with_errors_and_warnings(judge: Judge, tmp_path: Path) -> None:
     judge({"cloud.0.node_groups.0.network": "ena", "onprem.0.system": "dgx"})
     with pytest.raises(SpecError) as raised:
         validate(str(tmp_path / "fleet.yaml"), root=tmp_path, now=NOW)
@@ -71,7 +71,7 @@ def test_validate_raises_with_warnings_beside_the_errors(judge: Judge, tmp_path:
     assert raised.value.exit_code == 2
 
 
-def test_validate_returns_warnings_and_the_catalog_it_judged_by(judge: Judge, tmp_path: Path) -> None:
+def test_validate_returns_warnings_and_the_catalog(judge: Judge, tmp_path: Path) -> None:
     judge({"cloud.0.node_groups.0.network": "ena"})
     validated = validate(str(tmp_path / "fleet.yaml"), root=tmp_path, catalog=judge.catalog, now=NOW)
     assert "efa-off-in-training" in {finding.rule for finding in validated.findings}
@@ -85,7 +85,7 @@ def test_validate_names_a_missing_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("years", [0, 2, 10])
-def test_time_alone_makes_no_valid_fleet_invalid(judge: Judge, years: int) -> None:
+def test_valid_fleet_stays_valid_over_time(judge: Judge, years: int) -> None:
     said = judge(now=NOW + dt.timedelta(days=366 * years))
     assert [finding for finding in said.findings if finding.severity == "error"] == []
 
@@ -94,7 +94,7 @@ def test_time_alone_makes_no_valid_fleet_invalid(judge: Judge, years: int) -> No
     ("days", "buys", "severity"),
     [(0, True, None), (5, True, "error"), (13, True, "error"), (5, False, "warning"), (13, False, "warning")],
 )
-def test_a_capacity_block_that_has_started_is_refused_where_it_would_be_bought(
+def test_started_capacity_block_is_refused_if_it_would_be_bought(
     judge: Judge, days: int, buys: bool, severity: str | None
 ) -> None:
     start = (NOW + dt.timedelta(days=5)).date().isoformat()

@@ -26,11 +26,11 @@ def _second(**changes: Any) -> dict[str, Any]:
     return {"onprem.+": site}
 
 
-def test_two_sites_with_hosts_of_their_own_pass(judge: Judge) -> None:
+def test_two_sites_with_different_hosts_pass(judge: Judge) -> None:
     assert judge(_second()).rules == {"team-quota"}
 
 
-def test_a_host_range_that_overlaps_another_site_is_refused(judge: Judge) -> None:
+def test_host_range_that_overlaps_another_site_is_refused(judge: Judge) -> None:
     said = judge(_second(nodes="dgx[008-011]", teams=[]))
     finding = said.only("hosts-overlap")
     assert finding.field == "onprem[1].nodes"
@@ -42,18 +42,18 @@ def test_a_host_range_that_overlaps_another_site_is_refused(judge: Judge) -> Non
 @pytest.mark.parametrize(
     ("role", "hosts"), [("controllers", "dgx001"), ("login", "ctl01"), ("bmc", "dgx[001-008]")]
 )
-def test_a_host_with_two_roles_is_refused(judge: Judge, role: str, hosts: str) -> None:
+def test_host_with_two_roles_is_refused(judge: Judge, role: str, hosts: str) -> None:
     finding = judge({f"{SITE}.{role}": hosts}).only("hosts-overlap")
     assert finding.field.startswith("onprem[0].")
 
 
-def test_too_few_management_controllers_are_refused(judge: Judge) -> None:
+def test_too_few_bmcs_are_refused(judge: Judge) -> None:
     finding = judge({f"{SITE}.bmc": "bmc[001-007]"}).only("bmc-count")
     assert finding.message == "7 management controllers for 8 nodes"
     assert judge({f"{SITE}.bmc": GONE}).rules == set()
 
 
-def test_an_unknown_system_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
+def test_unknown_system_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
     finding = judge({f"{SITE}.system": "dgx-h10"}).only("system-known")
     assert finding.field == "onprem[0].system"
     assert "'dgx-h100'" in finding.remedy
@@ -63,57 +63,55 @@ def test_an_unknown_system_is_refused_with_the_nearest_known_one(judge: Judge) -
     ("kind", "speed", "remedy"),
     [("infiniband", "400gbe", "speed: ndr"), ("roce", "ndr", "speed: 400gbe")],
 )
-def test_a_speed_of_the_other_kind_of_fabric_is_refused(
-    judge: Judge, kind: str, speed: str, remedy: str
-) -> None:
+def test_speed_of_the_other_fabric_type_is_refused(judge: Judge, kind: str, speed: str, remedy: str) -> None:
     finding = judge({f"{SITE}.fabric": {"kind": kind, "speed": speed}}).only("fabric-kind")
     assert finding.field == "onprem[0].fabric.speed"
     assert remedy in finding.remedy
 
 
-def test_a_fabric_faster_than_the_adapters_is_refused(judge: Judge) -> None:
+def test_fabric_faster_than_the_adapters_is_refused(judge: Judge) -> None:
     finding = judge({f"{SITE}.fabric.speed": "xdr"}).only("fabric-speed")
     assert "400 Gb/s" in finding.message
     assert "speed: ndr" in finding.remedy
 
 
-def test_a_fabric_slower_than_the_adapters_is_doubtful(judge: Judge) -> None:
+def test_fabric_slower_than_the_adapters_is_a_warning(judge: Judge) -> None:
     judge({f"{SITE}.fabric.speed": "hdr"}).only("fabric-speed", "warning")
 
 
-def test_roce_at_the_adapters_speed_passes(judge: Judge) -> None:
+def test_roce_at_the_speed_of_the_adapters_passes(judge: Judge) -> None:
     assert judge({f"{SITE}.fabric": {"kind": "roce", "speed": "400gbe"}}).rules == set()
 
 
 @pytest.mark.parametrize("power", ["40 MW", "601 kW", "1000000 W"])
-def test_a_rack_that_takes_more_than_any_is_refused(judge: Judge, power: str) -> None:
+def test_rack_power_above_any_real_rack_is_refused(judge: Judge, power: str) -> None:
     finding = judge({f"{SITE}.power.per_rack": power}).only("rack-power")
     assert finding.value == power
     assert "600 kW" in finding.message
 
 
 @pytest.mark.parametrize("power", ["600 kW", "132 kW", "0.04 MW"])
-def test_a_rack_of_what_is_built_passes(judge: Judge, power: str) -> None:
+def test_realistic_rack_power_passes(judge: Judge, power: str) -> None:
     assert judge({f"{SITE}.power.per_rack": power}).rules == set()
 
 
-def test_a_fleet_without_a_site_is_refused(judge: Judge) -> None:
+def test_fleet_without_a_site_is_refused(judge: Judge) -> None:
     finding = judge({"cloud": [], "onprem": []}).only("no-site")
     assert finding.value == "atlas"
     assert judge({"cloud": []}).rules == set()
 
 
-def test_a_rack_that_cannot_feed_one_node_is_refused(judge: Judge) -> None:
+def test_rack_that_cannot_power_one_node_is_refused(judge: Judge) -> None:
     finding = judge({f"{SITE}.power.per_rack": "10 kW"}).only("rack-power")
     assert finding.value == "10 kW"
     assert "10.2 kW" in finding.message
 
 
-def test_slurm_without_a_controller_is_doubtful(judge: Judge) -> None:
+def test_slurm_without_a_controller_is_a_warning(judge: Judge) -> None:
     judge({f"{SITE}.controllers": GONE}).only("slurm-controllers", "warning")
 
 
-def test_a_fully_qualified_name_that_is_too_long_is_refused(judge: Judge) -> None:
+def test_too_long_fully_qualified_name_is_refused(judge: Judge) -> None:
     finding = judge({f"{SITE}.ssh": {"domain": ".".join(["abcdefghi"] * 25)}}).only("host-names")
     assert finding.field == "onprem[0].ssh.domain"
 

@@ -13,20 +13,20 @@ from tests.unit.checks.fleets import NOW, Judge
 GROUP = "cloud.0.node_groups.0"
 
 
-def test_an_unknown_instance_type_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
+def test_unknown_instance_type_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
     finding = judge({f"{GROUP}.instance_types": ["p5.48xlagre"]}).only("instance-type-known")
     assert finding.field == "cloud[0].node_groups[0].instance_types[0]"
     assert finding.value == "p5.48xlagre"
     assert "p5.48xlarge" in finding.remedy
 
 
-def test_an_unknown_type_of_system_nodes_is_only_doubtful(judge: Judge) -> None:
+def test_unknown_type_of_system_nodes_is_a_warning(judge: Judge) -> None:
     judge({"cloud.0.kubernetes.system_nodes": {"instance_types": ["m99i.xlarge"]}}).only(
         "instance-type-known", "warning"
     )
 
 
-def test_a_type_that_its_region_does_not_offer_is_refused(judge: Judge) -> None:
+def test_type_not_offered_in_the_region_is_refused(judge: Judge) -> None:
     said = judge({f"{GROUP}.instance_types": ["p5e.48xlarge"]})
     finding = said.of("instance-type-in-region")[0]
     assert finding.severity == "error"
@@ -34,7 +34,7 @@ def test_a_type_that_its_region_does_not_offer_is_refused(judge: Judge) -> None:
     assert "us-west-2" in finding.remedy
 
 
-def test_a_type_of_which_no_offering_was_read_is_only_doubtful(judge: Judge, catalog: Catalog) -> None:
+def test_type_without_a_known_offering_is_a_warning(judge: Judge, catalog: Catalog) -> None:
     judge()
     loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
     p5 = catalog.instances["p5.48xlarge"].model_copy(update={"regions": frozenset()})
@@ -45,7 +45,7 @@ def test_a_type_of_which_no_offering_was_read_is_only_doubtful(judge: Judge, cat
     assert len(findings) == 2
 
 
-def test_a_type_named_twice_is_refused(judge: Judge) -> None:
+def test_type_listed_twice_is_refused(judge: Judge) -> None:
     judge({"cloud.0.node_groups.3.instance_types": ["p4d.24xlarge", "p4d.24xlarge"]}).only(
         "instance-type-repeated"
     )
@@ -61,7 +61,7 @@ def test_a_type_named_twice_is_refused(judge: Judge) -> None:
         (["p4d.24xlarge", "m7i.xlarge"], "no GPU"),
     ],
 )
-def test_types_that_differ_do_not_share_a_group(judge: Judge, types: list[str], word: str) -> None:
+def test_different_types_cannot_share_a_group(judge: Judge, types: list[str], word: str) -> None:
     said = judge({"cloud.0.node_groups.3.instance_types": types})
     found = said.of("instance-types-alike")
     assert len(found) == 1
@@ -69,7 +69,7 @@ def test_types_that_differ_do_not_share_a_group(judge: Judge, types: list[str], 
     assert found[0].value == types[1]
 
 
-def test_types_of_two_architectures_do_not_share_a_group(judge: Judge, catalog: Catalog) -> None:
+def test_types_of_two_architectures_cannot_share_a_group(judge: Judge, catalog: Catalog) -> None:
     judge()
     loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
     arm = catalog.instances["p4de.24xlarge"].model_copy(update={"architectures": ("arm64",)})
@@ -79,18 +79,18 @@ def test_types_of_two_architectures_do_not_share_a_group(judge: Judge, catalog: 
     assert "arm64" in finding.message
 
 
-def test_types_with_the_same_gpus_share_a_group(judge: Judge) -> None:
+def test_types_with_the_same_gpus_can_share_a_group(judge: Judge) -> None:
     said = judge({"cloud.0.node_groups.3.instance_types": ["p4de.24xlarge", "p4d.24xlarge"]})
     assert said.rules == set()
 
 
-def test_public_addresses_on_a_type_with_several_cards_are_refused(judge: Judge) -> None:
+def test_public_address_on_a_type_with_several_cards_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.node_groups.3.public_ip": True}).only("public-ip-multi-card")
     assert finding.field == "cloud[0].node_groups[3].public_ip"
     assert "p4d.24xlarge" in finding.message
 
 
-def test_public_addresses_beside_efa_are_refused_on_a_type_with_one_card(judge: Judge) -> None:
+def test_public_address_with_efa_is_refused_on_a_type_with_one_card(judge: Judge) -> None:
     said = judge(
         {
             f"{GROUP}.instance_types": ["g6.8xlarge"],
@@ -101,7 +101,7 @@ def test_public_addresses_beside_efa_are_refused_on_a_type_with_one_card(judge: 
     said.only("public-ip-multi-card")
 
 
-def test_public_addresses_on_a_type_with_one_card_pass(judge: Judge) -> None:
+def test_public_address_on_a_type_with_one_card_passes(judge: Judge) -> None:
     said = judge(
         {
             "cloud.0.node_groups.+": {
@@ -122,12 +122,12 @@ def test_public_addresses_on_a_type_with_one_card_pass(judge: Judge) -> None:
         ({"size": "10 GiB", "iops": 8000}, "iops"),
     ],
 )
-def test_a_volume_faster_than_gp3_is_refused(judge: Judge, volume: dict[str, object], field: str) -> None:
+def test_volume_faster_than_gp3_is_refused(judge: Judge, volume: dict[str, object], field: str) -> None:
     finding = judge({f"{GROUP}.volume": volume}).only("volume-performance")
     assert finding.field == f"cloud[0].node_groups[0].volume.{field}"
 
 
-def test_a_type_of_an_unknown_accelerator_is_doubtful(judge: Judge) -> None:
+def test_type_with_an_unknown_accelerator_is_a_warning(judge: Judge) -> None:
     said = judge(
         {
             "cloud.0.region": "ap-south-2",
@@ -146,9 +146,7 @@ def test_a_type_of_an_unknown_accelerator_is_doubtful(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(("name", "chip"), [("trn1.32xlarge", "Trainium"), ("inf2.xlarge", "Inferentia2")])
-def test_a_type_with_an_accelerator_that_is_not_nvidias_is_refused(
-    judge: Judge, name: str, chip: str
-) -> None:
+def test_type_with_an_accelerator_not_from_nvidia_is_refused(judge: Judge, name: str, chip: str) -> None:
     group = {"name": "neuron", "instance_types": [name], "capacity": {"on_demand": {"max": 1}}}
     finding = judge({"cloud.0.node_groups.+": group}).only("accelerator-unsupported")
     assert finding.field == "cloud[0].node_groups[4].instance_types[0]"
@@ -156,7 +154,7 @@ def test_a_type_with_an_accelerator_that_is_not_nvidias_is_refused(
     assert "NVIDIA" in finding.remedy
 
 
-def test_a_type_that_does_not_boot_the_images_is_refused(judge: Judge, catalog: Catalog) -> None:
+def test_type_that_cannot_boot_the_images_is_refused(judge: Judge, catalog: Catalog) -> None:
     judge()
     loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
     arm = catalog.instances["p5.48xlarge"].model_copy(update={"architectures": ("arm64",)})

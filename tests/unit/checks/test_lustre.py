@@ -13,7 +13,7 @@ FIELD = "cloud[0].storage[0].lustre"
 
 
 @pytest.mark.parametrize("capacity", ["1200 GiB", "2400 GiB", "4800 GiB", "24000 GiB"])
-def test_sizes_that_fsx_has_pass(judge: Judge, capacity: str) -> None:
+def test_sizes_supported_by_fsx_pass(judge: Judge, capacity: str) -> None:
     assert judge({f"{LUSTRE}.capacity": capacity}).rules == set()
 
 
@@ -26,7 +26,9 @@ def test_sizes_that_fsx_has_pass(judge: Judge, capacity: str) -> None:
         ("25 TiB", ["'24000 GiB'", "'26400 GiB'"]),
     ],
 )
-def test_sizes_between_are_refused_with_the_nearest(judge: Judge, capacity: str, near: list[str]) -> None:
+def test_sizes_between_the_steps_are_refused_with_the_nearest(
+    judge: Judge, capacity: str, near: list[str]
+) -> None:
     finding = judge({f"{LUSTRE}.capacity": capacity}).only("lustre-capacity")
     assert finding.field == f"{FIELD}.capacity"
     assert finding.value == capacity
@@ -50,7 +52,7 @@ def test_efa_enabled_sizes_depend_on_the_throughput(judge: Judge, throughput: in
     assert "EFA" in finding.message
 
 
-def test_a_persistent_file_system_without_throughput_is_refused(judge: Judge) -> None:
+def test_persistent_file_system_without_throughput_is_refused(judge: Judge) -> None:
     finding = judge({f"{LUSTRE}.throughput": GONE}).only("lustre-throughput")
     assert finding.field == f"{FIELD}.throughput"
     assert "125 MB/s/TiB" in finding.remedy
@@ -64,7 +66,7 @@ def test_a_persistent_file_system_without_throughput_is_refused(judge: Judge) ->
         ("persistent-1", "125 MB/s/TiB", "'100 MB/s/TiB'"),
     ],
 )
-def test_a_throughput_that_is_not_sold_is_refused(
+def test_throughput_that_is_not_sold_is_refused(
     judge: Judge, deployment: str, throughput: str, near: str
 ) -> None:
     finding = judge({f"{LUSTRE}.deployment": deployment, f"{LUSTRE}.throughput": throughput}).only(
@@ -74,13 +76,13 @@ def test_a_throughput_that_is_not_sold_is_refused(
     assert near in finding.remedy
 
 
-def test_a_scratch_file_system_takes_no_throughput(judge: Judge) -> None:
+def test_throughput_of_a_scratch_file_system_is_refused(judge: Judge) -> None:
     changes = {f"{LUSTRE}.deployment": "scratch-2"}
     assert "fixed" in judge(changes).only("lustre-throughput").message
     assert judge(changes | {f"{LUSTRE}.throughput": GONE}).rules == set()
 
 
-def test_efa_on_another_deployment_is_refused(judge: Judge) -> None:
+def test_efa_on_another_deployment_type_is_refused(judge: Judge) -> None:
     finding = judge(
         {
             f"{LUSTRE}.efa": True,
@@ -91,23 +93,23 @@ def test_efa_on_another_deployment_is_refused(judge: Judge) -> None:
     assert finding.field == f"{FIELD}.efa"
 
 
-def test_efa_without_a_metadata_configuration_is_refused(judge: Judge) -> None:
+def test_efa_without_metadata_configuration_is_refused(judge: Judge) -> None:
     finding = judge({f"{LUSTRE}.efa": True, f"{LUSTRE}.capacity": "38400 GiB"}).only("lustre-efa")
     assert "metadata_iops" in finding.remedy
 
 
 @pytest.mark.parametrize("iops", [1500, 3000, 6000, 12_000, 24_000, 192_000])
-def test_metadata_iops_that_can_be_provisioned_pass(judge: Judge, iops: int) -> None:
+def test_supported_metadata_iops_pass(judge: Judge, iops: int) -> None:
     assert judge({f"{LUSTRE}.metadata_iops": iops}).rules == set()
 
 
 @pytest.mark.parametrize(("iops", "near"), [(2000, "'1500' or '3000'"), (13_000, "'12000' or '24000'")])
-def test_other_metadata_iops_are_refused_with_the_nearest(judge: Judge, iops: int, near: str) -> None:
+def test_unsupported_metadata_iops_are_refused_with_the_nearest(judge: Judge, iops: int, near: str) -> None:
     finding = judge({f"{LUSTRE}.metadata_iops": iops}).only("lustre-metadata-iops")
     assert near in finding.remedy
 
 
-def test_metadata_iops_on_another_deployment_are_refused(judge: Judge) -> None:
+def test_metadata_iops_on_another_deployment_type_are_refused(judge: Judge) -> None:
     judge(
         {
             f"{LUSTRE}.metadata_iops": 6000,
@@ -117,7 +119,7 @@ def test_metadata_iops_on_another_deployment_are_refused(judge: Judge) -> None:
     ).only("lustre-metadata-iops")
 
 
-def test_an_export_without_an_import_is_refused(judge: Judge) -> None:
+def test_export_without_an_import_is_refused(judge: Judge) -> None:
     finding = judge({f"{LUSTRE}.export": True, f"{LUSTRE}.import_from": GONE}).only("lustre-options")
     assert finding.field == f"{FIELD}.export"
 
@@ -132,7 +134,7 @@ def test_an_export_without_an_import_is_refused(judge: Judge) -> None:
     ],
     ids=["linked to a bucket", "scratch", "too long", "half a day"],
 )
-def test_backups_that_fsx_does_not_make_are_refused(judge: Judge, changes: dict[str, Any]) -> None:
+def test_backups_that_fsx_cannot_make_are_refused(judge: Judge, changes: dict[str, Any]) -> None:
     backups = {f"{LUSTRE}.backups": "7 d"}
     finding = judge(backups | {f"{LUSTRE}.{key}": value for key, value in changes.items()}).only(
         "lustre-options"
@@ -144,7 +146,7 @@ def test_backups_of_a_file_system_without_a_bucket_pass(judge: Judge) -> None:
     assert judge({f"{LUSTRE}.backups": "90 d", f"{LUSTRE}.import_from": GONE}).rules == set()
 
 
-def test_an_efa_file_system_away_from_its_nodes_is_doubtful(judge: Judge) -> None:
+def test_efa_file_system_in_another_zone_than_its_nodes_is_a_warning(judge: Judge) -> None:
     changes: dict[str, Any] = {
         f"{LUSTRE}.efa": True,
         f"{LUSTRE}.metadata_iops": 6000,

@@ -22,16 +22,16 @@ EVERYTHING = PLAIN | {
 
 
 @pytest.mark.parametrize("found", [PLAIN, EVERYTHING])
-def test_controllers_of_a_dgx_are_known_by_its_name(judge: Judge, found: dict[str, Any]) -> None:
+def test_bmc_model_of_a_dgx_comes_from_its_name(judge: Judge, found: dict[str, Any]) -> None:
     assert judge({f"{SITE}.management": found}).rules == set()
 
 
-def test_a_site_that_names_no_controllers_is_refused(judge: Judge) -> None:
+def test_management_section_without_bmcs_is_refused(judge: Judge) -> None:
     finding = judge({f"{SITE}.management": PLAIN, f"{SITE}.bmc": GONE}).only("management-identity")
     assert "names none" in finding.message
 
 
-def test_a_board_in_somebody_elses_server_needs_a_model_or_all_serials(judge: Judge) -> None:
+def test_baseboard_in_another_vendors_server_needs_a_model_or_all_serials(judge: Judge) -> None:
     changes: dict[str, Any] = {f"{SITE}.system": "hgx-h100"}
     finding = judge(changes | {f"{SITE}.management": EVERYTHING}).only("management-identity")
     assert "give `model`" in finding.remedy
@@ -50,7 +50,7 @@ def test_a_board_in_somebody_elses_server_needs_a_model_or_all_serials(judge: Ju
         ({"certificates": {"ctl01": "ab" * 32}}, "certificates.ctl01", "is no GPU node"),
     ],
 )
-def test_numbers_belong_to_one_node_each(
+def test_serial_numbers_belong_to_one_node_each(
     judge: Judge, more: dict[str, Any], field: str, message: str
 ) -> None:
     finding = judge({f"{SITE}.management": PLAIN | more}).only("management-identity")
@@ -69,11 +69,11 @@ def test_numbers_belong_to_one_node_each(
         ({"power_cap": "2 kW"}, "power_cap"),
     ],
 )
-def test_what_a_controller_cannot_do_is_refused(judge: Judge, more: dict[str, Any], field: str) -> None:
+def test_unsupported_bmc_setting_is_refused(judge: Judge, more: dict[str, Any], field: str) -> None:
     finding = judge({f"{SITE}.management": PLAIN | more}).only("management-settings")
     assert finding.field == f"onprem[0].management.{field}" and finding.severity == "error"
 
 
-def test_a_cap_that_caps_nothing_is_warned_of(judge: Judge) -> None:
+def test_power_cap_above_the_maximum_power_is_a_warning(judge: Judge) -> None:
     (finding,) = judge({f"{SITE}.management": PLAIN | {"power_cap": "12 kW"}}).of("management-settings")
     assert finding.severity == "warning" and "10.2 kW" in finding.message

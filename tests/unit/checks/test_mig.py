@@ -25,7 +25,7 @@ def test_layouts_that_fit_pass(judge: Judge) -> None:
     assert judge({f"{SITE}.mig": []}).rules == set()
 
 
-def test_a_profile_that_the_gpu_does_not_have_is_refused_with_the_nearest(judge: Judge) -> None:
+def test_unknown_profile_is_refused_with_the_nearest(judge: Judge) -> None:
     finding = judge({f"{SITE}.mig": [entry({"1g.12gb": 7})]}).only("mig-gpu")
     assert "H100 has no MIG profile '1g.12gb'" in finding.message
     assert "1g.10gb" in finding.remedy
@@ -34,9 +34,7 @@ def test_a_profile_that_the_gpu_does_not_have_is_refused_with_the_nearest(judge:
     assert "B200 has no MIG profile" in judge(changes).only("mig-gpu").message
 
 
-def test_a_gpu_that_no_source_says_can_be_divided_is_refused(
-    judge: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpu_without_documented_mig_support_is_refused(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpufleet.checks.mig.mig_of", lambda gpu: ())
     finding = judge({f"{SITE}.mig": [entry({"1g.10gb": 7}), entry({"3g.40gb": 2}, "dgx008")]}).only("mig-gpu")
     assert "H100 of dgx-h100 can be divided" in finding.message
@@ -51,12 +49,12 @@ def test_a_gpu_that_no_source_says_can_be_divided_is_refused(
         ({"7g.80gb": 1, "1g.10gb": 1}, "fewer or smaller"),
     ],
 )
-def test_more_than_one_gpu_holds_is_refused(judge: Judge, profiles: dict[str, int], remedy: str) -> None:
+def test_layout_larger_than_one_gpu_is_refused(judge: Judge, profiles: dict[str, int], remedy: str) -> None:
     finding = judge({f"{SITE}.mig": [entry(profiles)]}).only("mig-fits")
     assert finding.field == "onprem[0].mig[0].profiles" and remedy in finding.remedy
 
 
-def test_memory_sizes_of_one_gpu_are_not_mixed(judge: Judge) -> None:
+def test_profiles_of_two_memory_sizes_cannot_be_mixed(judge: Judge) -> None:
     changes = {f"{SITE}.system": "dgx-a100", f"{SITE}.mig": [entry({"1g.5gb": 1, "3g.40gb": 1})]}
     said = judge(changes)
     assert [finding.rule for finding in said.of("mig-fits")] == ["mig-fits"]
@@ -75,12 +73,12 @@ def test_memory_sizes_of_one_gpu_are_not_mixed(judge: Judge) -> None:
         ),
     ],
 )
-def test_a_gpu_is_one_of_the_site_and_has_one_layout(
+def test_gpu_belongs_to_the_site_and_has_one_layout(
     judge: Judge, layouts: list[dict[str, Any]], field: str, message: str
 ) -> None:
     finding = judge({f"{SITE}.mig": layouts}).only("mig-nodes")
     assert finding.field == f"onprem[0].{field}" and message in finding.message
 
 
-def test_a_layout_without_instances_is_refused(judge: Judge) -> None:
+def test_layout_without_instances_is_refused(judge: Judge) -> None:
     assert judge({f"{SITE}.mig": [entry({})]}).only("mig-fits").remedy.startswith("name profiles")

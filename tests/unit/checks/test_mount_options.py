@@ -25,14 +25,16 @@ SOURCES = {"beegfs": "mgmtd01", "weka": "weka01,weka02/scratch", "gpfs": "scratc
         ("gpfs", "nsd01:/scratch", "scratch"),
     ],
 )
-def test_a_source_of_another_kind_is_refused(judge: Judge, kind: str, source: str, good: str) -> None:
+def test_source_of_another_file_system_type_is_refused(
+    judge: Judge, kind: str, source: str, good: str
+) -> None:
     state = {"onprem.0.slurm.state": "nas02:/export/slurm"}
     finding = judge(state | {f"{HOME}.kind": kind, f"{HOME}.source": source}).only("mount-source")
     assert good in finding.remedy
     assert judge(state | {f"{HOME}.kind": kind, f"{HOME}.source": good}).rules == set()
 
 
-def test_a_wrong_source_is_told_once_where_slurm_would_keep_its_state_there(judge: Judge) -> None:
+def test_invalid_source_of_the_slurm_state_is_reported_once(judge: Judge) -> None:
     judge({f"{HOME}.kind": "nfs", f"{HOME}.source": "nas01"}).only("mount-source")
 
 
@@ -52,7 +54,7 @@ def _mounted(kind: str, *options: str) -> dict[str, object]:
         ("gpfs", ()),
     ],
 )
-def test_options_of_the_vendors_documentation_pass(judge: Judge, kind: str, options: tuple[str, ...]) -> None:
+def test_options_documented_by_the_vendor_pass(judge: Judge, kind: str, options: tuple[str, ...]) -> None:
     assert judge(_mounted(kind, *options)).rules == set()
 
 
@@ -65,7 +67,7 @@ def test_options_of_the_vendors_documentation_pass(judge: Judge, kind: str, opti
         ("gpfs", "num_cores=2", "use one of atime, mtime"),
     ],
 )
-def test_an_option_that_the_client_does_not_know_is_refused_with_the_nearest(
+def test_unknown_option_is_refused_with_the_nearest(
     judge: Judge, kind: str, option: str, offered: str
 ) -> None:
     finding = judge(_mounted(kind, "noatime", option)).only("mount-options")
@@ -86,17 +88,13 @@ def test_an_option_that_the_client_does_not_know_is_refused_with_the_nearest(
         ("gpfs", "noatime=1", "write 'noatime'"),
     ],
 )
-def test_a_value_that_an_option_does_not_take_is_refused(
-    judge: Judge, kind: str, option: str, wants: str
-) -> None:
+def test_invalid_option_value_is_refused(judge: Judge, kind: str, option: str, wants: str) -> None:
     assert wants in judge(_mounted(kind, option)).only("mount-options").remedy
 
 
 @pytest.mark.parametrize("kind", sorted(SOURCES))
 @pytest.mark.parametrize("option", ["suid", "dev", "connDisableAuthentication=1", "_netdev", "x-mount.mkdir"])
-def test_options_that_open_a_node_or_that_the_role_sets_are_refused(
-    judge: Judge, kind: str, option: str
-) -> None:
+def test_insecure_options_and_options_of_the_role_are_refused(judge: Judge, kind: str, option: str) -> None:
     assert judge(_mounted(kind, option)).only("mount-options").remedy == "leave it out"
 
 
@@ -111,15 +109,13 @@ def test_options_that_open_a_node_or_that_the_role_sets_are_refused(
         ("gpfs", ("mtime", "nomtime")),
     ],
 )
-def test_options_of_which_only_one_can_hold_are_refused(
-    judge: Judge, kind: str, options: tuple[str, ...]
-) -> None:
+def test_conflicting_options_are_refused(judge: Judge, kind: str, options: tuple[str, ...]) -> None:
     finding = judge(_mounted(kind, *options)).only("mount-options")
     assert finding.field == "onprem[0].storage[1].options" and "keep one" in finding.remedy
 
 
 @pytest.mark.parametrize("option", ["no atime", "a,b", "-o", "net=$(id)", "cfgFile=/etc/../x"])
-def test_an_option_that_is_more_than_a_name_and_a_value_never_reaches_a_line(option: str) -> None:
+def test_malformed_option_never_reaches_fstab(option: str) -> None:
     from pydantic import ValidationError
 
     from gpufleet.spec.storage import OnPremStorage
@@ -129,14 +125,14 @@ def test_an_option_that_is_more_than_a_name_and_a_value_never_reaches_a_line(opt
 
 
 @pytest.mark.parametrize("kind", ["nfs", "lustre"])
-def test_options_of_nfs_and_lustre_are_refused_since_the_role_has_them(judge: Judge, kind: str) -> None:
+def test_options_of_nfs_and_lustre_are_refused_since_the_role_sets_them(judge: Judge, kind: str) -> None:
     source = {"nfs": "nas02:/x", "lustre": "10.0.0.1@tcp:/x"}[kind]
     store = {"name": "fast", "kind": kind, "source": source, "mount": "/fast", "options": ["noatime"]}
     finding = judge({"onprem.0.storage.+": store}).only("mount-options")
     assert f"{kind}_client_options" in finding.remedy
 
 
-def test_a_parallel_file_system_over_another_one_is_refused(judge: Judge) -> None:
+def test_parallel_file_system_over_another_one_is_refused(judge: Judge) -> None:
     changes = _mounted("weka")
     changes["onprem.0.storage.+"]["mount"] = "/shared/home/x"  # type: ignore[index]
     changes[f"{HOME}.mount"] = "/shared/home"

@@ -19,7 +19,7 @@ def _second(mount: str | None) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("mount", ["/fsx/scratch", "/fsx/scratch/inner", "/fsx"])
-def test_mount_points_that_overlap_are_refused(judge: Judge, mount: str) -> None:
+def test_overlapping_mount_points_are_refused(judge: Judge, mount: str) -> None:
     finding = judge(_second(mount)).only("mount-overlap")
     assert finding.field == "cloud[0].storage[2].mount"
     assert finding.value == mount
@@ -27,7 +27,7 @@ def test_mount_points_that_overlap_are_refused(judge: Judge, mount: str) -> None
 
 
 @pytest.mark.parametrize("mount", ["/fsx/scratch2", "/fsx/other"])
-def test_mount_points_beside_each_other_pass(judge: Judge, mount: str) -> None:
+def test_separate_mount_points_pass(judge: Judge, mount: str) -> None:
     assert judge(_second(mount)).rules == set()
 
 
@@ -57,12 +57,12 @@ def test_mount_points_of_the_system_are_refused(judge: Judge, mount: str) -> Non
 
 
 @pytest.mark.parametrize("mount", ["/home", "/home/ubuntu"])
-def test_a_file_system_over_the_administrators_home_is_doubtful(judge: Judge, mount: str) -> None:
+def test_file_system_over_the_home_of_the_administrator_is_a_warning(judge: Judge, mount: str) -> None:
     judge({f"{HOME}.mount": mount}).only("mount-reserved", "warning")
 
 
 @pytest.mark.parametrize("mount", ["/mnt/data", "/srv/models", "/etcetera", "/data"])
-def test_folders_of_ones_own_pass(judge: Judge, mount: str) -> None:
+def test_ordinary_mount_points_pass(judge: Judge, mount: str) -> None:
     assert judge({MOUNT: mount}).rules == set()
 
 
@@ -72,10 +72,10 @@ def test_two_spellings_of_one_path_are_refused(judge: Judge, mount: str) -> None
     assert finding.value == mount
 
 
-def test_a_missing_mount_point_is_doubtful_and_says_where_it_will_be(judge: Judge) -> None:
+def test_missing_mount_point_is_a_warning_with_the_default(judge: Judge) -> None:
     assert "/mnt/scratch" in judge({MOUNT: GONE}).only("mount-missing", "warning").message
 
 
-def test_a_mount_point_of_a_bucket_is_refused(judge: Judge) -> None:
+def test_mount_point_of_a_bucket_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.storage.1.mount": "/data"}).only("mount-on-bucket")
     assert "import_from: s3://atlas-test-data" in finding.remedy

@@ -12,38 +12,38 @@ from tests.unit.checks.fleets import FLEET, Judge
 GROUPS = "cloud.0.node_groups"
 
 
-def test_two_node_groups_of_one_name_are_refused(judge: Judge) -> None:
+def test_duplicate_node_group_name_is_refused(judge: Judge) -> None:
     finding = judge({f"{GROUPS}.3.name": "train"}).only("name-repeated")
     assert finding.field == "cloud[0].node_groups[3].name"
     assert finding.value == "train"
 
 
-def test_a_storage_named_as_a_node_group_is_refused(judge: Judge) -> None:
+def test_storage_with_the_name_of_a_node_group_is_refused(judge: Judge) -> None:
     judge({"cloud.0.storage.1.name": "train"}).only("name-repeated")
 
 
-def test_a_cloud_site_named_as_a_rack_site_is_refused(judge: Judge) -> None:
+def test_cloud_site_with_the_name_of_a_rack_site_is_refused(judge: Judge) -> None:
     finding = judge({"onprem.0.site": "use1"}).only("name-repeated")
     assert finding.field == "onprem[0].site"
 
 
-def test_two_teams_of_one_name_are_refused(judge: Judge) -> None:
+def test_duplicate_team_name_is_refused(judge: Judge) -> None:
     judge({"cloud.0.kubernetes.teams.+": {"name": "research", "gpus": 1}}).only("name-repeated")
 
 
 @pytest.mark.parametrize("name", ["network", "control-plane", "system"])
-def test_a_group_named_as_a_sites_own_part_is_refused(judge: Judge, name: str) -> None:
+def test_group_with_the_name_of_a_site_component_is_refused(judge: Judge, name: str) -> None:
     judge({f"{GROUPS}.3.name": name}).only("name-repeated")
 
 
-def test_a_group_named_as_the_on_demand_part_of_another_is_refused(judge: Judge) -> None:
+def test_group_with_the_name_of_another_on_demand_part_is_refused(judge: Judge) -> None:
     changes: dict[str, Any] = {f"{GROUPS}.0.name": "sweep-fallback"}
     assert judge(changes).rules == set()
     shortage = {f"{GROUPS}.3.capacity.spot.on_shortage": ["on-demand"]}
     judge(changes | shortage).only("name-repeated")
 
 
-def test_names_that_grow_too_long_for_eks_are_refused_with_how_much(judge: Judge) -> None:
+def test_names_too_long_for_eks_are_refused_with_the_excess(judge: Judge) -> None:
     room = 63 - len("atlas-test-use1-") - 8
     assert judge({f"{GROUPS}.0.name": "t" * room}).rules == set()
     finding = judge({f"{GROUPS}.0.name": "t" * (room + 3)}).only("name-too-long")
@@ -51,46 +51,46 @@ def test_names_that_grow_too_long_for_eks_are_refused_with_how_much(judge: Judge
     assert "by 3 characters" in finding.remedy
 
 
-def test_a_spot_group_with_an_on_demand_part_has_less_room(judge: Judge) -> None:
+def test_spot_group_with_an_on_demand_part_has_a_shorter_limit(judge: Judge) -> None:
     room = 63 - len("atlas-test-use1-") - 8
     changes: dict[str, Any] = {f"{GROUPS}.3.name": "s" * room}
     assert judge(changes).rules == set()
     judge(changes | {f"{GROUPS}.3.capacity.spot.on_shortage": ["on-demand"]}).only("name-too-long")
 
 
-def test_a_site_whose_roles_would_be_too_long_for_iam_is_refused(judge: Judge) -> None:
+def test_site_with_role_names_too_long_for_iam_is_refused(judge: Judge) -> None:
     finding = judge({"fleet": "a" * 50}).only("name-too-long")
     assert finding.field == "cloud[0].site"
     assert "IAM" in finding.message
 
 
 @pytest.mark.parametrize("name", ["kube-system", "default", "kube-team"])
-def test_a_team_named_as_a_namespace_of_the_cluster_is_refused(judge: Judge, name: str) -> None:
+def test_team_with_the_name_of_a_cluster_namespace_is_refused(judge: Judge, name: str) -> None:
     finding = judge({"cloud.0.kubernetes.teams.+": {"name": name, "gpus": 1}}).only("team-name")
     assert finding.field == "cloud[0].kubernetes.teams[1].name"
 
 
-def test_a_group_of_an_unknown_team_is_refused_with_the_nearest(judge: Judge) -> None:
+def test_group_of_an_unknown_team_is_refused_with_the_nearest(judge: Judge) -> None:
     finding = judge({f"{GROUPS}.0.team": "reserch"}).only("team-known")
     assert "'research'" in finding.remedy
 
 
-def test_a_team_in_a_site_that_declares_none_is_doubtful(judge: Judge) -> None:
+def test_team_in_a_site_without_teams_is_a_warning(judge: Judge) -> None:
     judge({"cloud.0.kubernetes.teams": []}).only("team-known", "warning")
 
 
-def test_a_quota_above_what_the_site_can_have_is_doubtful(judge: Judge) -> None:
+def test_quota_above_the_size_of_the_site_is_a_warning(judge: Judge) -> None:
     most = 8 * (2 + 1 + 1 + 4)
     assert judge({"cloud.0.kubernetes.teams.0.gpus": most}).rules == set()
     finding = judge({"cloud.0.kubernetes.teams.0.gpus": most + 1}).only("team-quota", "warning")
     assert f"has {most}" in finding.message
 
 
-def test_a_quota_above_a_rack_site_is_doubtful(judge: Judge) -> None:
+def test_quota_above_the_size_of_a_rack_site_is_a_warning(judge: Judge) -> None:
     judge({"onprem.0.teams.0.gpus": 65}).only("team-quota", "warning")
 
 
-def test_the_same_names_in_two_sites_pass(judge: Judge) -> None:
+def test_same_names_in_two_sites_pass(judge: Judge) -> None:
     site = copy.deepcopy(FLEET["cloud"][0])
     site |= {"site": "use2", "region": "us-east-2", "network": {"cidr": "10.41.0.0/16"}}
     site["zones"] = ["us-east-2a", "us-east-2b"]

@@ -33,13 +33,13 @@ def test_overlapping_cidrs_of_two_cloud_sites_are_refused(judge: Judge) -> None:
     assert "10.41.0.0/17" in finding.remedy
 
 
-def test_a_rack_site_within_a_cloud_sites_network_is_refused(judge: Judge) -> None:
+def test_rack_network_inside_a_cloud_network_is_refused(judge: Judge) -> None:
     finding = judge({"onprem.0.network": "10.40.7.0/24"}).only("cidr-overlap")
     assert finding.field == "onprem[0].network"
     assert "10.40.0.0/16" in finding.message
 
 
-def test_sites_next_to_each_other_do_not_overlap(judge: Judge) -> None:
+def test_adjacent_networks_do_not_overlap(judge: Judge) -> None:
     assert judge({"cloud.+": _second_site("10.41.0.0/16")}).rules == set()
 
 
@@ -52,7 +52,7 @@ def test_sites_next_to_each_other_do_not_overlap(judge: Judge) -> None:
         ("abba", "10.40.0.0/16"),
     ],
 )
-def test_what_is_no_cidr_is_refused_with_one_that_is(judge: Judge, cidr: str, remedy: str) -> None:
+def test_invalid_cidr_is_refused_with_a_valid_one(judge: Judge, cidr: str, remedy: str) -> None:
     finding = judge({CIDR: cidr}).only("cidr-valid")
     assert finding.field == "cloud[0].network.cidr"
     assert finding.value == cidr
@@ -60,26 +60,26 @@ def test_what_is_no_cidr_is_refused_with_one_that_is(judge: Judge, cidr: str, re
 
 
 @pytest.mark.parametrize(("cidr", "word"), [("10.0.0.0/15", "larger"), ("10.40.0.0/23", "too small")])
-def test_a_network_that_no_vpc_can_have_is_refused(judge: Judge, cidr: str, word: str) -> None:
+def test_network_outside_the_vpc_limits_is_refused(judge: Judge, cidr: str, word: str) -> None:
     finding = judge({CIDR: cidr}).only("cidr-size")
     assert word in finding.message
     assert "/16" in finding.remedy or "/22" in finding.remedy
 
 
-def test_a_network_smaller_than_aws_makes_is_refused_as_such(judge: Judge) -> None:
+def test_network_smaller_than_the_aws_minimum_is_refused(judge: Judge) -> None:
     assert "/28" in judge({CIDR: "10.40.0.0/29"}).only("cidr-size").message
 
 
 @pytest.mark.parametrize("cidr", ["10.40.0.0/16", "10.40.0.0/20"])
-def test_networks_that_can_be_cut_pass(judge: Judge, cidr: str) -> None:
+def test_networks_that_can_be_split_pass(judge: Judge, cidr: str) -> None:
     assert judge({CIDR: cidr}).rules == set()
 
 
-def test_addresses_of_somebody_on_the_internet_are_doubtful(judge: Judge) -> None:
+def test_public_addresses_of_others_are_a_warning(judge: Judge) -> None:
     judge({CIDR: "8.8.0.0/16"}).only("cidr-private", "warning")
 
 
-def test_a_kubernetes_api_open_to_everybody_is_refused(judge: Judge) -> None:
+def test_kubernetes_api_open_to_the_world_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.kubernetes.public_cidrs": ["203.0.113.0/24", "0.0.0.0/0"]}).only(
         "public-endpoint"
     )
@@ -87,25 +87,25 @@ def test_a_kubernetes_api_open_to_everybody_is_refused(judge: Judge) -> None:
     assert finding.value == "0.0.0.0/0"
 
 
-def test_a_private_network_among_the_public_ones_is_doubtful(judge: Judge) -> None:
+def test_private_network_in_the_public_list_is_a_warning(judge: Judge) -> None:
     judge({"cloud.0.kubernetes.public_cidrs": ["10.0.0.0/8"]}).only("public-endpoint", "warning")
 
 
 @pytest.mark.parametrize(
     "cidr", ["127.0.0.0/16", "169.254.0.0/20", "169.254.0.0/16", "224.1.0.0/16", "0.4.0.0/16", "255.0.0.0/16"]
 )
-def test_a_vpc_of_reserved_addresses_is_refused(judge: Judge, cidr: str) -> None:
+def test_vpc_of_reserved_addresses_is_refused(judge: Judge, cidr: str) -> None:
     finding = judge({CIDR: cidr}).only("cidr-reserved")
     assert finding.field == "cloud[0].network.cidr"
     assert finding.value == cidr
 
 
 @pytest.mark.parametrize("cidr", ["100.64.0.0/16", "172.16.0.0/16", "192.168.0.0/16"])
-def test_a_vpc_of_private_addresses_passes(judge: Judge, cidr: str) -> None:
+def test_vpc_of_private_addresses_passes(judge: Judge, cidr: str) -> None:
     assert judge({CIDR: cidr}).rules == set()
 
 
-def test_a_rack_network_of_reserved_addresses_is_refused(judge: Judge) -> None:
+def test_rack_network_of_reserved_addresses_is_refused(judge: Judge) -> None:
     judge({"onprem.0.network": "169.254.1.0/24"}).only("cidr-reserved")
 
 
@@ -128,7 +128,7 @@ def test_more_pods_than_addresses_are_refused(judge: Judge) -> None:
     assert judge({CIDR: "10.40.0.0/21"}).rules == set()
 
 
-def test_a_rack_network_smaller_than_its_hosts_is_refused(judge: Judge) -> None:
+def test_rack_network_smaller_than_its_hosts_is_refused(judge: Judge) -> None:
     finding = judge({"onprem.0.network": "10.60.0.0/29"}).only("onprem-network-size")
     assert "11 hosts" in finding.message
     assert "/28" in finding.remedy

@@ -63,9 +63,7 @@ def dotted(field: str) -> str:
     return field.replace('["', ".").replace('"]', "").replace("[", ".").replace("]", "")
 
 
-def test_a_file_with_an_error_in_each_part_reports_all_of_them_and_no_others(
-    tmp_path: Path, catalog: Catalog
-) -> None:
+def test_file_with_an_error_in_each_part_reports_exactly_these(tmp_path: Path, catalog: Catalog) -> None:
     wrong = {path: value for path, (value, _) in WRONG.items() if path != "cloud.0.region"}
     found = findings(tmp_path, catalog, BROKEN | wrong)
     places = {dotted(each.field) for each in found if each.severity == "error"}
@@ -78,7 +76,7 @@ def test_a_file_with_an_error_in_each_part_reports_all_of_them_and_no_others(
 
 @pytest.mark.parametrize("broken", sorted(BROKEN))
 @pytest.mark.parametrize("wrong", sorted(WRONG))
-def test_a_broken_field_hides_no_rule_of_another_part(
+def test_invalid_field_hides_no_finding_of_another_part(
     tmp_path: Path, catalog: Catalog, broken: str, wrong: str
 ) -> None:
     value, rule = WRONG[wrong]
@@ -87,7 +85,7 @@ def test_a_broken_field_hides_no_rule_of_another_part(
 
 
 @pytest.mark.parametrize("field", ["fabric.speed", "fabric.kind", "power.pue", "storage.0.kind", "scheduler"])
-def test_a_broken_choice_or_number_hides_nothing_of_its_own_site(
+def test_invalid_choice_or_number_hides_no_finding_of_its_site(
     tmp_path: Path, catalog: Catalog, field: str
 ) -> None:
     wrong = {"onprem.0.power.per_rack": "40 MW", "onprem.0.bmc": "bmc[001-007]"}
@@ -118,7 +116,7 @@ RICH = {
 @pytest.mark.parametrize(
     ("value", "more"), [("$(id)", {}), (GONE, {}), ("$(id)", RICH)], ids=["hostile", "left out", "rich"]
 )
-def test_no_broken_field_makes_a_finding_elsewhere(
+def test_invalid_field_causes_no_finding_elsewhere(
     tmp_path: Path, catalog: Catalog, value: Any, more: Mapping[str, Any]
 ) -> None:
     fleet = copy.deepcopy(FLEET)
@@ -143,9 +141,7 @@ def test_no_broken_field_makes_a_finding_elsewhere(
 SHAPE = {"missing-field", "exactly-one-of"}
 
 
-def test_a_removed_item_in_front_leaves_the_fields_of_others_their_numbers(
-    tmp_path: Path, catalog: Catalog
-) -> None:
+def test_removed_item_does_not_shift_the_index_of_later_items(tmp_path: Path, catalog: Catalog) -> None:
     found = findings(
         tmp_path,
         catalog,
@@ -161,7 +157,7 @@ def test_a_removed_item_in_front_leaves_the_fields_of_others_their_numbers(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_broken_the_rest_is_judged_without_a_traceback(
+def test_rest_of_a_mutated_file_is_judged_without_a_traceback(
     tmp_path: Path, catalog: Catalog, seed: int
 ) -> None:
     dice = random.Random(seed)

@@ -17,7 +17,7 @@ SPINE = {"name": "spine0", "tier": "spine", "guid": "0x0002c903000e0b72"}
 MANAGER = {"host": "ctl01", "priority": 15}
 
 
-def test_a_rail_optimized_fabric_with_a_manager_has_no_finding(judge: Judge) -> None:
+def test_rail_optimized_fabric_with_a_manager_has_no_finding(judge: Judge) -> None:
     said = judge(
         {
             f"{FABRIC}.rails": RAILS,
@@ -30,21 +30,21 @@ def test_a_rail_optimized_fabric_with_a_manager_has_no_finding(judge: Judge) -> 
     assert said.rules == set()
 
 
-def test_two_switches_of_one_name_or_guid_are_refused(judge: Judge) -> None:
+def test_duplicate_switch_name_or_guid_is_refused(judge: Judge) -> None:
     spines = [SPINE, {**SPINE, "name": "spine1"}, {"name": "spine0", "tier": "spine"}]
     said = judge({f"{FABRIC}.switches": spines})
     fields = [finding.field for finding in said.of("switch-names")]
     assert fields == ["onprem[0].fabric.switches[1].guid", "onprem[0].fabric.switches[2].name"]
 
 
-def test_an_uplink_to_an_unknown_switch_names_the_nearest(judge: Judge) -> None:
+def test_uplink_to_an_unknown_switch_suggests_the_nearest(judge: Judge) -> None:
     switches = [{**LEAVES[0], "uplinks": ["spin0"]}, SPINE]
     finding = judge({f"{FABRIC}.switches": switches}).only("switch-uplinks")
     assert finding.field == "onprem[0].fabric.switches[0].uplinks[0]"
     assert "'spine0'" in finding.remedy
 
 
-def test_an_uplink_to_the_same_tier_is_refused(judge: Judge) -> None:
+def test_uplink_to_the_same_tier_is_refused(judge: Judge) -> None:
     switches = [{**LEAVES[0], "uplinks": ["leaf1"]}, {**LEAVES[1], "uplinks": []}]
     assert "leaf 'leaf0' has an uplink to leaf 'leaf1'" in (
         judge({f"{FABRIC}.switches": switches}).only("switch-uplinks").message
@@ -66,13 +66,13 @@ def test_an_uplink_to_the_same_tier_is_refused(judge: Judge) -> None:
         ([{"name": f"l{n}", "nodes": "dgx001"} for n in range(9)], "below more than 8 leaves"),
     ],
 )
-def test_nodes_below_switches_are_the_sites_own_and_once_a_rail(
+def test_nodes_of_a_switch_belong_to_the_site_and_appear_once_per_rail(
     judge: Judge, switches: list[dict[str, Any]], says: str
 ) -> None:
     assert says in judge({f"{FABRIC}.switches": switches}).only("switch-nodes").message
 
 
-def test_rails_are_as_many_as_the_adapters_and_interfaces_as_the_rails(judge: Judge) -> None:
+def test_number_of_rails_adapters_and_interfaces_must_match(judge: Judge) -> None:
     finding = judge({f"{FABRIC}.rails": RAILS[:4]}).only("fabric-rails", "warning")
     assert finding.message == "4 rails, and dgx-h100 has 8 compute adapters"
     roce = {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.rails": RAILS}
@@ -95,7 +95,9 @@ def test_rails_are_as_many_as_the_adapters_and_interfaces_as_the_rails(judge: Ju
         ),
     ],
 )
-def test_settings_of_the_other_kind_are_refused(judge: Judge, changes: dict[str, Any], field: str) -> None:
+def test_settings_of_the_other_fabric_type_are_refused(
+    judge: Judge, changes: dict[str, Any], field: str
+) -> None:
     assert judge(changes).only("fabric-settings").field == field
 
 
@@ -108,14 +110,14 @@ def test_settings_of_the_other_kind_are_refused(judge: Judge, changes: dict[str,
         ([MANAGER, {"host": "ctl01", "priority": 1}], "subnet manager ctl01 is declared twice"),
     ],
 )
-def test_subnet_managers_run_on_hosts_that_stay_and_differ_in_priority(
+def test_subnet_managers_run_on_permanent_hosts_with_different_priorities(
     judge: Judge, managers: list[dict[str, Any]], says: str
 ) -> None:
     assert says in judge({f"{FABRIC}.subnet_managers": managers}).only("subnet-managers").message
 
 
 @pytest.mark.parametrize("pkey", ["0x7fff", "0x0000"])
-def test_a_partition_has_a_key_of_its_own(judge: Judge, pkey: str) -> None:
+def test_partition_needs_a_unique_key(judge: Judge, pkey: str) -> None:
     said = judge({f"{FABRIC}.partitions": [{"name": "a", "pkey": pkey}]})
     assert said.only("fabric-partitions").field == "onprem[0].fabric.partitions[0].pkey"
 
@@ -131,9 +133,7 @@ def test_a_partition_has_a_key_of_its_own(judge: Judge, pkey: str) -> None:
         ("rails", ["mlx5 0"]),
     ],
 )
-def test_a_value_out_of_its_bounds_is_found_when_the_file_is_read(
-    judge: Judge, field: str, value: Any
-) -> None:
+def test_value_out_of_range_is_found_on_load(judge: Judge, field: str, value: Any) -> None:
     from gpufleet.errors import SpecError
 
     with pytest.raises(SpecError) as refused:

@@ -14,7 +14,7 @@ ADA = {"name": "ada", "uid": 2001, "ssh_keys": [KEY]}
 PRINT = "SHA256:" + "a" * 43
 
 
-def test_people_drives_and_addresses_that_fit_pass(judge: Judge) -> None:
+def test_valid_users_drives_and_addresses_pass(judge: Judge) -> None:
     said = judge(
         {
             f"{SITE}.teams": [{"name": "research", "gpus": 8}],
@@ -42,7 +42,7 @@ def test_people_drives_and_addresses_that_fit_pass(judge: Judge) -> None:
         ([("r1", "dgx001"), ("r1", "dgx002")], "declared twice"),
     ],
 )
-def test_a_node_stands_in_one_rack_of_its_site(judge: Judge, racks: list[tuple[str, str]], says: str) -> None:
+def test_node_is_in_one_rack_of_its_site(judge: Judge, racks: list[tuple[str, str]], says: str) -> None:
     written = [{"name": name, "nodes": nodes} for name, nodes in racks]
     finding = judge({f"{SITE}.racks": written}).only("rack-nodes")
     assert finding.field.startswith("onprem[0].racks[")
@@ -59,9 +59,7 @@ def test_a_node_stands_in_one_rack_of_its_site(judge: Judge, racks: list[tuple[s
         ({"groups": [{"name": "x", "gid": 3001}, {"name": "y", "gid": 3001}]}, "groups[1].gid"),
     ],
 )
-def test_a_number_that_two_people_would_share_is_refused(
-    judge: Judge, changes: dict[str, Any], field: str
-) -> None:
+def test_duplicate_user_id_is_refused(judge: Judge, changes: dict[str, Any], field: str) -> None:
     said = judge({f"{SITE}.{key}": value for key, value in changes.items()})
     assert f"onprem[0].{field}" in [finding.field for finding in said.of("people-numbers")]
 
@@ -80,33 +78,31 @@ def test_a_number_that_two_people_would_share_is_refused(
         ({"users": [ADA], "groups": [{"name": "ada", "gid": 3001}]}, "groups[0].name"),
     ],
 )
-def test_names_that_are_taken_or_unknown_are_refused(
-    judge: Judge, changes: dict[str, Any], field: str
-) -> None:
+def test_reserved_or_unknown_names_are_refused(judge: Judge, changes: dict[str, Any], field: str) -> None:
     said = judge({f"{SITE}.{key}": value for key, value in changes.items()})
     assert said.only("people-names").field == f"onprem[0].{field}"
 
 
-def test_a_person_without_a_key_is_told_of(judge: Judge) -> None:
+def test_user_without_a_key_is_a_warning(judge: Judge) -> None:
     finding = judge({f"{SITE}.users": [{"name": "ada", "uid": 2001}]}).only("people-names", "warning")
     assert finding.value == "ada"
 
 
 @pytest.mark.parametrize("key", ["AAAAC3", "ssh-ed25519 AAAA\nssh-rsa BBBB", "ssh-dss AAAAB3NzaC1kc3M x"])
-def test_what_is_no_public_key_is_refused_when_the_file_is_read(judge: Judge, key: str) -> None:
+def test_invalid_public_key_is_refused_on_load(judge: Judge, key: str) -> None:
     from gpufleet.errors import SpecError
 
     with pytest.raises(SpecError):
         judge({f"{SITE}.users": [ADA | {"ssh_keys": [key]}]})
 
 
-def test_a_cache_beside_the_scratch_file_system_is_refused(judge: Judge) -> None:
+def test_cache_with_a_scratch_file_system_is_refused(judge: Judge) -> None:
     said = judge({f"{SITE}.local_nvme": {"mount": "/raid", "cache": "/cache"}})
     assert said.only("nvme-cache").remedy == "write '/raid/cache'"
 
 
 @pytest.mark.parametrize(("mount", "rule"), [("/etc", "mount-reserved"), ("/raid/", "mount-path")])
-def test_the_scratch_mount_is_judged_as_all_mounts_are(judge: Judge, mount: str, rule: str) -> None:
+def test_scratch_mount_is_checked_like_all_mounts(judge: Judge, mount: str, rule: str) -> None:
     assert judge({f"{SITE}.local_nvme": {"mount": mount}}).only(rule).field == "onprem[0].local_nvme.mount"
 
 
@@ -118,7 +114,7 @@ def test_the_scratch_mount_is_judged_as_all_mounts_are(judge: Judge, mount: str,
         ({"ctl01": "192.168.7.1"}, "is not in the site's network", "warning"),
     ],
 )
-def test_an_address_belongs_to_one_host_of_the_site(
+def test_address_belongs_to_one_host_of_the_site(
     judge: Judge, addresses: dict[str, str], says: str, severity: str
 ) -> None:
     assert says in judge({f"{SITE}.addresses": addresses}).only("host-addresses", severity).message
@@ -128,7 +124,7 @@ def test_an_address_belongs_to_one_host_of_the_site(
     ("prints", "says"),
     [({"ctl9": PRINT}, "is no host"), ({"ctl01": PRINT, "login01": PRINT}, "have one host key")],
 )
-def test_a_host_key_belongs_to_one_host_of_the_site(judge: Judge, prints: dict[str, str], says: str) -> None:
+def test_host_key_belongs_to_one_host_of_the_site(judge: Judge, prints: dict[str, str], says: str) -> None:
     assert says in judge({f"{SITE}.ssh": {"fingerprints": prints}}).only("host-fingerprints").message
 
 
@@ -136,5 +132,5 @@ def test_a_host_key_belongs_to_one_host_of_the_site(judge: Judge, prints: dict[s
     ("reboot", "field"),
     [({"batch": "101%"}, "batch"), ({"timeout": "3 h"}, "timeout"), ({"timeout": "30 s"}, "timeout")],
 )
-def test_a_reboot_that_makes_no_sense_is_refused(judge: Judge, reboot: dict[str, str], field: str) -> None:
+def test_invalid_reboot_setting_is_refused(judge: Judge, reboot: dict[str, str], field: str) -> None:
     assert judge({f"{SITE}.reboot": reboot}).only("reboot-settings").field == f"onprem[0].reboot.{field}"

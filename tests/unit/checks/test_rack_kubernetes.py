@@ -29,7 +29,7 @@ def three(mig: list[dict[str, Any]] | None = None, **kubernetes: Any) -> dict[st
     )
 
 
-def test_one_member_and_three_behind_a_virtual_address_pass(judge: Judge) -> None:
+def test_one_member_and_three_with_a_virtual_address_pass(judge: Judge) -> None:
     assert judge(rack()).rules == set()
     assert judge(three()).rules == set()
     groups = [
@@ -54,7 +54,7 @@ def test_settings_of_kubernetes_on_a_slurm_site_are_refused(judge: Judge) -> Non
         (GONE, "names no host for its control plane"),
     ],
 )
-def test_a_control_plane_that_cannot_vote_is_refused(judge: Judge, controllers: Any, says: str) -> None:
+def test_control_plane_without_a_quorum_is_refused(judge: Judge, controllers: Any, says: str) -> None:
     changes = three()
     changes[SITE]["controllers"] = controllers
     if controllers is GONE:
@@ -76,13 +76,13 @@ def test_a_control_plane_that_cannot_vote_is_refused(judge: Judge, controllers: 
         ("api.example.com", "is not an IPv4 address"),
     ],
 )
-def test_a_virtual_address_that_cannot_move_is_refused(judge: Judge, endpoint: str, says: str) -> None:
+def test_invalid_virtual_address_is_refused(judge: Judge, endpoint: str, says: str) -> None:
     finding = judge(three(endpoint=endpoint)).only("kubernetes-endpoint")
     assert finding.field == "onprem[0].kubernetes.endpoint"
     assert says in finding.message
 
 
-def test_three_members_need_a_virtual_address_and_addresses_of_their_own(judge: Judge) -> None:
+def test_three_members_need_a_virtual_address_and_their_own_addresses(judge: Judge) -> None:
     bare = rack(controllers="ctl[01-03]")
     assert "no virtual address" in judge(bare).only("kubernetes-endpoint").message
     nowhere = three()
@@ -105,7 +105,7 @@ def test_three_members_need_a_virtual_address_and_addresses_of_their_own(judge: 
         ({"service_network": "10.96.0.0/29"}, "service_network", "kube-apiserver takes /12 to /28"),
     ],
 )
-def test_networks_that_overlap_or_do_not_fit_are_refused(
+def test_overlapping_or_invalid_networks_are_refused(
     judge: Judge, networks: dict[str, str], field: str, says: str
 ) -> None:
     finding = judge(rack(kubernetes=networks)).only("kubernetes-networks")
@@ -113,13 +113,13 @@ def test_networks_that_overlap_or_do_not_fit_are_refused(
     assert says in finding.message
 
 
-def test_the_remedy_of_a_small_pod_network_is_large_enough(judge: Judge) -> None:
+def test_remedy_for_a_small_pod_network_is_large_enough(judge: Judge) -> None:
     finding = judge(rack(kubernetes={"pod_network": "10.244.0.0/22"})).only("kubernetes-networks")
     assert "/20" in finding.remedy  # eight nodes and a controller take nine of sixteen /24
     assert judge(rack(kubernetes={"pod_network": "10.244.0.0/20"})).rules == set()
 
 
-def test_a_minor_that_the_channel_does_not_have_is_refused(judge: Judge) -> None:
+def test_minor_that_the_channel_does_not_have_is_refused(judge: Judge) -> None:
     for version in ("1.33", "1.37"):
         finding = judge(rack(kubernetes={"version": version})).only("kubernetes-release")
         assert "1.34, 1.35, 1.36" in finding.remedy
@@ -127,7 +127,7 @@ def test_a_minor_that_the_channel_does_not_have_is_refused(judge: Judge) -> None
         assert judge(rack(kubernetes={"version": version})).rules == set()
 
 
-def test_a_cni_that_does_not_hold_policies_has_to_be_asked_for_without(judge: Judge) -> None:
+def test_cni_without_network_policies_needs_an_explicit_setting(judge: Judge) -> None:
     finding = judge(rack(kubernetes={"cni": "flannel"})).only("kubernetes-cni")
     assert "every pod would reach every other" in finding.message
     assert judge(rack(kubernetes={"cni": "flannel", "network_policies": False})).rules == set()
@@ -146,7 +146,7 @@ def test_a_cni_that_does_not_hold_policies_has_to_be_asked_for_without(judge: Ju
         ([{"name": "gpu", "nodes": "dgx001"}], "[0].name", "there are 7"),
     ],
 )
-def test_groups_that_share_nodes_or_name_strangers_are_refused(
+def test_groups_with_shared_or_unknown_nodes_are_refused(
     judge: Judge, groups: list[dict[str, Any]], field: str, says: str
 ) -> None:
     finding = judge(rack(kubernetes={"node_groups": groups})).only("kubernetes-groups")
@@ -165,9 +165,7 @@ def test_groups_that_share_nodes_or_name_strangers_are_refused(
         {"taints": [{"key": "a"}, {"key": "a"}]},
     ],
 )
-def test_labels_and_taints_that_kubernetes_would_refuse_are_found(
-    judge: Judge, group: dict[str, Any]
-) -> None:
+def test_labels_and_taints_that_kubernetes_refuses_are_found(judge: Judge, group: dict[str, Any]) -> None:
     judge(rack(kubernetes={"node_groups": [{"name": "a", "nodes": "dgx001"} | group]})).only(
         "kubernetes-labels"
     )
@@ -191,7 +189,7 @@ def test_mps_on_mig_devices_is_refused_and_time_slicing_is_not(judge: Judge) -> 
         ({"nodes": "dgx[001-002]"}, ".nodes", "1 of "),
     ],
 )
-def test_gpus_of_a_group_that_are_not_divided_alike_are_refused(
+def test_group_with_different_mig_layouts_is_refused(
     judge: Judge, layout: dict[str, Any], field: str, says: str
 ) -> None:
     divided = {"nodes": "dgx001", "profiles": {"1g.10gb": 7}} | layout
@@ -210,15 +208,13 @@ def test_gpus_of_a_group_that_are_not_divided_alike_are_refused(
         ({"folder": "/run/etcd"}, "folder"),
     ],
 )
-def test_backups_that_would_not_be_there_are_refused(
-    judge: Judge, backup: dict[str, str], field: str
-) -> None:
+def test_invalid_backup_settings_are_refused(judge: Judge, backup: dict[str, str], field: str) -> None:
     finding = judge(rack(kubernetes={"backup": backup})).only("kubernetes-backup")
     assert finding.field == f"onprem[0].kubernetes.backup.{field}"
 
 
 @pytest.mark.parametrize("name", ["kube-system", "network-operator", "kueue-system"])
-def test_a_team_gets_no_namespace_of_the_cluster(judge: Judge, name: str) -> None:
+def test_team_with_the_name_of_a_cluster_namespace_is_refused(judge: Judge, name: str) -> None:
     teams = [{"name": name, "gpus": 8}]
     assert judge(rack(teams=teams)).only("team-name").field == "onprem[0].teams[0].name"
     site = copy.deepcopy(FLEET["onprem"][0]) | {"teams": teams}

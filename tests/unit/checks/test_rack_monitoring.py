@@ -12,7 +12,7 @@ MONITORING = "onprem.0.monitoring"
 TOLD = {"slack": {"channel": "#gpu"}}
 
 
-def test_monitoring_that_fits_its_site_passes(judge: Judge) -> None:
+def test_valid_monitoring_passes(judge: Judge) -> None:
     said = judge(
         {
             MONITORING: {
@@ -51,7 +51,7 @@ def test_monitoring_that_fits_its_site_passes(judge: Judge) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_changes(
+def test_invalid_monitoring_is_refused(
     judge: Judge, declared: dict[str, Any], rule: str, field: str, says: str
 ) -> None:
     finding = judge({MONITORING: {"alerts": TOLD} | declared}).only(rule)
@@ -60,7 +60,7 @@ def test_what_cannot_be_is_refused_before_anything_changes(
     assert "secret" not in f"{finding.message} {finding.value}"
 
 
-def test_a_site_without_a_host_that_could_run_it_is_refused(judge: Judge) -> None:
+def test_site_without_a_host_for_monitoring_is_refused(judge: Judge) -> None:
     said = judge(
         {
             MONITORING: {"alerts": TOLD},

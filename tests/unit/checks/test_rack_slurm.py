@@ -11,7 +11,7 @@ from tests.unit.checks.fleets import GONE, Judge
 SLURM = "onprem.0.slurm"
 
 
-def test_partitions_and_qos_that_fit_their_site_pass(judge: Judge) -> None:
+def test_valid_partitions_and_qos_pass(judge: Judge) -> None:
     said = judge(
         {
             "onprem.0.teams": [{"name": "research", "gpus": 8}],
@@ -41,7 +41,7 @@ def test_partitions_and_qos_that_fit_their_site_pass(judge: Judge) -> None:
         ([{"name": "a", "teams": ["nobody"]}], "[0].teams[0]", "team 'nobody'"),
     ],
 )
-def test_a_partition_that_slurm_would_refuse_is_found(
+def test_partition_that_slurm_refuses_is_found(
     judge: Judge, partitions: list[dict[str, Any]], field: str, says: str
 ) -> None:
     finding = judge({SLURM: {"partitions": partitions}}).only("slurm-partitions")
@@ -59,11 +59,13 @@ def test_a_partition_that_slurm_would_refuse_is_found(
         ([{"name": "a"}, {"name": "a"}], "declared twice"),
     ],
 )
-def test_a_qos_never_preempts_itself_or_nothing(judge: Judge, qos: list[dict[str, Any]], says: str) -> None:
+def test_qos_cannot_preempt_itself_or_an_unknown_one(
+    judge: Judge, qos: list[dict[str, Any]], says: str
+) -> None:
     assert says in judge({SLURM: {"qos": qos}}).of("slurm-qos")[0].message
 
 
-def test_preemption_that_is_off_is_told(judge: Judge) -> None:
+def test_disabled_preemption_is_reported(judge: Judge) -> None:
     said = judge({SLURM: {"preemption": "none", "qos": [{"name": "a", "preempts": ["low"]}]}})
     assert said.only("slurm-qos", "warning").field == "onprem[0].slurm.qos[0].preempts"
 
@@ -75,7 +77,7 @@ def test_settings_of_slurm_on_a_kubernetes_site_are_refused(judge: Judge) -> Non
     assert "slurm-unused" not in judge(kubernetes).rules
 
 
-def test_several_controllers_need_a_file_system_that_all_of_them_reach(judge: Judge) -> None:
+def test_several_controllers_need_a_shared_file_system(judge: Judge) -> None:
     found = judge({"onprem.0.storage": GONE}).only("slurm-state")
 
     assert "no file system that all of them reach" in found.message
@@ -89,10 +91,10 @@ def test_several_controllers_need_a_file_system_that_all_of_them_reach(judge: Ju
         {},
     ],
 )
-def test_one_controller_or_a_shared_file_system_is_enough(judge: Judge, changes: dict[str, Any]) -> None:
+def test_one_controller_or_a_shared_file_system_passes(judge: Judge, changes: dict[str, Any]) -> None:
     assert judge(changes).rules == set()
 
 
 @pytest.mark.parametrize("state", ["/export/slurm", "nas01:export", "ctl01:/export/slurm"])
-def test_the_state_is_on_an_export_of_another_host(judge: Judge, state: str) -> None:
+def test_slurm_state_is_on_an_export_of_another_host(judge: Judge, state: str) -> None:
     judge({SLURM: {"state": state}}).only("slurm-state")

@@ -9,7 +9,7 @@ from tests.unit.checks.fleets import Judge
 GROUP = "cloud.0.node_groups.0"
 
 
-def test_an_unknown_region_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
+def test_unknown_region_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
     said = judge({"cloud.0.region": "us-east-11"})
     finding = said.of("region-known")[0]
     assert finding.severity == "error"
@@ -17,7 +17,7 @@ def test_an_unknown_region_is_refused_with_the_nearest_known_one(judge: Judge) -
     assert "'us-east-1" in finding.remedy
 
 
-def test_a_zone_of_another_region_is_refused(judge: Judge) -> None:
+def test_zone_of_another_region_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.zones": ["us-east-1a", "us-east-1b", "us-west-2a"]}).only("zone-in-region")
     assert finding.field == "cloud[0].zones[2]"
     assert finding.value == "us-west-2a"
@@ -25,15 +25,15 @@ def test_a_zone_of_another_region_is_refused(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("zone", ["us-east-1", "use1-az1", "us-east-1az"])
-def test_what_is_no_zone_name_is_refused(judge: Judge, zone: str) -> None:
+def test_invalid_zone_name_is_refused(judge: Judge, zone: str) -> None:
     judge({"cloud.0.zones": ["us-east-1a", "us-east-1b", zone]}).only("zone-in-region")
 
 
-def test_a_letter_that_no_region_has_is_refused(judge: Judge) -> None:
+def test_zone_letter_that_the_region_does_not_have_is_refused(judge: Judge) -> None:
     judge({"cloud.0.zones": ["us-east-1a", "us-east-1b", "us-east-1x"]}).only("zone-in-region")
 
 
-def test_a_letter_that_other_accounts_may_see_is_only_doubtful(judge: Judge) -> None:
+def test_zone_letter_of_other_accounts_is_a_warning(judge: Judge) -> None:
     said = judge(
         {
             "cloud.0.region": "ap-northeast-1",
@@ -46,18 +46,18 @@ def test_a_letter_that_other_accounts_may_see_is_only_doubtful(judge: Judge) -> 
     assert finding.value == "ap-northeast-1b"
 
 
-def test_a_zone_named_twice_is_refused(judge: Judge) -> None:
+def test_duplicate_zone_is_refused(judge: Judge) -> None:
     judge({"cloud.0.zones": ["us-east-1a", "us-east-1b", "us-east-1a"]}).only("zone-repeated")
 
 
-def test_a_kubernetes_site_in_one_zone_is_refused(judge: Judge) -> None:
+def test_kubernetes_site_in_one_zone_is_refused(judge: Judge) -> None:
     finding = judge(
         {"cloud.0.zones": ["us-east-1a"], "cloud.0.node_groups.2.capacity.reserved.odcr.zone": "us-east-1a"}
     ).only("zone-count")
     assert "us-east-1b" in finding.remedy
 
 
-def test_a_slurm_site_in_one_zone_passes(judge: Judge) -> None:
+def test_slurm_site_in_one_zone_passes(judge: Judge) -> None:
     said = judge(
         {
             "cloud.0.scheduler": "slurm",
@@ -69,23 +69,23 @@ def test_a_slurm_site_in_one_zone_passes(judge: Judge) -> None:
     assert said.rules == {"slurm-cloud-unconnected"}
 
 
-def test_a_node_group_outside_of_its_sites_zones_is_refused(judge: Judge) -> None:
+def test_node_group_outside_the_zones_of_its_site_is_refused(judge: Judge) -> None:
     finding = judge({f"{GROUP}.zones": ["us-east-1c"]}).only("zone-in-site")
     assert finding.field == "cloud[0].node_groups[0].zones[0]"
     assert "us-east-1a, us-east-1b" in finding.remedy
 
 
-def test_a_file_system_outside_of_its_sites_zones_is_refused(judge: Judge) -> None:
+def test_file_system_outside_the_zones_of_its_site_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.storage.0.lustre.zone": "us-east-1c"}).only("zone-in-site")
     assert finding.field == "cloud[0].storage[0].lustre.zone"
 
 
-def test_a_reservation_outside_of_its_sites_zones_is_refused(judge: Judge) -> None:
+def test_reservation_outside_the_zones_of_its_site_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.node_groups.2.capacity.reserved.odcr.zone": "us-east-1d"}).only("zone-in-site")
     assert finding.field == "cloud[0].node_groups[2].capacity.reserved.odcr.zone"
 
 
-def test_a_reservation_in_another_zone_than_its_group_is_refused(judge: Judge) -> None:
+def test_reservation_in_another_zone_than_its_group_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.node_groups.2.zones": ["us-east-1a"]}).only("zone-in-site")
     assert "us-east-1b" in finding.message
     assert "zones: [us-east-1b]" in finding.remedy

@@ -52,9 +52,7 @@ def texts(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("miss", sorted(NEAR_MISSES))
-def test_every_remedy_of_a_near_miss_leads_to_a_file_without_that_error(
-    tmp_path: Path, catalog: Catalog, miss: str
-) -> None:
+def test_applying_the_remedy_removes_the_finding(tmp_path: Path, catalog: Catalog, miss: str) -> None:
     failed = []
     tried = 0
     whole = copy.deepcopy(FLEET)
@@ -72,7 +70,7 @@ def test_every_remedy_of_a_near_miss_leads_to_a_file_without_that_error(
 
 @pytest.mark.parametrize("field", ["controllers", "login", "bmc"])
 @pytest.mark.parametrize("value", [None, {"a": "b"}, "x["])
-def test_gpu_nodes_are_not_offered_as_other_hosts(
+def test_gpu_nodes_are_not_suggested_for_other_roles(
     tmp_path: Path, catalog: Catalog, field: str, value: Any
 ) -> None:
     fleet = copy.deepcopy(FLEET)
@@ -83,7 +81,7 @@ def test_gpu_nodes_are_not_offered_as_other_hosts(
 
 
 @pytest.mark.parametrize("size", ["10 TB", "24 TB", "1 TB", "2 TB", "900 GB"])
-def test_a_decimal_size_of_a_file_system_is_answered_with_one_that_fsx_sells(
+def test_decimal_size_of_a_file_system_gets_a_valid_fsx_size(
     tmp_path: Path, catalog: Catalog, size: str
 ) -> None:
     fleet = copy.deepcopy(FLEET)
@@ -95,7 +93,7 @@ def test_a_decimal_size_of_a_file_system_is_answered_with_one_that_fsx_sells(
 
 
 @pytest.mark.parametrize(("kind", "speed"), [("infiniband", "400"), ("infiniband", "ndr400"), ("roce", "nd")])
-def test_speeds_of_the_other_kind_of_fabric_are_not_offered(
+def test_speeds_of_the_other_fabric_type_are_not_suggested(
     tmp_path: Path, catalog: Catalog, kind: str, speed: str
 ) -> None:
     fleet = copy.deepcopy(FLEET)
@@ -104,7 +102,7 @@ def test_speeds_of_the_other_kind_of_fabric_are_not_offered(
     assert ("gbe" in finding.remedy) == (kind == "roce")
 
 
-def test_no_address_is_offered_twice(tmp_path: Path, catalog: Catalog) -> None:
+def test_no_address_is_suggested_twice(tmp_path: Path, catalog: Catalog) -> None:
     fleet = copy.deepcopy(FLEET)
     site = fleet["onprem"][0]
     del site["network"]
@@ -126,7 +124,7 @@ def test_no_address_is_offered_twice(tmp_path: Path, catalog: Catalog) -> None:
     assert len({value for _, value in offered}) == 3
 
 
-def test_a_remedy_says_which_field_takes_which_value() -> None:
+def test_remedy_names_the_field_and_its_value() -> None:
     def of(field: str, remedy: str) -> list[tuple[str, Any]]:
         finding = Finding("f", 1, field, "x", "r", "m", remedy)
         return [(fix.field, fix.value) for fix in fixes(finding)]

@@ -12,38 +12,38 @@ FIELD = "cloud[0].node_groups[2].capacity.reserved.odcr"
 ID = "cr-0123456789abcdef0"
 
 
-def test_an_existing_reservation_passes(judge: Judge) -> None:
+def test_existing_reservation_passes(judge: Judge) -> None:
     assert judge({f"{ODCR}.id": ID, f"{ODCR}.instance_type": "p4d.24xlarge"}).rules == set()
 
 
-def test_a_reservation_for_another_type_is_refused(judge: Judge) -> None:
+def test_reservation_of_another_type_is_refused(judge: Judge) -> None:
     finding = judge({f"{ODCR}.id": ID, f"{ODCR}.instance_type": "p5.48xlarge"}).only("odcr-type")
     assert finding.field == f"{FIELD}.instance_type"
     assert finding.value == "p5.48xlarge"
     assert "instance_types: [p5.48xlarge]" in finding.remedy
 
 
-def test_a_reservation_for_several_types_is_refused(judge: Judge) -> None:
+def test_reservation_for_several_types_is_refused(judge: Judge) -> None:
     finding = judge({f"{GROUP}.instance_types": ["p4d.24xlarge", "p4de.24xlarge"]}).only("odcr-type")
     assert finding.field == "cloud[0].node_groups[2].instance_types"
 
 
-def test_a_reservation_that_may_be_in_several_zones_is_refused(judge: Judge) -> None:
+def test_reservation_without_a_definite_zone_is_refused(judge: Judge) -> None:
     finding = judge({f"{ODCR}.zone": GONE}).only("odcr-zone")
     assert "us-east-1a, us-east-1b" in finding.message
 
 
-def test_one_zone_of_the_group_is_that_of_its_reservation(judge: Judge) -> None:
+def test_zone_of_a_group_in_one_zone_is_that_of_its_reservation(judge: Judge) -> None:
     assert judge({f"{ODCR}.zone": GONE, f"{GROUP}.zones": ["us-east-1a"]}).rules == set()
 
 
 @pytest.mark.parametrize("text", ["cr-123", "lt-0123456789abcdef0", "cr-0123456789ABCDEF0", "reservation"])
-def test_what_is_no_reservations_id_is_refused(judge: Judge, text: str) -> None:
+def test_invalid_reservation_id_is_refused(judge: Judge, text: str) -> None:
     finding = judge({f"{ODCR}.id": text}).only("reservation-id")
     assert finding.field == f"{FIELD}.id"
 
 
-def test_two_groups_on_one_reservation_are_refused(judge: Judge) -> None:
+def test_two_groups_with_one_reservation_are_refused(judge: Judge) -> None:
     block = {"nodes": 1, "id": ID, "duration": "7 d", "zone": "us-east-1a"}
     finding = judge({f"{ODCR}.id": ID, "cloud.0.node_groups.1.capacity.reserved.capacity_block": block}).only(
         "reservation-repeated"
@@ -51,7 +51,7 @@ def test_two_groups_on_one_reservation_are_refused(judge: Judge) -> None:
     assert "'block'" in finding.message
 
 
-def test_a_reservation_that_is_too_small_is_refused(judge: Judge) -> None:
+def test_too_small_reservation_is_refused(judge: Judge) -> None:
     finding = judge({f"{ODCR}.id": ID, f"{ODCR}.nodes": 16, f"{ODCR}.instances": 11}).only(
         "reservation-too-small"
     )
@@ -60,10 +60,10 @@ def test_a_reservation_that_is_too_small_is_refused(judge: Judge) -> None:
     assert "nodes: 11" in finding.remedy
 
 
-def test_a_reservation_that_is_large_enough_passes(judge: Judge) -> None:
+def test_large_enough_reservation_passes(judge: Judge) -> None:
     assert judge({f"{ODCR}.id": ID, f"{ODCR}.nodes": 2, f"{ODCR}.instances": 2}).rules == set()
 
 
-def test_a_reservation_in_a_zone_that_the_group_does_not_use_is_refused(judge: Judge) -> None:
+def test_reservation_in_a_zone_outside_its_group_is_refused(judge: Judge) -> None:
     told = judge({f"{ODCR}.zone": "us-east-1b", f"{GROUP}.zones": ["us-east-1a"]})
     assert told.rules == {"zone-in-site"}

@@ -17,14 +17,14 @@ def test_max_below_min_is_refused(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("desired", [0, 3])
-def test_desired_outside_of_its_bounds_is_refused(judge: Judge, desired: int) -> None:
+def test_desired_outside_min_and_max_is_refused(judge: Judge, desired: int) -> None:
     finding = judge({CAPACITY: {"spot": {"min": 1, "max": 2, "desired": desired}}}).only("node-bounds")
     assert finding.field.endswith("spot.desired")
     assert "1 to 2" in finding.remedy
 
 
 @pytest.mark.parametrize("desired", [1, 2])
-def test_desired_at_a_bound_passes(judge: Judge, desired: int) -> None:
+def test_desired_at_min_or_max_passes(judge: Judge, desired: int) -> None:
     assert judge({CAPACITY: {"on_demand": {"min": 1, "max": 2, "desired": desired}}}).rules == set()
 
 
@@ -33,16 +33,16 @@ def test_system_nodes_with_max_below_min_are_refused(judge: Judge) -> None:
     assert finding.field == "cloud[0].kubernetes.system_nodes.max"
 
 
-def test_a_cluster_without_system_nodes_is_refused(judge: Judge) -> None:
+def test_cluster_without_system_nodes_is_refused(judge: Judge) -> None:
     judge({"cloud.0.kubernetes.system_nodes": {"min": 0, "max": 0}}).only("node-bounds")
 
 
-def test_a_group_without_nodes_is_refused_where_eks_refuses_it(judge: Judge) -> None:
+def test_empty_group_is_refused_where_eks_refuses_it(judge: Judge) -> None:
     finding = judge({"cloud.0.node_groups.3.capacity": {"spot": {"max": 0}}}).only("node-group-empty")
     assert "EKS" in finding.message
 
 
-def test_a_group_without_nodes_is_doubtful_elsewhere(judge: Judge) -> None:
+def test_empty_group_is_a_warning_elsewhere(judge: Judge) -> None:
     said = judge(
         {
             "cloud.0.scheduler": "slurm",
@@ -56,7 +56,7 @@ def test_a_group_without_nodes_is_doubtful_elsewhere(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("group", [1, 2])
-def test_a_reservation_of_nothing_is_refused(judge: Judge, group: int) -> None:
+def test_reservation_of_zero_nodes_is_refused(judge: Judge, group: int) -> None:
     kind = {1: "capacity_block", 2: "odcr"}[group]
     finding = judge({f"cloud.0.node_groups.{group}.capacity.reserved.{kind}.nodes": 0}).only(
         "node-group-empty"

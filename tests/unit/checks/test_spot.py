@@ -17,7 +17,7 @@ GROUP = "cloud.0.node_groups.3"
 SHORTAGE = f"{GROUP}.capacity.spot.on_shortage"
 
 
-def test_spot_on_a_type_that_has_none_is_refused(judge: Judge) -> None:
+def test_spot_on_a_type_without_it_is_refused(judge: Judge) -> None:
     said = judge({f"{GROUP}.instance_types": ["trn2u.48xlarge"]})
     finding = said.of("spot-unsupported")[0]
     assert finding.severity == "error"
@@ -26,27 +26,27 @@ def test_spot_on_a_type_that_has_none_is_refused(judge: Judge) -> None:
     assert "on_demand" in finding.remedy
 
 
-def test_spot_on_a_type_without_a_spot_price_is_doubtful(judge: Judge) -> None:
+def test_spot_on_a_type_without_a_spot_price_is_a_warning(judge: Judge) -> None:
     said = judge({f"{GROUP}.instance_types": ["g6.xlarge"]})
     said.only("spot-price-unseen", "warning")
 
 
-def test_other_type_with_one_type_is_doubtful(judge: Judge) -> None:
+def test_other_type_fallback_with_one_type_is_a_warning(judge: Judge) -> None:
     said = judge({f"{GROUP}.instance_types": ["p4d.24xlarge"], SHORTAGE: ["other-type"]})
     said.only("spot-fallback", "warning")
     assert judge({SHORTAGE: ["other-type"]}).rules == set()
 
 
-def test_a_fallback_after_waiting_is_refused(judge: Judge) -> None:
+def test_fallback_after_wait_is_refused(judge: Judge) -> None:
     finding = judge({SHORTAGE: ["wait", "on-demand"]}).only("spot-fallback")
     assert finding.field == "cloud[0].node_groups[3].capacity.spot.on_shortage[1]"
 
 
-def test_a_fallback_named_twice_is_refused(judge: Judge) -> None:
+def test_duplicate_fallback_is_refused(judge: Judge) -> None:
     judge({SHORTAGE: ["other-zone", "other-zone"]}).only("spot-fallback")
 
 
-def test_all_fallbacks_in_a_sensible_order_pass(judge: Judge) -> None:
+def test_all_fallbacks_in_a_useful_order_pass(judge: Judge) -> None:
     assert judge({SHORTAGE: ["other-zone", "other-type", "on-demand", "wait"]}).rules == set()
 
 
@@ -58,7 +58,7 @@ def test_all_fallbacks_in_a_sensible_order_pass(judge: Judge) -> None:
         ("spot-unsupported", "spot", 3),
     ],
 )
-def test_a_type_that_is_not_sold_in_the_way_asked_for_is_refused(
+def test_type_not_sold_by_the_purchase_option_is_refused(
     judge: Judge, catalog: Catalog, rule: str, usage: str, group: int
 ) -> None:
     judge()
@@ -79,16 +79,16 @@ SLURM = {"cloud.0.scheduler": "slurm", "cloud.0.kubernetes": None}
 PRICE = {**SLURM, f"{GROUP}.capacity": {"spot": {"min": 0, "max": 4, "max_price": "30 USD/h"}}}
 
 
-def test_a_maximum_price_passes_in_a_slurm_site(judge: Judge) -> None:
+def test_maximum_price_in_a_slurm_site_passes(judge: Judge) -> None:
     assert judge(PRICE).rules == {"slurm-cloud-unconnected"}
 
 
-def test_a_maximum_price_of_an_eks_node_group_is_refused(judge: Judge) -> None:
+def test_maximum_price_of_an_eks_node_group_is_refused(judge: Judge) -> None:
     finding = judge({f"{GROUP}.capacity.spot.max_price": "30 USD/h"}).only("spot-max-price")
     assert finding.field == "cloud[0].node_groups[3].capacity.spot.max_price"
 
 
-def test_a_maximum_price_below_all_that_were_seen_is_doubtful(judge: Judge) -> None:
+def test_maximum_price_below_all_known_prices_is_a_warning(judge: Judge) -> None:
     said = judge({**PRICE, f"{GROUP}.capacity.spot.max_price": "0.01 USD/h"})
     (finding,) = said.of("spot-max-price")
     assert finding.severity == "warning"

@@ -45,14 +45,14 @@ def first_words(text: str) -> list[str]:
     return [line.split()[0] for line in text.splitlines() if line.strip()]
 
 
-def test_instances_are_listed_unless_told_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+def test_instances_are_listed_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys) == run(capsys, "instances")
     assert run(capsys, "--gpu", "H100") == run(capsys, "instances", "--gpu", "H100")
 
 
 @pytest.mark.parametrize("kind", ["instances", "systems", "storage", "software", "prices"])
 @pytest.mark.parametrize("width", [80, 100])
-def test_a_table_fits_the_screen_and_cuts_no_name(
+def test_table_fits_the_screen_and_truncates_no_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str, width: int
 ) -> None:
     words = set(run(capsys, kind).replace(",", " ").split())
@@ -85,7 +85,7 @@ def test_instances_are_filtered_by_memory_price_and_text(capsys: pytest.CaptureF
     }
 
 
-def test_systems_prices_and_software_are_filtered_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_systems_prices_and_software_can_be_filtered(capsys: pytest.CaptureFixture[str]) -> None:
     assert names(capsys, "systems", "--text", "dgx", "--min-memory", "100") < names(capsys, "systems")
     assert "dgx-h100" not in names(capsys, "systems", "--max-price", "1000")
     assert names(capsys, "software", "--text", "nonsense") == set()
@@ -104,7 +104,7 @@ def test_every_type_has_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         assert words.count(name) == 1, name
 
 
-def test_the_biggest_gpus_come_first_and_plain_machines_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_largest_gpus_come_first_and_cpu_types_last(capsys: pytest.CaptureFixture[str]) -> None:
     names = [item["name"] for item in run_json(capsys)["instances"]]
     assert names[0] == "p6-b300.48xlarge"
     assert set(names[-6:]) == {
@@ -112,7 +112,7 @@ def test_the_biggest_gpus_come_first_and_plain_machines_last(capsys: pytest.Capt
     } - {"trn2u.48xlarge"}
 
 
-def test_filters_leave_what_meets_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_filters_are_combined(capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(
         capsys, "--gpu", "h100", "--region", "US-EAST-1", "--efa", "--usage", "spot", "--min-gpus", "8"
     )
@@ -120,13 +120,13 @@ def test_filters_leave_what_meets_all_of_them(capsys: pytest.CaptureFixture[str]
     assert found["region"] == "us-east-1"
 
 
-def test_no_efa_lists_the_types_without(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_efa_lists_the_types_without_efa(capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(capsys, "--no-efa")["instances"]
     assert found
     assert all(item["max_efa_interfaces"] == 0 for item in found)
 
 
-def test_conditions_that_nothing_meets_are_said_plainly(capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_result_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing in the catalog" in run(capsys, "--gpu", "T4", "--min-gpus", "99")
 
 
@@ -138,7 +138,7 @@ def test_conditions_that_nothing_meets_are_said_plainly(capsys: pytest.CaptureFi
         ("--usage", "spott", "spot"),
     ],
 )
-def test_an_unknown_filter_value_gets_the_nearest_one_and_exit_code_2(
+def test_unknown_filter_value_suggests_the_nearest_and_exits_2(
     capsys: pytest.CaptureFixture[str], option: str, value: str, guess: str
 ) -> None:
     text = run(capsys, option, value, code=2)
@@ -146,15 +146,15 @@ def test_an_unknown_filter_value_gets_the_nearest_one_and_exit_code_2(
     assert "fix: use one of" in text
 
 
-def test_an_unknown_system_gpu_is_refused_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_system_gpu_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'B200'" in run(capsys, "systems", "--gpu", "B20", code=2)
 
 
-def test_an_unknown_kind_has_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_kind_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert "instnces" in run(capsys, "instnces", code=2)
 
 
-def test_unknown_and_not_sold_read_differently(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_and_not_sold_are_shown_differently(capsys: pytest.CaptureFixture[str]) -> None:
     lines = {line.split()[0]: line.split() for line in run(capsys).splitlines() if line.strip()}
     assert lines["p5.48xlarge"][-4:-2] == ["20.20", "39.33"]
     assert lines["p6-b200.48xlarge"][-3] == "unknown", "sold in blocks, at a price nobody published"
@@ -169,7 +169,7 @@ def test_no_price_is_shown_as_0(capsys: pytest.CaptureFixture[str]) -> None:
         assert not {"0", "0.0", "0.00", "0.0000"} & set(words), kind
 
 
-def test_the_age_of_a_price_is_shown_and_an_old_one_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_age_of_prices_is_shown_and_old_prices_are_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "--gpu", "H100")
     assert "124 d" in text
     assert "1 of 4 prices older than 180 days, the oldest 689" in text
@@ -177,7 +177,7 @@ def test_the_age_of_a_price_is_shown_and_an_old_one_warned_of(capsys: pytest.Cap
     assert "1 of 4 prices undated" in text
 
 
-def test_two_years_later_the_table_is_the_same_but_for_ages_and_warnings(
+def test_table_two_years_later_differs_only_in_ages_and_warnings(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = run(capsys, "--gpu", "B300")
@@ -190,13 +190,13 @@ def test_two_years_later_the_table_is_the_same_but_for_ages_and_warnings(
     assert "142.42" in after
 
 
-def test_a_refresh_is_not_proposed_for_prices_it_cannot_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refresh_is_not_suggested_for_prices_it_cannot_read(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "systems")
     assert "warning" in text
     assert "refresh" not in text
 
 
-def test_sources_are_named_when_asked_for_and_not_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sources_are_listed_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert "karpenter" not in run(capsys, "--gpu", "H100")
     text = run(capsys, "--gpu", "H100", "--sources")
     assert "karpenter" in text
@@ -207,7 +207,7 @@ def test_sources_are_named_when_asked_for_and_not_otherwise(capsys: pytest.Captu
     assert "600 GiB" in run(capsys, "storage", "--sources")
 
 
-def test_json_keeps_exact_amounts_ages_and_unknowns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_exact_amounts_ages_and_unknowns(capsys: pytest.CaptureFixture[str]) -> None:
     prices = {
         (row["kind"], row["region"]): row for row in run_json(capsys, "prices", "--gpu", "H200")["prices"]
     }
@@ -228,14 +228,14 @@ def test_prices_are_filtered_by_region_and_usage(capsys: pytest.CaptureFixture[s
     }
 
 
-def test_outside_a_checkout_the_shipped_catalog_is_listed(
+def test_shipped_catalog_is_listed_outside_a_checkout(
     capsys: pytest.CaptureFixture[str], checkout: Path
 ) -> None:
     (checkout / "Pulumi.yaml").unlink()
     assert "p5.48xlarge" in run(capsys)
 
 
-def test_what_a_refresh_wrote_is_what_is_listed(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
+def test_refreshed_catalog_is_listed(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
     write_refreshed(checkout, "12.5")
     assert "12.50" in run(capsys, "--gpu", "H100")
     assert "today" in run(capsys, "--gpu", "H100")
@@ -253,7 +253,7 @@ def write_refreshed(checkout: Path, usd: str) -> Path:
     return folder / INSTANCES
 
 
-def test_refresh_without_credentials_says_what_to_do(
+def test_refresh_without_credentials_gives_a_remedy(
     capsys: pytest.CaptureFixture[str], checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
@@ -268,7 +268,7 @@ def test_refresh_without_credentials_says_what_to_do(
     assert not (checkout / ".gpufleet").exists()
 
 
-def test_refresh_never_takes_an_emulated_aws_for_an_account(
+def test_refresh_never_reads_an_emulated_aws(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:5000")
@@ -303,7 +303,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("account")
-def test_refresh_writes_the_catalog_and_says_what_changed(
+def test_refresh_writes_the_catalog_and_reports_the_changes(
     capsys: pytest.CaptureFixture[str], checkout: Path
 ) -> None:
     text = run(capsys, "refresh")
@@ -322,7 +322,7 @@ def test_refresh_writes_the_catalog_and_says_what_changed(
 
 
 @pytest.mark.usefixtures("account")
-def test_a_second_refresh_changes_no_price_and_keeps_other_regions(
+def test_second_refresh_changes_no_price_and_keeps_other_regions(
     capsys: pytest.CaptureFixture[str], checkout: Path
 ) -> None:
     path = write_refreshed(checkout, "12.5")
@@ -335,7 +335,7 @@ def test_a_second_refresh_changes_no_price_and_keeps_other_regions(
 
 
 @pytest.mark.usefixtures("account")
-def test_refresh_as_json_is_one_object_with_the_changes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refresh_json_is_one_object_with_the_changes(capsys: pytest.CaptureFixture[str]) -> None:
     answer = run_json(capsys, "refresh")
     assert answer["account"] == "account ********9012"
     assert answer["added"] == ["p7.48xlarge"]

@@ -49,12 +49,12 @@ def judged(monkeypatch: pytest.MonkeyPatch, workplace: Path) -> Judge:
         (RuntimeError("a fault of ours"), 3),
     ],
 )
-def test_exit_codes_mean_one_thing_each(judged: Judge, outcome: Verdict | Exception, code: int) -> None:
+def test_each_exit_code_has_one_meaning(judged: Judge, outcome: Verdict | Exception, code: int) -> None:
     judged(outcome)
     assert main(["check", "prod"]) == code
 
 
-def test_json_is_the_only_thing_on_stdout(judged: Judge, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stdout_has_only_json(judged: Judge, capsys: pytest.CaptureFixture[str]) -> None:
     judged(verdict(rule("a", violated())))
     assert main(["check", "prod", "--json"]) == 1
     said = capsys.readouterr()
@@ -63,7 +63,7 @@ def test_json_is_the_only_thing_on_stdout(judged: Judge, capsys: pytest.CaptureF
     assert said.err == ""
 
 
-def test_an_error_under_json_is_an_object_with_its_exit_code(
+def test_error_with_json_is_an_object_with_its_exit_code(
     judged: Judge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     judged(InputError("no such ref", remedy="fetch it"))
@@ -85,7 +85,7 @@ def test_an_error_under_json_is_an_object_with_its_exit_code(
         ("junit", "<?xml"),
     ],
 )
-def test_each_format_goes_to_stdout(
+def test_each_format_is_printed_to_stdout(
     judged: Judge, capsys: pytest.CaptureFixture[str], name: str, start: str
 ) -> None:
     judged(verdict(rule("a")))
@@ -93,7 +93,7 @@ def test_each_format_goes_to_stdout(
     assert capsys.readouterr().out.startswith(start)
 
 
-def test_files_are_written_beside_each_other_also_for_a_verdict_that_fails(
+def test_all_output_files_are_written_even_for_a_failed_verdict(
     judged: Judge, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     judged(verdict(rule("a", violated())))
@@ -109,13 +109,13 @@ def test_files_are_written_beside_each_other_also_for_a_verdict_that_fails(
     assert capsys.readouterr().out.startswith("FAIL")
 
 
-def test_a_file_that_cannot_be_written_is_the_user_s_to_mend(judged: Judge, tmp_path: Path) -> None:
+def test_unwritable_output_file_is_bad_input(judged: Judge, tmp_path: Path) -> None:
     judged(verdict(rule("a")))
     (tmp_path / "taken").write_text("")
     assert main(["check", "prod", "--sarif", "taken/v.sarif"]) == 2
 
 
-def test_what_was_asked_reaches_the_verdict(judged: Judge, tmp_path: Path) -> None:
+def test_options_reach_the_verdict(judged: Judge, tmp_path: Path) -> None:
     asked = judged(verdict(rule("a")))
     (tmp_path / "jobs.json").write_text('{"use1/pretrain": 3}')
     options = ["--base", "main", "--open", "a", "--open", "b", "--jobs", "jobs.json"]
@@ -137,7 +137,7 @@ def test_what_was_asked_reaches_the_verdict(judged: Judge, tmp_path: Path) -> No
         ["--nonsense"],
     ],
 )
-def test_options_that_mean_nothing_are_bad_input(judged: Judge, options: list[str]) -> None:
+def test_conflicting_options_are_bad_input(judged: Judge, options: list[str]) -> None:
     asked = judged(verdict(rule("a")))
     assert main(["check", "prod", *options]) == 2
     assert asked == []
@@ -156,17 +156,17 @@ def test_options_that_mean_nothing_are_bad_input(judged: Judge, options: list[st
         "[" * 100_000,
     ],
 )
-def test_a_jobs_file_that_is_none_is_bad_input(judged: Judge, tmp_path: Path, text: str) -> None:
+def test_invalid_jobs_file_is_bad_input(judged: Judge, tmp_path: Path, text: str) -> None:
     asked = judged(verdict(rule("a")))
     (tmp_path / "jobs.json").write_text(text)
     assert main(["check", "prod", "--jobs", "jobs.json"]) == 2
     assert asked == []
 
 
-def test_other_changes_need_a_base(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_open_changes_need_a_base(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "prod", "--open", "feature"]) == 2
     assert "--base" in capsys.readouterr().err
 
 
-def test_an_environment_that_does_not_exist_is_bad_input(workplace: Path) -> None:
+def test_unknown_environment_is_bad_input(workplace: Path) -> None:
     assert main(["check", "nowhere"]) == 2

@@ -15,7 +15,7 @@ from gpufleet.racks.stragglers import marked_processes
 from tests.unit.cli.configuring import COPY, HOSTS, KEY, PASSWORD, WRITE, Rack, wait_for
 
 
-def test_a_check_says_what_the_run_then_changes_and_a_second_run_changes_nothing(rack: Rack) -> None:
+def test_check_run_matches_the_run_and_a_second_run_changes_nothing(rack: Rack) -> None:
     foreseen = rack.json("--check", "--diff", code=1)
     assert list(rack.out.iterdir()) == []
     assert not (rack.kept / "last.json").exists()
@@ -32,7 +32,7 @@ def test_a_check_says_what_the_run_then_changes_and_a_second_run_changes_nothing
     assert rack.json("--check")["changed"] == 0
 
 
-def test_a_host_out_of_reach_in_mid_play_leaves_the_others_to_finish_and_resume_completes_it(
+def test_unreachable_host_does_not_stop_the_others_and_resume_completes_it(
     rack: Rack,
 ) -> None:
     unreachable = """
@@ -74,7 +74,7 @@ REFUSE = """
 
 # mitogen's workers give themselves titles, which must not hide them.
 @pytest.mark.parametrize(("transport", "named"), [("ssh", b"sleep"), ("mitogen", b"worker:")])
-def test_a_run_that_is_killed_is_taken_up_by_the_next_and_leaves_nothing_at_work(
+def test_next_run_completes_a_killed_run_and_no_process_is_left(
     rack: Rack, transport: str, named: bytes
 ) -> None:
     rack.play(WRITE, REFUSE, SLEEP)
@@ -108,7 +108,7 @@ def test_a_run_that_is_killed_is_taken_up_by_the_next_and_leaves_nothing_at_work
     assert rack.run("--resume").returncode == 0
 
 
-def test_ansible_that_is_killed_is_told_and_the_next_run_goes_on(rack: Rack) -> None:
+def test_killed_ansible_is_reported_and_the_next_run_continues(rack: Rack) -> None:
     rack.play(WRITE, SLEEP)
     process = subprocess.Popen(
         rack.command("--skip-preflight", "--yes", "--json"),
@@ -129,7 +129,7 @@ def test_ansible_that_is_killed_is_told_and_the_next_run_goes_on(rack: Rack) -> 
     assert set(rack.json("--resume")["hosts"]) == set(HOSTS)
 
 
-def test_no_secret_is_shown_kept_or_passed_as_an_argument(rack: Rack) -> None:
+def test_no_secret_is_shown_stored_or_passed_as_an_argument(rack: Rack) -> None:
     leak = """
     - name: Say the key
       ansible.builtin.command: "true"
@@ -178,7 +178,7 @@ def test_missing_secrets_are_one_finding_before_anything_runs(rack: Rack) -> Non
     assert list(rack.out.iterdir()) == []
 
 
-def test_a_host_whose_key_is_not_known_is_refused_before_anything_runs(rack: Rack) -> None:
+def test_host_with_an_unknown_key_is_refused_before_anything_runs(rack: Rack) -> None:
     (rack.root / "stacks" / "sandbox" / "known_hosts").unlink()
     done = rack.run("--yes", away="dgx02")
     assert done.returncode == 2
@@ -187,7 +187,7 @@ def test_a_host_whose_key_is_not_known_is_refused_before_anything_runs(rack: Rac
     assert list(rack.out.iterdir()) == []
 
 
-def test_a_limit_and_a_site_choose_hosts_and_roles_are_known_by_name(rack: Rack) -> None:
+def test_limit_and_site_select_hosts_and_roles_have_names(rack: Rack) -> None:
     assert set(rack.json("--limit", "dgx*,!dgx02")["hosts"]) == {"dgx01"}
     assert set(rack.json("--site", "lab", "--limit", "rack_login")["hosts"]) == {"login01"}
     for arguments, says in (
@@ -201,7 +201,7 @@ def test_a_limit_and_a_site_choose_hosts_and_roles_are_known_by_name(rack: Rack)
         assert says in done.stderr
 
 
-def test_the_first_run_asks_and_a_no_changes_nothing(rack: Rack) -> None:
+def test_first_run_asks_and_no_changes_nothing(rack: Rack) -> None:
     done = rack.run()
     assert done.returncode == 1
     assert "first run that changes the 4 hosts" in done.stderr
@@ -210,7 +210,7 @@ def test_the_first_run_asks_and_a_no_changes_nothing(rack: Rack) -> None:
     assert rack.run().returncode == 0
 
 
-def test_two_runs_at_once_are_refused(rack: Rack) -> None:
+def test_concurrent_runs_are_refused(rack: Rack) -> None:
     import fcntl
 
     rack.json()
@@ -221,7 +221,7 @@ def test_two_runs_at_once_are_refused(rack: Rack) -> None:
     assert "another run on the hosts of sandbox is in progress" in done.stderr
 
 
-def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:
+def test_page_is_self_contained_and_escapes_host_output(rack: Rack) -> None:
     rack.play(WRITE.replace("new\\n", "<script>alert(1)</script>\\n"))
     result = rack.json("--diff")
     page = Path(result["page"]).read_text()
@@ -231,7 +231,7 @@ def test_the_page_stands_alone_and_escapes_what_hosts_said(rack: Rack) -> None:
     assert "prefers-color-scheme: dark" in page
 
 
-def test_the_transport_is_the_one_that_was_asked_for(rack: Rack) -> None:
+def test_requested_transport_is_used(rack: Rack) -> None:
     strategy = "{{{{ lookup('ansible.builtin.config', 'DEFAULT_STRATEGY') }}}}"
     cores = "{{{{ lookup('ansible.builtin.pipe', 'nproc') }}}}"
     rack.play(COPY.replace("new\\n", f"{strategy} {cores}\\n"))
@@ -242,7 +242,7 @@ def test_the_transport_is_the_one_that_was_asked_for(rack: Rack) -> None:
     assert (rack.out / "out-dgx01").read_text() == f"mitogen_unpinned {available}\n"
 
 
-def test_ansible_may_open_files_for_a_thousand_hosts(rack: Rack) -> None:
+def test_open_file_limit_allows_a_thousand_hosts(rack: Rack) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     allowed = 65_536 if hard == resource.RLIM_INFINITY else min(65_536, hard)
     rack.play(WRITE.replace("new\\n", "{{{{ lookup('ansible.builtin.pipe', 'ulimit -n') }}}}\\n"))

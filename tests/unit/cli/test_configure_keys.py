@@ -23,7 +23,7 @@ def vault(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workplace / "stacks" / "sandbox" / "secrets.yml"
 
 
-def test_missing_secrets_are_made_into_a_vault_and_never_shown(gpufleet: Gpufleet, vault: Path) -> None:
+def test_missing_secrets_are_generated_into_a_vault_and_never_shown(gpufleet: Gpufleet, vault: Path) -> None:
     said = gpufleet("secrets", "new", "sandbox")
     assert said.code == 0
     made = read_vault(vault, PASSWORD)
@@ -53,7 +53,7 @@ def test_ansible_vault_opens_the_file(gpufleet: Gpufleet, vault: Path, tmp_path:
     assert "GPUFLEET_SECRET_MUNGE_KEY_LAB: " in shown.stdout
 
 
-def test_a_rotated_secret_is_new_and_the_others_stay(gpufleet: Gpufleet, vault: Path) -> None:
+def test_rotated_secret_changes_and_the_others_stay(gpufleet: Gpufleet, vault: Path) -> None:
     gpufleet("secrets", "new", "sandbox")
     before = read_vault(vault, PASSWORD)
     assert gpufleet("secrets", "new", "sandbox", "--rotate", "munge_key").code == 0
@@ -64,7 +64,7 @@ def test_a_rotated_secret_is_new_and_the_others_stay(gpufleet: Gpufleet, vault: 
     assert (unknown.code, "munge_key" in unknown.err) == (2, True)
 
 
-def test_without_a_password_or_with_a_wrong_one_nothing_is_written(
+def test_nothing_is_written_with_a_missing_or_wrong_password(
     gpufleet: Gpufleet, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GPUFLEET_VAULT_PASSWORD")
@@ -81,14 +81,14 @@ def test_without_a_password_or_with_a_wrong_one_nothing_is_written(
 
 
 @pytest.mark.parametrize("text", ["GPUFLEET_SECRET_MUNGE_KEY: plain\n", "", "[1]"])
-def test_a_vault_file_in_the_clear_is_refused(gpufleet: Gpufleet, vault: Path, text: str) -> None:
+def test_unencrypted_vault_file_is_refused(gpufleet: Gpufleet, vault: Path, text: str) -> None:
     vault.write_text(text)
     said = gpufleet("secrets", "new", "sandbox")
     assert said.code == 2
     assert "is not encrypted" in said.err
 
 
-def test_the_password_may_be_in_a_file(
+def test_password_may_be_in_a_file(
     gpufleet: Gpufleet, vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("GPUFLEET_VAULT_PASSWORD")
@@ -138,7 +138,7 @@ def declare(workplace: Path, **fingerprints: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-def test_only_keys_with_the_declared_fingerprint_are_taken(
+def test_only_host_keys_with_the_declared_fingerprint_are_accepted(
     gpufleet: Gpufleet, workplace: Path, network: Network
 ) -> None:
     right = network.answer("ctl01.lab.example.com", "right")
@@ -160,7 +160,7 @@ def test_only_keys_with_the_declared_fingerprint_are_taken(
     assert gpufleet("hostkeys", "sandbox", "--limit", "ctl01", "--json").json["hosts"] == {}
 
 
-def test_keys_without_a_fingerprint_are_taken_on_the_users_word_and_those_that_differ_never(
+def test_undeclared_host_keys_need_confirmation_and_differing_ones_are_refused(
     gpufleet: Gpufleet, workplace: Path, network: Network
 ) -> None:
     network.answer("dgx01.lab.example.com", "other")
@@ -174,7 +174,7 @@ def test_keys_without_a_fingerprint_are_taken_on_the_users_word_and_those_that_d
     assert "dgx01" not in known
 
 
-def test_a_no_takes_nothing(
+def test_answer_no_accepts_no_key(
     gpufleet: Gpufleet, workplace: Path, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import io

@@ -21,7 +21,7 @@ def _with_preflight(rack: Rack, *arguments: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_a_host_with_a_fault_of_its_hardware_is_shown_and_set_up_all_the_same(rack: Rack) -> None:
+def test_host_with_a_hardware_fault_is_reported_and_configured(rack: Rack) -> None:
     """This machine has no eight H100s."""
     done = _with_preflight(rack, "--yes", "--json")
     result = json.loads(done.stdout.splitlines()[-1])
@@ -33,7 +33,7 @@ def test_a_host_with_a_fault_of_its_hardware_is_shown_and_set_up_all_the_same(ra
     }
 
 
-def test_a_host_of_a_system_that_no_role_is_written_for_is_left_alone(rack: Rack) -> None:
+def test_host_of_an_unsupported_system_is_not_changed(rack: Rack) -> None:
     module = rack.root / "ansible" / "plugins" / "modules" / "preflight_measure.py"
     text = module.read_text()
     assert '"id": found["ID"]' in text
@@ -49,7 +49,7 @@ def test_a_host_of_a_system_that_no_role_is_written_for_is_left_alone(rack: Rack
     assert set(rack.last["hosts"].values()) == {"failed"}
 
 
-def test_hosts_without_room_are_left_out_the_others_go_on_and_preflight_is_not_counted(rack: Rack) -> None:
+def test_hosts_without_disk_space_are_skipped_and_preflight_is_not_counted(rack: Rack) -> None:
     (rack.kept / "host_vars").mkdir(parents=True)
     # What nobody measured is not known to have room.
     (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
@@ -71,7 +71,7 @@ def test_hosts_without_room_are_left_out_the_others_go_on_and_preflight_is_not_c
     assert alone["hosts"]["dgx01"] == result["hosts"]["dgx01"] | {"changed": 0}
 
 
-def test_roles_that_were_named_run_where_preflight_that_was_named_with_them_lets_them(rack: Rack) -> None:
+def test_selected_roles_run_on_hosts_that_pass_the_selected_preflight(rack: Rack) -> None:
     site = rack.root / "ansible" / "playbooks" / "site.yml"
     site.write_text(site.read_text().replace("  tasks:", "  tags: [munge]\n  tasks:"))
     (rack.kept / "host_vars").mkdir(parents=True)
@@ -81,7 +81,7 @@ def test_roles_that_were_named_run_where_preflight_that_was_named_with_them_lets
     assert {path.name for path in rack.out.iterdir()} == {f"out-{name}" for name in HOSTS if name != "dgx02"}
 
 
-def test_a_run_that_is_killed_while_it_measures_has_refused_nobody(rack: Rack) -> None:
+def test_run_killed_during_preflight_refuses_no_host(rack: Rack) -> None:
     module = rack.root / "ansible" / "plugins" / "modules" / "preflight_measure.py"
     begun = rack.root / "begun"
     wait = f"def main():\n    Path({str(begun)!r}).touch()\n    time.sleep(60)\n"
@@ -101,7 +101,7 @@ def test_a_run_that_is_killed_while_it_measures_has_refused_nobody(rack: Rack) -
     assert marked_processes(rack.last["token"]) == []
 
 
-def test_preflight_alone_shows_all_hosts_in_one_table_asks_nothing_and_is_no_run_to_resume(
+def test_preflight_only_shows_one_table_asks_nothing_and_cannot_be_resumed(
     rack: Rack,
 ) -> None:
     done = _with_preflight(rack, "--only", "preflight")

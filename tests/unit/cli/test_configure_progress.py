@@ -33,7 +33,7 @@ def rendered(progress: HostProgress, height: int = 40) -> str:
     return shown(screen)
 
 
-def test_without_a_screen_there_is_a_line_for_each_role_and_each_failure() -> None:
+def test_plain_output_has_a_line_for_each_role_and_each_failure() -> None:
     screen = console()
     with HostProgress(screen, 2) as progress:
         progress.on_stage("site")
@@ -50,7 +50,7 @@ def test_without_a_screen_there_is_a_line_for_each_role_and_each_failure() -> No
     assert len(lines) == 4
 
 
-def test_quiet_says_nothing() -> None:
+def test_quiet_prints_nothing() -> None:
     screen = console()
     with HostProgress(screen, 1, quiet=True) as progress:
         progress.on_stage("site")
@@ -58,7 +58,7 @@ def test_quiet_says_nothing() -> None:
     assert shown(screen) == ""
 
 
-def test_a_screen_shows_who_failed_and_who_is_at_work_first() -> None:
+def test_live_screen_lists_failed_and_busy_hosts_first() -> None:
     progress = HostProgress(console(), 3, live=False)
     progress.on_task(event("ok", "idle"))
     progress.on_task(event("started", "busy", "Compile"))
@@ -82,7 +82,7 @@ def test_hundreds_of_hosts_fit_a_small_screen() -> None:
     assert "500 changed" in lines[-1]
 
 
-def test_the_last_run_tells_how_many_tasks_there_are_and_how_long_they_take() -> None:
+def test_last_run_predicts_the_number_of_tasks_and_the_time() -> None:
     progress = HostProgress(console(), 2, expected=Expectation(100, seconds=600), live=False)
     for _ in range(2):
         progress.on_task(event("ok"))

@@ -19,14 +19,14 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return times
 
 
-def test_the_pace_so_far_tells_what_is_left(now: list[float]) -> None:
+def test_current_pace_predicts_the_remaining_time(now: list[float]) -> None:
     pace = Pace("up", expected=Expectation(100))
     now[0], pace.done = 30.0, 25
     assert pace.left_s() == pytest.approx(90)
     assert pace.words() == "up: 25 of 100 done, 30 s, about 1 min 30 s left"
 
 
-def test_the_last_run_tells_it_first_and_weighs_less_and_less(now: list[float]) -> None:
+def test_last_run_dominates_the_estimate_at_first_and_fades(now: list[float]) -> None:
     pace = Pace("up", expected=Expectation(100, seconds=60))
     assert pace.left_s() == 60
     now[0], pace.done = 10.0, 50
@@ -36,7 +36,7 @@ def test_the_last_run_tells_it_first_and_weighs_less_and_less(now: list[float]) 
     assert pace.left_s() == pytest.approx(80)
 
 
-def test_nothing_is_estimated_from_nothing_or_at_the_end(now: list[float]) -> None:
+def test_no_estimate_is_made_without_data_or_at_the_end(now: list[float]) -> None:
     now[0] = 5.0
     assert Pace("up").left_s() is None
     pace = Pace("up", Expectation(10))
@@ -49,11 +49,11 @@ def test_nothing_is_estimated_from_nothing_or_at_the_end(now: list[float]) -> No
     ("seconds", "text"),
     [(0.4, "0 s"), (59.6, "1 min"), (185, "3 min 5 s"), (3720, "1 h 2 min"), (3600, "1 h")],
 )
-def test_durations_are_in_the_units_that_people_use(seconds: float, text: str) -> None:
+def test_durations_have_readable_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_the_last_run_is_kept_by_its_key_and_counts_for_one_of_its_size(tmp_path: Path) -> None:
+def test_last_run_is_stored_by_key_and_used_for_runs_of_its_size(tmp_path: Path) -> None:
     durations = Durations(tmp_path / "new" / "durations.json")
     assert durations.expected("sandbox/dev/up") == Expectation()
     durations.keep("sandbox/dev/up", 100, 33.333)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 
-def test_an_interruption_in_the_middle_of_an_import_is_one_line_and_130() -> None:
+def test_interruption_during_an_import_prints_one_line_and_exits_130() -> None:
     program = (
         "import sys, types, gpufleet.cli.entry as entry\n"
         "sys.argv = ['gpufleet', 'up', 'a b']\n"
@@ -22,7 +22,7 @@ def test_an_interruption_in_the_middle_of_an_import_is_one_line_and_130() -> Non
     assert ended.stderr == "interrupted; run the same command again: `gpufleet up 'a b'`\n"
 
 
-def test_an_interruption_that_the_command_line_does_not_answer_is_one_line_and_130() -> None:
+def test_uncaught_interruption_prints_one_line_and_exits_130() -> None:
     program = (
         "import sys, gpufleet.cli.entry as entry, gpufleet.cli.main as main\n"
         "sys.argv = ['gpufleet', 'plan', 'dev']\n"
@@ -35,7 +35,7 @@ def test_an_interruption_that_the_command_line_does_not_answer_is_one_line_and_1
     assert ended.stderr == "interrupted; run the same command again: `gpufleet plan dev`\n"
 
 
-def test_an_interruption_in_a_text_that_is_executed_ends_with_a_code_and_not_with_a_signal(
+def test_interruption_in_executed_text_exits_with_a_code_and_not_a_signal(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "program.py").write_text(
@@ -56,7 +56,7 @@ def test_an_interruption_in_a_text_that_is_executed_ends_with_a_code_and_not_wit
     assert ended.stderr == "interrupted; run the same command again: `gpufleet rules`\n"
 
 
-def test_a_thread_that_goes_on_does_not_keep_an_interrupted_command() -> None:
+def test_running_thread_does_not_block_an_interrupted_command() -> None:
     program = (
         "import os, signal, sys, threading, gpufleet.cli.entry as entry, gpufleet.policy.pack as pack\n"
         "sys.argv = ['gpufleet', 'rules', '--json']\n"

@@ -26,14 +26,14 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return answers
 
 
-def test_without_a_terminal_defaults_are_taken_and_reported(gpufleet: Gpufleet) -> None:
+def test_defaults_are_used_and_reported_without_a_terminal(gpufleet: Gpufleet) -> None:
     answer = gpufleet("init", "lab", "--template", "hybrid")
     assert answer.code == 0
     assert "defaults: --region us-east-1 --cloud-nodes 4 --system dgx-h100 --nodes 31 --budget" in answer.out
     assert "expires" not in answer.out
 
 
-def test_what_comes_next_ends_with_check_and_a_trial(gpufleet: Gpufleet) -> None:
+def test_next_steps_end_with_check_and_a_sandbox_run(gpufleet: Gpufleet) -> None:
     steps = [line.split("  #")[0].strip() for line in gpufleet("init", "lab").out.splitlines()[-4:]]
     assert steps == [
         "gpufleet validate lab",
@@ -43,7 +43,7 @@ def test_what_comes_next_ends_with_check_and_a_trial(gpufleet: Gpufleet) -> None
     ]
 
 
-def test_options_go_into_the_file_and_are_no_defaults(gpufleet: Gpufleet, workplace: Path) -> None:
+def test_options_are_written_and_not_reported_as_defaults(gpufleet: Gpufleet, workplace: Path) -> None:
     answer = gpufleet(
         *("init", "lab", "--template", "hybrid", "--region", "us-west-2", "--region", "us-east-1"),
         *("--system", "dgx-b200", "--nodes", "12", "--cloud-nodes", "3", "--budget", "900000 USD", "--json"),
@@ -56,7 +56,7 @@ def test_options_go_into_the_file_and_are_no_defaults(gpufleet: Gpufleet, workpl
     assert str(spec.budget.monthly) == "900000 USD"
 
 
-def test_zones_go_to_the_sites_of_their_regions(gpufleet: Gpufleet, workplace: Path) -> None:
+def test_zones_are_assigned_to_the_sites_of_their_regions(gpufleet: Gpufleet, workplace: Path) -> None:
     answer = gpufleet(
         *("init", "lab", "--template", "cloud", "--region", "us-east-1", "--region", "us-west-2"),
         *("--zone", "us-east-1d", "--zone", "us-east-1f", "--cloud-nodes", "2"),
@@ -69,7 +69,7 @@ def test_zones_go_to_the_sites_of_their_regions(gpufleet: Gpufleet, workplace: P
     assert gpufleet("validate", "lab").code == 0
 
 
-def test_a_terminal_is_asked_for_what_the_options_leave_open(
+def test_terminal_is_asked_for_missing_options(
     gpufleet: Gpufleet, workplace: Path, terminal: list[str]
 ) -> None:
     terminal += ["hybrid", "us-west-2", "", "dgx-h10", "dgx-a100", "20", ""]
@@ -83,9 +83,7 @@ def test_a_terminal_is_asked_for_what_the_options_leave_open(
     assert (spec.onprem[0].system, len(spec.onprem[0].nodes.hosts)) == ("dgx-a100", 20)
 
 
-def test_a_terminal_is_not_asked_where_the_defaults_are_taken(
-    gpufleet: Gpufleet, terminal: list[str]
-) -> None:
+def test_terminal_is_not_asked_with_the_defaults_flag(gpufleet: Gpufleet, terminal: list[str]) -> None:
     assert gpufleet("init", "lab", "--yes").code == 0
 
 
@@ -106,7 +104,7 @@ def test_a_terminal_is_not_asked_where_the_defaults_are_taken(
         (("--fleet", "Zeus"), "no name for the fleet"),
     ],
 )
-def test_bad_choices_are_bad_input_and_nothing_is_written(
+def test_invalid_choices_are_bad_input_and_nothing_is_written(
     gpufleet: Gpufleet, workplace: Path, options: tuple[str, ...], message: str
 ) -> None:
     answer = gpufleet("init", "lab", *options)

@@ -31,7 +31,7 @@ def test_init_writes_an_environment_that_validates_and_plans(
     assert planned.out.startswith("atlas/mine: ")
 
 
-def test_init_never_writes_over_an_environment(gpufleet: Gpufleet, workplace: Path) -> None:
+def test_init_never_overwrites_an_environment(gpufleet: Gpufleet, workplace: Path) -> None:
     before = (workplace / "stacks" / "dev" / "fleet.yaml").read_bytes()
     answer = gpufleet("init", "dev")
     assert answer.code == 2
@@ -39,7 +39,7 @@ def test_init_never_writes_over_an_environment(gpufleet: Gpufleet, workplace: Pa
     assert (workplace / "stacks" / "dev" / "fleet.yaml").read_bytes() == before
 
 
-def test_init_as_json_names_the_files_and_what_was_not_asked_for(gpufleet: Gpufleet, workplace: Path) -> None:
+def test_init_json_lists_the_files_and_the_defaults(gpufleet: Gpufleet, workplace: Path) -> None:
     written = gpufleet("init", "mine", "--region", "us-east-1", "--json").json
     assert written["written"] == [
         str(workplace / "stacks" / "mine" / "fleet.yaml"),
@@ -50,7 +50,7 @@ def test_init_as_json_names_the_files_and_what_was_not_asked_for(gpufleet: Gpufl
 
 
 @pytest.mark.parametrize("name", ["Bad Name!", "", "-x", "../x"])
-def test_init_refuses_what_is_no_name(gpufleet: Gpufleet, workplace: Path, name: str) -> None:
+def test_init_refuses_invalid_names(gpufleet: Gpufleet, workplace: Path, name: str) -> None:
     before = sorted(workplace.rglob("*"))
     answer = gpufleet("init", "--", name)
     assert answer.code == 2
@@ -59,21 +59,21 @@ def test_init_refuses_what_is_no_name(gpufleet: Gpufleet, workplace: Path, name:
 
 
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
-def test_the_shipped_environments_validate_and_plan(gpufleet: Gpufleet, environment: str) -> None:
+def test_shipped_environments_validate_and_plan(gpufleet: Gpufleet, environment: str) -> None:
     assert gpufleet("validate", environment).code == 0
     answer = gpufleet("plan", environment)
     assert answer.code == 0
     assert "USD budget" in answer.out
 
 
-def test_validate_lists_warnings_on_stderr_and_the_verdict_on_stdout(gpufleet: Gpufleet) -> None:
+def test_validate_prints_warnings_on_stderr_and_the_result_on_stdout(gpufleet: Gpufleet) -> None:
     answer = gpufleet("validate", "dev")
     assert answer.err.startswith("stacks/dev/fleet.yaml:")
     assert "    remedy: " in answer.err
     assert answer.out.rstrip().endswith("stacks/dev/fleet.yaml: valid, with 1 warning")
 
 
-def test_validate_as_json_has_findings_with_these_keys(gpufleet: Gpufleet, workplace: Path) -> None:
+def test_validate_json_has_findings_with_the_stable_keys(gpufleet: Gpufleet, workplace: Path) -> None:
     valid = gpufleet("validate", "dev", "--json")
     assert valid.code == 0
     assert list(valid.json) == ["valid", "findings"]
@@ -90,7 +90,7 @@ def test_validate_as_json_has_findings_with_these_keys(gpufleet: Gpufleet, workp
     assert answer.err == ""
 
 
-def test_validate_shows_the_user_s_own_text_as_it_is(gpufleet: Gpufleet, workplace: Path) -> None:
+def test_validate_shows_user_text_unchanged(gpufleet: Gpufleet, workplace: Path) -> None:
     path = workplace / "own.yaml"
     path.write_text("root:x:0:0:[bold]root[/bold]\n", encoding="utf-8")
     answer = gpufleet("validate", "own.yaml")
@@ -111,13 +111,13 @@ def test_validate_shows_the_user_s_own_text_as_it_is(gpufleet: Gpufleet, workpla
         ("..", "no environment"),
     ],
 )
-def test_what_is_no_fleet_file_is_bad_input(gpufleet: Gpufleet, target: str, words: str) -> None:
+def test_file_that_is_not_a_fleet_file_is_bad_input(gpufleet: Gpufleet, target: str, words: str) -> None:
     answer = gpufleet("validate", target)
     assert answer.code == 2
     assert words in answer.err
 
 
-def test_a_subfolder_of_the_checkout_works_as_well(
+def test_commands_work_in_a_subfolder_of_the_checkout(
     gpufleet: Gpufleet, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(workplace / "stacks" / "dev")
@@ -139,7 +139,7 @@ def test_plan_shows_sites_costs_and_what_is_not_counted(gpufleet: Gpufleet) -> N
 
 
 @pytest.mark.parametrize("command", ["plan dev", "plan dev --json", "validate dev", "inventory dev"])
-def test_a_command_builds_the_plan_once_and_prices_it_once(
+def test_command_builds_and_prices_the_plan_once(
     gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     built = _count_calls(monkeypatch, FleetPlan, "__init__")
@@ -161,14 +161,14 @@ def _count_calls(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> l
     return calls
 
 
-def test_plan_shows_how_old_a_price_is(gpufleet: Gpufleet) -> None:
+def test_plan_shows_the_age_of_prices(gpufleet: Gpufleet) -> None:
     line = next(line for line in gpufleet("plan", "sandbox").out.splitlines() if "EKS control plane" in line)
     date = line.split()[-4]
     age = (dt.datetime.now(tz=dt.UTC).date() - dt.date.fromisoformat(date)).days
     assert line.split()[-4:] == [date, f"({age}", "d", "ago)"]
 
 
-def test_plan_as_json_holds_the_stable_contract(gpufleet: Gpufleet) -> None:
+def test_plan_json_keeps_the_stable_contract(gpufleet: Gpufleet) -> None:
     document = gpufleet("plan", "sandbox", "--json").json
     group = next(item for item in document["node_groups"] if item["name"] == "pretrain")
     assert group["instance_type"] == "p5.48xlarge"
@@ -177,7 +177,7 @@ def test_plan_as_json_holds_the_stable_contract(gpufleet: Gpufleet) -> None:
     assert document["findings"][0]["rule"] == "price-age"
 
 
-def test_schema_is_json_and_names_the_fields(gpufleet: Gpufleet) -> None:
+def test_schema_is_json_with_all_fields(gpufleet: Gpufleet) -> None:
     answer = gpufleet("schema")
     assert answer.code == 0
     schema = json.loads(answer.out)

@@ -31,7 +31,7 @@ PARTS = {
 VERBS = [verb for verbs in PARTS.values() for verb in verbs]
 
 
-def test_help_lists_every_verb_in_the_order_of_use(gpufleet: Gpufleet) -> None:
+def test_help_lists_every_verb_in_order_of_use(gpufleet: Gpufleet) -> None:
     answer = gpufleet("--help")
     assert answer.code == 0
     parts: dict[str, list[str]] = {}
@@ -44,7 +44,7 @@ def test_help_lists_every_verb_in_the_order_of_use(gpufleet: Gpufleet) -> None:
 
 
 @pytest.mark.parametrize("group", [(), ("state",), ("catalog",), ("sandbox",), ("rack",), ("secrets",)])
-def test_each_command_is_described_in_whole_sentences(gpufleet: Gpufleet, group: tuple[str, ...]) -> None:
+def test_each_command_is_described_in_full_sentences(gpufleet: Gpufleet, group: tuple[str, ...]) -> None:
     command = LazyGroup() if not group else LazyCommands()[group[0]]
     for name in command.commands:
         text = " ".join((command.commands[name].help or "").partition("\n\n")[0].split())
@@ -54,7 +54,7 @@ def test_each_command_is_described_in_whole_sentences(gpufleet: Gpufleet, group:
 
 
 @pytest.mark.parametrize("arguments", [(), ("up",), ("state", "list"), ("catalog",), ("catalog", "prices")])
-def test_a_short_option_shows_the_same_help(gpufleet: Gpufleet, arguments: tuple[str, ...]) -> None:
+def test_short_option_shows_the_same_help(gpufleet: Gpufleet, arguments: tuple[str, ...]) -> None:
     short, long = gpufleet(*arguments, "-h"), gpufleet(*arguments, "--help")
     assert (short.code, short.out) == (0, long.out)
     assert short.out.startswith("Usage: gpufleet")
@@ -73,7 +73,7 @@ def complete(workplace: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_the_shell_completes_commands_environments_and_values(workplace: Path) -> None:
+def test_shell_completes_commands_environments_and_values(workplace: Path) -> None:
     assert complete(workplace, "pre") == ["preview"]
     assert complete(workplace, "up", "") == ["dev", "prod", "sandbox"]
     assert complete(workplace, "state", "list", "p") == ["prod"]
@@ -83,7 +83,7 @@ def test_the_shell_completes_commands_environments_and_values(workplace: Path) -
     assert complete(workplace, "up", "") == ["dev", "sandbox"]
 
 
-def test_the_script_of_the_shell_is_shown_to_copy() -> None:
+def test_completion_script_is_printed() -> None:
     env = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     command = [sys.executable, "-m", "gpufleet.cli.main", "--show-completion", "bash"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
@@ -92,20 +92,20 @@ def test_the_script_of_the_shell_is_shown_to_copy() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself(gpufleet: Gpufleet, verb: str) -> None:
+def test_every_verb_has_help(gpufleet: Gpufleet, verb: str) -> None:
     answer = gpufleet(verb, "--help")
     assert answer.code == 0
     assert f"Usage: gpufleet {verb}" in answer.out
     assert "completion" not in answer.out
 
 
-def test_the_version_is_the_package_s(gpufleet: Gpufleet) -> None:
+def test_version_equals_that_of_the_package(gpufleet: Gpufleet) -> None:
     answer = gpufleet("--version")
     assert (answer.code, answer.out) == (0, f"gpufleet {package.__version__}\n")
 
 
 @pytest.mark.parametrize("arguments", [(), ("state",), ("sandbox",)])
-def test_a_group_alone_shows_its_help_and_is_bad_input(
+def test_group_without_a_command_shows_its_help_and_exits_2(
     gpufleet: Gpufleet, arguments: tuple[str, ...]
 ) -> None:
     answer = gpufleet(*arguments)
@@ -125,7 +125,7 @@ def test_a_group_alone_shows_its_help_and_is_bad_input(
         (("init", "x", "--template", "foo"), "'foo' is not one of 'sandbox'", "see `gpufleet init --help`"),
     ],
 )
-def test_a_wrong_command_line_is_bad_input_with_a_way_on(
+def test_invalid_command_line_is_bad_input_with_a_remedy(
     gpufleet: Gpufleet, arguments: tuple[str, ...], message: str, remedy: str
 ) -> None:
     answer = gpufleet(*arguments)
@@ -136,7 +136,7 @@ def test_a_wrong_command_line_is_bad_input_with_a_way_on(
     assert answer.out == ""
 
 
-def test_a_wrong_command_line_is_an_object_under_json(gpufleet: Gpufleet) -> None:
+def test_invalid_command_line_is_an_object_with_json(gpufleet: Gpufleet) -> None:
     answer = gpufleet("up", "dev", "--parallel", "x", "--json")
     assert answer.code == 2
     assert list(answer.json) == ["error", "remedy", "exit_code"]
@@ -144,20 +144,20 @@ def test_a_wrong_command_line_is_an_object_under_json(gpufleet: Gpufleet) -> Non
     assert answer.err == ""
 
 
-def test_a_name_with_bytes_that_are_no_text_is_answered(gpufleet: Gpufleet) -> None:
+def test_name_with_invalid_bytes_is_reported(gpufleet: Gpufleet) -> None:
     answer = gpufleet("validate", os.fsdecode(b"\xff"), "--json")
     assert answer.code == 2
     assert "no environment" in answer.json["error"]
 
 
-def test_a_name_that_no_file_system_takes_is_bad_input(gpufleet: Gpufleet) -> None:
+def test_name_that_no_file_system_accepts_is_bad_input(gpufleet: Gpufleet) -> None:
     answer = gpufleet("outputs", "a" * 400)
     assert answer.code == 2
     assert "File name too long" in answer.err
     assert len(answer.err) < 300
 
 
-def test_commands_are_imported_when_they_are_called() -> None:
+def test_commands_are_imported_when_they_run() -> None:
     commands = LazyCommands()
     assert list(commands) == VERBS
     assert len(commands) == len(VERBS)
@@ -172,7 +172,7 @@ def last_line_of(code: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
-def test_the_version_needs_neither_catalog_nor_models() -> None:
+def test_version_loads_neither_catalog_nor_models() -> None:
     code = (
         "import sys; from gpufleet.cli.main import main; main(['--version']);"
         "print(sorted({'pydantic', 'ruamel.yaml', 'grpc', 'pulumi', 'boto3'} & set(sys.modules)))"
@@ -183,7 +183,7 @@ def test_the_version_needs_neither_catalog_nor_models() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_validate_needs_no_engine_and_no_cloud_library(workplace: Path) -> None:
+def test_validate_loads_no_engine_and_no_cloud_library(workplace: Path) -> None:
     code = (
         "import sys; from gpufleet.cli.main import main; assert main(['validate', 'dev']) == 0;"
         "print(sorted({'grpc', 'pulumi', 'boto3', 'moto'} & set(sys.modules)))"
@@ -194,7 +194,7 @@ def test_validate_needs_no_engine_and_no_cloud_library(workplace: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_reader_that_goes_away_is_no_failure(workplace: Path) -> None:
+def test_closed_output_pipe_is_not_a_failure(workplace: Path) -> None:
     for arguments in (["plan", "prod"], ["schema"], ["plan", "prod", "--json"]):
         # The reader is gone before the first line: every write meets a closed pipe.
         reading, writing = os.pipe()
@@ -213,7 +213,7 @@ def test_a_reader_that_goes_away_is_no_failure(workplace: Path) -> None:
         assert "Broken" not in done.stderr
 
 
-def test_sigterm_is_an_interruption_and_the_old_handler_comes_back(
+def test_sigterm_interrupts_and_the_previous_handler_is_restored(
     gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: object, **__: object) -> None:
@@ -255,7 +255,7 @@ def goes_on() -> object:
 
 
 @pytest.mark.parametrize("swallow", [goes_on, fails, ends])
-def test_what_becomes_of_the_exception_of_an_interruption_changes_nothing(
+def test_swallowed_interruption_exception_still_exits_130(
     gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, swallow: Callable[[], object]
 ) -> None:
     # The command would print the list, and end with 0.
@@ -269,7 +269,7 @@ def test_what_becomes_of_the_exception_of_an_interruption_changes_nothing(
     assert (last["error"], last["exit_code"]) == ("interrupted", 130)
 
 
-def test_what_a_command_cannot_keep_is_said_though_it_was_interrupted(
+def test_unsaved_work_is_reported_after_an_interruption(
     gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full() -> object:
@@ -293,7 +293,7 @@ def test_what_a_command_cannot_keep_is_said_though_it_was_interrupted(
         (("rack", "up"), "interrupted; downloads are kept; run the same command again"),
     ],
 )
-def test_an_interruption_says_what_is_kept(
+def test_interruption_reports_what_is_kept(
     gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
 ) -> None:
     monkeypatch.setattr("gpufleet.cli.main.get_command", interrupts(fails))
@@ -302,7 +302,7 @@ def test_an_interruption_says_what_is_kept(
     assert answer.err == f"{said}: `{' '.join(('gpufleet', *arguments))}`\n"
 
 
-def test_an_error_deep_inside_never_shows_a_traceback(
+def test_internal_error_shows_no_traceback(
     workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -316,7 +316,7 @@ def test_an_error_deep_inside_never_shows_a_traceback(
     assert "Traceback" not in shown
 
 
-def test_a_run_whose_reader_goes_away_goes_on_to_its_end(
+def test_run_continues_to_its_end_when_the_output_pipe_closes(
     workplace: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console.out, "quiet", False)

@@ -73,7 +73,7 @@ PLAY = """---
         (("sandbox", "power_cap", "-o", "watts=1", "--yes"), 2, "the ssh keys of 2 hosts are not known"),
     ],
 )
-def test_a_mistake_is_refused_before_a_host_is_touched(
+def test_invalid_operation_is_refused_before_a_host_is_contacted(
     gpufleet: Gpufleet, workplace: Path, words: tuple[str, ...], code: int, message: str
 ) -> None:
     said = gpufleet("operate", *words)
@@ -83,7 +83,7 @@ def test_a_mistake_is_refused_before_a_host_is_touched(
     assert not list(workplace.glob(".gpufleet/operate/**/last.json"))
 
 
-def test_the_list_has_every_operation_with_its_options(gpufleet: Gpufleet) -> None:
+def test_list_has_every_operation_with_its_options(gpufleet: Gpufleet) -> None:
     listed = {item["name"]: item for item in gpufleet("operate", "--list", "--json").json["operations"]}
     assert set(listed) == set(OPERATIONS)
     (watts,) = listed["power_cap"]["options"]
@@ -124,7 +124,7 @@ class Rack:
         return json.loads((self.root / ".gpufleet/operate/sandbox/power_cap/last.json").read_text())
 
 
-def test_a_run_says_of_each_target_whether_it_is_done_and_resume_visits_the_others(tmp_path: Path) -> None:
+def test_run_reports_each_target_and_resume_visits_the_unfinished_ones(tmp_path: Path) -> None:
     rack = Rack(tmp_path)
     rack.run("-o", "watts=500", code=1)  # asks, and nobody answers
     assert list(rack.out.iterdir()) == []
@@ -162,7 +162,7 @@ def test_a_run_says_of_each_target_whether_it_is_done_and_resume_visits_the_othe
         (set(), ()),
     ],
 )
-def test_controllers_that_are_upgraded_together_are_resumed_together(
+def test_controllers_upgraded_together_are_resumed_together(
     workplace: Path, undone: set[str], visited: tuple[str, ...]
 ) -> None:
     fleet = ROOT / "gpufleet" / "lab" / "rack" / "fleet.yaml"
@@ -177,7 +177,7 @@ KEY = base64.b64encode(b"key of the new hardware").decode()
 PRINT = "SHA256:" + base64.b64encode(hashlib.sha256(b"key of the new hardware").digest()).decode().rstrip("=")
 
 
-def test_a_new_key_replaces_the_old_one_only_with_its_fingerprint(
+def test_new_host_key_replaces_the_old_one_only_with_its_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "known_hosts"

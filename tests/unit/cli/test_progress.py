@@ -27,16 +27,16 @@ def shown(*events: Event, **options: Any) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def test_a_finished_change_is_one_line_with_its_time() -> None:
+def test_finished_change_is_one_line_with_its_duration() -> None:
     lines = shown(event(VPC, status="started"), event(VPC, elapsed_s=3.2))
     assert lines == [" + aws:ec2:Vpc  atlas-dev-use1-vpc  3s"]
 
 
-def test_what_stays_as_it_is_has_no_line() -> None:
+def test_unchanged_resource_has_no_line() -> None:
     assert shown(event(VPC, Op.SAME)) == []
 
 
-def test_an_update_names_what_differs_and_a_replacement_what_forces_it() -> None:
+def test_update_lists_the_differences_and_a_replacement_its_reason() -> None:
     lines = shown(
         event(VPC, Op.UPDATE, diff=("tags",)),
         event(TOPIC, Op.REPLACE, diff=("tags", "name"), replace_keys=("name",)),
@@ -45,7 +45,7 @@ def test_an_update_names_what_differs_and_a_replacement_what_forces_it() -> None
     assert lines[1].endswith("[name]")
 
 
-def test_a_failure_is_a_line_and_what_it_leaves_out_is_not() -> None:
+def test_failure_has_a_line_and_the_skipped_dependents_have_none() -> None:
     lines = shown(
         event(VPC, status="failed", error=f"needs {TOPIC}"),
         event(TOPIC, status="skipped", error="because"),
@@ -53,7 +53,7 @@ def test_a_failure_is_a_line_and_what_it_leaves_out_is_not() -> None:
     assert lines == [" + aws:ec2:Vpc  atlas-dev-use1-vpc  failed: needs atlas-dev-budget"]
 
 
-def test_a_preview_lists_nothing_but_failures_while_it_runs() -> None:
+def test_running_preview_lists_only_failures() -> None:
     lines = shown(event(VPC), event(TOPIC, status="failed", error="no"), listed=False)
     assert lines == [" + aws:sns:Topic  atlas-dev-budget  failed: no"]
 
@@ -71,7 +71,7 @@ def test_messages_are_shown_with_the_name_of_their_resource() -> None:
     ]
 
 
-def test_quiet_shows_nothing() -> None:
+def test_quiet_prints_nothing() -> None:
     assert shown(event(VPC), DiagnosticEvent("error", "bad"), quiet=True) == []
 
 
@@ -81,7 +81,7 @@ def clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
     monkeypatch.setattr(counting.time, "monotonic", lambda: float(next(times)))
 
 
-def test_two_hundred_resources_are_a_dozen_lines_with_total_elapsed_and_expected_time(
+def test_two_hundred_resources_are_a_dozen_lines_with_elapsed_and_expected_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock(monkeypatch, 0.5)
@@ -92,7 +92,7 @@ def test_two_hundred_resources_are_a_dozen_lines_with_total_elapsed_and_expected
     assert re.fullmatch(r"   up: \d+ of 200 done, \d+ s, about [\d min]+ s left", lines[4])
 
 
-def test_a_silent_stretch_gets_a_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_is_broken_by_a_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(counting.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
@@ -103,7 +103,7 @@ def test_a_silent_stretch_gets_a_line_every_ten_seconds(monkeypatch: pytest.Monk
     assert stream.getvalue().splitlines() == ["   up: 0 done, 10 s", "   up: 0 done, 20 s"]
 
 
-def test_an_interruption_says_at_once_how_many_operations_it_waits_for() -> None:
+def test_interruption_reports_the_number_of_running_operations() -> None:
     begun = [event(VPC, status="started"), event(TOPIC, status="started")]
     lines = shown(*begun, InterruptEvent(), event(VPC), InterruptEvent(forced=True), listed=False)
     assert lines == [
@@ -112,7 +112,7 @@ def test_an_interruption_says_at_once_how_many_operations_it_waits_for() -> None
     ]
 
 
-def test_an_interrupted_program_s_traceback_is_not_shown_and_a_resource_s_error_is() -> None:
+def test_interrupted_program_shows_no_traceback_but_resource_errors() -> None:
     lines = shown(
         InterruptEvent(),
         DiagnosticEvent("info", "Traceback (most recent call last):"),
@@ -121,7 +121,7 @@ def test_an_interrupted_program_s_traceback_is_not_shown_and_a_resource_s_error_
     assert lines == ["   interrupted: ending up", "   atlas-dev-use1-vpc: no capacity"]
 
 
-def test_the_live_screen_shows_what_is_under_way_cut_to_its_height_and_width() -> None:
+def test_live_screen_shows_running_operations_within_its_size() -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=40, height=10)
     progress = Progress(console, "up", live=False)
@@ -136,7 +136,7 @@ def test_the_live_screen_shows_what_is_under_way_cut_to_its_height_and_width() -
     assert "up: 1 done, 1 of them unchanged" in lines[-1]
 
 
-def test_a_terminal_gets_the_lines_above_the_live_screen() -> None:
+def test_terminal_gets_the_lines_above_the_live_screen() -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=100)
     with Progress(console, "up", live=True, listed=True) as progress:
@@ -144,7 +144,7 @@ def test_a_terminal_gets_the_lines_above_the_live_screen() -> None:
     assert "atlas-dev-use1-vpc" in stream.getvalue()
 
 
-def test_the_live_screen_never_waits_for_a_line_that_waits_for_it() -> None:
+def test_live_screen_and_line_output_do_not_deadlock() -> None:
     """The screen renders in its own thread under a lock that printing needs too."""
     finished: list[bool] = []
 

@@ -97,7 +97,7 @@ def cli(bare: Path) -> Path:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_without_the_cli_that_comes_first_with_the_line_that_installs_it(
+def test_missing_cli_is_reported_first_with_the_install_command(
     gpufleet: Gpufleet, bare: Path, run: tuple[str, ...]
 ) -> None:
     verb, *options = run
@@ -112,7 +112,7 @@ def test_without_the_cli_that_comes_first_with_the_line_that_installs_it(
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_the_embedded_engine_is_refused_on_a_real_account(
+def test_embedded_engine_is_refused_on_a_real_account(
     gpufleet: Gpufleet, bare: Path, run: tuple[str, ...]
 ) -> None:
     verb, *options = run
@@ -125,7 +125,7 @@ def test_the_embedded_engine_is_refused_on_a_real_account(
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_with_the_cli_credentials_come_before_it_is_called(
+def test_credentials_are_checked_before_the_cli_runs(
     gpufleet: Gpufleet, cli: Path, run: tuple[str, ...]
 ) -> None:
     verb, *options = run
@@ -137,13 +137,13 @@ def test_with_the_cli_credentials_come_before_it_is_called(
     assert not cli.exists()
 
 
-def test_a_check_on_the_real_account_asks_for_the_cli_first(gpufleet: Gpufleet, bare: Path) -> None:
+def test_check_on_a_real_account_needs_the_cli_first(gpufleet: Gpufleet, bare: Path) -> None:
     answer = gpufleet("check", "dev", "--engine", "pulumi")
     assert answer.code == 2
     assert answer.err.splitlines()[0] == "error: a real account runs on the Pulumi CLI, which is not on PATH"
 
 
-def test_refused_credentials_are_reported_before_the_cli_is_called(
+def test_refused_credentials_are_reported_before_the_cli_runs(
     gpufleet: Gpufleet, cli: Path, sts: type[_Sts]
 ) -> None:
     sts.closed = ("*",)
@@ -154,7 +154,7 @@ def test_refused_credentials_are_reported_before_the_cli_is_called(
     assert not cli.exists()
 
 
-def test_a_region_that_the_account_has_not_enabled_is_named(
+def test_disabled_region_is_named(
     gpufleet: Gpufleet, cli: Path, sts: type[_Sts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
@@ -177,7 +177,7 @@ def test_accepted_credentials_lead_to_the_cli_and_the_account_is_shown(
     assert cli.read_text()
 
 
-def test_an_account_that_does_not_answer_is_not_blamed_on_the_credentials(
+def test_unreachable_account_is_not_reported_as_bad_credentials(
     sts: type[_Sts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
@@ -186,12 +186,12 @@ def test_an_account_that_does_not_answer_is_not_blamed_on_the_credentials(
     assert "network" in silent.value.remedy
 
 
-def test_a_profile_that_does_not_exist_is_refused(bare: Path) -> None:
+def test_unknown_profile_is_refused(bare: Path) -> None:
     with pytest.raises(InputError, match="nobody"):
         require_account(profile="nobody")
 
 
-def test_a_stack_that_the_embedded_engine_keeps_is_handed_over_before_the_cli_runs(
+def test_state_of_the_embedded_engine_is_handed_over_before_the_cli_runs(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     stack = {"urn": "urn:pulumi:dev::gpufleet::pulumi:pulumi:Stack::gpufleet-dev", "custom": False}
@@ -208,9 +208,7 @@ def test_a_stack_that_the_embedded_engine_keeps_is_handed_over_before_the_cli_ru
 
 
 @pytest.mark.usefixtures("bare")
-def test_the_state_of_a_real_account_is_still_listed_without_the_cli(
-    gpufleet: Gpufleet, workplace: Path
-) -> None:
+def test_state_of_a_real_account_can_be_listed_without_the_cli(gpufleet: Gpufleet, workplace: Path) -> None:
     stack = {"urn": "urn:pulumi:dev::gpufleet::pulumi:pulumi:Stack::gpufleet-dev", "custom": False}
     deployment = {"manifest": {}, "resources": [{**stack, "type": "pulumi:pulumi:Stack"}]}
     state = workplace / ".gpufleet" / "state" / "aws" / "dev.json"
@@ -221,7 +219,7 @@ def test_the_state_of_a_real_account_is_still_listed_without_the_cli(
     assert "gpufleet-dev" in answer.out
 
 
-def test_settings_that_only_the_cli_reads_do_not_stop_a_real_account(
+def test_settings_only_for_the_cli_do_not_stop_a_real_account(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     settings = workplace / "stacks" / "Pulumi.dev.yaml"
@@ -232,7 +230,7 @@ def test_settings_that_only_the_cli_reads_do_not_stop_a_real_account(
 
 
 @pytest.mark.parametrize("name", ["pulumi", "embedded"])
-def test_encrypted_settings_stop_the_sandbox_only_on_the_engine_that_cannot_read_them(
+def test_encrypted_settings_stop_the_sandbox_only_on_the_embedded_engine(
     gpufleet: Gpufleet,
     engine: FakeEngine,
     workplace: Path,
@@ -255,7 +253,7 @@ def test_encrypted_settings_stop_the_sandbox_only_on_the_engine_that_cannot_read
         assert "--engine pulumi" in answer.err
 
 
-def test_a_fleet_file_given_by_path_is_passed_on_as_given(
+def test_fleet_file_path_is_passed_on_unchanged(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     path = workplace / "stacks" / "dev" / "fleet.yaml"

@@ -30,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[CheckRequest]:
     return requests
 
 
-def test_the_page_is_written_whatever_the_verdict(gpufleet: Gpufleet, asked: list[CheckRequest]) -> None:
+def test_page_is_written_for_any_verdict(gpufleet: Gpufleet, asked: list[CheckRequest]) -> None:
     answer = gpufleet("report", "dev", "--html", "out/dev.html", "--base", "main")
     assert (answer.code, answer.out) == (0, "out/dev.html: FAIL, 1 violation of 1 rule\n")
     page = Path("out/dev.html").read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def test_json_names_the_file_and_the_verdict(gpufleet: Gpufleet, asked: list[Che
     assert answer.err == ""
 
 
-def test_an_earlier_report_is_replaced(gpufleet: Gpufleet, asked: list[CheckRequest]) -> None:
+def test_earlier_report_is_replaced(gpufleet: Gpufleet, asked: list[CheckRequest]) -> None:
     gpufleet("report", "dev", "--html", "dev.html")
     page = Path("dev.html").read_text(encoding="utf-8")
     Path("dev.html").write_text(page.replace("closed-buckets", "older"), encoding="utf-8")
@@ -71,7 +71,7 @@ def test_an_earlier_report_is_replaced(gpufleet: Gpufleet, asked: list[CheckRequ
         ("x" * 300, "is no path of a file"),
     ],
 )
-def test_a_place_for_no_report_is_refused_before_anything_is_computed(
+def test_invalid_report_path_is_refused_before_anything_is_computed(
     gpufleet: Gpufleet, asked: list[CheckRequest], place: str, message: str
 ) -> None:
     before = Path("stacks/dev/fleet.yaml").read_bytes()
@@ -87,7 +87,7 @@ def test_no_page_is_written_without_a_verdict(gpufleet: Gpufleet, asked: list[Ch
     assert not Path("dev.html").exists()
 
 
-def test_a_page_needs_a_file(gpufleet: Gpufleet) -> None:
+def test_page_needs_a_file(gpufleet: Gpufleet) -> None:
     answer = gpufleet("report", "dev")
     assert answer.code == 2
     assert "--html" in answer.err

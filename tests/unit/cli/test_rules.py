@@ -21,7 +21,7 @@ def test_all_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{len(rules)} rules" in text
 
 
-def test_one_rule_is_explained_with_its_settings_and_how_to_exempt(
+def test_rule_is_explained_with_its_settings_and_its_exemption(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["rules", "imdsv2-required"]) == 0
@@ -32,7 +32,7 @@ def test_one_rule_is_explained_with_its_settings_and_how_to_exempt(
     assert "kms-rotation" not in text
 
 
-def test_the_json_of_the_list_is_that_of_each_rule(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_list_equals_the_json_of_each_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["rules"]
     assert main(["rules", "imdsv2-required", "--json"]) == 0
@@ -41,12 +41,12 @@ def test_the_json_of_the_list_is_that_of_each_rule(capsys: pytest.CaptureFixture
     assert one["framework"]["control"] == "EC2.8"
 
 
-def test_a_misspelt_rule_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelt_rule_suggests_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "imdsv2-require"]) == 2
     assert "did you mean 'imdsv2-required'?" in capsys.readouterr().err
 
 
-def test_a_comment_outside_of_ci_says_what_is_missing(
+def test_comment_outside_ci_reports_what_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GITHUB_REPOSITORY", "CI_PROJECT_ID"):

@@ -12,14 +12,14 @@ from gpufleet.findings import FINDINGS_SHOWN
 from .conftest import TOPIC, VPC, FakeEngine, Gpufleet, event, result
 
 
-def test_a_preview_starts_with_engine_and_cloud(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_preview_starts_with_engine_and_cloud(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     first = gpufleet("preview", "dev").out.splitlines()[0]
     assert first.startswith("gpufleet preview dev")
     assert "engine: embedded" in first
     assert "cloud: aws (a real account; resources cost money)" in first
 
 
-def test_a_preview_shows_changes_under_their_sites_and_ends_with_cost_and_budget(
+def test_preview_groups_changes_by_site_and_ends_with_cost_and_budget(
     gpufleet: Gpufleet, engine: FakeEngine
 ) -> None:
     answer = gpufleet("preview", "dev")
@@ -39,7 +39,7 @@ def test_a_preview_shows_changes_under_their_sites_and_ends_with_cost_and_budget
     assert lines[-1] == "next: `gpufleet up dev`"
 
 
-def test_a_preview_does_not_list_what_stays_as_it_is(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_preview_does_not_list_unchanged_resources(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.runs["preview"] = (
         [event(VPC, Op.SAME), event(TOPIC, Op.UPDATE, diff=("tags", "policy"))],
         result("preview", changes=Changes(update=1, same=1)),
@@ -50,16 +50,14 @@ def test_a_preview_does_not_list_what_stays_as_it_is(gpufleet: Gpufleet, engine:
     assert "preview: 1 to update, 1 unchanged" in out
 
 
-def test_a_preview_without_changes_says_that_there_is_nothing_to_do(
-    gpufleet: Gpufleet, engine: FakeEngine
-) -> None:
+def test_preview_without_changes_reports_nothing_to_do(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.runs["preview"] = ([event(VPC, Op.SAME)], result("preview", changes=Changes(same=1)))
     out = gpufleet("preview", "dev").out
     assert out.splitlines()[-1] == "nothing to do"
     assert "next:" not in out
 
 
-def test_up_prints_a_screen_and_keeps_each_change_in_the_log(
+def test_up_prints_one_screen_and_logs_each_change(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     answer = gpufleet("up", "dev", "--yes", "--cloud", "aws")
@@ -76,7 +74,7 @@ def test_up_prints_a_screen_and_keeps_each_change_in_the_log(
     assert log.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_log_that_cannot_be_written_is_not_named_and_stops_nothing(
+def test_unwritable_log_is_not_named_and_stops_nothing(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     (workplace / ".gpufleet").mkdir(exist_ok=True)
@@ -86,9 +84,7 @@ def test_a_log_that_cannot_be_written_is_not_named_and_stops_nothing(
     assert "log:" not in answer.out
 
 
-def test_verbose_up_lists_each_change_and_ends_with_outputs_and_what_to_do_next(
-    gpufleet: Gpufleet, engine: FakeEngine
-) -> None:
+def test_verbose_up_lists_each_change_outputs_and_next_steps(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     answer = gpufleet("up", "dev", "--yes", "--cloud", "aws", "--verbose")
     assert answer.code == 0
     lines = answer.out.splitlines()
@@ -102,19 +98,21 @@ def test_verbose_up_lists_each_change_and_ends_with_outputs_and_what_to_do_next(
     assert engine.verbs == ["export", "up"]
 
 
-def test_findings_are_shown_once_and_the_program_is_told_so(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_findings_are_shown_once_and_the_program_does_not_repeat_them(
+    gpufleet: Gpufleet, engine: FakeEngine
+) -> None:
     answer = gpufleet("up", "dev", "--yes")
     assert answer.err.count("(price-age)") == 1
     assert "price-age" not in answer.out
     assert engine.asked[0][1].env[FINDINGS_SHOWN] == "1"
 
 
-def test_output_without_a_terminal_has_no_colours(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_output_without_a_terminal_has_no_colors(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     answer = gpufleet("up", "dev", "--yes")
     assert "\x1b" not in answer.out + answer.err
 
 
-def test_the_request_names_stack_state_and_configuration(
+def test_request_has_stack_state_and_configuration(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     gpufleet("up", "dev", "--yes", "--parallel", "3")
@@ -125,7 +123,7 @@ def test_the_request_names_stack_state_and_configuration(
     assert request.providers == {}
 
 
-def test_a_fleet_file_by_path_runs_the_stack_of_its_environment(
+def test_fleet_file_path_selects_the_stack_of_its_environment(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     answer = gpufleet("up", "stacks/dev/fleet.yaml", "--yes")
@@ -136,9 +134,7 @@ def test_a_fleet_file_by_path_runs_the_stack_of_its_environment(
     assert answer.out.splitlines()[-1].startswith("next: `gpufleet outputs stacks/dev/fleet.yaml`")
 
 
-def test_outputs_are_printed_sorted_and_indented_and_secrets_stay_hidden(
-    gpufleet: Gpufleet, engine: FakeEngine
-) -> None:
+def test_outputs_are_sorted_and_indented_and_hide_secrets(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.values = {"use1": {"lustre": {"scratch": {"id": "fs-1"}}}, "key": SECRET, "fleet": "atlas"}
     out = gpufleet("outputs", "dev").out.splitlines()
     assert out[0] == "  fleet: atlas"
@@ -146,14 +142,14 @@ def test_outputs_are_printed_sorted_and_indented_and_secrets_stay_hidden(
     assert out[2:] == ["  use1:", "    lustre:", "      scratch: id=fs-1"]
 
 
-def test_outputs_as_json_are_the_outputs_and_nothing_else(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_outputs_json_has_only_the_outputs(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.values = {"fleet": "atlas"}
     assert gpufleet("outputs", "dev", "--json").json == {"fleet": "atlas"}
     gpufleet("outputs", "dev", "--show-secrets")
     assert [request.show_secrets for _, request in engine.asked] == [False, True]
 
 
-def test_no_outputs_is_said_beside_stdout(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_missing_outputs_are_reported_on_stderr(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     answer = gpufleet("outputs", "dev")
     assert answer.code == 0
     assert answer.out == ""
@@ -161,9 +157,7 @@ def test_no_outputs_is_said_beside_stdout(gpufleet: Gpufleet, engine: FakeEngine
 
 
 @pytest.mark.parametrize("verb", ["preview", "up", "refresh", "destroy", "outputs"])
-def test_an_unknown_environment_is_refused_by_every_verb(
-    gpufleet: Gpufleet, engine: FakeEngine, verb: str
-) -> None:
+def test_every_verb_refuses_an_unknown_environment(gpufleet: Gpufleet, engine: FakeEngine, verb: str) -> None:
     answer = gpufleet(verb, "dve", *(["--yes"] if verb in ("up", "refresh", "destroy") else []))
     assert answer.code == 2
     assert "no environment 'dve'" in answer.err
@@ -171,32 +165,34 @@ def test_an_unknown_environment_is_refused_by_every_verb(
     assert engine.asked == []
 
 
-def test_a_state_outlives_its_fleet_file(gpufleet: Gpufleet, engine: FakeEngine, workplace: Path) -> None:
+def test_state_can_be_destroyed_without_its_fleet_file(
+    gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
+) -> None:
     state = workplace / ".gpufleet" / "state" / "aws" / "gone.json"
     state.parent.mkdir(parents=True)
     state.write_text('{"version": 3, "deployment": {"resources": []}}', encoding="utf-8")
     assert gpufleet("destroy", "gone", "--yes").code == 0
 
 
-def test_an_unknown_cloud_is_refused_with_those_there_are(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_unknown_cloud_is_refused_with_the_known_ones(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     answer = gpufleet("preview", "dev", "--cloud", "azure")
     assert answer.code == 2
     assert "cloud 'azure' is not one of sandbox, aws" in answer.err
 
 
-def test_an_unknown_engine_is_refused_with_those_there_are(gpufleet: Gpufleet) -> None:
+def test_unknown_engine_is_refused_with_the_known_ones(gpufleet: Gpufleet) -> None:
     answer = gpufleet("preview", "dev", "--engine", "terraform")
     assert answer.code == 2
     assert "there is no engine 'terraform'" in answer.err
 
 
-def test_a_refresh_without_drift_exits_0(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_refresh_without_drift_exits_0(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     answer = gpufleet("refresh", "dev", "--yes")
     assert answer.code == 0
     assert "drift:" not in answer.out
 
 
-def test_a_refresh_that_finds_drift_says_so_with_exit_code_1(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_refresh_with_drift_exits_1(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.runs["refresh"] = (
         [event(VPC, Op.UPDATE, diff=("tags",)), event(TOPIC, Op.DELETE)],
         result("refresh", changes=Changes(update=1, delete=1, same=5)),

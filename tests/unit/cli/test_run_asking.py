@@ -36,9 +36,7 @@ def somebody(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("verb", ["up", "refresh", "destroy"])
-def test_what_changes_something_needs_yes_without_a_terminal(
-    gpufleet: Gpufleet, engine: FakeEngine, verb: str
-) -> None:
+def test_changes_need_yes_without_a_terminal(gpufleet: Gpufleet, engine: FakeEngine, verb: str) -> None:
     answer = gpufleet(verb, "dev")
     assert answer.code == 2
     assert f"{verb} cannot ask for confirmation without a terminal" in answer.err
@@ -47,7 +45,7 @@ def test_what_changes_something_needs_yes_without_a_terminal(
     assert answer.out == ""
 
 
-def test_json_needs_yes_even_at_a_terminal(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
+def test_json_needs_yes_at_a_terminal_too(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
     somebody("y")
     answer = gpufleet("up", "dev", "--json")
     assert answer.code == 2
@@ -55,7 +53,7 @@ def test_json_needs_yes_even_at_a_terminal(gpufleet: Gpufleet, engine: FakeEngin
     assert engine.asked == []
 
 
-def test_up_previews_and_goes_on_after_a_yes(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
+def test_up_previews_and_continues_after_yes(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
     somebody("y")
     answer = gpufleet("up", "dev")
     assert answer.code == 0
@@ -63,7 +61,7 @@ def test_up_previews_and_goes_on_after_a_yes(gpufleet: Gpufleet, engine: FakeEng
     assert answer.out.index("preview: 3 to create") < answer.out.index("up: 3 created")
 
 
-def test_up_counts_what_it_would_create_before_it_asks(
+def test_up_counts_creations_before_it_asks(
     gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, workplace: Path
 ) -> None:
     somebody("n")
@@ -77,7 +75,7 @@ def test_up_counts_what_it_would_create_before_it_asks(
     assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in gpufleet("preview", "dev", "--cloud", "aws").out
 
 
-def test_an_interruption_at_the_question_is_no_answer(
+def test_interrupted_question_counts_as_no_answer(
     gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     somebody("y")
@@ -96,7 +94,7 @@ def test_an_interruption_at_the_question_is_no_answer(
     )
 
 
-def test_up_changes_nothing_after_a_no(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
+def test_up_changes_nothing_after_no(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
     somebody("n")
     answer = gpufleet("up", "dev")
     assert answer.code == 1
@@ -104,9 +102,7 @@ def test_up_changes_nothing_after_a_no(gpufleet: Gpufleet, engine: FakeEngine, s
     assert answer.err.splitlines()[-1] == "stopped; nothing was changed"
 
 
-def test_up_does_not_ask_where_nothing_would_change(
-    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any
-) -> None:
+def test_up_does_not_ask_without_changes(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
     somebody("n")
     engine.runs["preview"] = ([event(VPC, Op.SAME)], result("preview", changes=Changes(same=1)))
     engine.runs["up"] = ([event(VPC, Op.SAME)], result("up", changes=Changes(same=1)))
@@ -116,14 +112,14 @@ def test_up_does_not_ask_where_nothing_would_change(
     assert "Go on" not in answer.out + answer.err
 
 
-def test_up_stops_at_a_preview_that_fails(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
+def test_up_stops_at_a_failed_preview(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
     somebody("y")
     engine.runs["preview"] = ([], result("preview", ok=False))
     assert gpufleet("up", "dev").code == 4
     assert engine.verbs == ["preview"]
 
 
-def test_destroy_says_what_it_would_delete_before_it_asks(
+def test_destroy_lists_deletions_before_it_asks(
     gpufleet: Gpufleet, engine: FakeEngine, somebody: Any
 ) -> None:
     resources = [
@@ -156,7 +152,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("answer", ["--yes", ""])
-def test_destroy_takes_storage_along_only_where_it_is_told_to(
+def test_destroy_deletes_storage_only_with_the_flag(
     gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, answer: str
 ) -> None:
     engine.state = STORED
@@ -172,7 +168,7 @@ def test_destroy_takes_storage_along_only_where_it_is_told_to(
 
 @pytest.mark.parametrize("op", [Op.DELETE, Op.REPLACE])
 @pytest.mark.parametrize("answer", ["--yes", ""])
-def test_up_refuses_to_lose_storage_before_anything_is_changed(
+def test_up_refuses_to_lose_storage_before_any_change(
     gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, op: Op, answer: str
 ) -> None:
     engine.state = STORED
@@ -187,14 +183,14 @@ def test_up_refuses_to_lose_storage_before_anything_is_changed(
     assert engine.verbs[-1] == "up"
 
 
-def test_an_update_of_storage_needs_no_word(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_update_of_storage_needs_no_flag(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.state = STORED
     engine.runs["preview"] = ([event(FILE_SYSTEM, Op.UPDATE)], result("preview"))
     assert gpufleet("up", "dev", "--yes").code == 0
     assert engine.verbs == ["export", "preview", "up"]
 
 
-def test_destroy_and_refresh_do_without_a_valid_fleet_file(
+def test_destroy_and_refresh_need_no_valid_fleet_file(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     (workplace / "stacks" / "dev" / "fleet.yaml").write_text("nonsense", encoding="utf-8")
@@ -203,7 +199,7 @@ def test_destroy_and_refresh_do_without_a_valid_fleet_file(
     assert engine.verbs == ["export", "destroy", "refresh"]
 
 
-def test_bad_input_is_told_before_an_engine_is_asked_anything(
+def test_bad_input_is_reported_before_the_engine_runs(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path
 ) -> None:
     path = workplace / "stacks" / "dev" / "fleet.yaml"

@@ -17,7 +17,7 @@ from gpufleet.resources.types import LUSTRE
 from .conftest import ROOT, STACK, TOPIC, VPC, FakeEngine, Gpufleet, event, result
 
 
-def test_a_failure_is_named_with_what_it_left_out_and_exits_4(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_failure_lists_skipped_resources_and_exits_4(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     failed = event(VPC, status="failed", error=f"quota of {TOPIC} is used up")
     left_out = [
         event(f"{VPC}-{number}", status="skipped", error=f"because {VPC} failed") for number in range(9)
@@ -37,7 +37,7 @@ def test_a_failure_is_named_with_what_it_left_out_and_exits_4(gpufleet: Gpufleet
     assert "outputs:" not in answer.out
 
 
-def test_a_mandatory_violation_exits_1_and_an_advisory_one_does_not(
+def test_mandatory_violation_exits_1_and_an_advisory_one_does_not(
     gpufleet: Gpufleet, engine: FakeEngine
 ) -> None:
     mandatory = PolicyEvent("gpu", "budget", "mandatory", "over budget")
@@ -55,7 +55,7 @@ def test_a_mandatory_violation_exits_1_and_an_advisory_one_does_not(
     assert gpufleet("preview", "dev").code == 0
 
 
-def test_a_refused_up_ends_with_file_line_and_remedy_of_what_refuses_it(
+def test_refused_up_ends_with_file_line_and_remedy(
     gpufleet: Gpufleet, engine: FakeEngine, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(ROOT / "policies", workplace / "policies", ignore=shutil.ignore_patterns("__pycache__"))
@@ -88,7 +88,7 @@ def test_a_refused_up_ends_with_file_line_and_remedy_of_what_refuses_it(
     ]
 
 
-def test_an_advice_of_the_preview_is_not_printed_again_by_up(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_advice_of_the_preview_is_not_repeated_by_up(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     advice = PolicyEvent("gpu", "price-age", "advisory", "19 old prices")
     seen = replace(engine.runs["preview"][1], violations=(advice,))
     engine.runs["preview"] = ([advice], seen)
@@ -99,7 +99,7 @@ def test_an_advice_of_the_preview_is_not_printed_again_by_up(gpufleet: Gpufleet,
     assert answer.out.count("old prices") == 1
 
 
-def test_old_prices_are_reported_once_by_a_finding_or_by_the_policy(
+def test_old_prices_are_reported_once_by_a_finding_or_the_policy(
     gpufleet: Gpufleet, engine: FakeEngine
 ) -> None:
     advice = PolicyEvent("gpufleet", "price-catalog-age", "advisory", "10 costs have old prices")
@@ -113,7 +113,7 @@ def test_old_prices_are_reported_once_by_a_finding_or_by_the_policy(
         assert "price-catalog-age" not in answer.out + answer.err
 
 
-def test_old_prices_are_refused_where_the_policy_is_mandatory(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_old_prices_are_refused_by_a_mandatory_policy(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     refusal = PolicyEvent("gpufleet", "price-catalog-age", "mandatory", "10 costs have old prices")
     engine.runs["preview"] = ([refusal], replace(engine.runs["preview"][1], ok=False, violations=(refusal,)))
     answer = gpufleet("preview", "dev")
@@ -121,7 +121,7 @@ def test_old_prices_are_refused_where_the_policy_is_mandatory(gpufleet: Gpufleet
     assert answer.out.count("price-catalog-age") == 1
 
 
-def test_a_locked_state_exits_4_with_its_remedy(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_locked_state_exits_4_with_its_remedy(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     locked = StateLockedError("the state is locked by process 7", remedy="wait until that run ends")
     engine.runs["up"] = ([], locked)
     answer = gpufleet("up", "dev", "--yes")
@@ -132,9 +132,7 @@ def test_a_locked_state_exits_4_with_its_remedy(gpufleet: Gpufleet, engine: Fake
     ]
 
 
-def test_an_interruption_names_the_users_own_command_and_exits_130(
-    gpufleet: Gpufleet, engine: FakeEngine
-) -> None:
+def test_interruption_repeats_the_users_command_and_exits_130(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.runs["up"] = ([event(VPC, status="started")], KeyboardInterrupt())
     answer = gpufleet("up", "dev", "--yes", "--parallel", "3")
     assert answer.code == 130
@@ -149,9 +147,7 @@ def test_an_interruption_names_the_users_own_command_and_exits_130(
     assert document["remedy"] == "run the same command to go on: `gpufleet up dev --yes --json`"
 
 
-def test_a_run_that_ended_in_order_after_an_interruption_shows_what_it_did(
-    gpufleet: Gpufleet, engine: FakeEngine
-) -> None:
+def test_orderly_end_after_an_interruption_shows_the_changes(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     begun = [event(VPC, status="started"), event(TOPIC, status="started"), InterruptEvent()]
     left_out = event(TOPIC, status="skipped", error="the run was interrupted")
     ended = result("up", ok=False, changes=Changes(create=1), failures=(left_out,), interrupted=True)
@@ -169,7 +165,7 @@ def test_a_run_that_ended_in_order_after_an_interruption_shows_what_it_did(
     assert answer.json["changes"]["create"] == 1
 
 
-def test_an_interrupted_preview_is_one_line(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_interrupted_preview_is_one_line(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     failed = event(VPC, status="failed", error="the provider has stopped")
     ended = result("preview", ok=False, failures=(failed,), interrupted=True)
     engine.runs["preview"] = ([InterruptEvent(), failed], ended)
@@ -179,7 +175,7 @@ def test_an_interrupted_preview_is_one_line(gpufleet: Gpufleet, engine: FakeEngi
     assert answer.err.splitlines()[-1] == "interrupted; run the same command again: `gpufleet preview dev`"
 
 
-def test_an_internal_error_leaves_its_traceback_in_a_log_and_exits_3(
+def test_internal_error_writes_its_traceback_to_a_log_and_exits_3(
     gpufleet: Gpufleet, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -192,7 +188,7 @@ def test_an_internal_error_leaves_its_traceback_in_a_log_and_exits_3(
     assert "Traceback" in log.read_text(encoding="utf-8")
 
 
-def test_an_internal_error_without_room_for_a_log_goes_to_stderr(
+def test_internal_error_goes_to_stderr_if_the_log_cannot_be_written(
     gpufleet: Gpufleet, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
@@ -211,7 +207,7 @@ def test_an_internal_error_without_room_for_a_log_goes_to_stderr(
         (OSError(30, "Read-only file system", "/data/x"), "/data/x: Read-only file system"),
     ],
 )
-def test_a_fault_of_the_machine_is_no_internal_error(
+def test_machine_failure_is_not_an_internal_error(
     gpufleet: Gpufleet, engine: FakeEngine, fault: OSError, words: str
 ) -> None:
     engine.runs["up"] = ([], fault)
@@ -222,7 +218,7 @@ def test_a_fault_of_the_machine_is_no_internal_error(
     assert "internal" not in answer.err
 
 
-def test_a_file_in_the_place_of_the_local_folder_is_told_apart_from_a_bug(
+def test_file_in_place_of_the_local_folder_is_not_an_internal_error(
     gpufleet: Gpufleet, workplace: Path
 ) -> None:
     (workplace / ".gpufleet").write_text("", encoding="utf-8")

@@ -15,7 +15,7 @@ RUN_KEYS = [
 
 
 @pytest.mark.parametrize("verb", ["preview", "up"])
-def test_json_of_preview_and_up_is_one_object_with_these_keys(
+def test_json_of_preview_and_up_is_one_object_with_the_stable_keys(
     gpufleet: Gpufleet, engine: FakeEngine, verb: str
 ) -> None:
     answer = gpufleet(verb, "dev", "--json", *(["--yes"] if verb == "up" else []))
@@ -43,7 +43,7 @@ def test_json_of_preview_and_up_is_one_object_with_these_keys(
 
 
 @pytest.mark.parametrize("verb", ["refresh", "destroy"])
-def test_json_of_refresh_and_destroy_is_one_object_with_these_keys(
+def test_json_of_refresh_and_destroy_is_one_object_with_the_stable_keys(
     gpufleet: Gpufleet, engine: FakeEngine, verb: str
 ) -> None:
     answer = gpufleet(verb, "dev", "--json", "--yes")
@@ -52,7 +52,7 @@ def test_json_of_refresh_and_destroy_is_one_object_with_these_keys(
     assert answer.json["changes"][{"refresh": "same", "destroy": "delete"}[verb]] == 1
 
 
-def test_json_names_failures_diagnostics_and_violations(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_json_has_failures_diagnostics_and_violations(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     failed = event(VPC, status="failed", error="quota")
     engine.runs["up"] = (
         [failed],

@@ -25,11 +25,11 @@ def wanted(**given: Any) -> Faults:
     return found
 
 
-def test_nothing_asked_is_no_fault() -> None:
+def test_no_option_injects_no_fault() -> None:
     assert not wanted()
 
 
-def test_each_option_is_its_kind_of_fault() -> None:
+def test_each_option_injects_its_kind_of_fault() -> None:
     said = wanted(
         throttle=True,
         late=1.5,
@@ -46,7 +46,7 @@ def test_each_option_is_its_kind_of_fault() -> None:
     )
 
 
-def test_a_failure_without_a_code_is_one_of_the_server() -> None:
+def test_failure_without_a_code_is_a_server_error() -> None:
     (failure,) = wanted(fail=["ec2:*"]).failures
     assert (failure.call, failure.code, failure.status) == (1, "InternalError", 500)
 
@@ -61,7 +61,7 @@ def test_a_failure_without_a_code_is_one_of_the_server() -> None:
         {"fail": ["ec2:CreateVpc#0"]},
     ],
 )
-def test_what_names_no_action_is_refused(given: dict[str, Any]) -> None:
+def test_fault_without_an_action_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InputError) as error:
         wanted(**given)
     assert error.value.remedy
@@ -80,7 +80,7 @@ def test_what_names_no_action_is_refused(given: dict[str, Any]) -> None:
         ({"no_capacity": ["p5.48xlage"]}, "no instance type 'p5.48xlage'", "p5.48xlarge?"),
     ],
 )
-def test_a_fault_that_no_request_can_meet_is_refused_with_the_nearest_name(
+def test_fault_that_no_request_can_match_is_refused_with_the_nearest_name(
     given: dict[str, Any], said: str, remedy: str
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -99,7 +99,7 @@ def test_every_service_of_a_fleet_can_have_faults() -> None:
     "service",
     ["ec2", "eks", "fsx", "iam", "kms", "logs", "ce", "budgets", "autoscaling", "ssm", "sns", "sqs", "sts"],
 )
-def test_the_calls_that_faults_take_are_those_that_the_emulated_aws_answers(service: str) -> None:
+def test_fault_actions_are_those_that_the_emulated_aws_answers(service: str) -> None:
     install(service)
     responses = importlib.import_module(f"moto.{service}.responses")
     answering = [
@@ -119,6 +119,6 @@ def test_the_calls_that_faults_take_are_those_that_the_emulated_aws_answers(serv
             refuse_unknown(wanted(fail=[f"{service}:{call}"]), load_catalog())
 
 
-def test_calls_of_s3_that_are_answered_by_path_and_verb_can_have_faults() -> None:
+def test_s3_calls_routed_by_path_and_verb_can_have_faults() -> None:
     calls = ["CreateBucket", "PutBucketPolicy", "PutObject", "GetBucketTagging", "DeleteObjects"]
     refuse_unknown(wanted(fail=[f"s3:{call}" for call in calls]), load_catalog())

@@ -42,7 +42,7 @@ def bought(start: str = START) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "words", [("validate",), ("plan",), ("check",), ("preview",), ("up", "--yes")], ids=lambda words: words[0]
 )
-def test_a_block_that_started_and_is_not_bought_is_bad_input(
+def test_started_block_that_is_not_bought_is_bad_input(
     gpufleet: Gpufleet, engine: FakeEngine, started: Path, words: tuple[str, ...]
 ) -> None:
     line = next(n for n, text in enumerate(started.read_text().splitlines(), 1) if START in text)
@@ -55,7 +55,7 @@ def test_a_block_that_started_and_is_not_bought_is_bad_input(
 
 
 @pytest.mark.parametrize("words", [("preview",), ("up", "--yes")], ids=lambda words: words[0])
-def test_a_block_of_the_stacks_state_runs_on(
+def test_block_in_the_state_of_the_stack_passes(
     gpufleet: Gpufleet, engine: FakeEngine, started: Path, words: tuple[str, ...]
 ) -> None:
     engine.state = bought()
@@ -64,15 +64,13 @@ def test_a_block_of_the_stacks_state_runs_on(
     assert "capacity-block-start" not in answer.err
 
 
-def test_a_start_that_was_changed_asks_for_another_block(
-    gpufleet: Gpufleet, engine: FakeEngine, started: Path
-) -> None:
+def test_changed_start_requests_another_block(gpufleet: Gpufleet, engine: FakeEngine, started: Path) -> None:
     engine.state = bought("2026-11-19")
     assert gpufleet("preview", "prod").code == 2
 
 
 @pytest.mark.parametrize("verb", ["validate", "plan"])
-def test_what_has_no_cloud_knows_the_blocks_of_the_embedded_engines_state(
+def test_commands_without_a_cloud_read_blocks_from_the_embedded_state(
     gpufleet: Gpufleet, started: Path, workplace: Path, verb: str
 ) -> None:
     state = workplace / ".gpufleet" / "state" / "aws" / "prod.json"
@@ -85,5 +83,5 @@ def test_what_has_no_cloud_knows_the_blocks_of_the_embedded_engines_state(
     assert gpufleet(verb, "prod").code == 2
 
 
-def test_an_inventory_does_not_wait_for_a_block(gpufleet: Gpufleet, started: Path, tmp_path: Path) -> None:
+def test_inventory_does_not_need_a_block(gpufleet: Gpufleet, started: Path, tmp_path: Path) -> None:
     assert gpufleet("inventory", "prod", "--output", str(tmp_path / "hosts.yml")).code == 0

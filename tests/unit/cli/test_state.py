@@ -24,7 +24,7 @@ DEPLOYMENT: dict[str, Any] = {
 }
 
 
-def test_a_pipe_gets_whole_ids_in_aligned_columns(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_pipe_gets_full_ids_in_aligned_columns(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.state = DEPLOYMENT
     answer = gpufleet("state", "list", "dev")
     assert answer.code == 0
@@ -34,7 +34,7 @@ def test_a_pipe_gets_whole_ids_in_aligned_columns(gpufleet: Gpufleet, engine: Fa
     ]
 
 
-def test_a_screen_gets_a_table_that_folds_and_never_cuts(
+def test_terminal_gets_a_table_that_wraps_and_never_truncates(
     gpufleet: Gpufleet, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.state = DEPLOYMENT
@@ -62,7 +62,7 @@ def test_export_prints_the_deployment(gpufleet: Gpufleet, engine: FakeEngine) ->
 
 
 @pytest.mark.parametrize("verb", ["list", "export"])
-def test_a_stack_that_is_not_there_is_bad_input(gpufleet: Gpufleet, engine: FakeEngine, verb: str) -> None:
+def test_missing_stack_is_bad_input(gpufleet: Gpufleet, engine: FakeEngine, verb: str) -> None:
     answer = gpufleet("state", verb, "dev")
     assert answer.code == 2
     assert "dev has no stack yet in cloud aws" in answer.err
@@ -70,7 +70,7 @@ def test_a_stack_that_is_not_there_is_bad_input(gpufleet: Gpufleet, engine: Fake
 
 
 @pytest.mark.parametrize("verb", ["list", "export"])
-def test_an_unknown_environment_is_bad_input(gpufleet: Gpufleet, engine: FakeEngine, verb: str) -> None:
+def test_unknown_environment_is_bad_input(gpufleet: Gpufleet, engine: FakeEngine, verb: str) -> None:
     answer = gpufleet("state", verb, "dve")
     assert answer.code == 2
     assert "did you mean 'dev'?" in answer.err

@@ -60,7 +60,7 @@ def urns(path: Path) -> list[str]:
 # -- show
 
 
-def test_show_prints_all_of_a_resource_and_masks_its_secrets(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_show_prints_a_resource_with_masked_secrets(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     secret = {**SECRET, "ciphertext": "v1:n:c"}
     engine.state = {
         "version": 3,
@@ -73,7 +73,7 @@ def test_show_prints_all_of_a_resource_and_masks_its_secrets(gpufleet: Gpufleet,
     assert gpufleet("state", "show", "dev", VPC, "--json").json["resources"][0]["id"] == "vpc-1"
 
 
-def test_show_of_an_unknown_resource_names_the_nearest(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_show_of_an_unknown_resource_suggests_the_nearest(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     engine.state = {"version": 3, "deployment": {"resources": [stack(), vpc()]}}
     answer = gpufleet("state", "show", "dev", "atlas-dev-use1-vpx")
     assert answer.code == 2
@@ -81,7 +81,7 @@ def test_show_of_an_unknown_resource_names_the_nearest(gpufleet: Gpufleet, engin
     assert "gpufleet state list dev" in answer.err
 
 
-def test_show_of_a_name_that_several_have_lists_them(gpufleet: Gpufleet, engine: FakeEngine) -> None:
+def test_show_of_an_ambiguous_name_lists_the_matches(gpufleet: Gpufleet, engine: FakeEngine) -> None:
     other = vpc(urn=VPC.replace("Vpc::", "Other::"))
     engine.state = {"version": 3, "deployment": {"resources": [stack(), vpc(), other]}}
     answer = gpufleet("state", "show", "dev", "atlas-dev-use1-vpc")
@@ -93,7 +93,7 @@ def test_show_of_a_name_that_several_have_lists_them(gpufleet: Gpufleet, engine:
 # -- import
 
 
-def test_an_import_replaces_the_state_and_keeps_the_old_one(
+def test_import_keeps_the_previous_state_as_backup(
     gpufleet: Gpufleet, state_file: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "export.json"
@@ -106,15 +106,13 @@ def test_an_import_replaces_the_state_and_keeps_the_old_one(
     assert len(checkpoint.load(checkpoint.backup_of(state_file))[0]["resources"]) == 2
 
 
-def test_an_import_comes_from_stdin_too(
-    gpufleet: Gpufleet, state_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_import_can_read_stdin(gpufleet: Gpufleet, state_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(exported(stack()))))
     assert gpufleet("state", "import", "dev", "-", "--yes", "--json").json["after"] == 1
     assert urns(state_file) == [STACK]
 
 
-def test_an_import_over_a_state_asks_first(gpufleet: Gpufleet, state_file: Path, tmp_path: Path) -> None:
+def test_import_over_a_state_asks_first(gpufleet: Gpufleet, state_file: Path, tmp_path: Path) -> None:
     file = tmp_path / "export.json"
     file.write_bytes(exported(stack()))
     answer = gpufleet("state", "import", "dev", str(file))
@@ -123,9 +121,7 @@ def test_an_import_over_a_state_asks_first(gpufleet: Gpufleet, state_file: Path,
     assert urns(state_file) == [STACK, VPC]
 
 
-def test_secrets_in_the_clear_are_sealed_on_their_way_in(
-    gpufleet: Gpufleet, state_file: Path, tmp_path: Path
-) -> None:
+def test_import_encrypts_plaintext_secrets(gpufleet: Gpufleet, state_file: Path, tmp_path: Path) -> None:
     file = tmp_path / "export.json"
     file.write_bytes(exported(stack(), vpc(inputs={"p": {**SECRET, "plaintext": '"hunter2"'}})))
     assert gpufleet("state", "import", "dev", str(file), "--yes").code == 0
@@ -156,7 +152,7 @@ def test_secrets_in_the_clear_are_sealed_on_their_way_in(
         ),
     ],
 )
-def test_what_cannot_be_the_state_is_refused_and_nothing_changes(
+def test_invalid_state_is_refused_and_nothing_changes(
     gpufleet: Gpufleet, state_file: Path, tmp_path: Path, content: bytes, said: str
 ) -> None:
     before = state_file.read_bytes()
@@ -168,7 +164,7 @@ def test_what_cannot_be_the_state_is_refused_and_nothing_changes(
     assert state_file.read_bytes() == before
 
 
-def test_a_file_that_is_not_there_cannot_be_imported(gpufleet: Gpufleet, state_file: Path) -> None:
+def test_missing_file_cannot_be_imported(gpufleet: Gpufleet, state_file: Path) -> None:
     answer = gpufleet("state", "import", "dev", "/nowhere/export.json", "--yes")
     assert answer.code == 2
     assert "/nowhere/export.json: No such file" in answer.err
@@ -177,7 +173,7 @@ def test_a_file_that_is_not_there_cannot_be_imported(gpufleet: Gpufleet, state_f
 # -- unlock
 
 
-def test_unlock_names_the_holder_and_does_not_rob_it(gpufleet: Gpufleet, state_file: Path) -> None:
+def test_unlock_names_the_holder_and_keeps_its_lock(gpufleet: Gpufleet, state_file: Path) -> None:
     with StateLock(state_file, "up"):
         answer = gpufleet("state", "unlock", "dev")
         assert answer.code == 4
@@ -191,7 +187,7 @@ def test_unlock_names_the_holder_and_does_not_rob_it(gpufleet: Gpufleet, state_f
 # -- repair
 
 
-def test_a_whole_state_needs_no_repair_and_its_copies_are_listed(
+def test_intact_state_needs_no_repair_and_its_backups_are_listed(
     gpufleet: Gpufleet, state_file: Path
 ) -> None:
     answer = gpufleet("state", "repair", "dev")
@@ -203,7 +199,7 @@ def test_a_whole_state_needs_no_repair_and_its_copies_are_listed(
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "gone"])
-def test_a_damaged_state_is_brought_back_from_the_last_whole_copy(
+def test_damaged_state_is_restored_from_the_last_good_backup(
     gpufleet: Gpufleet, state_file: Path, damage: str
 ) -> None:
     content = state_file.read_bytes()
@@ -223,12 +219,12 @@ def test_a_damaged_state_is_brought_back_from_the_last_whole_copy(
     assert all(path.read_bytes() in content for path in kept)
 
 
-def test_another_copy_can_be_chosen(gpufleet: Gpufleet, state_file: Path) -> None:
+def test_another_backup_can_be_chosen(gpufleet: Gpufleet, state_file: Path) -> None:
     assert gpufleet("state", "repair", "dev", "--from", "dev.json.bak", "--yes").code == 0
     assert urns(state_file) == [STACK]
 
 
-def test_a_copy_that_is_none_is_refused(gpufleet: Gpufleet, state_file: Path, tmp_path: Path) -> None:
+def test_invalid_backup_is_refused(gpufleet: Gpufleet, state_file: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
     answer = gpufleet("state", "repair", "dev", "--from", str(tmp_path / "bad.json"), "--yes")
     assert answer.code == 4
@@ -236,7 +232,7 @@ def test_a_copy_that_is_none_is_refused(gpufleet: Gpufleet, state_file: Path, tm
     assert urns(state_file) == [STACK, VPC]
 
 
-def test_the_journal_of_a_lost_checkpoint_is_not_lost_with_it(gpufleet: Gpufleet, state_file: Path) -> None:
+def test_journal_of_a_lost_checkpoint_is_kept(gpufleet: Gpufleet, state_file: Path) -> None:
     # A run died after it had made a subnet and while it made another; then the checkpoint was damaged.
     journal = StateJournal(journal_of(state_file), checkpoint.load(state_file)[1])
     second = subnet(urn=SUBNET + "-b", id="")
@@ -257,9 +253,7 @@ def test_the_journal_of_a_lost_checkpoint_is_not_lost_with_it(gpufleet: Gpufleet
     assert not journal_of(state_file).exists()
 
 
-def test_a_journal_damaged_in_the_middle_gives_what_stands_before(
-    gpufleet: Gpufleet, state_file: Path
-) -> None:
+def test_journal_damaged_in_the_middle_is_used_up_to_the_damage(gpufleet: Gpufleet, state_file: Path) -> None:
     journal = StateJournal(journal_of(state_file), checkpoint.load(state_file)[1])
     journal.append({"kind": "step", "put": [0, subnet()]}, durable=True)
     journal.close(remove=False)
@@ -273,7 +267,7 @@ def test_a_journal_damaged_in_the_middle_gives_what_stands_before(
     assert sorted(urns(state_file)) == sorted([STACK, VPC, SUBNET])
 
 
-def test_nothing_to_bring_back_is_said(gpufleet: Gpufleet, state_file: Path) -> None:
+def test_missing_backup_is_reported(gpufleet: Gpufleet, state_file: Path) -> None:
     for path in (state_file, checkpoint.backup_of(state_file)):
         path.write_bytes(b"{")
     answer = gpufleet("state", "repair", "dev", "--yes")
@@ -283,7 +277,7 @@ def test_nothing_to_bring_back_is_said(gpufleet: Gpufleet, state_file: Path) -> 
 
 
 @pytest.mark.parametrize("damage", ["truncated", "gone", "journal"])
-def test_an_import_takes_the_place_of_a_damaged_state_and_keeps_that(
+def test_import_replaces_a_damaged_state_and_keeps_it(
     gpufleet: Gpufleet, state_file: Path, tmp_path: Path, damage: str
 ) -> None:
     backup = checkpoint.backup_of(state_file).read_bytes()
@@ -308,7 +302,7 @@ def test_an_import_takes_the_place_of_a_damaged_state_and_keeps_that(
 
 
 @pytest.mark.parametrize(("dies_after", "left"), [(1, {STACK, VPC, SUBNET}), (2, {STACK})])
-def test_an_import_that_dies_leaves_what_was_there_or_what_was_imported(
+def test_import_killed_at_any_point_leaves_the_old_or_the_new_state(
     state_file: Path, monkeypatch: pytest.MonkeyPatch, dies_after: int, left: set[str]
 ) -> None:
     journal = StateJournal(journal_of(state_file), checkpoint.load(state_file)[1])
@@ -331,7 +325,7 @@ def test_an_import_that_dies_leaves_what_was_there_or_what_was_imported(
 # -- what an interrupted run left open
 
 
-def test_a_creation_is_adopted_or_forgotten_by_hand(gpufleet: Gpufleet, state_file: Path) -> None:
+def test_pending_creation_can_be_adopted_or_forgotten(gpufleet: Gpufleet, state_file: Path) -> None:
     pending = [{"type": "creating", "resource": subnet(id="")}]
     checkpoint.save(state_file, [stack(), vpc()], pending, "")
     assert gpufleet("state", "repair", "dev", "--adopt", f"{SUBNET}=subnet-9").code == 0
@@ -345,7 +339,7 @@ def test_a_creation_is_adopted_or_forgotten_by_hand(gpufleet: Gpufleet, state_fi
 
 
 @pytest.mark.parametrize("option", [("--adopt", "no-id"), ("--adopt", "a=b", "--forget", "a")])
-def test_options_that_make_no_sense_are_refused(
+def test_conflicting_options_are_refused(
     gpufleet: Gpufleet, state_file: Path, option: tuple[str, ...]
 ) -> None:
     assert gpufleet("state", "repair", "dev", *option).code == 2

@@ -27,7 +27,7 @@ def shell(words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", ["--version", "schema", "catalog instances --json"])
-def test_a_full_output_is_reported_and_is_a_failure_of_the_host(words: str) -> None:
+def test_full_output_device_is_a_host_failure(words: str) -> None:
     done = shell(f"{words} >/dev/full")
     assert done.returncode == 4
     assert "standard output cannot be written: No space left on device" in done.stderr
@@ -35,14 +35,14 @@ def test_a_full_output_is_reported_and_is_a_failure_of_the_host(words: str) -> N
     assert "Exception ignored" not in done.stderr
 
 
-def test_a_full_output_does_not_hide_what_a_command_says_of_its_input() -> None:
+def test_full_output_device_does_not_hide_an_input_error() -> None:
     done = shell("validate nope --json >/dev/full")
     assert done.returncode == 2
     assert "standard output cannot be written" in done.stderr
 
 
 @pytest.mark.parametrize("words", ["--version", "state list sandbox", "validate dev --json"])
-def test_a_closed_output_is_refused_before_a_file_takes_its_number(words: str) -> None:
+def test_closed_output_is_refused_before_its_descriptor_is_reused(words: str) -> None:
     done = shell(f"{words} >&-")
     assert done.returncode == 2
     assert "standard output is closed" in done.stderr
@@ -50,7 +50,7 @@ def test_a_closed_output_is_refused_before_a_file_takes_its_number(words: str) -
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", "<&-"])
-def test_closed_or_full_errors_and_a_closed_input_change_no_result(closed: str) -> None:
+def test_closed_or_full_stderr_and_closed_stdin_change_no_result(closed: str) -> None:
     done = shell(f"validate dev --json {closed}")
     assert done.returncode == 0
     assert json.loads(done.stdout)["findings"] is not None
@@ -58,13 +58,13 @@ def test_closed_or_full_errors_and_a_closed_input_change_no_result(closed: str) 
 
 
 @pytest.mark.parametrize("words", ["schema", "inventory prod", "catalog instances"])
-def test_a_reader_that_has_enough_ends_a_command_in_silence(words: str) -> None:
+def test_closed_output_pipe_ends_a_command_silently(words: str) -> None:
     done = shell(f"{words} 2>&1 | head -1")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_a_file_name_that_is_no_text_and_an_encoding_without_lines_are_spelled_out() -> None:
+def test_invalid_file_names_and_unencodable_characters_are_escaped() -> None:
     done = shell("validate $'\\xff\\e[31m.yaml'")
     assert done.returncode == 2
     assert "\\udcff\\x1b[31m.yaml" in done.stderr

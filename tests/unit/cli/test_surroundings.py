@@ -42,7 +42,7 @@ def unwritable(workplace: Path) -> Path:
 
 
 @pytest.mark.parametrize("words", ["validate dev", "plan dev", "inventory prod", "state list dev"])
-def test_what_only_reads_works_in_a_checkout_that_cannot_be_written(unwritable: Path, words: str) -> None:
+def test_read_only_commands_work_in_a_read_only_checkout(unwritable: Path, words: str) -> None:
     done = gpufleet(unwritable, *words.split())
     assert "Permission denied" not in done.stderr
     assert done.returncode == (ExitCode.BAD_INPUT if words.startswith("state") else ExitCode.DONE), (
@@ -65,7 +65,7 @@ def test_what_only_reads_works_in_a_checkout_that_cannot_be_written(unwritable: 
         "verify prod",
     ],
 )
-def test_what_writes_says_that_the_checkout_cannot_be_written(unwritable: Path, words: str) -> None:
+def test_writing_commands_report_a_read_only_checkout(unwritable: Path, words: str) -> None:
     done = gpufleet(unwritable, *words.split())
     assert done.returncode == ExitCode.BAD_INPUT, done.stderr
     (message,) = re.findall(r"^error: .*", done.stderr, re.M)
@@ -75,7 +75,7 @@ def test_what_writes_says_that_the_checkout_cannot_be_written(unwritable: Path, 
 
 
 @pytest.mark.parametrize("words", ["validate dev", "plan dev", "rules", "sandbox status"])
-def test_without_a_home_the_result_is_the_same(workplace: Path, words: str) -> None:
+def test_result_is_the_same_without_a_home_folder(workplace: Path, words: str) -> None:
     done = gpufleet(workplace, *words.split(), HOME=None)
     assert done.returncode == ExitCode.DONE, done.stderr
     assert done.stdout == gpufleet(workplace, *words.split()).stdout
@@ -83,7 +83,7 @@ def test_without_a_home_the_result_is_the_same(workplace: Path, words: str) -> N
 
 @pytest.mark.parametrize("locale", ["C", "POSIX", "xx_YY"])
 @pytest.mark.parametrize("words", ["validate übung", "init übung --template sandbox", "rules übung"])
-def test_values_beyond_ascii_are_printed_as_they_are_in_any_locale(
+def test_non_ascii_values_are_printed_unchanged_in_any_locale(
     workplace: Path, words: str, locale: str
 ) -> None:
     done = gpufleet(workplace, *words.split(), LC_ALL=locale, LANG=locale)
@@ -125,7 +125,7 @@ def on_screen(folder: Path, *arguments: str, columns: str) -> str:
 
 
 @pytest.mark.parametrize("columns", ["abc", "-3", "0", "999999999", "", "²"])
-def test_columns_that_are_no_width_are_ignored(workplace: Path, columns: str) -> None:
+def test_invalid_columns_are_ignored(workplace: Path, columns: str) -> None:
     shown = on_screen(workplace, "validate", "prod", columns=columns)
     assert "valid" in shown
     assert max(map(len, shown.splitlines())) < 1000

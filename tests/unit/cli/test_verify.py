@@ -72,7 +72,7 @@ def rack(tmp_path_factory: pytest.TempPathFactory) -> Rack:
     return Rack(tmp_path_factory.mktemp("verify"))
 
 
-def test_all_is_well_without_a_secret_and_without_a_change(rack: Rack) -> None:
+def test_healthy_site_passes_without_secrets_and_changes(rack: Rack) -> None:
     rack.measure()
     told = rack.json()
     assert told["findings"] == []
@@ -81,7 +81,7 @@ def test_all_is_well_without_a_secret_and_without_a_change(rack: Rack) -> None:
     assert not list((rack.root / ".gpufleet" / "configure" / "sandbox").glob("last.json"))
 
 
-def test_what_is_wrong_is_shown_and_is_exit_code_1(rack: Rack) -> None:
+def test_fault_is_shown_and_exits_1(rack: Rack) -> None:
     rack.measure(stopped=("dgx02",))
     done = rack.run()
     assert done.returncode == 1, done.stderr
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_shown_and_is_exit_code_1(rack: Rack) -> None:
     assert rack.json("--limit", "dgx01")["findings"] == []
 
 
-def test_a_host_that_does_not_answer_is_exit_code_4_and_the_others_are_judged(rack: Rack) -> None:
+def test_unreachable_host_exits_4_and_the_others_are_judged(rack: Rack) -> None:
     rack.measure()
     known = rack.root / "stacks" / "sandbox" / "known_hosts"
     known.write_text(
@@ -105,7 +105,7 @@ def test_a_host_that_does_not_answer_is_exit_code_4_and_the_others_are_judged(ra
     assert told["hosts"]["dgx01"]["pass"] == 3
 
 
-def test_a_role_that_is_no_longer_measured_is_missed(rack: Rack) -> None:
+def test_role_that_is_no_longer_measured_is_reported(rack: Rack) -> None:
     rack.measure()
     tasks = rack.root / "ansible" / "roles" / "munge" / "tasks" / "verify.yml"
     tasks.write_text(tasks.read_text().replace("      munge_key_mode: [/bin/echo, munge 400]\n", ""))
@@ -123,9 +123,7 @@ def test_a_role_that_is_no_longer_measured_is_missed(rack: Rack) -> None:
         (("--transport", "pigeon"), "transport 'pigeon' is none of"),
     ],
 )
-def test_a_mistake_is_exit_code_2_and_says_what_to_write(
-    rack: Rack, arguments: tuple[str, ...], said: str
-) -> None:
+def test_bad_input_exits_2_with_a_remedy(rack: Rack, arguments: tuple[str, ...], said: str) -> None:
     done = rack.run(*arguments)
     assert done.returncode == 2, done.stdout + done.stderr
     assert said in done.stderr

@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def test_a_terminal_sees_what_is_waited_for_and_for_how_long(tmp_path: Path, clock: Clock) -> None:
+def test_terminal_shows_what_is_waited_for_and_how_long(tmp_path: Path, clock: Clock) -> None:
     durations = Durations(tmp_path / "durations.json")
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=100)
@@ -44,14 +44,14 @@ def test_a_terminal_sees_what_is_waited_for_and_for_how_long(tmp_path: Path, clo
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_elsewhere_a_short_wait_and_a_quiet_one_say_nothing(tmp_path: Path, quiet: bool) -> None:
+def test_short_and_quiet_waits_print_nothing_without_a_terminal(tmp_path: Path, quiet: bool) -> None:
     stream = io.StringIO()
     with waiting("starting it", "start", Durations(tmp_path / "d.json"), Console(file=stream), quiet=quiet):
         pass
     assert stream.getvalue() == ""
 
 
-def test_a_wait_that_fails_is_no_measure_of_the_next(tmp_path: Path, clock: Clock) -> None:
+def test_failed_wait_does_not_count_for_the_next_estimate(tmp_path: Path, clock: Clock) -> None:
     durations = Durations(tmp_path / "durations.json")
     with pytest.raises(KeyboardInterrupt), waiting("it", "start", durations, Console(file=io.StringIO())):
         clock.now += 4

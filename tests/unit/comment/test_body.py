@@ -21,17 +21,17 @@ def _body(tmp_path: Path, text: str, most: int = MOST, **more: str) -> str:
     return verdict_body("prod", file, most=most, **more)
 
 
-def test_the_file_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_file_is_posted_unchanged(tmp_path: Path) -> None:
     text = f"{FIRST}\n### prod: pass\n\n| a | b |\n|---|---|\n| s3://x/y | 1/2 |\n"
     assert _body(tmp_path, text) == text
 
 
-def test_the_run_and_the_commit_stand_below_it(tmp_path: Path) -> None:
+def test_run_and_commit_are_below_the_text(tmp_path: Path) -> None:
     body = _body(tmp_path, f"{FIRST}\nx\n", run="https://host/run/1", commit="0123456789abcdef")
     assert body.endswith("\n<sub>[run](https://host/run/1), commit 0123456789ab</sub>\n")
 
 
-def test_a_missing_file_is_said_in_the_comment_so_that_no_old_verdict_stands(tmp_path: Path) -> None:
+def test_missing_file_is_reported_in_the_comment_instead_of_the_old_verdict(tmp_path: Path) -> None:
     body = verdict_body("prod", tmp_path / "none.md", most=MOST, run="https://host/run/1")
     assert body.startswith(f"{FIRST}\n")
     assert "no verdict" in body
@@ -42,35 +42,35 @@ def test_a_missing_file_is_said_in_the_comment_so_that_no_old_verdict_stands(tmp
     "text",
     ["", "### prod\n", "<!-- gpufleet check dev -->\nx\n", f" x {FIRST}\n", f"{FIRST} <b>\n", f"\n{FIRST}\n"],
 )
-def test_a_file_without_the_marker_of_the_environment_is_refused(tmp_path: Path, text: str) -> None:
+def test_file_without_the_marker_of_the_environment_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="does not begin with"):
         _body(tmp_path, text)
 
 
-def test_an_environment_name_cannot_smuggle_in_markup(tmp_path: Path) -> None:
+def test_environment_name_cannot_inject_markup(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not an environment's name"):
         verdict_body("prod --> <b>", tmp_path / "x.md", most=MOST)
 
 
 @pytest.mark.parametrize("line", ["/approve", "  /merge", "\t/close", "/label ~done"])
-def test_a_line_that_the_host_would_run_as_a_command_is_plain_text(tmp_path: Path, line: str) -> None:
+def test_line_that_looks_like_a_command_is_escaped(tmp_path: Path, line: str) -> None:
     body = _body(tmp_path, f"{FIRST}\ntext\n\n{line}\n")
     assert line.strip() in body.replace("\u200b", "")
     assert not re.search(r"^\s*/", body, re.MULTILINE)
 
 
-def test_nobody_is_called_by_a_mention(tmp_path: Path) -> None:
+def test_mentions_are_escaped(tmp_path: Path) -> None:
     body = _body(tmp_path, f"{FIRST}\n@acme/admins and (@bob), a@b.example stays\n")
     assert "@acme" not in body and "@bob" not in body
     assert "a@b.example" in body
 
 
-def test_text_that_reads_in_another_order_than_it_is_written_loses_what_turns_it(tmp_path: Path) -> None:
+def test_bidirectional_control_characters_are_removed(tmp_path: Path) -> None:
     assert "\u202e" not in _body(tmp_path, f"{FIRST}\nfail\u202e ssap\x1b[2J\n")
     assert "\x1b" not in _body(tmp_path, f"{FIRST}\nfail\u202e ssap\x1b[2J\n")
 
 
-def test_a_long_verdict_is_cut_at_a_line_and_what_it_opened_is_closed(tmp_path: Path) -> None:
+def test_long_verdict_is_cut_at_a_line_and_open_markup_is_closed(tmp_path: Path) -> None:
     rows = "".join(f"| row {number} | value |\n" for number in range(20_000))
     body = _body(tmp_path, f"{FIRST}\n<details><summary>x</summary>\n\n{rows}</details>\n", commit="abc")
     assert len(body) <= MOST
@@ -81,13 +81,13 @@ def test_a_long_verdict_is_cut_at_a_line_and_what_it_opened_is_closed(tmp_path: 
     assert kept == rows.splitlines()[: len(kept)] and len(kept) > 1000
 
 
-def test_a_code_block_that_is_cut_is_closed(tmp_path: Path) -> None:
+def test_code_block_that_is_cut_is_closed(tmp_path: Path) -> None:
     body = _body(tmp_path, f"{FIRST}\n```\n" + "x\n" * 5000 + "```\n", most=2000)
     assert len(body) <= 2000
     assert body.count("```") == 2
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(f"{FIRST}\nsecret\n")
     (tmp_path / "link.md").symlink_to(secret)
@@ -95,19 +95,19 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         verdict_body("prod", tmp_path / "link.md", most=MOST)
 
 
-def test_a_pipe_or_a_folder_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_pipe_or_folder_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     for path in (tmp_path / "pipe.md", tmp_path):
         with pytest.raises(InputError):
             verdict_body("prod", path, most=MOST)
 
 
-def test_a_huge_file_is_refused(tmp_path: Path) -> None:
+def test_too_large_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="larger than"):
         _body(tmp_path, f"{FIRST}\n" + "x" * 5_000_000)
 
 
-def test_bytes_that_are_no_text_do_not_break_it(tmp_path: Path) -> None:
+def test_invalid_bytes_are_handled(tmp_path: Path) -> None:
     file = tmp_path / "verdict.md"
     file.write_bytes(FIRST.encode() + b"\r\n\xff\xfe ok\r\n")
     assert "ok" in verdict_body("prod", file, most=MOST)

@@ -51,11 +51,11 @@ def test_violations_are_reported_at_their_line_and_exempted_ones_are_not() -> No
     assert found[0]["description"] == "prod: httpTokens is 'optional'"
 
 
-def test_a_violation_without_a_line_is_shown_at_the_top_of_the_fleet_file() -> None:
+def test_violation_without_a_line_is_at_the_top_of_the_fleet_file() -> None:
     assert code_quality(VERDICT)[-1]["location"] == {"path": "stacks/prod/fleet.yaml", "lines": {"begin": 1}}
 
 
-def test_fingerprints_differ_between_violations_and_stay_when_a_line_moves() -> None:
+def test_fingerprints_are_unique_and_survive_a_moved_line() -> None:
     before = [each["fingerprint"] for each in code_quality(VERDICT)]
     moved = copy.deepcopy(VERDICT)
     for rule in moved["rules"]:
@@ -65,7 +65,7 @@ def test_fingerprints_differ_between_violations_and_stay_when_a_line_moves() -> 
     assert len(set(before)) == len(before)
 
 
-def test_the_module_writes_json(tmp_path: Path) -> None:
+def test_module_writes_json(tmp_path: Path) -> None:
     (tmp_path / "verdict.json").write_text(json.dumps(VERDICT))
     done = subprocess.run(
         [sys.executable, "-m", "gpufleet.comment.code_quality", str(tmp_path / "verdict.json")],

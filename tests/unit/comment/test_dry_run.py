@@ -22,9 +22,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_outside_of_ci_the_text_is_printed_as_it_would_be_posted(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_text_is_printed_as_posted_outside_ci(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["comment", "prod", str(file), "--dry-run"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("<!-- gpufleet check prod -->\n### gpufleet check prod: pass\n")
@@ -32,7 +30,7 @@ def test_outside_of_ci_the_text_is_printed_as_it_would_be_posted(
     assert "not posted: this is what the pull request would get" in said.err
 
 
-def test_in_ci_the_pull_request_is_named_and_nothing_is_asked_of_its_host(
+def test_pull_request_is_named_in_ci_without_a_request(
     file: Path, github: FakeHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_REPOSITORY", "acme/fleet")
@@ -44,7 +42,7 @@ def test_in_ci_the_pull_request_is_named_and_nothing_is_asked_of_its_host(
     assert "acme/fleet" in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_verdict_of_it_is_refused_all_the_same(
+def test_file_that_is_not_a_verdict_of_the_environment_is_refused(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["comment", "dev", str(file), "--dry-run"]) == 2

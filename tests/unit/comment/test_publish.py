@@ -62,7 +62,7 @@ def _host(host: FakeHost, tmp_path: Path, **more: Any) -> Host:
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
-def test_the_first_verdict_is_a_comment_and_the_next_one_changes_it(
+def test_first_verdict_creates_a_comment_and_the_next_updates_it(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     fake: FakeHost = request.getfixturevalue(kind)
@@ -74,7 +74,7 @@ def test_the_first_verdict_is_a_comment_and_the_next_one_changes_it(
     assert len(fake.writes()) == 2
 
 
-def test_each_environment_has_a_comment_of_its_own(github: FakeHost, tmp_path: Path) -> None:
+def test_each_environment_has_its_own_comment(github: FakeHost, tmp_path: Path) -> None:
     host = _host(github, tmp_path)
     publish(host, f"{FIRST}\na\n")
     assert publish(host, "<!-- gpufleet check dev -->\nb\n") == "created"
@@ -83,7 +83,7 @@ def test_each_environment_has_a_comment_of_its_own(github: FakeHost, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
-def test_a_comment_of_somebody_else_with_the_marker_is_left_alone(
+def test_comment_of_another_author_with_the_marker_is_unchanged(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     fake: FakeHost = request.getfixturevalue(kind)
@@ -98,21 +98,19 @@ def test_a_comment_of_somebody_else_with_the_marker_is_left_alone(
     ]
 
 
-def test_our_comment_that_only_quotes_the_marker_is_left_alone(github: FakeHost, tmp_path: Path) -> None:
+def test_own_comment_that_only_quotes_the_marker_is_unchanged(github: FakeHost, tmp_path: Path) -> None:
     quoting = github.add(f"> {FIRST}\n", OWN)
     inside = github.add(f"text\n{FIRST}\n", OWN)
     assert publish(_host(github, tmp_path), f"{FIRST}\nfail\n") == "created"
     assert (quoting["body"], inside["body"]) == (f"> {FIRST}\n", f"text\n{FIRST}\n")
 
 
-def test_a_comment_that_the_host_gives_back_with_other_line_ends_is_the_same(
-    github: FakeHost, tmp_path: Path
-) -> None:
+def test_comment_with_other_line_ends_is_the_same(github: FakeHost, tmp_path: Path) -> None:
     github.add(f"{FIRST}\r\npass", OWN)
     assert publish(_host(github, tmp_path), f"{FIRST}\npass\n") == "unchanged"
 
 
-def test_a_token_that_may_ask_says_who_we_are(github: FakeHost, tmp_path: Path) -> None:
+def test_token_that_may_query_its_user_identifies_us(github: FakeHost, tmp_path: Path) -> None:
     github.login, github.may_ask_who = "fleet-robot", True
     github.add(f"{FIRST}\nof Actions", OWN)
     ours = github.add(f"{FIRST}\nold", "fleet-robot")
@@ -121,7 +119,7 @@ def test_a_token_that_may_ask_says_who_we_are(github: FakeHost, tmp_path: Path) 
     assert github.comments[0]["body"] == f"{FIRST}\nof Actions"
 
 
-def test_an_app_of_ones_own_is_named(github: FakeHost, tmp_path: Path) -> None:
+def test_own_app_can_be_named(github: FakeHost, tmp_path: Path) -> None:
     ours = github.add(f"{FIRST}\nold", "our-app[bot]")
     host = host_from_environment(_env(github, tmp_path), author="our-app[bot]")
     assert publish(host, f"{FIRST}\nnew\n") == "updated"
@@ -129,7 +127,7 @@ def test_an_app_of_ones_own_is_named(github: FakeHost, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
-def test_our_comment_is_found_on_the_last_of_many_pages(
+def test_own_comment_is_found_on_the_last_of_many_pages(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     fake: FakeHost = request.getfixturevalue(kind)
@@ -142,7 +140,7 @@ def test_our_comment_is_found_on_the_last_of_many_pages(
     assert [path.split("&page=")[1].split("&")[0] for path in pages] == ["1", "2", "3", "4"]
 
 
-def test_a_busy_api_is_tried_again_and_waited_for_as_it_asks(
+def test_busy_api_is_retried_after_the_requested_time(
     github: FakeHost, tmp_path: Path, waited: list[float]
 ) -> None:
     github.faults = [Fault(502), Fault(503), Fault(429, {"Retry-After": "7"})]
@@ -150,7 +148,7 @@ def test_a_busy_api_is_tried_again_and_waited_for_as_it_asks(
     assert waited == [1.0, 2.0, 7.0]
 
 
-def test_a_rate_limit_that_comes_as_403_is_waited_for(
+def test_rate_limit_with_code_403_is_waited_for(
     github: FakeHost, tmp_path: Path, waited: list[float]
 ) -> None:
     github.faults = [Fault(403, {"Retry-After": "5"}, methods=("POST",))]
@@ -159,7 +157,7 @@ def test_a_rate_limit_that_comes_as_403_is_waited_for(
     assert len(github.comments) == 1
 
 
-def test_patience_has_an_end(github: FakeHost, tmp_path: Path, waited: list[float]) -> None:
+def test_retries_end(github: FakeHost, tmp_path: Path, waited: list[float]) -> None:
     github.faults = [Fault(429, {"Retry-After": "3600"})]
     with pytest.raises(CloudError, match="429"):
         publish(_host(github, tmp_path), f"{FIRST}\nx\n")
@@ -172,7 +170,7 @@ def test_patience_has_an_end(github: FakeHost, tmp_path: Path, waited: list[floa
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
-def test_a_creation_that_seemed_to_fail_and_was_done_is_not_done_twice(
+def test_creation_that_succeeded_despite_an_error_is_not_repeated(
     github: FakeHost, tmp_path: Path, status: int
 ) -> None:
     github.faults = [Fault(status, done=True, methods=("POST",))]
@@ -180,7 +178,7 @@ def test_a_creation_that_seemed_to_fail_and_was_done_is_not_done_twice(
     assert len(github.comments) == 1
 
 
-def test_a_comment_that_is_deleted_meanwhile_is_made_anew(github: FakeHost, tmp_path: Path) -> None:
+def test_comment_deleted_in_between_is_created_again(github: FakeHost, tmp_path: Path) -> None:
     github.add(f"{FIRST}\nold", OWN)
     host = _host(github, tmp_path)
     real = host.update
@@ -196,7 +194,7 @@ def test_a_comment_that_is_deleted_meanwhile_is_made_anew(github: FakeHost, tmp_
 @pytest.mark.parametrize(
     ("head", "user"), [("mallory/fleet", "mallory"), (None, "gone"), ("acme/fleet", "dependabot[bot]")]
 )
-def test_a_fork_that_may_not_comment_is_no_error(
+def test_fork_without_permission_to_comment_is_not_an_error(
     github: FakeHost, tmp_path: Path, head: str | None, user: str
 ) -> None:
     github.read_only = True
@@ -204,21 +202,21 @@ def test_a_fork_that_may_not_comment_is_no_error(
     assert publish(host, f"{FIRST}\nx\n") == "not allowed"
 
 
-def test_a_job_without_the_permission_is_told_which_one_it_needs(github: FakeHost, tmp_path: Path) -> None:
+def test_missing_permission_is_named(github: FakeHost, tmp_path: Path) -> None:
     github.read_only = True
     with pytest.raises(CloudError) as caught:
         publish(_host(github, tmp_path), f"{FIRST}\nx\n")
     assert "pull-requests: write" in caught.value.remedy
 
 
-def test_a_redirect_is_not_followed(github: FakeHost, gitlab: FakeHost, tmp_path: Path) -> None:
+def test_redirect_is_not_followed(github: FakeHost, gitlab: FakeHost, tmp_path: Path) -> None:
     github.faults = [Fault(307, {"Location": f"{gitlab.address}/user"})]
     with pytest.raises(CloudError, match="redirects are not followed"):
         publish(_host(github, tmp_path), f"{FIRST}\nx\n")
     assert gitlab.requests == []
 
 
-def test_the_token_goes_into_a_header_and_no_message(
+def test_token_is_only_in_a_header_and_in_no_message(
     github: FakeHost, gitlab: FakeHost, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -247,7 +245,7 @@ def test_the_token_goes_into_a_header_and_no_message(
         "",
     ],
 )
-def test_a_token_is_sent_over_https_alone(github: FakeHost, tmp_path: Path, address: str) -> None:
+def test_token_is_sent_only_over_https(github: FakeHost, tmp_path: Path, address: str) -> None:
     env = _env(github, tmp_path, GITHUB_API_URL=address)
     if not address:
         assert host_from_environment(env).api.address == "https://api.github.com"
@@ -257,7 +255,7 @@ def test_a_token_is_sent_over_https_alone(github: FakeHost, tmp_path: Path, addr
     assert github.requests == []
 
 
-def test_a_proxy_of_the_environment_never_sees_what_goes_to_loopback(
+def test_requests_to_loopback_bypass_the_proxy(
     github: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -273,7 +271,7 @@ def test_a_proxy_of_the_environment_never_sees_what_goes_to_loopback(
         ("GITHUB_REPOSITORY", "neither"),
     ],
 )
-def test_what_is_missing_is_named(github: FakeHost, tmp_path: Path, missing: str, named: str) -> None:
+def test_missing_variables_are_named(github: FakeHost, tmp_path: Path, missing: str, named: str) -> None:
     env = _env(github, tmp_path)
     del env[missing]
     with pytest.raises(InputError, match=named):
@@ -281,20 +279,20 @@ def test_what_is_missing_is_named(github: FakeHost, tmp_path: Path, missing: str
 
 
 @pytest.mark.parametrize("missing", ["CI_API_V4_URL", "CI_MERGE_REQUEST_IID", "GPUFLEET_GITLAB_TOKEN"])
-def test_what_is_missing_on_gitlab_is_named(gitlab: FakeHost, tmp_path: Path, missing: str) -> None:
+def test_missing_variables_on_gitlab_are_named(gitlab: FakeHost, tmp_path: Path, missing: str) -> None:
     env = _env(gitlab, tmp_path)
     del env[missing]
     with pytest.raises(InputError, match=missing):
         host_from_environment(env)
 
 
-def test_the_number_can_be_given(github: FakeHost, tmp_path: Path) -> None:
+def test_number_can_be_given(github: FakeHost, tmp_path: Path) -> None:
     env = _env(github, tmp_path)
     del env["GITHUB_EVENT_PATH"]
     assert publish(host_from_environment(env, 7), f"{FIRST}\nx\n") == "created"
 
 
-def test_an_answer_that_is_no_list_or_no_json_is_an_error_and_no_traceback(
+def test_invalid_json_response_is_an_error_without_traceback(
     github: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(github, "answer", lambda *_: (200, {}, {"login": "x"}))
@@ -302,12 +300,12 @@ def test_an_answer_that_is_no_list_or_no_json_is_an_error_and_no_traceback(
         publish(_host(github, tmp_path), f"{FIRST}\nx\n")
 
 
-def test_a_host_that_is_not_there_is_an_error_and_no_traceback(github: FakeHost, tmp_path: Path) -> None:
+def test_unreachable_host_is_an_error_without_traceback(github: FakeHost, tmp_path: Path) -> None:
     with pytest.raises(CloudError):
         publish(_host(github, tmp_path, GITHUB_API_URL="http://127.0.0.1:1"), f"{FIRST}\nx\n")
 
 
-def test_the_module_posts_with_nothing_installed(
+def test_module_posts_with_the_standard_library(
     github: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in _env(github, tmp_path).items():

@@ -24,12 +24,12 @@ def guard(**changes: Any) -> Recording:
     return record(lambda: BudgetGuard("budget", BudgetGuardArgs(**args | changes)))
 
 
-def test_the_limit_is_monthly_and_exact() -> None:
+def test_limit_is_monthly_and_exact() -> None:
     inputs = guard(monthly_usd=Decimal("1234.50")).one("Budget").inputs
     assert (inputs["limitAmount"], inputs["limitUnit"], inputs["timeUnit"]) == ("1234.50", "USD", "MONTHLY")
 
 
-def test_there_is_an_alert_at_each_threshold_and_one_for_the_forecast() -> None:
+def test_each_threshold_has_an_alert_and_the_forecast_one() -> None:
     alerts = guard().one("Budget").inputs["notifications"]
     assert [(a["notificationType"], a["threshold"]) for a in alerts] == [
         ("ACTUAL", 50),
@@ -40,7 +40,7 @@ def test_there_is_an_alert_at_each_threshold_and_one_for_the_forecast() -> None:
     assert all(len(a["subscriberSnsTopicArns"]) == 1 for a in alerts)
 
 
-def test_only_what_carries_every_tag_counts() -> None:
+def test_only_resources_with_every_tag_count() -> None:
     expression = guard().one("Budget").inputs["filterExpression"]
     assert expression == {
         "ands": [
@@ -53,7 +53,7 @@ def test_only_what_carries_every_tag_counts() -> None:
     assert "filterExpression" not in guard(cost_tags={}).one("Budget").inputs
 
 
-def test_the_topic_is_encrypted_with_a_key_that_budgets_may_use_for_this_account() -> None:
+def test_topic_is_encrypted_with_a_key_that_budgets_may_use_for_this_account() -> None:
     built = guard()
     assert built.one("Topic").inputs["kmsMasterKeyId"] == "budget-id"
     policy = json.loads(built.one("Key").inputs["policy"])
@@ -63,7 +63,7 @@ def test_the_topic_is_encrypted_with_a_key_that_budgets_may_use_for_this_account
     assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
 
 
-def test_nobody_but_budgets_of_this_account_may_publish() -> None:
+def test_only_budgets_of_this_account_may_publish() -> None:
     (statement,) = json.loads(guard().one("TopicPolicy").inputs["policy"])["Statement"]
     assert statement["Principal"] == {"Service": "budgets.amazonaws.com"}
     assert statement["Action"] == "sns:Publish"
@@ -71,17 +71,17 @@ def test_nobody_but_budgets_of_this_account_may_publish() -> None:
     assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
 
 
-def test_the_budget_is_made_after_the_policy_that_lets_it_publish() -> None:
+def test_budget_is_created_after_the_topic_policy() -> None:
     built = guard()
     assert built.one("TopicPolicy").urn in built.one("Budget").dependencies
 
 
-def test_each_address_gets_a_subscription_and_none_is_made_without_addresses() -> None:
+def test_each_address_gets_a_subscription() -> None:
     (subscription,) = guard().of("TopicSubscription")
     assert (subscription.inputs["protocol"], subscription.inputs["endpoint"]) == ("email", "ml@example.com")
     assert guard(emails=[]).of("TopicSubscription") == []
 
 
-def test_more_alerts_than_a_budget_takes_are_refused() -> None:
+def test_too_many_alerts_are_refused() -> None:
     with pytest.raises(InputError, match="takes 9"):
         guard(thresholds=[Decimal(n) for n in range(10, 110, 10)])

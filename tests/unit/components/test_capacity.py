@@ -31,7 +31,7 @@ def reservation(**changes: Any) -> Recording:
     return record(lambda: OnDemandReservation("odcr", OnDemandReservationArgs(**args | changes)))
 
 
-def test_the_block_that_was_found_is_the_one_that_is_bought() -> None:
+def test_bought_block_is_the_one_that_was_found() -> None:
     built = block()
     bought = built.one("CapacityBlockReservation")
     assert bought.inputs["capacityBlockOfferingId"] == "cb-0123456789abcdef0"
@@ -39,14 +39,14 @@ def test_the_block_that_was_found_is_the_one_that_is_bought() -> None:
     assert bought.inputs["tags"] == {"team": "ml", "Name": "block"}
 
 
-def test_a_block_is_asked_for_in_hours_and_in_the_providers_region() -> None:
+def test_block_is_requested_in_hours_in_the_region_of_the_provider() -> None:
     asked = block().one("CapacityBlockOffering").inputs
     assert (asked["duration_hours"], asked["count"], asked["region"]) == (336, 8, "us-east-1")
     assert asked["start"] == "in 14 d"
     assert block(max_upfront_usd="800000").one("CapacityBlockOffering").inputs["max_upfront_usd"] == "800000"
 
 
-def test_a_block_and_its_offering_are_protected_and_kept_when_forgotten() -> None:
+def test_block_and_its_offering_are_protected_and_retained_on_delete() -> None:
     built = block()
     assert built.one("CapacityBlockOffering").protect
     bought = built.one("CapacityBlockReservation")
@@ -54,18 +54,18 @@ def test_a_block_and_its_offering_are_protected_and_kept_when_forgotten() -> Non
     assert bought.retain_on_delete
 
 
-def test_a_trial_may_let_go_of_its_block() -> None:
+def test_trial_may_release_its_block() -> None:
     built = block(protect=False)
     assert not built.one("CapacityBlockOffering").protect
     assert not built.one("CapacityBlockReservation").protect
     assert not built.one("CapacityBlockReservation").retain_on_delete
 
 
-def test_a_block_has_no_placement_group() -> None:
+def test_block_has_no_placement_group() -> None:
     assert block().of("PlacementGroup") == []
 
 
-def test_a_reservation_is_taken_by_name_only_and_has_no_end() -> None:
+def test_reservation_is_targeted_only_and_has_no_end() -> None:
     inputs = reservation().one("CapacityReservation").inputs
     assert inputs["instanceMatchCriteria"] == "targeted"
     assert inputs["endDateType"] == "unlimited"
@@ -73,7 +73,7 @@ def test_a_reservation_is_taken_by_name_only_and_has_no_end() -> None:
     assert "placementGroupArn" not in inputs
 
 
-def test_a_reservation_for_neighbours_is_made_inside_their_placement_group() -> None:
+def test_reservation_for_a_placement_group_is_created_inside_it() -> None:
     built = reservation(placement_group=True)
     group = built.one("PlacementGroup").inputs
     assert group["strategy"] == "cluster"

@@ -96,16 +96,16 @@ def ec2(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("2030-02-01T11:30:00+00:00", datetime(2030, 2, 1, 11, 30, tzinfo=UTC)),
     ],
 )
-def test_a_start_is_relative_to_now_or_a_date_in_utc(text: str, moment: datetime) -> None:
+def test_start_is_relative_or_a_utc_date(text: str, moment: datetime) -> None:
     assert resolve_start(text, NOW) == moment
 
 
-def test_a_start_that_is_neither_is_refused() -> None:
+def test_invalid_start_is_refused() -> None:
     with pytest.raises(ValueError, match="soon"):
         resolve_start("soon", NOW)
 
 
-def test_the_earliest_offering_wins_and_the_cheapest_of_those() -> None:
+def test_earliest_and_then_cheapest_offering_is_chosen() -> None:
     offered = [
         offering("late-cheap", "us-east-1a", 20, "1"),
         offering("early-dear", "us-east-1a", 16, "900.00"),
@@ -117,12 +117,12 @@ def test_the_earliest_offering_wins_and_the_cheapest_of_those() -> None:
     assert found["CapacityBlockOfferingId"] == "early-cheap"
 
 
-def test_an_offering_of_another_zone_or_before_the_start_does_not_fit() -> None:
+def test_offering_in_another_zone_or_before_the_start_does_not_match() -> None:
     offered = [offering("elsewhere", "us-east-1c", 16, "1"), offering("too-soon", "us-east-1a", 2, "1")]
     assert choose(offered, ["us-east-1a"], Window.of(datetime(2030, 1, 16, tzinfo=UTC), 24)) is None
 
 
-def test_a_block_of_another_duration_or_of_a_later_day_does_not_fit() -> None:
+def test_block_of_another_duration_or_a_later_day_does_not_match() -> None:
     wanted = Window.of(datetime(2030, 1, 16, tzinfo=UTC), 24)
     longer = offering("longer", "us-east-1a", 16, "1", hours=48)
     assert choose([longer, offering("late", "us-east-1a", 18, "1")], ["us-east-1a"], wanted) is None
@@ -130,7 +130,7 @@ def test_a_block_of_another_duration_or_of_a_later_day_does_not_fit() -> None:
     assert choose([longer, next_day], ["us-east-1a"], wanted) is next_day
 
 
-def test_what_is_offered_instead_is_listed_and_nothing_is_bought(ec2: Any) -> None:
+def test_available_offerings_are_listed_and_nothing_is_bought(ec2: Any) -> None:
     fake = ec2(
         [offering("cb-1", "us-east-1a", 28, "7.50"), offering("cb-2", "us-east-1b", 20, "9", hours=48)]
     )
@@ -146,14 +146,14 @@ def test_what_is_offered_instead_is_listed_and_nothing_is_bought(ec2: Any) -> No
 
 
 @pytest.mark.parametrize("start", ["2020-01-01", "2030-01-01", "2030-01-01T11:59:59+00:00"])
-def test_a_start_that_has_passed_is_refused_before_anything_is_asked(ec2: Any, start: str) -> None:
+def test_start_in_the_past_is_refused_before_any_request(ec2: Any, start: str) -> None:
     fake = ec2([offering("cb-1", "us-east-1a", 2, "1")])
     with pytest.raises(Exception, match="of the Capacity Block has passed"):
         OfferingProvider().create(PROPS | {"start": start})
     assert fake.asked == []
 
 
-def test_in_an_account_that_is_made_up_a_block_that_runs_is_looked_up_as_one_that_starts_now(
+def test_running_block_in_an_emulated_account_is_searched_from_now(
     ec2: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(STARTED, "1")
@@ -163,7 +163,7 @@ def test_in_an_account_that_is_made_up_a_block_that_runs_is_looked_up_as_one_tha
     assert STARTED == STARTED_BLOCKS
 
 
-def test_all_pages_are_read_and_asked_with_whole_numbers(ec2: Any) -> None:
+def test_all_pages_are_read_with_integer_arguments(ec2: Any) -> None:
     far = [offering("far", "us-east-1a", 28, "1")]
     near = [offering("near", "us-east-1a", 27, "1")]
     fake = ec2(far, near)
@@ -175,7 +175,7 @@ def test_all_pages_are_read_and_asked_with_whole_numbers(ec2: Any) -> None:
     assert all(isinstance(first[key], int) for key in ("InstanceCount", "CapacityDurationHours"))
 
 
-def test_what_was_found_is_kept_with_its_dates_zone_and_exact_fee(ec2: Any) -> None:
+def test_found_offering_keeps_its_dates_zone_and_exact_fee(ec2: Any) -> None:
     ec2([offering("cb-1", "us-east-1b", 28, "9600.10")])
     outs = OfferingProvider().create(PROPS | {"start": "2030-01-28"}).outs
     assert outs is not None
@@ -185,7 +185,7 @@ def test_what_was_found_is_kept_with_its_dates_zone_and_exact_fee(ec2: Any) -> N
     assert "client" not in outs
 
 
-def test_without_a_fitting_offering_the_message_says_what_was_asked(ec2: Any) -> None:
+def test_message_without_a_matching_offering_repeats_the_request(ec2: Any) -> None:
     ec2([])
     with pytest.raises(
         Exception, match=r"no Capacity Block of 2 x p5.48xlarge for 24 h in us-east-1a, us-east-1b"
@@ -193,31 +193,31 @@ def test_without_a_fitting_offering_the_message_says_what_was_asked(ec2: Any) ->
         OfferingProvider().create(PROPS)
 
 
-def test_a_fee_above_the_cap_is_refused_before_anything_is_bought(ec2: Any) -> None:
+def test_fee_above_the_cap_is_refused_before_the_purchase(ec2: Any) -> None:
     ec2([offering("cb-1", "us-east-1a", 28, "9600.10")])
     with pytest.raises(Exception, match=r"costs 9600.10 USD.*non-refundable.*allowUpfront"):
         OfferingProvider().create(PROPS | {"start": "2030-01-28", "max_upfront_usd": "9600"})
 
 
-def test_a_fee_at_the_cap_is_paid_and_one_in_another_currency_is_not() -> None:
+def test_fee_at_the_cap_is_paid_and_another_currency_is_refused() -> None:
     refuse_above_cap(offering("cb-1", "us-east-1a", 28, "9600.00"), "9600")
     refuse_above_cap(offering("cb-1", "us-east-1a", 28, "9600.00"), None)
     with pytest.raises(Exception, match="CNY"):
         refuse_above_cap(offering("cb-1", "us-east-1a", 28, "1", "CNY"), "9600")
 
 
-def test_the_same_request_is_no_change_however_numbers_travel() -> None:
+def test_same_request_is_no_change_in_any_number_format() -> None:
     olds = PROPS | {"offering_id": "cb-1", "count": 2, "duration_hours": 24}
     assert not OfferingProvider().diff("cb-1", olds, PROPS).changes
 
 
 @pytest.mark.parametrize("ignored", ["client", "max_upfront_usd", "__provider"])
-def test_where_it_connects_and_what_it_may_cost_change_nothing(ignored: str) -> None:
+def test_connection_settings_and_the_cap_cause_no_change(ignored: str) -> None:
     assert not OfferingProvider().diff("cb-1", dict(PROPS), PROPS | {ignored: "other"}).changes
 
 
 @pytest.mark.parametrize("key", ASKED)
-def test_another_request_is_another_block(key: str) -> None:
+def test_changed_request_is_another_block(key: str) -> None:
     changed = OfferingProvider().diff("cb-1", dict(STATE), PROPS | {key: ["other"]})
     assert changed.changes
     assert changed.replaces == [key]
@@ -226,19 +226,19 @@ def test_another_request_is_another_block(key: str) -> None:
 @pytest.mark.parametrize(
     "zones", [["us-east-1b", "us-east-1a"], ["us-east-1b"], ["us-east-1a", "us-east-1b", "us-east-1c"]]
 )
-def test_a_paid_block_stays_while_its_zone_is_among_those_allowed(zones: list[str]) -> None:
+def test_paid_block_stays_while_its_zone_is_allowed(zones: list[str]) -> None:
     compared = OfferingProvider().diff("cb-1", dict(STATE), PROPS | {"zones": zones})
     assert not compared.changes
     assert compared.replaces == []
 
 
-def test_a_block_outside_the_allowed_zones_is_another_block() -> None:
+def test_block_outside_the_allowed_zones_is_another_block() -> None:
     assert OfferingProvider().diff("cb-1", dict(STATE), PROPS | {"zones": ["us-east-1a"]}).replaces == [
         "zones"
     ]
 
 
-def test_a_later_run_never_looks_again(ec2: Any) -> None:
+def test_later_run_does_not_search_again(ec2: Any) -> None:
     fake = ec2([])
     provider = OfferingProvider()
     state = PROPS | {"offering_id": "cb-1"}
@@ -248,7 +248,7 @@ def test_a_later_run_never_looks_again(ec2: Any) -> None:
     assert fake.asked == []
 
 
-def test_the_provider_is_stored_by_its_name_so_an_edit_of_the_code_is_no_change() -> None:
+def test_provider_is_stored_by_name_so_a_code_change_is_no_diff() -> None:
     stored = serialize_provider(OfferingProvider())
     assert len(stored) < 200
     import base64
@@ -256,7 +256,7 @@ def test_the_provider_is_stored_by_its_name_so_an_edit_of_the_code_is_no_change(
     assert b"gpufleet.components.capacity_block_offering" in base64.b64decode(stored)
 
 
-def test_the_module_loads_without_pulumi_aws_and_without_boto3() -> None:
+def test_module_loads_without_pulumi_aws_and_boto3() -> None:
     """The plugin that runs it imports it on each start."""
     code = (
         "import json, sys; import gpufleet.components.capacity_block_offering;"

@@ -41,7 +41,7 @@ def block(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_nodes_start_with_the_block_and_stop_three_quarters_of_an_hour_before_its_end() -> None:
+def test_nodes_start_with_the_block_and_stop_45_minutes_before_its_end() -> None:
     start, end = NOW + timedelta(days=1), NOW + timedelta(days=2)
     assert plan_actions(start, end, 8, NOW) == {
         "start": (start, 8),
@@ -49,18 +49,18 @@ def test_nodes_start_with_the_block_and_stop_three_quarters_of_an_hour_before_it
     }
 
 
-def test_a_block_that_runs_already_starts_its_nodes_at_once() -> None:
+def test_running_block_starts_its_nodes_at_once() -> None:
     actions = plan_actions(NOW - timedelta(hours=1), NOW + timedelta(days=1), 8, NOW)
     assert actions["start"] == (NOW + SOONEST, 8)
 
 
 @pytest.mark.parametrize("left", [timedelta(0), timedelta(minutes=30), timedelta(days=-700)])
-def test_a_block_that_is_over_or_nearly_so_starts_nothing(left: timedelta) -> None:
+def test_expired_or_ending_block_starts_no_nodes(left: timedelta) -> None:
     assert plan_actions(NOW - timedelta(days=1), NOW + left, 8, NOW) == {}
 
 
 @pytest.mark.usefixtures("block")
-def test_the_actions_are_put_and_those_left_are_removed_with_the_resource(scaling: Any) -> None:
+def test_actions_are_created_and_deleted_with_the_resource(scaling: Any) -> None:
     provider = ScheduleProvider()
     made = provider.create(PROPS)
     put = scaling.describe_scheduled_actions()["ScheduledUpdateGroupActions"]
@@ -72,7 +72,7 @@ def test_the_actions_are_put_and_those_left_are_removed_with_the_resource(scalin
 
 
 @pytest.mark.usefixtures("block", "scaling")
-def test_actions_that_have_run_are_neither_drift_nor_asked_for_again() -> None:
+def test_completed_actions_are_neither_drift_nor_repeated() -> None:
     provider = ScheduleProvider()
     made = provider.create(PROPS)
     state = made.outs or {}
@@ -81,17 +81,17 @@ def test_actions_that_have_run_are_neither_drift_nor_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("key", ASKED)
-def test_another_group_block_or_size_makes_them_anew(key: str) -> None:
+def test_changed_group_block_or_size_replaces_the_actions(key: str) -> None:
     changed = ScheduleProvider().diff("x", dict(PROPS), PROPS | {key: "other"})
     assert changed.replaces == [key]
     assert changed.delete_before_replace
 
 
-def test_where_it_connects_changes_nothing() -> None:
+def test_connection_settings_cause_no_change() -> None:
     assert not ScheduleProvider().diff("x", dict(PROPS), PROPS | {"client": {"endpoint_url": "x"}}).changes
 
 
-def test_an_emulated_aws_that_is_gone_has_no_actions_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_emulated_aws_has_no_actions_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     client = {
         "endpoint_url": "http://127.0.0.1:9",

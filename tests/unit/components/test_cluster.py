@@ -29,21 +29,21 @@ def control_plane(**changes: Any) -> Any:
     return cluster(**changes).one("aws:eks/cluster:Cluster").inputs
 
 
-def test_the_endpoint_is_private_by_default() -> None:
+def test_endpoint_is_private_by_default() -> None:
     config = control_plane()["vpcConfig"]
     assert config["endpointPrivateAccess"] is True
     assert config["endpointPublicAccess"] is False
     assert "publicAccessCidrs" not in config
 
 
-def test_a_public_endpoint_is_open_to_the_named_networks_alone() -> None:
+def test_public_endpoint_is_open_only_to_the_listed_networks() -> None:
     config = control_plane(public_cidrs=["203.0.113.0/24"])["vpcConfig"]
     assert config["endpointPublicAccess"] is True
     assert config["publicAccessCidrs"] == ["203.0.113.0/24"]
     assert config["endpointPrivateAccess"] is True
 
 
-def test_only_the_named_networks_reach_the_private_endpoint_and_on_its_port_alone() -> None:
+def test_private_endpoint_is_open_only_to_the_listed_networks_on_its_port() -> None:
     rules = cluster(private_cidrs=["10.60.0.0/24", "10.61.0.0/24"]).of("SecurityGroupIngressRule")
     assert {rule.inputs["cidrIpv4"] for rule in rules} == {"10.60.0.0/24", "10.61.0.0/24"}
     for rule in rules:
@@ -56,19 +56,17 @@ def test_only_the_named_networks_reach_the_private_endpoint_and_on_its_port_alon
     assert cluster().of("SecurityGroupIngressRule") == []
 
 
-def test_a_private_network_that_is_everybody_is_refused() -> None:
+def test_private_network_of_all_addresses_is_refused() -> None:
     with pytest.raises(ValueError, match="everybody"):
         cluster(private_cidrs=["0.0.0.0/0"])
 
 
-def test_a_cluster_never_slides_into_paid_extended_support_by_itself() -> None:
+def test_cluster_never_enters_paid_extended_support_automatically() -> None:
     assert control_plane()["upgradePolicy"] == {"supportType": "STANDARD"}
     assert control_plane(support_type="EXTENDED")["upgradePolicy"] == {"supportType": "EXTENDED"}
 
 
-def test_the_network_plugin_enforces_policies_claimed_volumes_are_tagged_and_nothing_else_is_configured() -> (
-    None
-):
+def test_network_plugin_enforces_policies_and_claimed_volumes_are_tagged() -> None:
     values = {a.inputs["addonName"]: a.inputs.get("configurationValues") for a in cluster().of("Addon")}
     assert json.loads(values.pop("vpc-cni")) == {"enableNetworkPolicy": "true"}
     volumes = json.loads(values.pop("aws-ebs-csi-driver"))
@@ -76,7 +74,7 @@ def test_the_network_plugin_enforces_policies_claimed_volumes_are_tagged_and_not
     assert set(values.values()) == {None}
 
 
-def test_dropping_one_admin_leaves_the_names_of_the_others() -> None:
+def test_removing_one_admin_keeps_the_resource_names_of_the_others() -> None:
     platform, oncall = (f"arn:aws:iam::123456789012:role/{role}" for role in ("platform", "oncall"))
     both = {entry.name for entry in cluster(admins=[platform, oncall]).of("AccessEntry")}
     assert {entry.name for entry in cluster(admins=[oncall]).of("AccessEntry")} < both
@@ -90,7 +88,7 @@ def test_secrets_are_encrypted_with_a_rotated_key() -> None:
     assert built.one("Key").inputs["enableKeyRotation"] is True
 
 
-def test_every_control_plane_log_is_kept_in_an_encrypted_group_that_exists_first() -> None:
+def test_every_control_plane_log_goes_to_an_encrypted_group_created_first() -> None:
     built = cluster()
     control = built.one("aws:eks/cluster:Cluster")
     assert set(control.inputs["enabledClusterLogTypes"]) == {
@@ -107,11 +105,11 @@ def test_every_control_plane_log_is_kept_in_an_encrypted_group_that_exists_first
     assert group.urn in control.dependencies
 
 
-def test_access_is_by_entries_alone() -> None:
+def test_access_uses_entries_only() -> None:
     assert control_plane()["accessConfig"]["authenticationMode"] == "API"
 
 
-def test_admins_get_an_entry_and_the_admin_policy_and_without_admins_there_is_neither() -> None:
+def test_each_admin_gets_an_entry_and_the_admin_policy() -> None:
     built = cluster(admins=["arn:aws:iam::123456789012:role/platform"])
     assert built.one("AccessEntry").inputs["tags"]["team"] == "ml"
     assert built.one("AccessEntry").inputs["principalArn"].endswith("role/platform")
@@ -121,12 +119,12 @@ def test_admins_get_an_entry_and_the_admin_policy_and_without_admins_there_is_ne
     assert cluster().of("AccessEntry") == cluster().of("AccessPolicyAssociation") == []
 
 
-def test_a_cluster_is_protected_from_deletion_unless_told_otherwise() -> None:
+def test_cluster_is_protected_from_deletion_by_default() -> None:
     assert control_plane()["deletionProtection"] is True
     assert control_plane(deletion_protection=False)["deletionProtection"] is False
 
 
-def test_system_nodes_have_no_gpu_image_and_wait_for_the_add_ons_that_make_them_ready() -> None:
+def test_system_nodes_have_no_gpu_image_and_wait_for_their_add_ons() -> None:
     built = cluster()
     nodes = built.one("aws:eks/nodeGroup:NodeGroup")
     assert nodes.inputs["amiType"] == "AL2023_x86_64_STANDARD"
@@ -145,7 +143,7 @@ def test_add_ons_that_run_on_nodes_wait_for_the_system_nodes() -> None:
     assert nodes in by_name["aws-ebs-csi-driver"].dependencies
 
 
-def test_the_lustre_driver_is_installed_only_where_there_is_lustre() -> None:
+def test_lustre_driver_is_installed_only_with_lustre() -> None:
     names = {a.inputs["addonName"] for a in cluster().of("Addon")}
     assert "aws-fsx-csi-driver" not in names
     assert "aws-fsx-csi-driver" in {
@@ -153,18 +151,18 @@ def test_the_lustre_driver_is_installed_only_where_there_is_lustre() -> None:
     }
 
 
-def test_add_ons_that_are_not_named_are_not_installed() -> None:
+def test_unlisted_add_ons_are_not_installed() -> None:
     built = cluster(addons=["kube-proxy"], log_types=["audit"])
     assert {a.inputs["addonName"] for a in built.of("Addon")} == {"kube-proxy"}
     assert built.one("aws:eks/cluster:Cluster").inputs["enabledClusterLogTypes"] == ["audit"]
 
 
-def test_an_add_on_that_the_component_does_not_know_is_refused() -> None:
+def test_unknown_add_on_is_refused() -> None:
     with pytest.raises(InputError, match="cert-manager"):
         cluster(addons=["cert-manager"])
 
 
-def test_the_lustre_driver_reads_the_tags_of_file_systems_alone() -> None:
+def test_lustre_driver_can_only_read_tags_of_file_systems() -> None:
     policy = json.loads(cluster(addons=[*EKS_ADDONS, LUSTRE_ADDON]).one("RolePolicy").inputs["policy"])
     resources = {tuple(s["Action"]): s["Resource"] for s in policy["Statement"]}
     assert resources == {
@@ -173,18 +171,18 @@ def test_the_lustre_driver_reads_the_tags_of_file_systems_alone() -> None:
     }
 
 
-def test_add_ons_of_eks_are_not_installed_a_second_time_by_the_cluster() -> None:
+def test_default_eks_add_ons_are_not_installed_twice() -> None:
     assert control_plane()["bootstrapSelfManagedAddons"] is False
 
 
-def test_a_named_add_on_version_is_used_and_no_other_is_pinned() -> None:
+def test_given_add_on_version_is_used_and_others_are_not_pinned() -> None:
     built = cluster(addon_versions={"coredns": "v1.13.2-eksbuild.1"})
     versions = {a.inputs["addonName"]: a.inputs.get("addonVersion") for a in built.of("Addon")}
     assert versions.pop("coredns") == "v1.13.2-eksbuild.1"
     assert set(versions.values()) == {None}
 
 
-def test_the_kubeconfig_holds_no_secret_and_asks_aws_for_a_token() -> None:
+def test_kubeconfig_has_no_secret_and_gets_a_token_from_aws() -> None:
     config = json.loads(kubeconfig("atlas", "https://eks.test", "Q0E=", "us-east-1"))
     (user,) = config["users"]
     assert user["user"]["exec"]["args"] == [
@@ -199,7 +197,7 @@ def test_the_kubeconfig_holds_no_secret_and_asks_aws_for_a_token() -> None:
     assert config["clusters"][0]["cluster"]["certificate-authority-data"] == "Q0E="
 
 
-def test_the_kubeconfig_is_a_secret_output() -> None:
+def test_kubeconfig_is_a_secret_output() -> None:
     built = cluster()
     outputs = built.outputs[built.one("EksCluster").urn]
     assert "4dabf18193072939515e22adb298388d" in outputs["kubeconfig"]

@@ -32,7 +32,7 @@ def test_each_team_has_a_namespace_with_a_quota_on_its_gpus() -> None:
     assert {"requests.nvidia.com/gpu": "16"} in hard
 
 
-def test_a_team_cannot_use_a_priority_above_its_own() -> None:
+def test_team_cannot_use_a_priority_above_its_own() -> None:
     built = base()
     (refusing,) = [
         q["spec"] for q in in_namespace(built, "ResourceQuota", "research") if "scopeSelector" in q["spec"]
@@ -48,14 +48,14 @@ def test_a_team_cannot_use_a_priority_above_its_own() -> None:
     assert highest["scopeSelector"]["matchExpressions"][0]["values"] == system
 
 
-def test_a_container_that_says_nothing_gets_a_request_and_no_limit() -> None:
+def test_container_without_resources_gets_a_request_and_no_limit() -> None:
     (limits,) = in_namespace(base(), "LimitRange", "research")
     assert limits["spec"]["limits"] == [
         {"type": "Container", "defaultRequest": {"cpu": "1", "memory": "4Gi"}}
     ]
 
 
-def test_no_priority_class_is_the_default_or_above_kubernetes_own() -> None:
+def test_no_priority_class_is_the_default_or_above_those_of_kubernetes() -> None:
     classes = base().of("PriorityClass")
     assert {c.inputs["value"] for c in classes} == set(PRIORITIES.values())
     assert not any(c.inputs["globalDefault"] for c in classes)
@@ -67,13 +67,13 @@ def test_pod_security_is_enforced_in_every_team_namespace() -> None:
         assert namespace.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
 
 
-def test_a_namespace_is_reached_from_inside_it_alone() -> None:
+def test_namespace_is_reachable_only_from_inside() -> None:
     (policy,) = in_namespace(base(), "NetworkPolicy", "research")
     assert policy["spec"]["policyTypes"] == ["Ingress"]
     assert policy["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}]
 
 
-def test_a_serving_team_names_who_else_reaches_its_pods() -> None:
+def test_serving_team_lists_who_else_can_reach_its_pods() -> None:
     team = TeamArgs(name="serving", gpus=2, ingress_namespaces=["ingress"], ingress_cidrs=["10.0.0.0/20"])
     (policy,) = in_namespace(base(teams=[team]), "NetworkPolicy", "serving")
     (rule,) = policy["spec"]["ingress"]
@@ -84,7 +84,7 @@ def test_a_serving_team_names_who_else_reaches_its_pods() -> None:
     ]
 
 
-def test_the_nvidia_plugin_runs_where_gpus_are_and_tolerates_their_taints() -> None:
+def test_nvidia_plugin_runs_on_gpu_nodes_and_tolerates_their_taints() -> None:
     plugin = base(taint_keys=["nvidia.com/gpu", "team"]).one("DaemonSet").inputs
     pod = plugin["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
@@ -95,7 +95,7 @@ def test_the_nvidia_plugin_runs_where_gpus_are_and_tolerates_their_taints() -> N
     assert term["matchExpressions"] == [{"key": "gpufleet.io/gpu", "operator": "Exists"}]
 
 
-def test_device_plugins_are_unprivileged_and_hold_no_token() -> None:
+def test_device_plugins_are_unprivileged_and_have_no_token() -> None:
     for plugin in base(efa=True).of("DaemonSet"):
         pod = plugin.inputs["spec"]["template"]["spec"]
         assert pod["automountServiceAccountToken"] is False
@@ -105,7 +105,7 @@ def test_device_plugins_are_unprivileged_and_hold_no_token() -> None:
         assert "privileged" not in context
 
 
-def test_the_efa_plugin_is_there_only_where_efa_is() -> None:
+def test_efa_plugin_exists_only_with_efa() -> None:
     assert [d.inputs["metadata"]["name"] for d in base().of("DaemonSet")] == ["nvidia-device-plugin"]
     built = base(efa=True, region="eu-west-1")
     (efa,) = [d for d in built.of("DaemonSet") if d.inputs["metadata"]["name"] == "efa-device-plugin"]
@@ -128,7 +128,7 @@ def efa_image(**changes: Any) -> str:
         ("cn-north-1", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/"),
     ],
 )
-def test_the_efa_plugin_comes_from_the_account_that_its_region_has(region: str, registry: str) -> None:
+def test_efa_plugin_image_comes_from_the_registry_of_its_region(region: str, registry: str) -> None:
     assert efa_image(region=region).startswith(registry)
 
 
@@ -139,7 +139,7 @@ def test_every_region_of_the_catalog_has_a_registry() -> None:
     assert regions <= REGISTRY_ACCOUNTS.keys()
 
 
-def test_where_the_registry_is_unknown_an_image_must_be_given() -> None:
+def test_unknown_registry_needs_an_explicit_image() -> None:
     with pytest.raises(InputError, match="region xx-north-1: the registry") as refused:
         efa_image(region="xx-north-1")
     assert refused.value.remedy is not None
@@ -155,7 +155,7 @@ def test_every_image_is_pinned_to_a_version() -> None:
             assert tag.startswith("v")
 
 
-def test_the_gpu_operator_takes_the_plugins_place_and_installs_no_second_driver() -> None:
+def test_gpu_operator_replaces_the_plugin_and_installs_no_second_driver() -> None:
     built = base(gpu_stack="gpu-operator")
     assert built.of("DaemonSet") == []
     release = built.one("Release").inputs
@@ -164,7 +164,7 @@ def test_the_gpu_operator_takes_the_plugins_place_and_installs_no_second_driver(
     assert release["values"]["toolkit"] == {"enabled": False}
 
 
-def test_without_teams_there_are_no_namespaces_and_the_plugins_still_run() -> None:
+def test_plugins_run_without_teams_and_namespaces() -> None:
     built = base(teams=[])
     assert built.of("Namespace") == built.of("ResourceQuota") == []
     assert len(built.of("DaemonSet")) == 1

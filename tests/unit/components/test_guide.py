@@ -14,16 +14,16 @@ EXAMPLES = re.findall(r"^## (.+?)\n.*?^```python\n(.*?)^```", GUIDE.read_text(),
 
 
 @pytest.mark.parametrize(("title", "code"), EXAMPLES, ids=[title for title, _ in EXAMPLES])
-def test_an_example_of_the_guide_runs_as_it_is_printed(title: str, code: str) -> None:
+def test_example_of_the_guide_runs_as_printed(title: str, code: str) -> None:
     built = record(lambda: exec(compile(code, title, "exec"), {}))
     assert [r for r in built if r.custom]
 
 
-def test_the_guide_has_examples() -> None:
+def test_guide_has_examples() -> None:
     assert len(EXAMPLES) == 3
 
 
-def test_the_table_names_components_that_exist() -> None:
+def test_table_lists_existing_components() -> None:
     import importlib
 
     rows = re.findall(r"^\| `(\w+)` \| `([\w.]+)` \|", GUIDE.read_text(), re.MULTILINE)

@@ -23,7 +23,7 @@ def attached(built: Recording) -> set[str]:
     }
 
 
-def test_kubernetes_nodes_have_no_network_plugin_rights_of_their_own() -> None:
+def test_kubernetes_nodes_have_no_network_plugin_permissions() -> None:
     assert attached(roles()) == {
         "AmazonEKSWorkerNodePolicy",
         "AmazonEC2ContainerRegistryPullOnly",
@@ -32,7 +32,7 @@ def test_kubernetes_nodes_have_no_network_plugin_rights_of_their_own() -> None:
     }
 
 
-def test_a_slurm_site_has_no_cluster_role() -> None:
+def test_slurm_site_has_no_cluster_role() -> None:
     seen: list[Any] = []
     built = record(lambda: seen.append(IamRoles("site", IamRolesArgs(scheduler="slurm", tags={}))))
     assert attached(built) == {"AmazonSSMManagedInstanceCore"}
@@ -40,7 +40,7 @@ def test_a_slurm_site_has_no_cluster_role() -> None:
     assert seen[0].cluster_role_arn is None
 
 
-def test_each_role_trusts_its_one_service() -> None:
+def test_each_role_trusts_one_service() -> None:
     trusted = {
         r.name: json.loads(r.inputs["assumeRolePolicy"])["Statement"][0]["Principal"]
         for r in roles().of("Role")
@@ -51,14 +51,14 @@ def test_each_role_trusts_its_one_service() -> None:
     }
 
 
-def test_nodes_reach_the_named_buckets_and_no_other() -> None:
+def test_nodes_can_access_only_the_listed_buckets() -> None:
     policy = json.loads(roles(bucket_arns=[BUCKET]).one("RolePolicy").inputs["policy"])
     resources = {arn for statement in policy["Statement"] for arn in statement["Resource"]}
     assert resources == {BUCKET, f"{BUCKET}/*"}
     assert roles().of("RolePolicy") == []
 
 
-def test_nodes_may_use_exactly_the_keys_of_their_buckets() -> None:
+def test_nodes_can_use_exactly_the_keys_of_their_buckets() -> None:
     key = "arn:aws:kms:us-east-1:123456789012:key/data"
     built = roles(bucket_arns=[BUCKET], bucket_key_arns=[key])
     statements = json.loads(built.one("RolePolicy").inputs["policy"])["Statement"]
@@ -67,16 +67,16 @@ def test_nodes_may_use_exactly_the_keys_of_their_buckets() -> None:
     assert of_keys["Resource"] == [key]
 
 
-def test_buckets_without_keys_of_ours_give_no_right_to_any_key() -> None:
+def test_buckets_without_own_keys_grant_no_key_permission() -> None:
     assert "kms:" not in roles(bucket_arns=[BUCKET]).one("RolePolicy").inputs["policy"]
 
 
-def test_no_statement_of_ours_has_a_wildcard_action() -> None:
+def test_no_statement_has_a_wildcard_action() -> None:
     policy = json.loads(roles(bucket_arns=[BUCKET]).one("RolePolicy").inputs["policy"])
     assert not [a for s in policy["Statement"] for a in s["Action"] if "*" in a]
 
 
-def test_a_pod_role_is_for_one_service_account_by_pod_identity() -> None:
+def test_pod_role_is_for_one_service_account_by_pod_identity() -> None:
     built = record(
         lambda: PodRole(
             "csi",

@@ -26,7 +26,7 @@ def network(**changes: Any) -> Recording:
     return record(lambda: Network("net", NetworkArgs(**args)))
 
 
-def test_each_zone_gets_a_public_and_a_private_subnet_and_none_gives_public_addresses() -> None:
+def test_each_zone_gets_a_public_and_a_private_subnet_without_public_addresses() -> None:
     subnets = network().of("Subnet")
     assert sorted((s.inputs["availabilityZone"], s.inputs["cidrBlock"]) for s in subnets) == sorted(
         (s.zone, s.cidr) for s in SUBNETS
@@ -34,7 +34,7 @@ def test_each_zone_gets_a_public_and_a_private_subnet_and_none_gives_public_addr
     assert {s.inputs["mapPublicIpOnLaunch"] for s in subnets} == {False}
 
 
-def test_a_single_nat_gateway_serves_every_private_subnet() -> None:
+def test_single_nat_gateway_serves_every_private_subnet() -> None:
     built = network(nat_zones=["us-east-1a"])
     assert len(built.of("NatGateway")) == len(built.of("Eip")) == 1
     routes = [r for r in built.of("Route") if "natGatewayId" in r.inputs]
@@ -42,7 +42,7 @@ def test_a_single_nat_gateway_serves_every_private_subnet() -> None:
     assert {r.inputs["natGatewayId"] for r in routes} == {"net-nat-us-east-1a-id"}
 
 
-def test_a_gateway_per_zone_keeps_traffic_in_its_zone() -> None:
+def test_gateway_per_zone_keeps_traffic_in_its_zone() -> None:
     routes = [
         r for r in network(nat_zones=["us-east-1a", "us-east-1b"]).of("Route") if "natGatewayId" in r.inputs
     ]
@@ -52,36 +52,36 @@ def test_a_gateway_per_zone_keeps_traffic_in_its_zone() -> None:
     }
 
 
-def test_the_first_public_zone_has_a_gateway_unless_zones_are_named() -> None:
+def test_gateway_is_in_the_first_public_zone_by_default() -> None:
     assert [gateway.name for gateway in network().of("NatGateway")] == ["net-nat-us-east-1a"]
 
 
-def test_a_gateway_needs_a_public_subnet_in_its_zone() -> None:
+def test_gateway_needs_a_public_subnet_in_its_zone() -> None:
     with pytest.raises(InputError, match="us-east-1z"):
         network(nat_zones=["us-east-1z"])
 
 
-def test_without_nat_private_subnets_have_no_way_out() -> None:
+def test_private_subnets_without_nat_have_no_internet_route() -> None:
     built = network(nat_zones=[])
     assert built.of("NatGateway") == []
     assert built.of("Eip") == []
     assert [r.name for r in built.of("Route")] == ["net-public-internet"]
 
 
-def test_without_public_subnets_there_is_no_internet_gateway() -> None:
+def test_network_without_public_subnets_has_no_internet_gateway() -> None:
     built = network(subnets=[s for s in SUBNETS if not s.public], nat_zones=[])
     assert built.of("InternetGateway") == []
     assert built.of("Route") == []
 
 
-def test_s3_is_reached_through_a_gateway_endpoint_from_every_private_route_table() -> None:
+def test_every_private_route_table_has_the_s3_gateway_endpoint() -> None:
     endpoint = network().one("VpcEndpoint")
     assert endpoint.inputs["vpcEndpointType"] == "Gateway"
     assert endpoint.inputs["serviceName"] == "com.amazonaws.us-east-1.s3"
     assert endpoint.inputs["routeTableIds"] == ["net-private-us-east-1a-id", "net-private-us-east-1b-id"]
 
 
-def test_interface_endpoints_take_https_from_the_network_alone() -> None:
+def test_interface_endpoints_accept_https_only_from_the_network() -> None:
     built = network(nat_zones=[], interface_endpoints=["ecr.api", "sts"])
     services = {e.inputs["serviceName"] for e in built.of("VpcEndpoint")}
     assert services == {f"com.amazonaws.us-east-1.{s}" for s in ("s3", "ecr.api", "sts")}
@@ -93,7 +93,7 @@ def test_interface_endpoints_take_https_from_the_network_alone() -> None:
         assert made.inputs["tags"].items() >= TAGS.items(), made.name
 
 
-def test_the_efa_group_refers_to_itself_for_all_traffic_both_ways_and_to_nothing_else() -> None:
+def test_efa_group_allows_all_traffic_only_from_and_to_itself() -> None:
     built = network()
     rules = [
         r
@@ -112,7 +112,7 @@ def test_the_efa_group_refers_to_itself_for_all_traffic_both_ways_and_to_nothing
         assert not {"cidrIpv4", "cidrIpv6", "prefixListId", "fromPort"} & rule.inputs.keys()
 
 
-def test_no_group_lets_the_world_in_and_rules_are_never_inline() -> None:
+def test_no_security_group_is_open_to_the_world_and_no_rule_is_inline() -> None:
     built = network(nat_zones=[], interface_endpoints=["sts"])
     for rule in built.of("SecurityGroupIngressRule"):
         assert rule.inputs.get("cidrIpv4") not in ("0.0.0.0/0",)
@@ -121,13 +121,13 @@ def test_no_group_lets_the_world_in_and_rules_are_never_inline() -> None:
         assert not {"ingress", "egress"} & group.inputs.keys()
 
 
-def test_the_default_group_is_closed() -> None:
+def test_default_security_group_is_closed() -> None:
     group = network().one("DefaultSecurityGroup")
     assert not group.inputs.get("ingress")
     assert not group.inputs.get("egress")
 
 
-def test_flow_logs_are_kept_a_year_in_a_group_encrypted_with_a_rotated_key() -> None:
+def test_flow_logs_are_kept_a_year_in_an_encrypted_group() -> None:
     built = network()
     group, key = built.one("LogGroup"), built.one("Key")
     assert group.inputs["retentionInDays"] == 365
@@ -138,7 +138,7 @@ def test_flow_logs_are_kept_a_year_in_a_group_encrypted_with_a_rotated_key() -> 
     assert (log.inputs["trafficType"], log.inputs["vpcId"]) == ("ALL", "net-vpc-id")
 
 
-def test_the_log_service_only_encrypts_with_the_key_that_the_account_governs() -> None:
+def test_log_service_can_only_encrypt_with_the_key() -> None:
     owner, logs = json.loads(network().one("Key").inputs["policy"])["Statement"]
     assert owner["Action"] == "kms:*"
     assert owner["Principal"]["AWS"].endswith(":root")
@@ -146,13 +146,13 @@ def test_the_log_service_only_encrypts_with_the_key_that_the_account_governs() -
     assert logs["Condition"]["ArnEquals"].keys() == {"kms:EncryptionContext:aws:logs:arn"}
 
 
-def test_flow_logs_are_written_to_their_own_group_alone() -> None:
+def test_flow_logs_can_write_only_to_their_group() -> None:
     built = network()
     (statement,) = json.loads(built.one("RolePolicy").inputs["policy"])["Statement"]
     assert statement["Resource"].endswith(":log-group:/gpufleet/net/flow-logs:*")
 
 
-def test_subnets_are_tagged_for_load_balancers_only_where_a_cluster_is_named() -> None:
+def test_subnets_are_tagged_for_load_balancers_only_with_a_cluster_name() -> None:
     with_cluster = network(cluster_name="atlas").of("Subnet")
     without = network().of("Subnet")
     public = next(s for s in with_cluster if "public" in s.name).inputs["tags"]

@@ -63,7 +63,7 @@ def test_imdsv2_is_required_and_pods_cannot_reach_it() -> None:
     }
 
 
-def test_the_root_volume_is_encrypted_gp3_and_goes_with_its_node() -> None:
+def test_root_volume_is_encrypted_gp3_and_deleted_with_its_node() -> None:
     (mapping,) = template()["blockDeviceMappings"]
     assert mapping["ebs"]["encrypted"] == "true"
     (own,) = template(volume=VolumeArgs(kms_key_id="arn:key"))["blockDeviceMappings"]
@@ -73,22 +73,22 @@ def test_the_root_volume_is_encrypted_gp3_and_goes_with_its_node() -> None:
 
 
 @pytest.mark.parametrize(("changes", "device"), [({}, "/dev/xvda"), (SLURM, "/dev/sda1")])
-def test_the_root_device_is_that_of_the_image(changes: dict[str, Any], device: str) -> None:
+def test_root_device_is_that_of_the_image(changes: dict[str, Any], device: str) -> None:
     assert template(**changes)["blockDeviceMappings"][0]["deviceName"] == device
 
 
-def test_interfaces_are_exactly_those_given_and_card_0_of_p6_b300_has_no_efa() -> None:
+def test_interfaces_match_the_input_and_card_0_of_p6_b300_has_no_efa() -> None:
     built = template(interfaces=P6_B300)["networkInterfaces"]
     layout = [(i["networkCardIndex"], i["deviceIndex"], i["interfaceType"]) for i in built]
     assert layout == [(0, 0, "interface"), *((card, 0, "efa-only") for card in range(1, 17))]
 
 
-def test_every_interface_carries_every_security_group() -> None:
+def test_every_interface_has_every_security_group() -> None:
     for interface in template(interfaces=P6_B300)["networkInterfaces"]:
         assert interface["securityGroups"] == ["sg-efa", "sg-cluster"]
 
 
-def test_a_single_interface_says_no_to_a_public_address_and_several_do_not_speak_of_it() -> None:
+def test_public_address_is_disabled_on_one_interface_and_unset_on_several() -> None:
     (alone,) = template()["networkInterfaces"]
     assert alone["associatePublicIpAddress"] == "false"
     for interface in template(interfaces=P6_B300)["networkInterfaces"]:
@@ -101,7 +101,7 @@ def test_instances_volumes_and_interfaces_are_tagged_at_launch() -> None:
     assert all(s["tags"] == {"team": "ml", "Name": "pretrain"} for s in specifications)
 
 
-def test_spot_requests_are_tagged_only_where_nothing_else_is_ever_asked_for() -> None:
+def test_spot_requests_are_tagged_only_for_pure_spot_groups() -> None:
     def kinds(**changes: Any) -> set[str]:
         return {each["resourceType"] for each in template(**changes)["tagSpecifications"]}
 
@@ -111,32 +111,32 @@ def test_spot_requests_are_tagged_only_where_nothing_else_is_ever_asked_for() ->
     assert "spot-instances-request" not in kinds(capacity=SpotNodes())
 
 
-def test_no_placement_group_unless_asked_for() -> None:
+def test_no_placement_group_is_created_by_default() -> None:
     built = group()
     assert built.of("PlacementGroup") == []
     assert "placement" not in built.one("LaunchTemplate").inputs
 
 
-def test_a_cluster_placement_group_is_made_and_launched_into() -> None:
+def test_cluster_placement_group_is_created_and_used() -> None:
     built = group(placement_group=True)
     assert built.one("PlacementGroup").inputs["strategy"] == "cluster"
     assert built.one("LaunchTemplate").inputs["placement"] == {"groupName": "pretrain-1234567"}
 
 
-def test_an_existing_placement_group_is_used_and_none_is_made() -> None:
+def test_existing_placement_group_is_used_and_none_is_created() -> None:
     built = group(placement_group="theirs", capacity=ReservedNodes(reservation_id="cr-1"))
     assert built.of("PlacementGroup") == []
     assert built.one("LaunchTemplate").inputs["placement"] == {"groupName": "theirs"}
 
 
-def test_a_capacity_block_never_gets_a_placement_group() -> None:
+def test_capacity_block_never_gets_a_placement_group() -> None:
     assert "placement" not in template(**BLOCK)
     for placement in (True, "theirs"):
         with pytest.raises(InputError, match="Capacity Block cannot launch into a placement group"):
             group(**BLOCK, placement_group=placement)
 
 
-def test_a_capacity_block_is_targeted_with_its_market_type_and_one_type_in_the_template() -> None:
+def test_capacity_block_is_targeted_with_its_market_type_and_instance_type() -> None:
     built = group(**BLOCK, min_size=8, max_size=8)
     inputs = built.one("LaunchTemplate").inputs
     assert inputs["instanceMarketOptions"] == {"marketType": "capacity-block"}
@@ -149,13 +149,13 @@ def test_a_capacity_block_is_targeted_with_its_market_type_and_one_type_in_the_t
     assert "instanceTypes" not in nodes
 
 
-def test_a_capacity_block_group_starts_at_zero_and_leaves_its_size_to_whoever_scales_it() -> None:
+def test_capacity_block_group_starts_at_zero_and_ignores_its_desired_size() -> None:
     nodes = group(**BLOCK, min_size=8, max_size=8).one("aws:eks/nodeGroup:NodeGroup")
     assert nodes.inputs["scalingConfig"] == {"minSize": 0, "maxSize": 8, "desiredSize": 0}
     assert nodes.ignore_changes == ("scalingConfig.desiredSize",)
 
 
-def test_a_reservation_is_targeted_and_is_no_market_of_its_own() -> None:
+def test_reservation_is_targeted_without_a_market_type() -> None:
     built = group(capacity=ReservedNodes(reservation_id="cr-1"))
     inputs = built.one("LaunchTemplate").inputs
     assert "instanceMarketOptions" not in inputs
@@ -171,7 +171,7 @@ RESERVATION: dict[str, Any] = {"capacity": ReservedNodes(reservation_id="cr-1")}
 
 
 @pytest.mark.parametrize("changes", [BLOCK, RESERVATION, {"placement_group": True}])
-def test_where_there_is_no_room_for_a_new_node_an_update_stops_the_old_one_first(
+def test_update_stops_the_old_node_first_without_spare_capacity(
     changes: dict[str, Any],
 ) -> None:
     nodes = group(**changes).one("aws:eks/nodeGroup:NodeGroup")
@@ -179,19 +179,19 @@ def test_where_there_is_no_room_for_a_new_node_an_update_stops_the_old_one_first
 
 
 @pytest.mark.parametrize("capacity", [OnDemandNodes(), SpotNodes()], ids=["on-demand", "spot"])
-def test_elsewhere_an_update_starts_the_new_node_first(capacity: NodeCapacity) -> None:
+def test_update_starts_the_new_node_first_with_spare_capacity(capacity: NodeCapacity) -> None:
     nodes = group(capacity=capacity).one("aws:eks/nodeGroup:NodeGroup")
     assert nodes.inputs["updateConfig"] == {"maxUnavailable": 1}
     assert not nodes.delete_before_replace
 
 
 @pytest.mark.parametrize("changes", [BLOCK, RESERVATION])
-def test_a_group_in_a_reservation_leaves_it_before_its_replacement_comes(changes: dict[str, Any]) -> None:
+def test_group_in_a_reservation_is_deleted_before_its_replacement(changes: dict[str, Any]) -> None:
     assert group(**changes).one("aws:eks/nodeGroup:NodeGroup").delete_before_replace
 
 
 @pytest.mark.parametrize(("asked", "starts"), [(0, 1), (3, 3), (9, 4), (None, 1)])
-def test_a_first_size_is_kept_within_the_limits(asked: int | None, starts: int) -> None:
+def test_initial_size_is_kept_within_the_limits(asked: int | None, starts: int) -> None:
     nodes = group(min_size=1, max_size=4, desired_size=asked).one("aws:eks/nodeGroup:NodeGroup")
     assert nodes.inputs["scalingConfig"] == {"minSize": 1, "maxSize": 4, "desiredSize": starts}
 
@@ -200,7 +200,7 @@ def test_on_demand_targets_no_reservation() -> None:
     assert not {"capacityReservationSpecification", "instanceMarketOptions"} & template().keys()
 
 
-def test_eks_brings_image_profile_and_types_so_the_template_has_none() -> None:
+def test_eks_sets_image_profile_and_types_and_the_template_does_not() -> None:
     built = group()
     assert not {"imageId", "iamInstanceProfile", "instanceType"} & built.one("LaunchTemplate").inputs.keys()
     nodes = built.one("aws:eks/nodeGroup:NodeGroup").inputs
@@ -208,13 +208,13 @@ def test_eks_brings_image_profile_and_types_so_the_template_has_none() -> None:
     assert nodes["instanceTypes"] == ["p5.48xlarge"]
 
 
-def test_a_group_of_fixed_size_owns_its_size() -> None:
+def test_group_of_fixed_size_manages_its_size() -> None:
     nodes = group().one("aws:eks/nodeGroup:NodeGroup")
     assert nodes.inputs["scalingConfig"] == {"minSize": 2, "maxSize": 2, "desiredSize": 2}
     assert nodes.ignore_changes == ()
 
 
-def test_a_group_that_scales_leaves_its_size_to_the_autoscaler() -> None:
+def test_group_that_scales_leaves_its_size_to_the_autoscaler() -> None:
     assert group(min_size=0).one("aws:eks/nodeGroup:NodeGroup").ignore_changes == (
         "scalingConfig.desiredSize",
     )
@@ -222,7 +222,7 @@ def test_a_group_that_scales_leaves_its_size_to_the_autoscaler() -> None:
     assert built.one("aws:autoscaling/group:Group").ignore_changes == ("desiredCapacity",)
 
 
-def test_spot_falls_back_to_a_second_group_that_starts_at_zero_only_when_asked() -> None:
+def test_spot_gets_an_on_demand_fallback_group_only_on_request() -> None:
     alone = group(capacity=SpotNodes(), min_size=1, max_size=4).of("aws:eks/nodeGroup:NodeGroup")
     assert [g.inputs["capacityType"] for g in alone] == ["SPOT"]
     both = group(capacity=SpotNodes(on_demand_fallback=True), min_size=1, max_size=4).of(
@@ -235,7 +235,7 @@ def test_spot_falls_back_to_a_second_group_that_starts_at_zero_only_when_asked()
     assert by_type["ON_DEMAND"]["labels"]["gpufleet.io/capacity"] == "on-demand"
 
 
-def test_taints_are_in_the_words_of_the_eks_api() -> None:
+def test_taints_use_the_eks_api_effects() -> None:
     eks = dataclasses.replace(
         BASE.eks, taints=[TaintArgs(key="nvidia.com/gpu", value="true", effect="NoSchedule")]
     )
@@ -243,7 +243,7 @@ def test_taints_are_in_the_words_of_the_eks_api() -> None:
     assert nodes["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]
 
 
-def test_an_auto_scaling_group_passes_every_tag_on_to_its_instances() -> None:
+def test_auto_scaling_group_propagates_every_tag() -> None:
     tags = group(**SLURM).one("aws:autoscaling/group:Group").inputs["tags"]
     assert {(t["key"], t["value"], t["propagateAtLaunch"]) for t in tags} == {
         ("team", "ml", True),
@@ -251,7 +251,7 @@ def test_an_auto_scaling_group_passes_every_tag_on_to_its_instances() -> None:
     }
 
 
-def test_spot_in_an_auto_scaling_group_spreads_over_types_by_price_and_capacity() -> None:
+def test_spot_in_an_auto_scaling_group_uses_price_capacity_optimized() -> None:
     built = group(
         **SLURM,
         capacity=SpotNodes(),
@@ -270,40 +270,40 @@ def test_spot_in_an_auto_scaling_group_spreads_over_types_by_price_and_capacity(
     ]
 
 
-def test_a_maximum_price_of_spot_reaches_the_auto_scaling_group() -> None:
+def test_maximum_spot_price_reaches_the_auto_scaling_group() -> None:
     inputs = group(**SLURM, capacity=SpotNodes(max_price="1.5")).one("aws:autoscaling/group:Group").inputs
     assert inputs["mixedInstancesPolicy"]["instancesDistribution"]["spotMaxPrice"] == "1.5"
 
 
-def test_without_a_maximum_price_none_is_sent() -> None:
+def test_no_maximum_price_is_sent_by_default() -> None:
     inputs = group(**SLURM, capacity=SpotNodes()).one("aws:autoscaling/group:Group").inputs
     assert "spotMaxPrice" not in inputs["mixedInstancesPolicy"]["instancesDistribution"]
 
 
-def test_a_maximum_price_is_refused_where_nothing_takes_one() -> None:
+def test_maximum_price_is_refused_where_it_is_not_supported() -> None:
     with pytest.raises(InputError, match="max_price"):
         group(capacity=SpotNodes(max_price="1.5"))
 
 
 @pytest.mark.parametrize("kind", [OnDemandNodes, ReservedNodes, BlockNodes])
-def test_no_other_capacity_has_a_maximum_price(kind: Any) -> None:
+def test_only_spot_has_a_maximum_price(kind: Any) -> None:
     with pytest.raises(TypeError, match="max_price"):
         kind(max_price="1.5")
 
 
 @pytest.mark.parametrize("kind", [ReservedNodes, BlockNodes])
-def test_reserved_nodes_cannot_be_asked_for_without_their_reservation(kind: Any) -> None:
+def test_reserved_nodes_need_their_reservation(kind: Any) -> None:
     with pytest.raises(TypeError, match="reservation_id"):
         kind()
 
 
-def test_one_on_demand_type_in_an_auto_scaling_group_needs_no_mixed_policy() -> None:
+def test_one_on_demand_type_needs_no_mixed_instances_policy() -> None:
     inputs = group(**SLURM).one("aws:autoscaling/group:Group").inputs
     assert "mixedInstancesPolicy" not in inputs
     assert inputs["launchTemplate"] == {"id": "pretrain-id", "version": "1"}
 
 
-def test_several_on_demand_types_in_an_auto_scaling_group_are_never_bought_on_spot() -> None:
+def test_several_on_demand_types_are_never_bought_on_spot() -> None:
     inputs = (
         group(**SLURM, instance_types=["p4d.24xlarge", "p4de.24xlarge"])
         .one("aws:autoscaling/group:Group")
@@ -314,13 +314,13 @@ def test_several_on_demand_types_in_an_auto_scaling_group_are_never_bought_on_sp
     assert "capacityRebalance" not in inputs
 
 
-def test_the_size_of_an_auto_scaling_group_that_does_not_scale_is_ours() -> None:
+def test_size_of_a_fixed_auto_scaling_group_is_managed() -> None:
     assert group(**SLURM).one("aws:autoscaling/group:Group").ignore_changes == ()
     scaling = group(**SLURM, max_size=4).one("aws:autoscaling/group:Group")
     assert scaling.ignore_changes == ("desiredCapacity",)
 
 
-def test_a_looked_up_image_is_kept_and_a_named_one_is_followed() -> None:
+def test_looked_up_image_is_kept_and_a_given_one_is_followed() -> None:
     looked_up = group(**SLURM).one("LaunchTemplate")
     assert looked_up.inputs["imageId"] == "ami-0123456789abcdef0"
     assert looked_up.ignore_changes == ("imageId",)
@@ -341,7 +341,7 @@ def test_a_looked_up_image_is_kept_and_a_named_one_is_followed() -> None:
         ({"public_ip": True, "interfaces": P6_B300}, "no public address"),
     ],
 )
-def test_what_cannot_launch_is_refused_before_anything_is_registered(
+def test_invalid_group_is_refused_before_anything_is_registered(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message) as refused:

@@ -40,7 +40,7 @@ def bucket(**changes: Any) -> Recording:
     return record(lambda: Bucket("data", BucketArgs(**args | changes)))
 
 
-def test_a_persistent_file_system_is_encrypted_with_a_rotated_key_of_its_own() -> None:
+def test_persistent_file_system_is_encrypted_with_its_own_rotated_key() -> None:
     built = storage()
     assert built.one("LustreFileSystem").inputs["kmsKeyId"].endswith("Key/shared")
     assert built.one("Key").inputs["enableKeyRotation"] is True
@@ -49,39 +49,39 @@ def test_a_persistent_file_system_is_encrypted_with_a_rotated_key_of_its_own() -
 KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
-def test_a_file_system_takes_a_key_that_exists_and_makes_none() -> None:
+def test_file_system_uses_a_given_key_and_creates_none() -> None:
     built = storage(kms_key_arn=KEY)
     assert built.one("LustreFileSystem").inputs["kmsKeyId"] == KEY
     assert built.of("Key") == []
 
 
-def test_a_scratch_file_system_refuses_a_key() -> None:
+def test_scratch_file_system_refuses_a_key() -> None:
     with pytest.raises(InputError, match="key that it manages"):
         storage(**SCRATCH, kms_key_arn=KEY)
 
 
-def test_a_bucket_takes_a_key_that_exists_and_makes_none() -> None:
+def test_bucket_uses_a_given_key_and_creates_none() -> None:
     built = bucket(kms_key_arn=KEY)
     (rule,) = built.one("BucketServerSideEncryptionConfiguration").inputs["rules"]
     assert rule["applyServerSideEncryptionByDefault"] == {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": KEY}
     assert built.of("Key") == []
 
 
-def test_a_scratch_file_system_has_neither_key_throughput_nor_backups() -> None:
+def test_scratch_file_system_has_no_key_throughput_or_backups() -> None:
     built = storage(**SCRATCH)
     assert built.of("Key") == []
     refused = {"kmsKeyId", "perUnitStorageThroughput", "automaticBackupRetentionDays", "copyTagsToBackups"}
     assert not refused & built.one("LustreFileSystem").inputs.keys()
 
 
-def test_a_file_system_and_its_key_are_protected_unless_told_otherwise() -> None:
+def test_file_system_and_its_key_are_protected_by_default() -> None:
     built = storage()
     assert built.one("LustreFileSystem").protect
     assert built.one("Key").protect
     assert not system(protect=False).protect
 
 
-def test_backups_carry_the_tags_and_one_more_is_taken_at_the_end() -> None:
+def test_backups_are_tagged_and_a_final_backup_is_taken() -> None:
     inputs = system(backup_days=7).inputs
     assert inputs["automaticBackupRetentionDays"] == 7
     assert inputs["copyTagsToBackups"] is True
@@ -90,7 +90,7 @@ def test_backups_carry_the_tags_and_one_more_is_taken_at_the_end() -> None:
     assert system(data_repository=REPOSITORY).inputs["skipFinalBackup"] is True
 
 
-def test_only_clients_reach_it_and_on_lustres_ports_alone() -> None:
+def test_only_clients_can_reach_the_file_system_on_lustre_ports() -> None:
     built = storage()
     rules = built.of("SecurityGroupIngressRule")
     assert {(r.inputs["fromPort"], r.inputs["toPort"]) for r in rules} == {(988, 988), (1018, 1023)}
@@ -106,14 +106,14 @@ def test_only_clients_reach_it_and_on_lustres_ports_alone() -> None:
     assert {r.inputs["referencedSecurityGroupId"] for r in out} == {"shared-id", "sg-nodes"}
 
 
-def test_the_file_system_is_created_after_every_rule_of_its_groups() -> None:
+def test_file_system_is_created_after_the_rules_of_its_groups() -> None:
     built = storage()
     rules = [*built.of("SecurityGroupIngressRule"), *built.of("SecurityGroupEgressRule")]
     assert len(rules) == 10
     assert {rule.urn for rule in rules} <= set(built.one("LustreFileSystem").dependencies)
 
 
-def test_an_efa_file_system_is_created_after_the_rules_of_the_networks_efa_group() -> None:
+def test_efa_file_system_is_created_after_the_rules_of_the_efa_group() -> None:
     def program() -> None:
         subnets = [SubnetArgs(zone="us-east-1a", cidr="10.0.0.0/24")]
         network = Network("site", NetworkArgs(cidr="10.0.0.0/16", subnets=subnets, nat_zones=(), tags={}))
@@ -128,7 +128,7 @@ def test_an_efa_file_system_is_created_after_the_rules_of_the_networks_efa_group
     assert needed <= set(built.one("LustreFileSystem").dependencies)
 
 
-def test_with_efa_the_file_system_joins_the_nodes_group_and_has_metadata_settings() -> None:
+def test_efa_file_system_joins_the_group_of_the_nodes_and_sets_metadata() -> None:
     inputs = system(efa=True, efa_security_group_id="sg-efa", capacity_gib=38400).inputs
     assert inputs["efaEnabled"] is True
     assert inputs["securityGroupIds"] == ["shared-id", "sg-efa"]
@@ -136,20 +136,20 @@ def test_with_efa_the_file_system_joins_the_nodes_group_and_has_metadata_setting
     assert inputs["fileSystemTypeVersion"] == "2.15"
 
 
-def test_without_efa_nothing_of_it_is_set() -> None:
+def test_file_system_without_efa_sets_no_efa_property() -> None:
     inputs = system().inputs
     assert not {"efaEnabled", "metadataConfiguration"} & inputs.keys()
     assert inputs["securityGroupIds"] == ["shared-id"]
 
 
-def test_metadata_iops_are_provisioned_as_asked() -> None:
+def test_metadata_iops_are_provisioned_as_requested() -> None:
     assert system(metadata_iops=6000).inputs["metadataConfiguration"] == {
         "mode": "USER_PROVISIONED",
         "iops": 6000,
     }
 
 
-def test_a_data_repository_follows_the_bucket_and_exports_only_when_asked() -> None:
+def test_data_repository_follows_the_bucket_and_exports_only_on_request() -> None:
     inputs = storage(data_repository=REPOSITORY).one("DataRepositoryAssociation").inputs
     assert inputs["dataRepositoryPath"] == "s3://atlas-data/train"
     assert inputs["s3"]["autoImportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
@@ -161,7 +161,7 @@ def test_a_data_repository_follows_the_bucket_and_exports_only_when_asked() -> N
     assert storage().of("DataRepositoryAssociation") == []
 
 
-def test_a_changed_data_repository_is_taken_off_before_the_new_one_comes() -> None:
+def test_changed_data_repository_is_deleted_before_its_replacement() -> None:
     built = storage(data_repository=REPOSITORY)
     assert built.one("DataRepositoryAssociation").delete_before_replace
     assert not built.one("LustreFileSystem").delete_before_replace
@@ -179,19 +179,19 @@ def test_a_changed_data_repository_is_taken_off_before_the_new_one_comes() -> No
         ({"backup_days": 7, "data_repository": REPOSITORY}, "cannot back up"),
     ],
 )
-def test_what_fsx_would_refuse_is_refused_with_a_remedy(changes: dict[str, Any], message: str) -> None:
+def test_invalid_fsx_settings_are_refused_with_a_remedy(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as refused:
         storage(**changes)
     assert refused.value.remedy
 
 
-def test_a_bucket_is_private_in_all_four_ways() -> None:
+def test_bucket_blocks_all_public_access() -> None:
     block = bucket().one("BucketPublicAccessBlock").inputs
     switches = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
     assert all(block[switch] is True for switch in switches)
 
 
-def test_a_bucket_is_encrypted_with_a_rotated_key_of_its_own() -> None:
+def test_bucket_is_encrypted_with_its_own_rotated_key() -> None:
     built = bucket()
     (rule,) = built.one("BucketServerSideEncryptionConfiguration").inputs["rules"]
     default = rule["applyServerSideEncryptionByDefault"]
@@ -201,14 +201,14 @@ def test_a_bucket_is_encrypted_with_a_rotated_key_of_its_own() -> None:
     assert built.one("Key").inputs["enableKeyRotation"] is True
 
 
-def test_a_bucket_tells_the_key_that_its_readers_need() -> None:
+def test_bucket_exports_the_key_that_its_readers_need() -> None:
     seen: list[Any] = []
     built = record(lambda: Bucket("data", BucketArgs(bucket="b", tags={})).key_arn.apply(seen.append))
     (rule,) = built.one("BucketServerSideEncryptionConfiguration").inputs["rules"]
     assert seen == [rule["applyServerSideEncryptionByDefault"]["kmsMasterKeyId"]]
 
 
-def test_a_bucket_is_reached_by_tls_alone_and_nobody_is_let_in_by_its_policy() -> None:
+def test_bucket_requires_tls_and_its_policy_grants_nothing() -> None:
     policy = json.loads(bucket().one("BucketPolicy").inputs["policy"])
     (statement,) = policy["Statement"]
     assert statement["Effect"] == "Deny"
@@ -216,13 +216,13 @@ def test_a_bucket_is_reached_by_tls_alone_and_nobody_is_let_in_by_its_policy() -
     assert all(arn.startswith("arn:aws:") for arn in statement["Resource"])
 
 
-def test_a_buckets_owner_owns_every_object_and_acls_are_off() -> None:
+def test_bucket_owner_owns_every_object_and_acls_are_disabled() -> None:
     built = bucket()
     assert built.one("BucketOwnershipControls").inputs["rule"]["objectOwnership"] == "BucketOwnerEnforced"
     assert "acl" not in built.one("aws:s3/bucket:Bucket").inputs
 
 
-def test_the_buckets_key_is_for_this_accounts_linked_file_systems_alone() -> None:
+def test_bucket_key_is_only_for_linked_file_systems_of_this_account() -> None:
     policy = json.loads(bucket().one("Key").inputs["policy"])
     (statement,) = [s for s in policy["Statement"] if s["Sid"] == "LinkedFileSystems"]
     assert statement["Condition"]["StringEquals"] == {"kms:CallerAccount": ACCOUNT}
@@ -231,12 +231,12 @@ def test_the_buckets_key_is_for_this_accounts_linked_file_systems_alone() -> Non
     assert all(re.fullmatch(r"kms:\w+\*?", action) for action in statement["Action"])
 
 
-def test_versions_are_kept_only_where_asked() -> None:
+def test_versions_are_kept_only_on_request() -> None:
     assert bucket().one("BucketVersioning").inputs["versioningConfiguration"] == {"status": "Enabled"}
     assert bucket(versioning=False).of("BucketVersioning") == []
 
 
-def test_unfinished_uploads_go_and_objects_expire_only_where_asked() -> None:
+def test_unfinished_uploads_expire_and_objects_only_on_request() -> None:
     (only,) = bucket().one("BucketLifecycleConfiguration").inputs["rules"]
     assert only["status"] == "Enabled"
     assert only["abortIncompleteMultipartUpload"] == {"daysAfterInitiation": 7}
@@ -246,7 +246,7 @@ def test_unfinished_uploads_go_and_objects_expire_only_where_asked() -> None:
     assert expiry["status"] == "Enabled"
 
 
-def test_a_protected_bucket_is_never_emptied() -> None:
+def test_protected_bucket_is_never_emptied() -> None:
     kept = bucket().one("aws:s3/bucket:Bucket")
     assert kept.protect
     assert kept.inputs["forceDestroy"] is False
@@ -255,6 +255,6 @@ def test_a_protected_bucket_is_never_emptied() -> None:
     assert trial.inputs["forceDestroy"] is True
 
 
-def test_a_bucket_records_that_its_lifecycle_exists() -> None:
+def test_bucket_records_that_its_lifecycle_exists() -> None:
     (outputs,) = [found for urn, found in bucket().outputs.items() if "storage:Bucket::" in urn]
     assert outputs["lifecycleId"]

@@ -43,7 +43,7 @@ def names(resources: list[dict[str, Any]]) -> list[str]:
     return [item["urn"].rpartition("::")[2] for item in resources]
 
 
-def test_a_resource_survives_the_checkpoint_with_its_secrets_sealed() -> None:
+def test_resource_survives_the_checkpoint_with_encrypted_secrets() -> None:
     state = ResourceState(
         urn=urn("x"), type="a:b:C", custom=True, id="i",
         inputs={"p": SecretValue({"deep": [SecretValue("inner"), 1]}), "plain": "x"},
@@ -66,14 +66,14 @@ def test_a_resource_survives_the_checkpoint_with_its_secrets_sealed() -> None:
     assert cipher.calls == calls
 
 
-def test_secrets_in_clear_are_read_and_sealed() -> None:
+def test_plaintext_secrets_are_read_and_encrypted() -> None:
     sig = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
     state = from_json(resource("x", inputs={"p": {**sig, "plaintext": '"hunter2"'}}), Rot())
     assert state.inputs == {"p": SecretValue("hunter2")}
     assert to_json(state, Rot())["inputs"]["p"] == {**sig, "ciphertext": 'sealed:"2retnuh"'}
 
 
-def test_resources_stand_after_what_they_need() -> None:
+def test_resources_follow_their_dependencies() -> None:
     given = [
         resource("c", dependencies=[urn("b")]),
         resource("b", parent=urn("a")),
@@ -84,12 +84,12 @@ def test_resources_stand_after_what_they_need() -> None:
     assert names(checkpoint.in_order(given)) == ["a", "p", "b", "d", "c"]
 
 
-def test_an_order_that_is_right_is_left_alone() -> None:
+def test_correct_order_is_kept() -> None:
     given = [resource("b"), resource("a"), resource("c", dependencies=[urn("a"), urn("gone")])]
     assert checkpoint.in_order(given) == given
 
 
-def test_a_replaced_resource_waits_after_its_replacement_without_a_circle() -> None:
+def test_replaced_resource_follows_its_replacement_without_a_cycle() -> None:
     given = [
         resource("a"), resource("b", dependencies=[urn("a")]),
         resource("a", delete=True), resource("b", dependencies=[urn("a")], delete=True),
@@ -97,17 +97,17 @@ def test_a_replaced_resource_waits_after_its_replacement_without_a_circle() -> N
     assert checkpoint.in_order(given) == given
 
 
-def test_a_circle_is_refused() -> None:
+def test_cycle_is_refused() -> None:
     with pytest.raises(StateError, match="circle"):
         checkpoint.in_order([resource("a", dependencies=[urn("b")]), resource("b", dependencies=[urn("a")])])
 
 
-def test_ordering_ten_thousand_resources_is_quick() -> None:
+def test_ordering_ten_thousand_resources_is_fast() -> None:
     given = [resource("0"), *(resource(str(i), dependencies=[urn(str(i - 1))]) for i in range(1, 10_000))]
     assert names(checkpoint.in_order(given[::-1])) == [str(i) for i in range(10_000)]
 
 
-def test_a_saved_checkpoint_is_private_whole_and_leaves_the_last_one_beside_it(tmp_path: Path) -> None:
+def test_saved_checkpoint_is_private_and_complete_and_keeps_a_backup(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "dev.json"
     checkpoint.save(path, [resource("a")], [], "")
     checkpoint.save(path, [resource("b")], [{"type": "creating", "resource": resource("c")}], "v1:s:v1:n:c")
@@ -121,7 +121,7 @@ def test_a_saved_checkpoint_is_private_whole_and_leaves_the_last_one_beside_it(t
     assert sorted(file.name for file in path.parent.iterdir()) == ["dev.json", "dev.json.bak"]
 
 
-def test_no_checkpoint_is_an_empty_one() -> None:
+def test_missing_checkpoint_is_empty() -> None:
     assert checkpoint.load(Path("/nonexistent/dev.json")) == ({"manifest": {}, "resources": []}, "")
 
 
@@ -132,7 +132,7 @@ def test_no_checkpoint_is_an_empty_one() -> None:
         '{"version": 3, "deployment": {"resources": [{"urn": "x"}]}}',
     ],
 )  # fmt: skip
-def test_anything_else_is_refused(tmp_path: Path, content: str) -> None:
+def test_invalid_checkpoint_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "dev.json"
     path.write_text(content)
     with pytest.raises(StateError, match="not a complete checkpoint"):
@@ -140,7 +140,7 @@ def test_anything_else_is_refused(tmp_path: Path, content: str) -> None:
     assert path.read_text() == content
 
 
-def test_what_the_operating_system_refuses_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_operating_system_error_is_reported_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     inside = tmp_path / "file" / "dev.json"
     for act in (lambda: checkpoint.load(inside), lambda: checkpoint.save(inside, [], [], ""),
@@ -153,7 +153,7 @@ def test_what_the_operating_system_refuses_is_said_with_what_to_do(tmp_path: Pat
     assert "a folder is where the file belongs" in refused.value.remedy
 
 
-def test_a_state_that_is_gone_while_its_backups_are_there_is_no_empty_one(tmp_path: Path) -> None:
+def test_missing_state_with_backups_is_not_an_empty_state(tmp_path: Path) -> None:
     path = tmp_path / "dev.json"
     checkpoint.save(path, [resource("a")], [], "")
     checkpoint.save(path, [resource("b")], [], "")
@@ -163,7 +163,7 @@ def test_a_state_that_is_gone_while_its_backups_are_there_is_no_empty_one(tmp_pa
     assert "gpufleet state repair" in refused.value.remedy
 
 
-def test_gaps_are_closed_as_pulumi_closes_them() -> None:
+def test_dangling_references_are_removed_as_in_pulumi() -> None:
     given = [
         resource("a"),
         resource("c", parent=urn("gone"), dependencies=[urn("gone"), urn("a")], deletedWith=urn("gone"),
@@ -179,12 +179,12 @@ def test_gaps_are_closed_as_pulumi_closes_them() -> None:
     assert problems(mended[2:]) == [f"{urn('d')} needs {urn('lost')}, which is not there"]
 
 
-def test_another_secrets_provider_is_refused() -> None:
+def test_other_secrets_provider_is_refused() -> None:
     with pytest.raises(StateError, match="awskms"):
         checkpoint.salt_of({"secrets_providers": {"type": "awskms"}})
 
 
-def test_folding_puts_new_resources_first_and_keeps_the_rest() -> None:
+def test_applying_a_journal_puts_new_resources_first_and_keeps_the_rest() -> None:
     olds = [resource("a"), resource("b"), resource("c"), resource("d")]
     records: list[dict[str, Any]] = [
         {"kind": "begin", "n": 1, "type": "creating", "resource": resource("e")},
@@ -210,7 +210,7 @@ def test_folding_puts_new_resources_first_and_keeps_the_rest() -> None:
     assert olds[2] == resource("c")
 
 
-def test_any_prefix_of_a_journal_is_a_state(tmp_path: Path) -> None:
+def test_any_prefix_of_a_journal_is_a_valid_state(tmp_path: Path) -> None:
     path = tmp_path / "dev.json.journal"
     writer = StateJournal(path, "digest")
     for number in range(1, 6):
@@ -234,7 +234,7 @@ def test_any_prefix_of_a_journal_is_a_state(tmp_path: Path) -> None:
     assert seen == {(made, pending) for made in range(6) for pending in (0, 1)} - {(5, 1)}
 
 
-def test_a_journal_with_a_damaged_line_is_refused(tmp_path: Path) -> None:
+def test_journal_with_a_damaged_line_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "dev.json.journal"
     path.write_bytes(b'{"kind": "base", "digest": "d"}\n{"kind": \n{"kind": "step"}\n')
     with pytest.raises(StateError, match=":2: the journal"):

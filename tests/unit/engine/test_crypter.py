@@ -14,11 +14,11 @@ SALT = "v1:0isZ+jKb9hw=:v1:QLuaA0+uSCUV0NEZ:/q/eMyc01w3PrroBWV5xkpNglx5Q2Q=="
 SEALED = "v1:udvEbN262VCFihPs:FgmaN9D+O5XxdrwGYTOvXjKbeVlkwGrK3ZvT72d5TQ=="
 
 
-def test_what_the_cli_has_sealed_is_opened() -> None:
+def test_secrets_encrypted_by_the_cli_are_decrypted() -> None:
     assert Crypter("open sesame", SALT).decrypt(SEALED) == "plain secret ä"
 
 
-def test_each_sealing_differs_and_opens_again() -> None:
+def test_each_encryption_differs_and_decrypts() -> None:
     crypter = Crypter("open sesame", SALT)
     first, second = crypter.encrypt("x"), crypter.encrypt("x")
     assert first != second
@@ -26,7 +26,7 @@ def test_each_sealing_differs_and_opens_again() -> None:
     assert crypter.decrypt(first) == crypter.decrypt(second) == "x"
 
 
-def test_a_new_salt_is_checked_against_its_passphrase() -> None:
+def test_new_salt_is_checked_against_its_passphrase() -> None:
     state = new_crypter("one").state
     Crypter("one", state)
     with pytest.raises(PassphraseError, match="does not fit"):
@@ -34,17 +34,17 @@ def test_a_new_salt_is_checked_against_its_passphrase() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "x", "v2:a:b", "v1:AAAA:AAAA", SEALED[:-8]])
-def test_a_damaged_value_is_refused(bad: str) -> None:
+def test_damaged_ciphertext_is_refused(bad: str) -> None:
     with pytest.raises(StateError, match="cannot be decrypted"):
         Crypter("open sesame", SALT).decrypt(bad)
 
 
-def test_a_salt_of_another_format_is_refused() -> None:
+def test_salt_of_another_format_is_refused() -> None:
     with pytest.raises(StateError, match="unknown format"):
         Crypter("x", "v9:abc")
 
 
-def test_the_passphrase_comes_from_the_environment_or_a_file_of_the_users(tmp_path: Path) -> None:
+def test_passphrase_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
     state = tmp_path / "dev.json"
     by_value = SecretsManager(state, SALT, {"PULUMI_CONFIG_PASSPHRASE": "open sesame"})
     assert by_value.decrypt(SEALED) == "plain secret ä"
@@ -58,14 +58,14 @@ def test_the_passphrase_comes_from_the_environment_or_a_file_of_the_users(tmp_pa
         missing.decrypt(SEALED)
 
 
-def test_an_existing_salt_never_gets_a_new_passphrase(tmp_path: Path) -> None:
+def test_existing_salt_never_gets_a_new_passphrase(tmp_path: Path) -> None:
     manager = SecretsManager(tmp_path / "dev.json", SALT, {})
     with pytest.raises(PassphraseError, match="the state has secrets"):
         manager.encrypt("x")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_random_passphrase_is_private_and_found_again(tmp_path: Path) -> None:
+def test_random_passphrase_is_private_and_found_again(tmp_path: Path) -> None:
     first = SecretsManager(tmp_path / "dev.json", "", {})
     sealed = first.encrypt("x")
     (file,) = tmp_path.iterdir()
@@ -76,14 +76,14 @@ def test_a_random_passphrase_is_private_and_found_again(tmp_path: Path) -> None:
     assert second.notice == ""
 
 
-def test_no_key_is_derived_before_a_secret_is_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_derived_only_when_a_secret_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gpufleet.engine.embedded import crypter
 
     monkeypatch.setattr(crypter, "_derive", lambda *_: pytest.fail("derived"))
     assert SecretsManager(tmp_path / "dev.json", SALT, {}).salt == SALT
 
 
-def test_a_passphrase_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passphrase_file_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gpufleet.engine.embedded import crypter
 
     def full(path: Path, content: bytes) -> None:
@@ -99,7 +99,7 @@ def test_a_passphrase_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.
     assert SecretsManager(tmp_path / "dev.json", "", {}).encrypt("x")
 
 
-def test_an_emptied_passphrase_is_refused_and_never_used(tmp_path: Path) -> None:
+def test_empty_passphrase_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "dev.json.passphrase"
     file.write_text("\n")
     for salt in ("", SALT):
@@ -110,9 +110,7 @@ def test_an_emptied_passphrase_is_refused_and_never_used(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\xff", None])
-def test_a_passphrase_that_cannot_be_read_is_told_with_what_to_do(
-    tmp_path: Path, content: bytes | None
-) -> None:
+def test_unreadable_passphrase_is_reported_with_a_remedy(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "dev.json.passphrase"
     file.mkdir() if content is None else file.write_bytes(content)
     with pytest.raises(PassphraseError, match="cannot be read") as refused:

@@ -26,17 +26,17 @@ from gpufleet.engine.embedded.values import UNKNOWN, SecretValue
         ('a["q\\"uote"]', ("a", 'q"uote')),
     ],
 )
-def test_property_paths_are_read_as_pulumi_writes_them(text: str, path: tuple[str | int, ...]) -> None:
+def test_property_paths_are_parsed_in_pulumi_syntax(text: str, path: tuple[str | int, ...]) -> None:
     assert parse_path(text) == path
 
 
 @pytest.mark.parametrize("text", ["a[", "a[x]", '["open'])
-def test_a_malformed_path_is_refused(text: str) -> None:
+def test_malformed_path_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="malformed"):
         parse_path(text)
 
 
-def test_a_path_covers_itself_and_what_lies_below() -> None:
+def test_path_covers_itself_and_everything_below() -> None:
     assert covers(("a",), ("a", "b"))
     assert covers(("a", "*"), ("a", 3))
     assert not covers(("a", "b"), ("a",))
@@ -52,7 +52,7 @@ def test_ignored_properties_keep_their_old_value_or_absence() -> None:
     assert new["deep"] == {"x": 2, "y": 2}
 
 
-def test_an_unknown_value_beside_an_ignored_one_stays_the_unknown_value() -> None:
+def test_unknown_value_beside_an_ignored_one_stays_unknown() -> None:
     inputs = {"size": {"desired": 4}, "template": {"version": UNKNOWN}}
     result = ignore_changes(inputs, {"size": {"desired": 2}}, ["size.desired"])
     assert result["size"] == {"desired": 2}
@@ -63,12 +63,12 @@ def test_ignoring_everything_keeps_everything() -> None:
     assert ignore_changes({"a": 2, "b": 1}, {"a": 1}, ["*"]) == {"a": 1}
 
 
-def test_inputs_are_compared_by_value_whether_secret_or_not() -> None:
+def test_inputs_are_compared_by_value_secret_or_not() -> None:
     assert compare_inputs({"a": SecretValue(1), "b": [1]}, {"a": 1, "b": [1]}) == ResourceDiff(changes=False)
     assert compare_inputs({"a": SecretValue(1)}, {"a": SecretValue(2), "b": 1}).changed_keys == ("a", "b")
 
 
-def test_a_detailed_diff_can_force_a_replacement_on_its_own() -> None:
+def test_detailed_diff_can_force_a_replacement() -> None:
     diff = ResourceDiff(changes=True, detailed={"a.b": True, "c": False})
     assert diff.replaces
     assert diff.shown_keys() == ("a", "c")
@@ -76,7 +76,7 @@ def test_a_detailed_diff_can_force_a_replacement_on_its_own() -> None:
     assert not ResourceDiff(changes=True, detailed={"c": False}).replaces
 
 
-def test_replace_on_changes_looks_at_keys_paths_and_failed_initialisation() -> None:
+def test_replace_on_changes_covers_keys_paths_and_failed_initialization() -> None:
     change = ResourceDiff(changes=True, changed_keys=("a",), detailed={"b.c": False})
     assert apply_replace_on_changes(change, ["a"], init_errors=False).replace_keys == ("a",)
     assert apply_replace_on_changes(change, ["b"], init_errors=False).replace_keys == ("b",)

@@ -21,7 +21,7 @@ def states(folder: Path) -> None:
         (folder / f"{name}.json.passphrase").write_text("secret")
 
 
-def test_all_copies_of_all_states_go_and_the_passphrases_stay(tmp_path: Path) -> None:
+def test_all_copies_of_all_states_are_deleted_and_passphrases_stay(tmp_path: Path) -> None:
     states(tmp_path)
     # Its checkpoint was lost: the backups would have the next run refused.
     (tmp_path / "prod.json").unlink()
@@ -32,7 +32,7 @@ def test_all_copies_of_all_states_go_and_the_passphrases_stay(tmp_path: Path) ->
     assert checkpoint.load(tmp_path / "prod.json")[1] == ""
 
 
-def test_nothing_is_forgotten_while_a_run_works_on_one_of_them(tmp_path: Path) -> None:
+def test_nothing_is_deleted_while_a_run_uses_a_state(tmp_path: Path) -> None:
     states(tmp_path)
     before = {path.name for path in tmp_path.iterdir()}
     with StateLock(tmp_path / "prod.json", "up"):

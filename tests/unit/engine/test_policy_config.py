@@ -49,7 +49,7 @@ def reconciled(given: dict[str, Any], tmp_path: Path, **more: Any) -> dict[str, 
 # -- reading
 
 
-def test_a_file_gives_levels_and_settings(tmp_path: Path) -> None:
+def test_file_sets_levels_and_settings(tmp_path: Path) -> None:
     content = {
         "a": "mandatory",
         "b": {"enforcementLevel": "disabled", "x": 1},
@@ -81,7 +81,7 @@ def test_a_file_gives_levels_and_settings(tmp_path: Path) -> None:
         ({"a": {"enforcementLevel": ["mandatory"]}}, 'a: ["mandatory"] is no enforcement level'),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_name_and_what_to_write(
+def test_file_error_is_reported_with_its_name_and_a_remedy(
     tmp_path: Path, content: Any, message: str
 ) -> None:
     file = write(tmp_path, content)
@@ -93,19 +93,19 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name_and_what_to_write(
     assert refused.value.exit_code is ExitCode.BAD_INPUT
 
 
-def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a: .*; b: "):
         read_policy_config(write(tmp_path, {"a": 1, "b": "never", "c": "mandatory"}))
 
 
-def test_a_missing_file_and_one_with_pulumi_cloud_environments_are_refused(tmp_path: Path) -> None:
+def test_missing_file_and_pulumi_cloud_environments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_policy_config(tmp_path / "none.json")
     with pytest.raises(UnsupportedError, match="environments of Pulumi Cloud"):
         read_policy_config(write(tmp_path, {"environments": ["x"], "a": "mandatory"}))
 
 
-def test_a_configuration_for_a_folder_that_is_no_pack_of_the_run_is_refused(tmp_path: Path) -> None:
+def test_configuration_for_a_folder_outside_the_run_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path, {})
     request = StackRequest(
         project="p",
@@ -123,7 +123,7 @@ def test_a_configuration_for_a_folder_that_is_no_pack_of_the_run_is_refused(tmp_
 # -- reconciling
 
 
-def test_defaults_give_way_to_the_initial_configuration_and_that_to_the_file(tmp_path: Path) -> None:
+def test_initial_configuration_overrides_defaults_and_the_file_overrides_both(tmp_path: Path) -> None:
     initial = {"cap": PolicySetting("advisory", {"limit": 5, "unit": "USD"})}
     assert reconciled({}, tmp_path, initial=initial)["cap"] == initial["cap"]
     settings = reconciled({"cap": {"limit": 6}}, tmp_path, initial=initial)
@@ -135,7 +135,7 @@ def test_defaults_give_way_to_the_initial_configuration_and_that_to_the_file(tmp
     }
 
 
-def test_all_sets_every_level_and_a_policys_own_level_goes_before_it(tmp_path: Path) -> None:
+def test_all_sets_every_level_and_a_named_policy_overrides_it(tmp_path: Path) -> None:
     settings = reconciled(
         {"all": "disabled", "cap": {"enforcementLevel": "remediate", "unit": "x"}}, tmp_path
     )
@@ -159,7 +159,7 @@ def test_all_sets_every_level_and_a_policys_own_level_goes_before_it(tmp_path: P
         ),
     ],
 )
-def test_what_does_not_fit_the_pack_is_said_with_file_policy_and_value(
+def test_setting_that_does_not_match_the_pack_is_reported_with_file_policy_and_value(
     tmp_path: Path, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -169,14 +169,14 @@ def test_what_does_not_fit_the_pack_is_said_with_file_policy_and_value(
     assert refused.value.remedy == "the policies of 'p' and their settings are: cap (limit, unit), free"
 
 
-def test_every_misfit_is_told_at_once(tmp_path: Path) -> None:
+def test_all_mismatches_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         reconciled({"cap": {"limit": "a"}}, tmp_path)
     assert "cap: limit: 'a' is not of type 'integer'" in refused.value.message
     assert "cap: 'unit' is a required property" in refused.value.message
 
 
-def test_a_pack_that_does_not_fit_its_own_schema_is_named() -> None:
+def test_pack_that_does_not_match_its_own_schema_is_named() -> None:
     with pytest.raises(InputError, match=r"^the initial configuration of policy pack 'p': cap: 'unit'"):
         reconcile(POLICIES, {}, {}, pack="p", file=None)
     broken = {"cap": PolicySchema("mandatory", {"limit": {"type": "nonsense"}})}
@@ -184,7 +184,7 @@ def test_a_pack_that_does_not_fit_its_own_schema_is_named() -> None:
         reconcile(broken, {}, {}, pack="p", file=None)
 
 
-def test_a_level_for_an_unknown_policy_is_a_warning_with_the_nearest_name(tmp_path: Path) -> None:
+def test_level_for_an_unknown_policy_is_a_warning_with_the_nearest_name(tmp_path: Path) -> None:
     file = write(tmp_path, {"cpa": "mandatory", "all": "advisory", "cap": "mandatory"})
     (warning,) = unknown_policies(POLICIES, read_policy_config(file), file)
     assert warning == (

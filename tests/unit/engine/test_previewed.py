@@ -57,7 +57,7 @@ class Recorded:
         return up_after_preview(self.preview, self.up, request, self.events.append)
 
 
-def test_a_failed_preview_is_the_result_of_an_up_that_changed_nothing() -> None:
+def test_failed_preview_is_the_result_of_an_unchanged_up() -> None:
     engine = Recorded(ok=False)
     result = engine.run(REQUEST)
     assert engine.ran == ["preview"]
@@ -67,7 +67,7 @@ def test_a_failed_preview_is_the_result_of_an_up_that_changed_nothing() -> None:
     assert [event for event in engine.events if not isinstance(event, DiagnosticEvent)] == [FAILED, VIOLATION]
 
 
-def test_after_a_good_preview_up_alone_is_heard() -> None:
+def test_successful_preview_sends_only_the_events_of_up() -> None:
     engine = Recorded(ok=True)
     result = engine.run(REQUEST)
     assert engine.ran == ["preview", "up"]
@@ -75,7 +75,7 @@ def test_after_a_good_preview_up_alone_is_heard() -> None:
     assert [event for event in engine.events if not isinstance(event, DiagnosticEvent)] == [PLANNED]
 
 
-def test_without_packs_and_after_the_callers_own_preview_there_is_none() -> None:
+def test_preview_is_skipped_without_packs_and_after_the_callers_preview() -> None:
     for request in (replace(REQUEST, policy_packs=()), replace(REQUEST, previewed=True)):
         engine = Recorded(ok=False)
         assert engine.run(request).ok

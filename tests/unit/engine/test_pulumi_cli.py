@@ -104,7 +104,7 @@ def trial(tmp_path: Path) -> Trial:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_waits_until_the_cli_has_finished_what_is_under_way(
+def test_interruption_waits_until_the_cli_has_finished_running_operations(
     trial: Trial, sign: signal.Signals
 ) -> None:
     result = trial.up_interrupted(sign, work_s=1)
@@ -114,25 +114,25 @@ def test_an_interruption_waits_until_the_cli_has_finished_what_is_under_way(
     assert trial.events == [InterruptEvent()]
 
 
-def test_a_second_interruption_reaches_the_cli_too(trial: Trial) -> None:
+def test_second_interruption_is_sent_to_the_cli(trial: Trial) -> None:
     result = trial.up_interrupted(signal.SIGINT, signal.SIGINT, work_s=600)
     assert result.interrupted
     assert trial.said("ended") == "SIGINT SIGINT"
     assert trial.events == [InterruptEvent(), InterruptEvent(forced=True)]
 
 
-def test_a_third_interruption_kills_a_cli_that_does_not_end(trial: Trial) -> None:
+def test_third_interruption_kills_a_cli_that_does_not_end(trial: Trial) -> None:
     result = trial.up_interrupted(*[signal.SIGINT] * 3, work_s=600, deaf=True)
     assert result.interrupted
     assert not (trial.folder / "ended").exists()
 
 
-def test_the_terminal_does_not_reach_the_cli_by_itself(trial: Trial) -> None:
+def test_terminal_signal_does_not_reach_the_cli_directly(trial: Trial) -> None:
     trial.up_interrupted(signal.SIGINT, work_s=0)
     assert int(trial.said("session")) != os.getsid(0)
 
 
-def test_a_cli_that_does_not_even_say_its_version_is_named_with_what_to_do(trial: Trial) -> None:
+def test_cli_that_does_not_print_its_version_is_reported_with_a_remedy(trial: Trial) -> None:
     place = trial.stand_in("#!/bin/sh\nexit 7\n")
     with pytest.raises(InputError, match=r"`pulumi version` fails \(exit code 7\)") as refused:
         trial.up()
@@ -147,7 +147,7 @@ FOREIGN = "token: [hidden-in-a-file\n"
 
 
 @pytest.mark.parametrize("file", ["Pulumi.yaml", "Pulumi.dev.yaml", "config/Pulumi.dev.yaml"])
-def test_no_project_file_is_read_through_a_link_out_of_the_project(
+def test_project_file_link_out_of_the_project_is_not_read(
     trial: Trial, tmp_path_factory: pytest.TempPathFactory, file: str
 ) -> None:
     trial.stand_in(NOTHING_THERE)
@@ -164,7 +164,7 @@ def test_no_project_file_is_read_through_a_link_out_of_the_project(
     assert "hidden" not in f"{refused.value.message} {refused.value.remedy}"
 
 
-def test_stack_settings_are_not_looked_for_above_the_project(trial: Trial) -> None:
+def test_stack_settings_are_not_searched_above_the_project(trial: Trial) -> None:
     trial.stand_in(NOTHING_THERE)
     (trial.folder.parent / "Pulumi.dev.yaml").write_text(FOREIGN)
     (trial.folder / "Pulumi.yaml").write_text("name: trial\nruntime: python\nstackConfigDir: ..\n")
@@ -173,7 +173,7 @@ def test_stack_settings_are_not_looked_for_above_the_project(trial: Trial) -> No
 
 
 @pytest.mark.parametrize("text", ["config: [\n", "- a\n", "config: \x01\n", "a: " + "[" * 5000])
-def test_project_files_that_are_no_yaml_mapping_are_bad_input(trial: Trial, text: str) -> None:
+def test_project_file_that_is_not_a_yaml_mapping_is_bad_input(trial: Trial, text: str) -> None:
     trial.stand_in(NOTHING_THERE)
     (trial.folder / "Pulumi.dev.yaml").write_text(text)
     with pytest.raises(InputError, match=r"Pulumi\.dev\.yaml: this is not") as refused:

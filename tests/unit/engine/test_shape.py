@@ -120,7 +120,7 @@ def test_any_value_in_any_place_is_read_or_refused_with_its_place(
         ("\x1b[31m", "not a complete checkpoint"),
     ],
 )  # fmt: skip
-def test_the_first_fault_is_named_with_what_to_do(tmp_path: Path, content: str, said: str) -> None:
+def test_first_error_is_named_with_a_remedy(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "dev.json"
     path.write_text(content)
     with pytest.raises(StateError) as caught:
@@ -142,7 +142,7 @@ def test_the_first_fault_is_named_with_what_to_do(tmp_path: Path, content: str, 
     ],
     ids=str,
 )
-def test_a_journal_of_the_wrong_shape_is_refused_and_repaired(tmp_path: Path, record: dict[str, Any]) -> None:
+def test_journal_of_the_wrong_shape_is_refused_and_repaired(tmp_path: Path, record: dict[str, Any]) -> None:
     path = tmp_path / "dev.json"
     digest = checkpoint.save(path, [resource("a", id="i")], [], "")
     journal = StateJournal(journal_of(path), digest)

@@ -25,12 +25,12 @@ from gpufleet.errors import InputError
 @pytest.mark.parametrize(
     ("text", "value"), [("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("1.5h", 5400), ("2m0.5s", 120.5)]
 )
-def test_durations_are_gos(text: str, value: float) -> None:
+def test_durations_use_the_go_format(text: str, value: float) -> None:
     assert seconds(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "10", "5 m", "1d", "m", "-5s"])
-def test_anything_else_is_no_duration(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         seconds(text)
 
@@ -59,7 +59,7 @@ STACK = 'File "/x/provider.py", line 3, in create\n    raise ValueError\n'
         ('see File "x" for more', 'see File "x" for more'),
     ],
 )
-def test_a_providers_message_loses_its_stack_and_nothing_else(raw: str, said: str) -> None:
+def test_provider_message_loses_only_its_stack_trace(raw: str, said: str) -> None:
     assert clean_message(raw) == said
 
 
@@ -71,7 +71,7 @@ def test_targets_are_urns_or_patterns() -> None:
     assert not matches("web", urn)
 
 
-def test_a_plugin_is_found_by_name_on_path_or_in_the_plugin_folder(tmp_path: Path) -> None:
+def test_plugin_is_found_on_path_or_in_the_plugin_folder(tmp_path: Path) -> None:
     def install(folder: Path) -> str:
         folder.mkdir(parents=True)
         file = folder / "pulumi-resource-box"
@@ -93,7 +93,7 @@ def test_a_plugin_is_found_by_name_on_path_or_in_the_plugin_folder(tmp_path: Pat
     assert plugin_command("pulumi-python", "", {}, env)[1:] == ("-u", "-m", "pulumi.dynamic")
 
 
-def test_the_pulumi_cli_is_taken_where_it_is_on_path_and_when_asked_for(tmp_path: Path) -> None:
+def test_pulumi_cli_is_used_if_it_is_on_path_and_on_request(tmp_path: Path) -> None:
     assert isinstance(select_engine("embedded"), EmbeddedEngine)
     assert select_engine("auto", {"PATH": str(tmp_path)}).name == "embedded"
     executable = tmp_path / "pulumi"
@@ -122,7 +122,7 @@ def wait_until_gone(pid: int) -> None:
 FAMILY = "sleep 600 & echo $!; trap '' TERM; wait; sleep 600"
 
 
-def test_closing_a_group_ends_children_of_children_even_stubborn_ones(tmp_path: Path) -> None:
+def test_closing_a_group_ends_grandchildren_that_ignore_signals(tmp_path: Path) -> None:
     group = ProcessGroup()
     process = group.start(["sh", "-c", FAMILY], env=dict(os.environ), cwd=tmp_path)
     assert process.stdout is not None
@@ -137,7 +137,7 @@ def test_closing_a_group_ends_children_of_children_even_stubborn_ones(tmp_path: 
         stream.close()
 
 
-def test_a_killed_owner_leaves_nothing_running(tmp_path: Path) -> None:
+def test_killed_owner_leaves_no_process(tmp_path: Path) -> None:
     code = (
         "import os, sys, time; from pathlib import Path; from gpufleet.engine.plugins import ProcessGroup\n"
         "p = ProcessGroup().start(['sleep', '600'], env=dict(os.environ), cwd=Path('.'))\n"
@@ -151,7 +151,7 @@ def test_a_killed_owner_leaves_nothing_running(tmp_path: Path) -> None:
     wait_until_gone(child)
 
 
-def test_the_last_words_of_a_plugin_are_whole_however_soon_its_end_is_seen(tmp_path: Path) -> None:
+def test_last_output_of_a_plugin_is_complete(tmp_path: Path) -> None:
     group = ProcessGroup()
     script = "echo 1; for line in out of memory; do echo $line >&2; done; exit 9"
 
@@ -169,7 +169,7 @@ def test_the_last_words_of_a_plugin_are_whole_however_soon_its_end_is_seen(tmp_p
         group.close()
 
 
-def test_a_command_that_does_not_exist_is_told(tmp_path: Path) -> None:
+def test_missing_command_is_reported(tmp_path: Path) -> None:
     group = ProcessGroup()
     try:
         with pytest.raises(PluginError, match="/no/such/thing cannot be started"):

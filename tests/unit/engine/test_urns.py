@@ -9,20 +9,20 @@ STACK = "urn:pulumi:dev::proj::pulumi:pulumi:Stack::proj-dev"
 GROUP = "urn:pulumi:dev::proj::my:mod:Group::g"
 
 
-def test_a_urn_carries_the_types_of_its_parents_but_not_the_stacks() -> None:
+def test_urn_has_the_types_of_its_parents_except_the_stack() -> None:
     assert urns.make_urn("dev", "proj", STACK, "a:b:C", "x") == "urn:pulumi:dev::proj::a:b:C::x"
     assert urns.make_urn("dev", "proj", GROUP, "a:b:C", "x") == "urn:pulumi:dev::proj::my:mod:Group$a:b:C::x"
     assert urns.make_urn("dev", "proj", "", "a:b:C", "x") == "urn:pulumi:dev::proj::a:b:C::x"
 
 
-def test_a_name_may_contain_the_delimiter() -> None:
+def test_name_may_contain_the_delimiter() -> None:
     urn = urns.make_urn("dev", "proj", GROUP, "a:b:C", "x::y")
     assert urns.urn_name(urn) == "x::y"
     assert urns.urn_type(urn) == "a:b:C"
     assert urns.qualified_type(urn) == "my:mod:Group$a:b:C"
 
 
-def test_default_providers_are_named_as_pulumi_names_them() -> None:
+def test_default_providers_are_named_as_in_pulumi() -> None:
     assert urns.default_provider_name("") == "default"
     assert urns.default_provider_name("7.51.1") == "default_7_51_1"
     assert urns.default_provider_name("1.0.0-alpha.1") == "default_1_0_0_alpha_1"
@@ -31,14 +31,14 @@ def test_default_providers_are_named_as_pulumi_names_them() -> None:
     assert not urns.is_default_provider("urn:pulumi:dev::proj::a:b:C::default")
 
 
-def test_a_provider_reference_splits_at_its_last_delimiter() -> None:
+def test_provider_reference_splits_at_its_last_delimiter() -> None:
     assert urns.split_reference("urn:pulumi:d::p::pulumi:providers:x::n::id-1") == (
         "urn:pulumi:d::p::pulumi:providers:x::n",
         "id-1",
     )
 
 
-def test_an_alias_changes_only_what_it_names() -> None:
+def test_alias_changes_only_the_given_parts() -> None:
     resolver = AliasResolver("dev", "proj")
     found = resolver.candidates(
         "x",
@@ -61,7 +61,7 @@ def test_an_alias_changes_only_what_it_names() -> None:
     ]
 
 
-def test_children_follow_their_parents_alias_and_its_name() -> None:
+def test_children_inherit_the_alias_of_their_parent() -> None:
     resolver = AliasResolver("dev", "proj")
     new = "urn:pulumi:dev::proj::my:mod:Group::new"
     resolver.used[new] = "urn:pulumi:dev::proj::my:mod:Group::old"

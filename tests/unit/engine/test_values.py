@@ -26,7 +26,7 @@ PLAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_plain_values_survive_the_wire() -> None:
+def test_plain_values_survive_serialization() -> None:
     decoded = values.decode(values.encode(PLAIN))
     assert decoded == PLAIN
     assert type(decoded["int"]) is int
@@ -34,7 +34,7 @@ def test_plain_values_survive_the_wire() -> None:
     assert type(decoded["yes"]) is bool
 
 
-def test_secrets_unknowns_and_references_survive_the_wire() -> None:
+def test_secrets_unknowns_and_references_survive_serialization() -> None:
     given = {
         "secret": SecretValue({"inner": [1, "two"]}),
         "unknown": UNKNOWN,
@@ -45,7 +45,7 @@ def test_secrets_unknowns_and_references_survive_the_wire() -> None:
     assert values.decode(values.encode(given)) == given
 
 
-def test_a_receiver_that_knows_neither_gets_plain_values() -> None:
+def test_receiver_without_support_gets_plain_values() -> None:
     given = {
         "s": SecretValue([SecretValue("x")]),
         "r": ResourceRef("urn:x", "id-1"),
@@ -55,7 +55,7 @@ def test_a_receiver_that_knows_neither_gets_plain_values() -> None:
     assert json_format.MessageToDict(sent) == {"s": ["x"], "r": "id-1", "c": "urn:x"}
 
 
-def test_output_values_become_their_parts_and_name_what_they_depend_on() -> None:
+def test_output_values_become_their_parts_with_dependencies() -> None:
     def output(**fields: Any) -> dict[str, Any]:
         return {values.SIG_KEY: values.OUTPUT_SIG, **fields}
 
@@ -75,7 +75,7 @@ def test_output_values_become_their_parts_and_name_what_they_depend_on() -> None
     assert found == {"known": {"urn:a"}, "unknown": {"urn:b"}, "deep": {"urn:a", "urn:c"}}
 
 
-def test_every_kind_of_unknown_is_recognised_and_an_ordinary_text_is_not() -> None:
+def test_every_kind_of_unknown_is_recognized_and_plain_text_is_not() -> None:
     for wire in values._UNKNOWN_WIRES:
         assert values.decode(message({"x": wire})) == {"x": UNKNOWN}
     assert values.decode(message({"x": "04da6b54"})) == {"x": "04da6b54"}
@@ -92,7 +92,7 @@ def test_assets_carry_the_digest_of_their_content(tmp_path: Path) -> None:
         values.decode(message({"u": {**sig, "uri": "https://example.com"}}))
 
 
-def test_people_never_see_a_secret_unless_they_ask() -> None:
+def test_secrets_are_shown_only_on_request() -> None:
     given = {
         "s": SecretValue({"a": "hunter2"}),
         "u": UNKNOWN,
@@ -104,7 +104,7 @@ def test_people_never_see_a_secret_unless_they_ask() -> None:
     assert "hunter2" not in repr(given)
 
 
-def test_contains_looks_everywhere() -> None:
+def test_contains_searches_nested_values() -> None:
     assert values.contains_secret({"a": [{"b": SecretValue(1)}]})
     assert not values.contains_secret({"a": [{"b": 1}]})
     assert values.contains_unknown(SecretValue([{"x": UNKNOWN}]))
@@ -112,7 +112,7 @@ def test_contains_looks_everywhere() -> None:
     assert not values.contains_unknown({"a": [None, "x"]})
 
 
-def test_the_secret_mark_is_kept_for_providers_that_drop_it() -> None:
+def test_secret_mark_is_kept_for_providers_that_drop_it() -> None:
     outputs = {"p": "x", "deep": {"q": "y", "z": 1}, "other": 1, "list": ["a"]}
     given = {
         "p": SecretValue("x"),

@@ -35,7 +35,7 @@ def written(root: Path, template: str, name: str = "lab", **chosen: Any) -> Vali
 
 @pytest.mark.parametrize("name", ["dev", "prod", "lab7-2nd", "a" * 24])
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_a_template_is_valid_and_priced_whatever_its_name(tmp_path: Path, template: str, name: str) -> None:
+def test_template_is_valid_and_priced_under_any_name(tmp_path: Path, template: str, name: str) -> None:
     validated = written(tmp_path, template, name)
     assert {finding.rule for finding in validated.findings} <= {"price-age"}
     spec = validated.loaded.spec
@@ -51,14 +51,14 @@ def test_a_template_is_valid_and_priced_whatever_its_name(tmp_path: Path, templa
     ("template", "cloud", "onprem"),
     [("sandbox", 1, 0), ("cloud", 1, 0), ("onprem", 0, 1), ("hybrid", 1, 1)],
 )
-def test_a_template_has_the_sites_of_its_name(tmp_path: Path, template: str, cloud: int, onprem: int) -> None:
+def test_template_has_the_sites_of_its_name(tmp_path: Path, template: str, cloud: int, onprem: int) -> None:
     spec = written(tmp_path, template).loaded.spec
     assert (len(spec.cloud), len(spec.onprem)) == (cloud, onprem)
 
 
 @pytest.mark.parametrize("region", ["eu-north-1", "eu-central-1", "us-west-2", "ap-northeast-1"])
 @pytest.mark.parametrize("template", ["sandbox", "cloud"])
-def test_a_region_gets_types_that_it_offers_and_estimates_where_no_price_is_known(
+def test_region_gets_available_types_and_estimates_for_unknown_prices(
     tmp_path: Path, template: str, region: str
 ) -> None:
     validated = written(tmp_path, template, regions=region)
@@ -71,7 +71,7 @@ def test_a_region_gets_types_that_it_offers_and_estimates_where_no_price_is_know
     assert assumptions_of(validated.loaded.spec)
 
 
-def test_several_regions_are_sites_of_their_own_and_one_of_them_trains(tmp_path: Path) -> None:
+def test_several_regions_are_separate_sites_and_one_trains(tmp_path: Path) -> None:
     validated = written(tmp_path, "hybrid", regions="us-east-1, us-west-2 eu-north-1", cloud_nodes="2")
     sites = validated.loaded.spec.cloud
     assert [site.region for site in sites] == ["us-east-1", "us-west-2", "eu-north-1"]
@@ -86,7 +86,7 @@ def test_several_regions_are_sites_of_their_own_and_one_of_them_trains(tmp_path:
 
 @pytest.mark.parametrize("system", sorted(CATALOG.systems))
 @pytest.mark.parametrize("nodes", [1, 300])
-def test_racks_hold_as_many_nodes_of_any_system_as_are_asked_for(
+def test_racks_hold_the_requested_number_of_nodes_of_any_system(
     tmp_path: Path, system: str, nodes: int
 ) -> None:
     validated = written(tmp_path, "onprem", system=system, nodes=str(nodes))
@@ -99,7 +99,7 @@ def test_racks_hold_as_many_nodes_of_any_system_as_are_asked_for(
     assert assumed == set(assumptions_of(validated.loaded.spec))
 
 
-def test_a_budget_is_taken_as_it_is_given_and_refused_where_the_fleet_exceeds_it() -> None:
+def test_given_budget_is_used_and_refused_if_the_fleet_exceeds_it() -> None:
     draft = draft_environment(Choices("onprem"), "lab", "zeus", CATALOG, budget=Money.parse("70000 USD"))
     assert "monthly: 70000 USD" in draft.text
     with pytest.raises(InputError, match="the budget is 20000 USD") as caught:
@@ -108,7 +108,7 @@ def test_a_budget_is_taken_as_it_is_given_and_refused_where_the_fleet_exceeds_it
     draft_environment(Choices("onprem"), "lab", "zeus", CATALOG, budget=Money.parse(offered))
 
 
-def test_names_that_are_too_long_together_are_refused_with_what_to_do() -> None:
+def test_combined_names_that_are_too_long_are_refused_with_a_remedy() -> None:
     with pytest.raises(InputError, match="AWS takes 64") as caught:
         draft_environment(Choices("cloud"), "a" * 24, "z" * 24, CATALOG)
     assert "shorten" in str(caught.value.remedy)
@@ -128,7 +128,7 @@ def test_names_that_are_too_long_together_are_refused_with_what_to_do() -> None:
         ("onprem", "nodes", "many", "is no number of nodes", "whole number"),
     ],
 )
-def test_what_does_not_exist_is_refused_with_what_does(
+def test_unknown_values_are_refused_with_the_known_ones(
     template: str, item: str, value: str, message: str, remedy: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -137,7 +137,7 @@ def test_what_does_not_exist_is_refused_with_what_does(
     assert remedy in str(caught.value.remedy)
 
 
-def test_an_environment_with_the_name_of_a_temporary_one_expires_within_the_rule_s_limit(
+def test_environment_with_a_temporary_name_expires_within_the_limit_of_the_rule(
     tmp_path: Path,
 ) -> None:
     today = dt.date(2031, 5, 1)

@@ -20,7 +20,7 @@ def files(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_it_has_what_a_fleet_needs_and_no_code_of_gpufleet(tmp_path: Path) -> None:
+def test_repository_has_what_a_fleet_needs_and_no_gpufleet_code(tmp_path: Path) -> None:
     folder = tmp_path / "ours" / "fleet"
     assert new(folder, "--environment", "east", "--template", "cloud", "--fleet", "zeus") == 0
     written = files(folder)
@@ -34,7 +34,7 @@ def test_it_has_what_a_fleet_needs_and_no_code_of_gpufleet(tmp_path: Path) -> No
     assert list(folder.parent.iterdir()) == [folder]
 
 
-def test_the_workflows_are_for_its_environment(tmp_path: Path) -> None:
+def test_workflows_are_for_its_environment(tmp_path: Path) -> None:
     new(tmp_path / "fleet", "--environment", "east")
     found = {
         name: text for name, text in files(tmp_path / "fleet").items() if name.startswith(".github/work")
@@ -56,7 +56,7 @@ def test_the_workflows_are_for_its_environment(tmp_path: Path) -> None:
     assert "needs" not in deploy["east"]
 
 
-def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert new(tmp_path) == 2
     assert "is there already" in capsys.readouterr().err
@@ -66,7 +66,7 @@ def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert new(tmp_path / "empty") == 0
 
 
-def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(source: object, target: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -76,6 +76,6 @@ def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("option", "value"), [("--environment", "sandbox"), ("--fleet", "No Name")])
-def test_names_that_do_not_fit_are_refused(tmp_path: Path, option: str, value: str) -> None:
+def test_invalid_names_are_refused(tmp_path: Path, option: str, value: str) -> None:
     assert new(tmp_path / "fleet", option, value) == 2
     assert not (tmp_path / "fleet").exists()

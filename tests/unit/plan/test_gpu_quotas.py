@@ -18,32 +18,32 @@ def pool(name: str, gpus: int, *, resource: str = "nvidia.com/gpu", per_gpu: int
     return GpuPool(name, resource, per_gpu, gpus)
 
 
-def test_teams_that_fit_are_guaranteed_all_that_they_may_hold():
+def test_teams_that_fit_get_their_limit_as_nominal_quota():
     found = guarantees([team("a", 8), team("b", 4)], [pool("gpu", 16)])
     assert found == {"a": {"gpu": 8}, "b": {"gpu": 4}}
 
 
-def test_teams_that_may_hold_more_than_there_is_are_guaranteed_their_part_to_the_last_gpu():
+def test_teams_that_exceed_the_fleet_get_proportional_quotas():
     found = guarantees([team("a", 16), team("b", 8), team("c", 8)], [pool("gpu", 16)])
     assert found == {"a": {"gpu": 8}, "b": {"gpu": 4}, "c": {"gpu": 4}}
     odd = guarantees([team("a", 10), team("b", 10), team("c", 10)], [pool("gpu", 16)])
     assert sorted(item["gpu"] for item in odd.values()) == [5, 5, 6]
 
 
-def test_a_teams_gpus_are_spread_over_groups_by_their_sizes():
+def test_gpus_of_a_team_are_spread_over_groups_by_size():
     pools = [pool("big", 24), pool("small", 8)]
     found = guarantees([team("a", 16), team("b", 16)], pools)
     assert found == {"a": {"big": 12, "small": 4}, "b": {"big": 12, "small": 4}}
 
 
-def test_without_nodes_or_teams_nothing_is_guaranteed():
+def test_no_nodes_or_no_teams_give_no_quota():
     assert guarantees([team("a", 8)], []) == {"a": {}}
     assert guarantees([], [pool("gpu", 8)]) == {}
     assert guarantees([team("a", 0)], [pool("gpu", 8)]) == {"a": {"gpu": 0}}
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_group_promises_more_than_it_has_and_no_team_gets_more_than_it_may_hold(seed):
+def test_no_group_is_overcommitted_and_no_team_exceeds_its_limit(seed):
     draw = random.Random(seed)
     pools = [pool(f"p{n}", draw.randint(1, 40)) for n in range(draw.randint(1, 4))]
     teams = [team(f"t{n}", draw.randint(0, 60)) for n in range(draw.randint(1, 6))]
@@ -67,11 +67,11 @@ def test_no_group_promises_more_than_it_has_and_no_team_gets_more_than_it_may_ho
         ("1g.10gb+me", True, "nvidia.com/mig-1g.10gb.me.shared"),
     ],
 )
-def test_what_is_less_than_a_gpu_has_another_name_than_a_gpu(profile, shared, name):
+def test_fraction_of_a_gpu_has_its_own_resource_name(profile, shared, name):
     assert resource_name(mig_profile=profile, shared=shared) == name
 
 
-def test_shares_of_one_name_count_as_the_largest_of_them():
+def test_shares_with_one_name_count_as_the_largest():
     pools = [
         pool("whole", 8),
         pool("halves", 8, resource="nvidia.com/gpu.shared", per_gpu=2),

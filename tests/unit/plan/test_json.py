@@ -112,7 +112,7 @@ def _check(value: Any, shape: Any, where: str) -> None:
         assert isinstance(value, shape), f"{where}: {value!r}"
 
 
-def test_the_document_has_exactly_the_pinned_keys_and_types() -> None:
+def test_document_has_exactly_the_pinned_keys_and_types() -> None:
     document = _document()
     document["node_groups"][0]["taints"] = document["node_groups"][0]["taints"] or [{}]
     _check(document, SHAPE, "plan")
@@ -123,27 +123,27 @@ def test_the_document_has_exactly_the_pinned_keys_and_types() -> None:
         _check(site, SITE_SHAPES["onprem"] | {"rack": rack}, site["site"])
 
 
-def test_storage_of_both_kinds_is_told_apart_by_its_kind() -> None:
+def test_storage_kinds_have_a_kind_field() -> None:
     lustre, bucket = _document()["storage"]
     assert (lustre["kind"], bucket["kind"]) == ("lustre", "bucket")
     assert lustre["capacity_gib"] == 1200
     assert bucket["bucket"] == "atlas-data"
 
 
-def test_the_amount_is_the_expected_cost_with_what_is_unknown_beside_it() -> None:
+def test_amount_is_the_expected_cost_and_unknown_parts_are_listed() -> None:
     monthly = _document()["cost"]["monthly"]
     assert monthly["currency"] == "USD"
     assert monthly["low"] <= monthly["amount"] <= monthly["high"]
     assert [item["owner"] for item in monthly["unknown"]] == ["fs"]
 
 
-def test_a_fleet_of_which_no_price_is_known_has_no_amount_and_not_zero() -> None:
+def test_fleet_without_any_known_price_has_no_amount() -> None:
     cost = _of(spec(onprem=[rack_site(power=None)]))["cost"]
     assert cost["monthly"]["amount"] is None
     assert cost["monthly"]["unknown"]
 
 
-def test_interfaces_of_a_p5_are_one_ena_and_thirty_two_efa() -> None:
+def test_p5_has_one_ena_and_32_efa_interfaces() -> None:
     interfaces = _document()["node_groups"][0]["network_interfaces"]
     assert interfaces[:3] == [
         {"network_card_index": 0, "device_index": 0, "interface_type": "interface"},
@@ -157,5 +157,5 @@ def test_interfaces_of_a_p5_are_one_ena_and_thirty_two_efa() -> None:
     ("amount", "rounded"),
     [("0.005", 0.0), ("0.015", 0.02), ("2.675", 2.68), ("2.665", 2.66), ("40179.20", 40179.2), (None, None)],
 )
-def test_money_is_rounded_half_even_to_cents_and_only_here(amount: str | None, rounded: float | None) -> None:
+def test_only_the_json_rounds_money_half_even_to_cents(amount: str | None, rounded: float | None) -> None:
     assert cents(Decimal(amount) if amount is not None else None) == rounded

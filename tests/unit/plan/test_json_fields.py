@@ -60,7 +60,7 @@ def pairs(kind: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
     ("before", "after"),
     [pytest.param(before, after, id=path) for path, before, after in pairs(FleetPlan, "plan")],
 )
-def test_a_change_of_any_field_of_the_plan_changes_its_json(before: FleetPlan, after: FleetPlan) -> None:
+def test_change_of_any_plan_field_changes_its_json(before: FleetPlan, after: FleetPlan) -> None:
     assert model_to_json(before) != model_to_json(after)
 
 
@@ -68,6 +68,6 @@ def test_a_change_of_any_field_of_the_plan_changes_its_json(before: FleetPlan, a
     ("before", "after"),
     [pytest.param(before, after, id=path) for path, before, after in pairs(CostLine, "line")],
 )
-def test_a_change_of_any_field_of_a_cost_line_changes_the_cost(before: CostLine, after: CostLine) -> None:
+def test_change_of_any_cost_line_field_changes_the_cost(before: CostLine, after: CostLine) -> None:
     plan = sample(FleetPlan)
     assert cost_to_json(FleetCost((before,)), plan) != cost_to_json(FleetCost((after,)), plan)

@@ -8,7 +8,7 @@ from gpufleet.plan.marks import TAG_PREFIX, group_tags, storage_tags
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, plan_of, spec
 
 
-def test_a_temporary_environments_last_day_is_a_tag_of_everything() -> None:
+def test_last_day_of_a_temporary_environment_is_a_tag_of_everything() -> None:
     fleet = spec(expires="2031-06-30", cloud=[cloud_site(group("sweep", "p4d.24xlarge", on_demand(0, 4)))])
     plan = build_plan(fleet, CATALOG)
     (site,) = plan.cloud
@@ -17,11 +17,11 @@ def test_a_temporary_environments_last_day_is_a_tag_of_everything() -> None:
         assert tags["gpufleet:expires"] == "2031-06-30"
 
 
-def test_a_lasting_environment_has_no_last_day() -> None:
+def test_permanent_environment_has_no_last_day() -> None:
     assert "gpufleet:expires" not in plan_of(group("sweep", "p4d.24xlarge", on_demand(0, 4))).tags
 
 
-def test_room_is_kept_for_all_tags_that_gpufleet_sets_on_one_resource() -> None:
+def test_tag_limit_leaves_room_for_all_gpufleet_tags() -> None:
     fleet = spec(
         expires="2031-06-30",
         cloud=[cloud_site(group("sweep", "p4d.24xlarge", on_demand(0, 4), team="research"))],

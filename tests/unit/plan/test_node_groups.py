@@ -41,7 +41,7 @@ ID = "cr-0123456789abcdef0"
         ("g6e.12xlarge", 1, 0),
     ],
 )
-def test_an_efa_group_has_one_ena_interface_and_all_efa_interfaces_of_its_type(
+def test_efa_group_has_one_ena_interface_and_all_efa_interfaces_of_its_type(
     instance: str, efa: int, first_card: int
 ) -> None:
     planned = first_group(group("train", instance, on_demand(0, 1), network="efa"))
@@ -54,24 +54,24 @@ def test_an_efa_group_has_one_ena_interface_and_all_efa_interfaces_of_its_type(
     assert planned.efa
 
 
-def test_a_group_without_efa_has_the_primary_interface_alone() -> None:
+def test_group_without_efa_has_only_the_primary_interface() -> None:
     planned = first_group(group("serve", "p5.48xlarge", on_demand(0, 1)))
     assert planned.network_interfaces == (NetworkInterface(0, 0, "interface"),)
     assert not planned.efa
 
 
-def test_efa_on_a_type_without_it_is_an_error_and_never_a_plan() -> None:
+def test_efa_on_a_type_without_it_is_an_error() -> None:
     with pytest.raises(InputError, match=r"g6\.xlarge"):
         plan_of(group("serve", "g6.xlarge", on_demand(0, 1), network="efa"))
 
 
-def test_desired_is_min_unless_it_is_written() -> None:
+def test_desired_defaults_to_min() -> None:
     assert first_group(group("a", "p5.48xlarge", on_demand(2, 5))).capacity.desired == 2
     assert first_group(group("a", "p5.48xlarge", on_demand(2, 5, 4))).capacity.desired == 4
 
 
 @pytest.mark.parametrize(("capacity", "kind"), [(block(3), "capacity-block"), (odcr(3), "odcr")])
-def test_a_reservation_has_all_of_its_nodes(capacity: dict[str, Any], kind: str) -> None:
+def test_reservation_runs_all_of_its_nodes(capacity: dict[str, Any], kind: str) -> None:
     planned = first_group(group("a", "p5.48xlarge", capacity)).capacity
     assert planned.kind == kind
     assert (planned.min, planned.desired, planned.max) == (3, 3, 3)
@@ -94,26 +94,26 @@ def test_a_reservation_has_all_of_its_nodes(capacity: dict[str, Any], kind: str)
         ),
     ],
 )
-def test_each_way_to_buy_nodes_has_the_fields_of_its_own_and_no_others(
+def test_each_purchase_option_has_exactly_its_own_fields(
     capacity: dict[str, Any], expected: CapacityPlan
 ) -> None:
     assert first_group(group("a", "p5.48xlarge", capacity)).capacity == expected
 
 
 @pytest.mark.parametrize("missing", ["start", "duration"])
-def test_a_block_that_cannot_be_bought_is_an_error_and_never_a_plan(missing: str) -> None:
+def test_block_that_cannot_be_bought_is_an_error(missing: str) -> None:
     with pytest.raises(InputError, match="node group a"):
         plan_of(group("a", "p5.48xlarge", block(3, **{missing: None})))
 
 
-def test_a_blocks_start_stays_the_users_own_words() -> None:
+def test_start_of_a_block_stays_as_written() -> None:
     capacity = first_group(group("a", "p5.48xlarge", block(3, start="in 14 d"))).capacity
     assert isinstance(capacity, CapacityBlockPlan)
     assert capacity.start == "in 14 d"
     assert capacity.duration.days == 14
 
 
-def test_on_demand_nodes_fill_in_for_spot_only_where_it_is_asked_for() -> None:
+def test_on_demand_replaces_spot_only_on_request() -> None:
     asked = first_group(group("a", "p5.48xlarge", spot(0, 2, "other-zone", "on-demand")))
     assert asked.capacity == SpotPlan(0, 2, 0, on_demand_fallback=True)
     other = first_group(group("a", "p5.48xlarge", spot(0, 2, "other-zone")))
@@ -122,7 +122,7 @@ def test_on_demand_nodes_fill_in_for_spot_only_where_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("placement", ["auto", "cluster", "none"])
 @pytest.mark.parametrize("zones", [[], ["us-east-1a"]])
-def test_a_capacity_block_never_gets_a_placement_group(placement: str, zones: list[str]) -> None:
+def test_capacity_block_never_gets_a_placement_group(placement: str, zones: list[str]) -> None:
     planned = first_group(
         group("a", "p5.48xlarge", block(2), network="efa", placement=placement, zones=zones)
     )
@@ -144,19 +144,19 @@ def test_a_capacity_block_never_gets_a_placement_group(placement: str, zones: li
         (odcr(2, zone="us-east-1b", id=ID, placement_group="pg-1"), {"network": "efa"}, False),
     ],
 )
-def test_a_placement_group_is_created_only_where_it_belongs(
+def test_placement_group_is_created_only_where_it_applies(
     capacity: dict[str, Any], changes: dict[str, Any], expected: bool
 ) -> None:
     assert first_group(group("a", "p5.48xlarge", capacity, **changes)).placement_group is expected
 
 
-def test_an_existing_reservation_keeps_its_own_placement_group() -> None:
+def test_existing_reservation_keeps_its_own_placement_group() -> None:
     capacity = odcr(2, zone="us-east-1b", id=ID, placement_group="pg-1")
     planned = first_group(group("a", "p5.48xlarge", capacity, network="efa")).capacity
     assert planned == ExistingReservationPlan(2, ID, "us-east-1b", "pg-1")
 
 
-def test_a_group_runs_in_its_reservations_zone_its_own_or_all_of_its_site() -> None:
+def test_group_uses_the_zone_of_its_reservation_its_own_zones_or_those_of_the_site() -> None:
     assert first_group(group("a", "p5.48xlarge", odcr(1, zone="us-east-1b"))).zones == ("us-east-1b",)
     assert first_group(group("a", "p5.48xlarge", on_demand(0, 1), zones=["us-east-1a"])).zones == (
         "us-east-1a",
@@ -177,13 +177,13 @@ def test_nodes_without_gpus_and_slurm_nodes_get_no_taint() -> None:
     assert first_group(group("a", "p5.48xlarge", on_demand(0, 1))).taints == ()
 
 
-def test_a_taint_of_the_fleet_file_takes_the_defaults_place() -> None:
+def test_taint_of_the_fleet_file_replaces_the_default() -> None:
     own = [{"key": "nvidia.com/gpu", "value": "mine", "effect": "PreferNoSchedule"}, {"key": "x"}]
     taints = first_group(group("a", "p5.48xlarge", on_demand(0, 1), taints=own), **KUBERNETES).taints
     assert [(taint.key, taint.value) for taint in taints] == [("nvidia.com/gpu", "mine"), ("x", "")]
 
 
-def test_labels_say_what_a_workload_selects_by() -> None:
+def test_labels_have_what_a_workload_selects_by() -> None:
     planned = first_group(
         group(
             "train",
@@ -208,7 +208,7 @@ def test_labels_say_what_a_workload_selects_by() -> None:
     }
 
 
-def test_a_group_without_a_team_or_gpu_has_no_label_or_tag_of_one() -> None:
+def test_group_without_a_team_or_gpu_has_no_such_label_or_tag() -> None:
     planned = first_group(group("cpu", "m7i.xlarge", on_demand(0, 1)))
     assert "gpufleet.io/team" not in planned.labels
     assert "gpufleet.io/gpu" not in planned.labels
@@ -216,7 +216,7 @@ def test_a_group_without_a_team_or_gpu_has_no_label_or_tag_of_one() -> None:
     assert planned.gpus_per_node == 0
 
 
-def test_tags_are_the_fleets_and_say_whose_the_group_is() -> None:
+def test_tags_are_those_of_the_fleet_with_owner_and_group() -> None:
     planned = first_group(group("train", "p5.48xlarge", on_demand(0, 1), team="research"))
     assert planned.tags == {
         "team": "ml",
@@ -230,13 +230,13 @@ def test_tags_are_the_fleets_and_say_whose_the_group_is() -> None:
     }
 
 
-def test_the_first_type_is_the_groups_type_and_the_others_follow() -> None:
+def test_first_type_is_the_type_of_the_group_and_the_others_follow() -> None:
     planned = first_group(group("a", ["p4de.24xlarge", "p4d.24xlarge"], spot(0, 1)))
     assert planned.instance_type == "p4de.24xlarge"
     assert planned.instance_types == ("p4de.24xlarge", "p4d.24xlarge")
     assert planned.gpus_per_node == 8
 
 
-def test_an_unknown_type_is_an_error_that_names_it() -> None:
+def test_unknown_type_is_an_error_that_names_it() -> None:
     with pytest.raises(InputError, match=r"p5\.48xlagre"):
         plan_of(group("a", "p5.48xlagre", on_demand(0, 1)))

@@ -28,7 +28,7 @@ def slurm(**changes: Any) -> SlurmPlan:
     return plan
 
 
-def test_teams_bring_accounts_with_their_limits_and_a_qos_for_each_priority() -> None:
+def test_teams_have_accounts_with_limits_and_a_qos_per_priority() -> None:
     plan = slurm(
         teams=[{"name": "a", "gpus": 8, "priority": "high"}, {"name": "b", "gpus": 4}],
         users=[{"name": "ada", "uid": 2001, "teams": ["a"]}, {"name": "bob", "uid": 2002}],
@@ -45,17 +45,17 @@ def test_teams_bring_accounts_with_their_limits_and_a_qos_for_each_priority() ->
     assert plan.cluster == "dc1"
 
 
-def test_without_preemption_no_qos_preempts() -> None:
+def test_no_qos_preempts_with_preemption_disabled() -> None:
     assert all(item.preempts == () for item in slurm(slurm={"preemption": "none"}).qos_settings)
 
 
-def test_a_declared_qos_takes_the_place_of_ours() -> None:
+def test_declared_qos_replaces_the_default() -> None:
     plan = slurm(slurm={"qos": [{"name": "high", "priority": 7, "max_time": "90 s"}]})
     high = next(item for item in plan.qos_settings if item.name == "high")
     assert (high.priority, high.max_minutes, high.preempts) == (7, 2, ())
 
 
-def test_there_is_one_default_partition_of_all_nodes_unless_declared() -> None:
+def test_default_partition_has_all_nodes_unless_declared() -> None:
     (only,) = slurm().partitions
     assert (only.name, only.nodes, only.default, only.max_minutes) == ("gpu", 64, True, None)
     plan = slurm(slurm={"partitions": [{"name": "a", "nodes": "dgx001"}, {"name": "b", "default": True}]})
@@ -83,7 +83,7 @@ def test_nodes_with_the_same_leaves_are_one_unit() -> None:
     assert len(placed) == len(set(placed)) == 64
 
 
-def test_without_leaves_there_is_no_topology_and_with_one_no_top() -> None:
+def test_topology_needs_leaves_and_a_top_needs_several() -> None:
     assert slurm().switches == ()
     one = [{"name": "leaf", "nodes": "dgx[001-064]"}]
     assert [
@@ -91,7 +91,7 @@ def test_without_leaves_there_is_no_topology_and_with_one_no_top() -> None:
     ] == ["leaf"]
 
 
-def test_nodes_that_no_leaf_names_are_placed_too() -> None:
+def test_nodes_without_a_leaf_are_placed() -> None:
     one = [{"name": "leaf", "nodes": "dgx[001-063]"}]
     switches = slurm(fabric={"kind": "infiniband", "speed": "ndr", "switches": one}).switches
     assert [(item.name, item.hosts) for item in switches if len(item.hosts) == 1] == [
@@ -102,11 +102,11 @@ def test_nodes_that_no_leaf_names_are_placed_too() -> None:
 @pytest.mark.parametrize(
     ("nodes", "batch", "hosts"), [("dgx[001-064]", "25%", 16), ("dgx01", "25%", 1), ("dgx[1-3]", "100%", 3)]
 )
-def test_a_batch_is_never_nobody_and_never_more_than_there_are(nodes: str, batch: str, hosts: int) -> None:
+def test_batch_has_at_least_one_node_and_at_most_all(nodes: str, batch: str, hosts: int) -> None:
     assert plan_rack(site(nodes=nodes, reboot={"batch": batch})).reboot_batch == hosts
 
 
-def test_a_declared_address_takes_the_place_of_the_name() -> None:
+def test_declared_address_replaces_the_name() -> None:
     from gpufleet.plan.onprem import plan_hosts
 
     declared = site(addresses={"ctl01": "10.60.0.11"}, ssh={"domain": "dc1.example.com"})
@@ -125,7 +125,7 @@ def test_roots_of_the_fat_tree_are_the_highest_switches_with_a_guid() -> None:
     assert plan_rack(site(fabric=fabric)).root_guids == ("0x0000000000000002",)
 
 
-def test_a_kubernetes_site_has_no_slurm() -> None:
+def test_kubernetes_site_has_no_slurm() -> None:
     assert plan_rack(site(scheduler="kubernetes")).slurm is None
 
 
@@ -139,7 +139,7 @@ def test_several_controllers_keep_their_state_on_the_first_nfs_file_system() -> 
     assert slurm().state is None
 
 
-def test_a_single_controller_keeps_its_state_on_its_own_disk_unless_declared() -> None:
+def test_single_controller_keeps_its_state_on_its_own_disk_by_default() -> None:
     storage = [{"name": "home", "kind": "nfs", "source": "nas01:/home", "mount": "/shared/home"}]
     assert slurm(controllers="ctl01", storage=storage).state is None
     assert slurm(controllers="ctl01", slurm={"state": "nas02:/slurm"}).state == "nas02:/slurm"

@@ -27,7 +27,7 @@ def _sum(amounts: dict[str, Amount]) -> tuple[object, object, object]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_sums_by_site_by_owner_and_by_common_tag_are_the_whole(seed: int) -> None:
+def test_sums_by_site_owner_and_common_tag_equal_the_total(seed: int) -> None:
     plan = build_plan(random_fleet(seed), CATALOG)
     cost = cost_of(plan)
     tags, whole = by_tag(cost, plan), _sum({"": cost.total})
@@ -40,7 +40,7 @@ def test_sums_by_site_by_owner_and_by_common_tag_are_the_whole(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_low_expected_and_high_are_in_this_order_and_never_below_zero(seed: int) -> None:
+def test_low_expected_and_high_are_ordered_and_not_negative(seed: int) -> None:
     for item in cost_of(build_plan(random_fleet(seed), CATALOG)).lines:
         if item.minimum is not None and item.expected is not None and item.maximum is not None:
             assert 0 <= item.minimum <= item.maximum, item
@@ -50,7 +50,7 @@ def test_low_expected_and_high_are_in_this_order_and_never_below_zero(seed: int)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_larger_maximum_never_costs_less(seed: int) -> None:
+def test_larger_maximum_never_costs_less(seed: int) -> None:
     fleet = random_fleet(seed)
     data = fleet.model_dump()
     for site in data["cloud"]:
@@ -66,14 +66,14 @@ def test_a_larger_maximum_never_costs_less(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_plan_is_a_function_of_its_spec_to_the_last_byte(seed: int) -> None:
+def test_plan_depends_only_on_its_spec(seed: int) -> None:
     one, other = build_plan(random_fleet(seed), CATALOG), build_plan(random_fleet(seed), CATALOG)
     assert one == other
     assert json.dumps(model_to_json(one)) == json.dumps(model_to_json(other))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_capacity_block_never_has_a_placement_group_in_any_fleet(seed: int) -> None:
+def test_capacity_block_never_has_a_placement_group_in_any_fleet(seed: int) -> None:
     for each in build_plan(random_fleet(seed), CATALOG).node_groups:
         assert not (each.capacity.kind == "capacity-block" and each.placement_group)
         assert each.capacity.min <= each.capacity.desired <= each.capacity.max

@@ -9,7 +9,7 @@ from gpufleet.pricing import Amount, price_plan
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, plan_of, rack_site, spec
 
 
-def test_a_kubernetes_site_without_settings_has_the_defaults() -> None:
+def test_kubernetes_site_without_settings_has_the_defaults() -> None:
     (site,) = plan_of(scheduler="kubernetes").cloud
     assert site.kubernetes is not None
     assert site.kubernetes.public_cidrs == ()
@@ -19,7 +19,7 @@ def test_a_kubernetes_site_without_settings_has_the_defaults() -> None:
     )
 
 
-def test_a_cluster_gets_the_plugin_and_the_operator_of_its_channel() -> None:
+def test_cluster_gets_the_plugin_and_operator_of_its_channel() -> None:
     (site,) = plan_of(scheduler="kubernetes").cloud
     lock = CATALOG.locks["2026.11"]
     assert site.kubernetes is not None
@@ -27,7 +27,7 @@ def test_a_cluster_gets_the_plugin_and_the_operator_of_its_channel() -> None:
     assert site.kubernetes.gpu_operator_version == f"v{lock.gpu_operator}"
 
 
-def test_a_slurm_site_has_no_cluster_even_with_settings() -> None:
+def test_slurm_site_with_cluster_settings_has_no_cluster() -> None:
     (site,) = plan_of(kubernetes={"version": "1.35"}).cloud
     assert site.kubernetes is None
 
@@ -52,7 +52,7 @@ def test_storage_is_planned_with_its_defaults() -> None:
     assert (bucket.bucket, bucket.expire_days, bucket.versioning) == ("atlas-data", 30, True)
 
 
-def test_a_file_system_without_an_import_has_no_bucket() -> None:
+def test_file_system_without_an_import_has_no_bucket() -> None:
     lustre = {"capacity": "1200 GiB", "deployment": "scratch-2", "zone": "us-east-1b"}
     (site,) = plan_of(storage=[{"name": "s", "mount": "/fsx", "lustre": lustre}]).cloud
     (system,) = site.lustre
@@ -61,7 +61,7 @@ def test_a_file_system_without_an_import_has_no_bucket() -> None:
     assert site.buckets == ()
 
 
-def test_hosts_have_an_address_and_their_own_management_controller() -> None:
+def test_each_host_has_an_address_and_its_bmc() -> None:
     fleet = spec(
         onprem=[
             rack_site(
@@ -87,7 +87,7 @@ def test_hosts_have_an_address_and_their_own_management_controller() -> None:
     assert site.power_kw_per_node == Decimal("10.2")
 
 
-def test_hosts_without_a_domain_are_reached_by_their_names() -> None:
+def test_hosts_without_a_domain_are_reached_by_name() -> None:
     (site,) = build_plan(spec(onprem=[rack_site()]), CATALOG).onprem
     assert site.hosts[0].address == "dgx001"
     assert site.hosts[0].bmc is None
@@ -98,12 +98,12 @@ def test_gpus_are_counted_over_clouds_and_racks() -> None:
     assert build_plan(fleet, CATALOG).gpus_at_maximum == 8 * 4 + 8 * 64
 
 
-def test_the_same_fleet_gives_the_same_plan() -> None:
+def test_same_fleet_gives_the_same_plan() -> None:
     fleet = spec(cloud=[cloud_site(group("a", "p5.48xlarge", on_demand(0, 4)))], onprem=[rack_site()])
     assert build_plan(fleet, CATALOG) == build_plan(fleet.model_copy(deep=True), CATALOG)
 
 
-def test_an_empty_fleet_costs_nothing_and_has_nothing_unknown() -> None:
+def test_empty_fleet_costs_nothing_and_has_nothing_unknown() -> None:
     cost = price_plan(build_plan(spec(), CATALOG), CATALOG)
     assert cost.total == Amount()
     assert cost.unknown == ()

@@ -16,12 +16,12 @@ RULES = load_rules(ROOT)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_the_example_that_passes_breaks_nothing(rule: Rule[Any]) -> None:
+def test_passing_example_breaks_no_rule(rule: Rule[Any]) -> None:
     assert [each.message for each in examples.judge(rule, rule.passes)] == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_the_example_that_fails_is_found_with_value_rule_and_remedy(rule: Rule[Any]) -> None:
+def test_failing_example_is_found_with_value_rule_and_remedy(rule: Rule[Any]) -> None:
     found = examples.judge(rule, rule.fails)
     assert found != []
     assert all(each.violation.message and each.violation.remedy for each in found)

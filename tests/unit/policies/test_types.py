@@ -33,19 +33,19 @@ def of(rule: Rule[Any]) -> str:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=of)
-def test_every_type_that_a_rule_looks_at_exists(rule: Rule[Any]) -> None:
+def test_every_type_of_a_rule_exists(rule: Rule[Any]) -> None:
     wrong = [each for each in sorted(rule.types) if not each.startswith(ELSEWHERE) and not exists(each)]
     assert wrong == [], f"pulumi_aws has no such types: {wrong}"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=of)
-def test_a_rule_looks_at_every_name_of_a_type_that_was_renamed(rule: Rule[Any]) -> None:
+def test_rule_covers_every_name_of_a_renamed_type(rule: Rule[Any]) -> None:
     """The SDK still has the old names, and a resource under one of them is the same thing to AWS."""
     names = {name for each in rule.types for name in (renamed(each), *former(each)) if name is not None}
     assert names - rule.types == set()
 
 
-def test_rules_that_our_environments_give_nothing_to_look_at_are_listed_with_the_reason(
+def test_rules_unused_by_the_shipped_environments_are_listed_with_a_reason(
     emitted: Callable[[str], Stack],
 ) -> None:
     present = {each.type for environment in ("sandbox", "prod", "dev") for each in emitted(environment)}

@@ -22,11 +22,11 @@ PAGE = ROOT / "docs" / "reference" / "rules.md"
 RULES = load_rules(ROOT)
 
 
-def test_the_page_is_what_the_rules_say() -> None:
+def test_page_matches_the_rules() -> None:
     assert PAGE.read_text(encoding="utf-8") == docs.rules_text(RULES), "run `make docs`"
 
 
-def test_every_rule_has_an_entry_in_the_index_and_a_section_of_its_name() -> None:
+def test_every_rule_has_an_index_entry_and_a_section() -> None:
     text = docs.rules_text(RULES)
     for rule in RULES:
         assert f"[{rule.name}](#{rule.name})" in text
@@ -35,7 +35,7 @@ def test_every_rule_has_an_entry_in_the_index_and_a_section_of_its_name() -> Non
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_the_yaml_of_a_rule_is_yaml_that_holds_its_examples(rule: Rule[Any]) -> None:
+def test_yaml_of_a_rule_parses_to_its_examples(rule: Rule[Any]) -> None:
     section = docs.rule_text(rule)
     blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)]
     assert len(blocks) == 3
@@ -48,7 +48,7 @@ def test_the_yaml_of_a_rule_is_yaml_that_holds_its_examples(rule: Rule[Any]) -> 
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_the_exemption_to_copy_is_refused_until_filled_in_and_then_covers_the_violation(
+def test_exemption_template_is_refused_until_filled_in_and_then_covers_the_violation(
     rule: Rule[Any],
 ) -> None:
     found = examples.judge(rule, rule.fails)
@@ -107,26 +107,26 @@ def test_settings_are_listed_with_type_default_and_description() -> None:
     assert "| `limit` | number or none | `none` | Limit, if any |" in section
 
 
-def test_messages_are_shown_as_they_are_and_no_more_than_three() -> None:
+def test_at_most_three_messages_are_shown_unchanged() -> None:
     section = docs.rule_text(_rule())
     assert "- \\<0\\> of \\*many\\*; less" in section
     assert "\\<3\\>" not in section
     assert "- and 2 more" in section
 
 
-def test_an_unknown_value_and_an_examples_settings_are_in_its_yaml() -> None:
+def test_unknown_value_and_example_settings_are_in_the_yaml() -> None:
     section = docs.rule_text(_rule())
     assert "size: <not known yet>" in section
     assert "settings:\n  most: 1\n" in section
 
 
-def test_a_rule_without_settings_or_framework_has_neither_in_its_section() -> None:
+def test_rule_without_settings_or_framework_has_no_such_section() -> None:
     section = docs.rule_text(_rule(settings=Settings, fails=Example(_rule().fails.resources)))
     assert "| setting |" not in section
     assert "| control |" not in section
 
 
-def test_very_many_types_are_counted_and_not_listed() -> None:
+def test_many_types_are_counted_instead_of_listed() -> None:
     section = docs.rule_text(
         _rule(types=[f"aws:t:T{number}" for number in range(400)] + ["aws:ec2/instance:Instance"])
     )
@@ -134,7 +134,7 @@ def test_very_many_types_are_counted_and_not_listed() -> None:
     assert "aws:t:T7" not in section
 
 
-def test_a_rule_as_json_has_all_that_the_page_has() -> None:
+def test_rule_json_has_everything_on_the_page() -> None:
     described = docs.describe(_rule())
     assert described["settings"]["most"] == {"default": 3, "type": "integer", "description": "Most | of them"}
     assert described["types"] == ["aws:ec2/instance:Instance"]

@@ -40,11 +40,11 @@ def _findings(tmp_path: Path, beside: str) -> tuple[Finding, ...]:
     return error.value.findings
 
 
-def test_without_the_file_the_fleet_is_as_it_was(tmp_path: Path) -> None:
+def test_fleet_is_unchanged_without_the_file(tmp_path: Path) -> None:
     assert _load(tmp_path, None).spec.exemptions == ()
 
 
-def test_exemptions_of_the_file_come_after_those_of_the_fleet_with_places_of_their_own(
+def test_exemptions_of_the_file_follow_those_of_the_fleet_with_their_own_places(
     tmp_path: Path,
 ) -> None:
     own = f"{FLEET}exemptions:\n  - {ENTRY}\n"
@@ -56,19 +56,19 @@ def test_exemptions_of_the_file_come_after_those_of_the_fleet_with_places_of_the
     assert loaded.source.at("budget.monthly") == ("stacks/prod/fleet.yaml", 4)
 
 
-def test_a_fleet_without_exemptions_takes_those_of_the_file(tmp_path: Path) -> None:
+def test_fleet_without_exemptions_uses_those_of_the_file(tmp_path: Path) -> None:
     loaded = _load(tmp_path, f"exemptions:\n  - {ENTRY}\n")
     assert loaded.source.at("exemptions[0]") == ("stacks/prod/exemptions.yaml", 2)
 
 
-def test_the_policy_pack_sees_the_same_exemptions(tmp_path: Path) -> None:
+def test_policy_pack_sees_the_same_exemptions(tmp_path: Path) -> None:
     _load(tmp_path, f"exemptions: [{ENTRY}]\n")
     fleet = open_stack(tmp_path, "gpufleet", "prod", {}, preview=True)
     assert fleet.shared.spec is not None
     assert [each.rule for each in fleet.shared.spec.exemptions] == ["a-rule"]
 
 
-def test_an_unknown_rule_is_found_in_the_file_that_names_it(tmp_path: Path) -> None:
+def test_unknown_rule_is_a_finding_in_the_exemption_file(tmp_path: Path) -> None:
     loaded = _load(tmp_path, f"exemptions:\n  - {ENTRY}\n")
     with pytest.raises(SpecError) as error:
         configure((), loaded.spec, loaded.source)
@@ -95,7 +95,7 @@ def test_an_unknown_rule_is_found_in_the_file_that_names_it(tmp_path: Path) -> N
         ("just text", "wrong-type", "exemptions[0]"),
     ],
 )
-def test_a_malformed_entry_is_a_finding_with_its_line(
+def test_malformed_entry_is_a_finding_with_its_line(
     tmp_path: Path, entry: str, rule: str, field: str
 ) -> None:
     findings = _findings(tmp_path, f"exemptions:\n  - {entry}\n")
@@ -107,13 +107,13 @@ def test_a_malformed_entry_is_a_finding_with_its_line(
 @pytest.mark.parametrize(
     "text", ["", "\n", "- a\n", "exemptions: [\n", "exempt: []\n", "exemptions: x\n", "\tx\n"]
 )
-def test_a_file_that_holds_no_exemptions_is_a_finding_and_speaks_of_itself(tmp_path: Path, text: str) -> None:
+def test_file_without_exemptions_is_a_finding_that_names_the_file(tmp_path: Path, text: str) -> None:
     findings = _findings(tmp_path, text)
     assert {finding.file for finding in findings} == {"stacks/prod/exemptions.yaml"}
     assert not any("fleet file" in finding.message or "apiVersion" in finding.remedy for finding in findings)
 
 
-def test_the_moment_comes_from_the_environment_or_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_current_time_comes_from_the_environment_or_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NOW, "2031-05-01T10:00:00+02:00")
     assert moment() == dt.datetime(2031, 5, 1, 8, tzinfo=dt.UTC)
     monkeypatch.setenv(NOW, "2031-05-01")

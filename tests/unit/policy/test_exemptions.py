@@ -20,7 +20,7 @@ def find(*granted: object, urn: str = URN, name: str = NAME) -> exemptions.Exemp
 
 
 @pytest.mark.parametrize("resource", ["atlas-prod-box", URN, "atlas-prod-*"])
-def test_a_resource_is_named_by_name_urn_or_beginning_of_its_name(resource: str) -> None:
+def test_resource_matches_by_name_urn_or_prefix(resource: str) -> None:
     granted = find(exemption(resource=resource))
     assert granted is not None
     assert granted.in_force
@@ -37,7 +37,7 @@ def test_another_rule_is_not_covered() -> None:
     assert find(exemption(rule="few-boxes", resource=NAME)) is None
 
 
-def test_the_last_day_counts_and_the_next_does_not() -> None:
+def test_exemption_applies_on_its_last_day_and_not_after() -> None:
     today = exemption(resource=NAME, expires=TODAY)
     yesterday = exemption(resource=NAME, expires=TODAY - DAY)
     on_the_day, afterwards = find(today), find(yesterday)
@@ -47,14 +47,14 @@ def test_the_last_day_counts_and_the_next_does_not() -> None:
     assert not afterwards.in_force
 
 
-def test_one_in_force_wins_over_an_expired_one_before_it() -> None:
+def test_valid_exemption_overrides_an_earlier_expired_one() -> None:
     granted = find(exemption(resource=NAME, expires=TODAY - DAY), exemption(resource=NAME, reason="again"))
     assert granted is not None
     assert granted.in_force
     assert granted.exemption.reason == "again"
 
 
-def test_violations_of_the_whole_stack_are_exempted_as_stack_and_by_nothing_else() -> None:
+def test_stack_violations_are_exempted_only_as_stack() -> None:
     root = "urn:pulumi:test::project::pulumi:pulumi:Stack::project-test"
     for urn in ("", root):
         assert find(exemption(resource="stack"), urn=urn, name="") is not None
@@ -63,7 +63,7 @@ def test_violations_of_the_whole_stack_are_exempted_as_stack_and_by_nothing_else
 
 
 @pytest.mark.parametrize("resource", ["*", "**", " *", "a*", "at*as-prod-box", "urn:pulumi:*"])
-def test_an_exemption_of_nearly_everything_is_refused(resource: str) -> None:
+def test_too_broad_exemption_is_refused(resource: str) -> None:
     with pytest.raises(ValidationError, match="at the end of a name"):
         exemption(resource=resource)
 
@@ -71,13 +71,13 @@ def test_an_exemption_of_nearly_everything_is_refused(resource: str) -> None:
 @pytest.mark.parametrize(
     "expires", ["2031-02-30", "tomorrow", "2031-6-1", 20310601, True, dt.datetime(2031, 6, 1)]
 )
-def test_an_expiry_that_is_no_day_of_the_calendar_is_refused(expires: object) -> None:
+def test_invalid_expiry_date_is_refused(expires: object) -> None:
     with pytest.raises(ValidationError, match="not a date"):
         exemption(expires=expires)
 
 
 @pytest.mark.parametrize("missing", ["rule", "resource", "reason", "approver", "expires"])
-def test_every_field_is_required_and_says_something(missing: str) -> None:
+def test_every_field_is_required_and_not_blank(missing: str) -> None:
     given = exemption().model_dump()
     with pytest.raises(ValidationError):
         type(exemption()).model_validate({key: value for key, value in given.items() if key != missing})
@@ -86,7 +86,7 @@ def test_every_field_is_required_and_says_something(missing: str) -> None:
             exemption(**{missing: "  "})
 
 
-def test_a_verdict_lists_who_why_until_when_and_whether_it_is_in_force() -> None:
+def test_verdict_lists_exemptions_with_approver_reason_expiry_and_status() -> None:
     listed = exemptions.to_json(exemption(), TODAY)
     assert listed == {
         "rule": "small-boxes",

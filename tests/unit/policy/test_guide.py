@@ -38,13 +38,13 @@ def _fleet(**more: Any) -> FleetSpec:
     )
 
 
-def test_the_fleet_files_of_the_guide_are_taken() -> None:
+def test_fleet_files_of_the_guide_are_valid() -> None:
     policies, exemptions = (yaml.safe_load(block) for block in _blocks("yaml"))
     assert set(policies) == {"policies"} and set(exemptions) == {"exemptions"}
     configure(RULES, _fleet(**policies, **exemptions))
 
 
-def test_the_policy_configuration_of_the_guide_is_taken(tmp_path: Path) -> None:
+def test_policy_configuration_of_the_guide_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "policy-config.json"
     path.write_text(_blocks("json")[0])
     settings = read_policy_config(path)
@@ -59,7 +59,7 @@ def test_the_policy_configuration_of_the_guide_is_taken(tmp_path: Path) -> None:
     assert by_name["imdsv2-required"].settings.model_dump() == {"hop_limit": 2}
 
 
-def test_the_trust_policy_is_json_that_names_one_environment() -> None:
+def test_trust_policy_of_the_guide_names_one_environment() -> None:
     policy = json.loads(_blocks("json")[1])
     [statement] = policy["Statement"]
     [(subject, value)] = [
@@ -69,7 +69,7 @@ def test_the_trust_policy_is_json_that_names_one_environment() -> None:
     assert value.endswith(":environment:prod") and "*" not in value
 
 
-def test_every_rule_and_every_file_that_the_guide_names_exists() -> None:
+def test_rules_and_files_named_in_the_guide_exist() -> None:
     names = {rule.name for rule in RULES} | {"guard-touched", "policy-config"}
     for word in re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", TEXT):
         assert word in names or word in ("role-duration-seconds", "dev-preview", "prod-preview"), word

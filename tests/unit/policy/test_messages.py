@@ -31,45 +31,45 @@ def careless(resource: Resource, context: RuleContext[Settings]) -> Iterator[Vio
 
 
 @pytest.mark.parametrize("value", ["hunter22", 'it\'s "quoted"', 8675309, LONG, {"inner": ["hunter22"]}])
-def test_no_rule_can_write_a_secret_value(value: Any) -> None:
+def test_no_rule_can_print_a_secret_value(value: Any) -> None:
     (found,) = judge(careless).resource(secret("value", value=value))
     assert "[secret]" in found.message
     for part in ("hunter22", "quoted", "8675309", "PRIVATE KEY"):
         assert part not in found.message
 
 
-def test_values_that_are_no_secrets_stay() -> None:
+def test_values_that_are_not_secret_are_kept() -> None:
     (found,) = judge(careless).resource(secret("other", value="plain words", other="hunter22"))
     assert "plain words" in found.message
 
 
-def test_a_secret_under_a_key_with_dots_is_found() -> None:
+def test_secret_under_a_key_with_dots_is_found() -> None:
     assert Secrets([secret("labels.a.b/c", labels={"a.b/c": "hunter22"})]).hidden("it is hunter22") == (
         "it is [secret]"
     )
 
 
-def test_a_secret_that_a_message_cuts_off_is_hidden_as_far_as_it_goes() -> None:
+def test_truncated_secret_is_masked() -> None:
     told = Secrets([secret("value", value=LONG)]).hidden(f"value is {repr(LONG)[:77]}...")
     assert told == "value is '[secret]..."
 
 
-def test_words_that_anything_may_be_are_not_taken_for_secrets() -> None:
+def test_common_words_are_not_masked_as_secrets() -> None:
     assert Secrets([secret("value", value="true")]).hidden("set it to true") == "set it to true"
 
 
 @pytest.mark.parametrize("text", ["\x1b[2Jgone", "one\ntwo", "back\u202e\u2066wards", "bell\x07", "\x9b31m"])
-def test_what_a_terminal_obeys_is_written_out(text: str) -> None:
+def test_terminal_control_characters_are_escaped(text: str) -> None:
     told = printable(text)
     assert told.isprintable()
     assert "\\" in told
 
 
-def test_words_of_any_language_stay() -> None:
+def test_non_ascii_text_is_kept() -> None:
     assert printable("größer als 東京 · ✓") == "größer als 東京 · ✓"
 
 
-def test_a_rule_that_breaks_over_the_stack_is_not_excused_by_an_exemption_of_it() -> None:
+def test_exception_in_a_stack_rule_is_not_covered_by_an_exemption() -> None:
     from gpufleet.policy.rule import stack_rule
 
     @stack_rule("breaks", types=(BOX,), **metadata())

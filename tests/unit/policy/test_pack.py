@@ -54,38 +54,38 @@ def loaded(checkout: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_rules_come_by_group_and_name_and_each_once() -> None:
+def test_rules_are_sorted_by_group_and_name_without_duplicates() -> None:
     rules = load_rules(ROOT)
     assert [(each.group, each.name) for each in rules] == sorted((each.group, each.name) for each in rules)
     assert len({each.name for each in rules}) == len(rules) > 0
 
 
-def test_the_file_of_a_rule_bears_its_name_and_lies_in_its_groups_folder() -> None:
+def test_rule_file_has_the_name_of_its_rule_and_group() -> None:
     for rule in load_rules(ROOT):
         folder, name = rule.group.replace("-", "_"), rule.name.replace("-", "_")
         assert (ROOT / "policies" / "rules" / folder / f"{name}.py").is_file(), rule.name
 
 
-def test_helpers_with_an_underscore_are_no_rules(checkout: Path) -> None:
+def test_modules_with_an_underscore_are_not_rules(checkout: Path) -> None:
     (checkout / "policies/rules/security/_helper.py").write_text("ANYTHING = 1\n")
     done = loaded(checkout)
     assert (done.returncode, done.stdout.strip()) == (0, "nothing-named-x"), done.stderr
 
 
-def test_a_repository_without_rules_is_judged_by_those_of_gpufleet(tmp_path: Path) -> None:
+def test_repository_without_rules_uses_those_of_gpufleet(tmp_path: Path) -> None:
     done = loaded(tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [rule.name for rule in load_rules(ROOT)]
 
 
-def test_a_module_without_a_rule_is_an_error_that_names_it(checkout: Path) -> None:
+def test_module_without_a_rule_is_an_error_that_names_it(checkout: Path) -> None:
     (checkout / "policies/rules/security/empty.py").write_text("ANYTHING = 1\n")
     done = loaded(checkout)
     assert done.returncode == 2
     assert "policies.rules.security.empty holds 0 rules" in done.stdout
 
 
-def test_two_rules_of_one_name_are_an_error(checkout: Path) -> None:
+def test_duplicate_rule_name_is_an_error(checkout: Path) -> None:
     (checkout / "policies/rules/security/again.py").write_text(RULE, encoding="utf-8")
     done = loaded(checkout)
     assert done.returncode == 2

@@ -42,22 +42,22 @@ def secret(value: Any) -> dict[str, Any]:
     return {wire.SIGNATURE: wire.SECRET, "value": value}
 
 
-def test_the_whole_resource_comes_back_with_what_was_mended() -> None:
+def test_complete_resource_is_returned_with_the_remediation() -> None:
     (one,) = remediated(size=99, other={"a": [1]})
     assert one.policyName == "small-boxes"
     assert wire.properties(one.properties) == {"size": 10, "labels": {"shrunk": "true"}, "other": {"a": [1]}}
 
 
-def test_what_is_right_already_is_left_alone() -> None:
+def test_correct_resource_is_unchanged() -> None:
     assert remediated(size=9) == []
 
 
-def test_a_rule_that_is_not_at_level_remediate_mends_nothing() -> None:
+def test_rule_at_another_level_remediates_nothing() -> None:
     for level in (analyzer_pb2.ADVISORY, analyzer_pb2.MANDATORY, analyzer_pb2.DISABLED):
         assert remediated(level, size=99) == []
 
 
-def test_secrets_stay_secret_mended_or_not() -> None:
+def test_secrets_stay_secret_with_or_without_remediation() -> None:
     (one,) = remediated(size=secret(99), labels={"token": secret("t0ken")}, password=secret("hunter2"))
     secrets: set[str] = set()
     mended = wire.properties(one.properties, secrets)

@@ -37,7 +37,7 @@ def full() -> Resource:
     )
 
 
-def test_a_report_reads_back_with_secrets_masked_and_unknown_values_unknown(tmp_path: Path) -> None:
+def test_report_round_trips_with_masked_secrets_and_unknown_values(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     write_report(file, Stack([full()]), [])
     (read,) = read_report(file).stack
@@ -63,7 +63,7 @@ def test_a_report_reads_back_with_secrets_masked_and_unknown_values_unknown(tmp_
         assert getattr(read, name) == getattr(full(), name), name
 
 
-def test_no_secret_is_anywhere_in_the_file(tmp_path: Path) -> None:
+def test_file_has_no_secret(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     write_report(file, Stack([full()]), judge(small_boxes()).resource(full()))
     text = file.read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def test_no_secret_is_anywhere_in_the_file(tmp_path: Path) -> None:
         assert secret not in text
 
 
-def test_the_file_is_for_its_owner_alone_even_where_one_was_there(tmp_path: Path) -> None:
+def test_file_is_private_even_if_one_existed(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     file.write_text("old")
     file.chmod(0o644)
@@ -80,7 +80,7 @@ def test_the_file_is_for_its_owner_alone_even_where_one_was_there(tmp_path: Path
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_findings_read_back_with_level_remedy_and_exemption(tmp_path: Path) -> None:
+def test_findings_round_trip_with_level_remedy_and_exemption(tmp_path: Path) -> None:
     asked = judge(small_boxes(fleet_field="cloud"), exemptions=(exemption(),))
     violations = [*asked.resource(box(size=11)), *asked.resource(box("crate", size=12))]
     write_report(tmp_path / "report.json", Stack([box()]), violations)
@@ -92,6 +92,6 @@ def test_findings_read_back_with_level_remedy_and_exemption(tmp_path: Path) -> N
     assert counted.remedy == "make it smaller"
 
 
-def test_a_run_that_did_not_come_so_far_has_no_report(tmp_path: Path) -> None:
+def test_run_that_ends_early_has_no_report(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_report(tmp_path / "report.json")

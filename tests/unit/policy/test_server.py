@@ -90,7 +90,7 @@ def said(response: Any, rule: str = RULE) -> list[Any]:
     return [each for each in response.diagnostics if each.policyName == rule]
 
 
-def test_the_pack_tells_the_engine_of_every_rule_but_those_over_changes(ours: tuple[Any, Path]) -> None:
+def test_pack_lists_every_rule_except_change_rules(ours: tuple[Any, Path]) -> None:
     stub, _ = ours
     configure_stack(stub)
     info = stub.GetAnalyzerInfo(empty_pb2.Empty())
@@ -106,7 +106,7 @@ def test_the_pack_tells_the_engine_of_every_rule_but_those_over_changes(ours: tu
     assert told.keys() <= info.initialConfig.keys()
 
 
-def test_what_the_fleet_file_says_is_the_initial_configuration(ours: tuple[Any, Path]) -> None:
+def test_fleet_file_gives_the_initial_configuration(ours: tuple[Any, Path]) -> None:
     stub, _ = ours
     configure_stack(stub, "prod")
     spot = stub.GetAnalyzerInfo(empty_pb2.Empty()).initialConfig["spot-only-in-dev"].properties
@@ -116,7 +116,7 @@ def test_what_the_fleet_file_says_is_the_initial_configuration(ours: tuple[Any, 
     assert list(spot["workloads"]) == []
 
 
-def test_a_violation_goes_out_with_rule_level_severity_and_resource(ours: tuple[Any, Path]) -> None:
+def test_violation_is_sent_with_rule_level_severity_and_resource(ours: tuple[Any, Path]) -> None:
     stub, _ = ours
     configure_stack(stub)
     configure_rules(stub)
@@ -130,7 +130,7 @@ def test_a_violation_goes_out_with_rule_level_severity_and_resource(ours: tuple[
     assert "httpTokens is 'optional'" in one.message
 
 
-def test_the_engines_configuration_of_a_rule_wins(ours: tuple[Any, Path]) -> None:
+def test_engine_configuration_of_a_rule_has_precedence(ours: tuple[Any, Path]) -> None:
     stub, _ = ours
     configure_stack(stub)
     bad = template(metadataOptions={"httpTokens": "optional"})
@@ -142,7 +142,7 @@ def test_the_engines_configuration_of_a_rule_wins(ours: tuple[Any, Path]) -> Non
     assert {each.enforcementLevel for each in said(stub.Analyze(bad))} == {analyzer_pb2.MANDATORY}
 
 
-def test_settings_of_the_wrong_type_stop_the_run_and_say_which(ours: tuple[Any, Path]) -> None:
+def test_settings_of_the_wrong_type_stop_the_run_and_are_named(ours: tuple[Any, Path]) -> None:
     stub, _ = ours
     configure_stack(stub)
     wrong = analyzer_pb2.PolicyConfig(enforcementLevel=analyzer_pb2.MANDATORY)
@@ -168,7 +168,7 @@ def broken_checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_fleet_file_that_does_not_hold_stops_the_run_with_file_and_line(broken_checkout: Path) -> None:
+def test_invalid_fleet_file_stops_the_run_with_file_and_line(broken_checkout: Path) -> None:
     fleet = broken_checkout / "stacks/sandbox/fleet.yaml"
     line = len(fleet.read_text(encoding="utf-8").splitlines())
     with pack(broken_checkout) as stub:
@@ -186,7 +186,7 @@ def test_a_fleet_file_that_does_not_hold_stops_the_run_with_file_and_line(broken
             assert "did you mean 'imdsv2-required'" in caught.value.details()
 
 
-def test_the_settings_of_a_stack_name_no_fleet_file_outside_of_the_checkout(
+def test_stack_settings_cannot_name_a_fleet_file_outside_the_checkout(
     broken_checkout: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     foreign = tmp_path_factory.mktemp("foreign") / "fleet.yaml"
@@ -222,7 +222,7 @@ def judged_here(environment: str) -> set[tuple[str, str, str, int]]:
     return {(each.rule.name, each.urn, each.message, levels[each.level]) for each in found}
 
 
-def test_judging_over_the_protocol_equals_judging_in_this_process(ours: tuple[Any, Path]) -> None:
+def test_protocol_gives_the_same_violations_as_this_process(ours: tuple[Any, Path]) -> None:
     stub, report = ours
     for environment in ("prod", "sandbox"):
         assert judged_over_the_wire(stub, environment) == judged_here(environment)
@@ -231,7 +231,7 @@ def test_judging_over_the_protocol_equals_judging_in_this_process(ours: tuple[An
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
 
 
-def test_equal_violations_come_over_the_protocol_for_what_is_wrong(ours: tuple[Any, Path]) -> None:
+def test_protocol_gives_the_same_violations_for_weakened_resources(ours: tuple[Any, Path]) -> None:
     stub, _ = ours
     configure_stack(stub, "prod")
     configure_rules(stub)

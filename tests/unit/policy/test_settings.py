@@ -47,20 +47,20 @@ def line_of(folder: Path, text: str) -> int:
 FILE = "policies:\n  small-boxes: {enforcement: advisory, settings: {most: 20}}\n"
 
 
-def test_a_rule_has_its_own_level_and_defaults() -> None:
+def test_rule_has_its_own_level_and_defaults() -> None:
     found = one()
     assert found.enforcement == "mandatory"
     assert found.settings.model_dump() == {"most": 10}
     assert one(rule=small_boxes(enforcement="advisory")).enforcement == "advisory"
 
 
-def test_the_fleet_file_wins_over_the_rule(tmp_path: Path) -> None:
+def test_fleet_file_overrides_the_rule(tmp_path: Path) -> None:
     found = one(fleet(tmp_path, FILE))
     assert found.enforcement == "advisory"
     assert found.settings.model_dump() == {"most": 20}
 
 
-def test_pulumis_configuration_wins_over_the_fleet_file(tmp_path: Path) -> None:
+def test_pulumi_configuration_overrides_the_fleet_file(tmp_path: Path) -> None:
     loaded = fleet(tmp_path, FILE)
     found = one(loaded, {"small-boxes": PackConfig("mandatory", {"most": 30})})
     assert found.enforcement == "mandatory"
@@ -69,18 +69,18 @@ def test_pulumis_configuration_wins_over_the_fleet_file(tmp_path: Path) -> None:
     assert half.enforcement == "advisory"
 
 
-def test_all_is_every_rule_that_is_not_named_itself(tmp_path: Path) -> None:
+def test_all_applies_to_every_rule_that_is_not_named(tmp_path: Path) -> None:
     loaded = fleet(tmp_path, FILE)
     everything = {"all": PackConfig("disabled")}
     assert one(loaded, everything).enforcement == "disabled"
     assert one(loaded, {**everything, "small-boxes": PackConfig("mandatory")}).enforcement == "mandatory"
 
 
-def test_all_may_say_remediate_and_a_rule_without_remediation_then_stops_the_run() -> None:
+def test_all_remediate_makes_a_rule_without_remediation_mandatory() -> None:
     assert one(config={"all": PackConfig("remediate")}).enforcement == "remediate"
 
 
-def test_a_rule_that_cannot_mend_is_not_set_to_remediate_by_name(tmp_path: Path) -> None:
+def test_rule_without_remediation_cannot_be_set_to_remediate_by_name(tmp_path: Path) -> None:
     loaded = fleet(tmp_path, "policies:\n  small-boxes: {enforcement: remediate}\n")
     (found,) = findings(loaded)
     assert found.rule == "policy-enforcement"
@@ -89,7 +89,7 @@ def test_a_rule_that_cannot_mend_is_not_set_to_remediate_by_name(tmp_path: Path)
     assert one(loaded, rule=mending).enforcement == "remediate"
 
 
-def test_every_finding_comes_at_once_with_its_line(tmp_path: Path) -> None:
+def test_all_findings_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
     loaded = fleet(
         tmp_path,
         "policies:\n"
@@ -121,13 +121,13 @@ def test_every_finding_comes_at_once_with_its_line(tmp_path: Path) -> None:
     assert "most (Largest size)" in wrong.remedy
 
 
-def test_a_setting_out_of_its_range_is_found(tmp_path: Path) -> None:
+def test_setting_out_of_range_is_found(tmp_path: Path) -> None:
     (found,) = findings(fleet(tmp_path, "policies:\n  small-boxes: {settings: {most: 0}}\n"))
     assert found.rule == "policy-setting"
     assert "greater than or equal to 1" in found.message
 
 
-def test_what_is_wrong_in_pulumis_configuration_is_not_blamed_on_the_fleet_file(tmp_path: Path) -> None:
+def test_error_in_the_pulumi_configuration_is_not_reported_for_the_fleet_file(tmp_path: Path) -> None:
     (found,) = findings(fleet(tmp_path, FILE), {"small-boxes": PackConfig(None, {"most": "many"})})
     assert found.file == "policy configuration"
     (unknown,) = findings(config={"none-such": PackConfig("advisory")})

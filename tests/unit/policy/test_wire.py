@@ -27,7 +27,7 @@ def output(**fields: Any) -> dict[str, Any]:
     return {wire.SIGNATURE: wire.OUTPUT, **fields}
 
 
-def test_plain_values_come_out_as_they_are_and_whole_numbers_as_integers() -> None:
+def test_plain_values_are_unchanged_and_whole_numbers_are_integers() -> None:
     values = {"text": "a", "flag": True, "count": 3, "share": 0.5, "none": None, "list": [1, {"a": []}]}
     read = wire.properties(struct(values))
     assert read == values
@@ -35,7 +35,7 @@ def test_plain_values_come_out_as_they_are_and_whole_numbers_as_integers() -> No
     assert isinstance(read["flag"], bool)
 
 
-def test_the_marks_are_those_of_pulumis_own_sdk() -> None:
+def test_markers_equal_those_of_the_pulumi_sdk() -> None:
     assert rpc._special_sig_key == wire.SIGNATURE
     assert rpc._special_secret_sig == wire.SECRET
     assert rpc._special_output_value_sig == wire.OUTPUT
@@ -48,20 +48,20 @@ def test_every_kind_of_unknown_is_unknown_at_any_depth(sentinel: str) -> None:
     assert read == {"a": UNKNOWN, "b": {"c": [UNKNOWN, "known"]}}
 
 
-def test_secrets_are_in_the_clear_for_rules_and_their_paths_are_known() -> None:
+def test_rules_see_secrets_in_plaintext_and_their_paths() -> None:
     found: set[str] = set()
     read = wire.properties(struct({"a": secret("x"), "b": {"c": [1, secret({"d": "y"})]}}), found)
     assert read == {"a": "x", "b": {"c": [1, {"d": "y"}]}}
     assert found == {"a", "b.c[1]"}
 
 
-def test_a_secret_that_is_unknown_is_both() -> None:
+def test_unknown_secret_is_both() -> None:
     found: set[str] = set()
     assert wire.properties(struct({"a": secret(wire.UNKNOWN_STRING)}), found) == {"a": UNKNOWN}
     assert found == {"a"}
 
 
-def test_output_values_are_their_value_unknown_without_one_and_secret_when_they_say_so() -> None:
+def test_output_values_keep_value_unknown_and_secret() -> None:
     found: set[str] = set()
     fields = {
         "known": output(value="x", dependencies=["urn:a"]),
@@ -78,7 +78,7 @@ def test_output_values_are_their_value_unknown_without_one_and_secret_when_they_
     assert found == {"secret"}
 
 
-def test_assets_and_archives_are_objects_without_their_mark() -> None:
+def test_assets_and_archives_are_objects_without_their_marker() -> None:
     asset = {wire.SIGNATURE: "c44067f5952c0a294b673a41bacd8c17", "text": "hello", "hash": "h"}
     archive = {wire.SIGNATURE: "0def7320c3a5731c473e5ecbe6d01bc7", "assets": {"a": asset}}
     read = wire.properties(struct({"a": asset, "b": archive}))
@@ -88,7 +88,7 @@ def test_assets_and_archives_are_objects_without_their_mark() -> None:
     }
 
 
-def test_what_is_written_reads_back_with_its_secrets_and_unknowns() -> None:
+def test_written_values_round_trip_with_secrets_and_unknowns() -> None:
     into = struct_pb2.Struct()
     tags = {"team": "ml", "token": "t0ken", "later": UNKNOWN, "list": [1, 2.5, None, True, {"x": "y"}]}
     wire.write(into, "tags", tags, frozenset({"tags.token"}))
@@ -99,7 +99,7 @@ def test_what_is_written_reads_back_with_its_secrets_and_unknowns() -> None:
     assert token[wire.SIGNATURE].string_value == wire.SECRET
 
 
-def test_what_is_written_to_a_secret_property_stays_secret_as_a_whole() -> None:
+def test_value_written_to_a_secret_property_stays_secret() -> None:
     into = struct_pb2.Struct()
     wire.write(into, "password", "new", frozenset({"password"}))
     wire.write(into, "empty", {}, frozenset())
@@ -120,7 +120,7 @@ def request(**properties: Any) -> analyzer_pb2.AnalyzeRequest:
     return made
 
 
-def test_a_resource_has_its_options_and_provider() -> None:
+def test_resource_has_its_options_and_provider() -> None:
     read = wire.resource(request(size=1, key=secret("k")))
     assert (read.type, read.name, read.urn, read.parent) == ("aws:x/y:Y", "n", "urn:n", "urn:parent")
     assert read.options.protect
@@ -133,7 +133,7 @@ def test_a_resource_has_its_options_and_provider() -> None:
     assert read.inputs == read.props == {"size": 1, "key": "k"}
 
 
-def test_a_resource_of_the_stack_has_what_was_declared_over_what_came_out() -> None:
+def test_stack_resource_merges_inputs_over_outputs() -> None:
     declared = wire.resource(request(size=1, password=secret("k")))
     made = analyzer_pb2.AnalyzerResource(
         type="aws:x/y:Y", name="n", urn="urn:n", parent="urn:p", properties=struct({"size": 2, "id": "i"})

@@ -37,14 +37,14 @@ def schedule(**props: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("group", [scaling_group(), node_group()], ids=["auto-scaling", "eks"])
-def test_a_group_costs_its_nodes_and_their_volumes_at_each_size(group: dict[str, Any]) -> None:
+def test_group_costs_its_nodes_and_volumes_at_each_size(group: dict[str, Any]) -> None:
     found = cost(template(), group)
     assert amounts(found) == (NODE, 2 * NODE, 4 * NODE)
     assert amounts(found, "storage") == (DISK, 2 * DISK, 4 * DISK)
     assert found.unknown == ()
 
 
-def test_each_line_says_where_its_price_was_read_and_when() -> None:
+def test_each_line_has_the_source_and_date_of_its_price() -> None:
     line = next(line for line in cost(template(), scaling_group()).lines if line.kind == "compute")
     price = CATALOG.on_demand(TYPE, "us-east-1")
     assert line.source == price.source
@@ -52,12 +52,12 @@ def test_each_line_says_where_its_price_was_read_and_when() -> None:
     assert "730 h" in line.basis
 
 
-def test_without_a_desired_size_a_group_starts_at_its_minimum() -> None:
+def test_group_without_a_desired_size_starts_at_its_minimum() -> None:
     assert amounts(cost(template(), scaling_group(desiredCapacity=None))) == (NODE, NODE, 4 * NODE)
 
 
 @pytest.mark.parametrize("percent", [0, 50, 100])
-def test_the_on_demand_part_of_a_mixed_group_is_paid_on_demand(percent: int) -> None:
+def test_on_demand_part_of_a_mixed_group_has_the_on_demand_price(percent: int) -> None:
     group = scaling_group(launchTemplate=None, mixedInstancesPolicy=mixed(TYPE, base=1, percent=percent))
     spot = CATALOG.spot(TYPE, "us-east-1")
     assert spot is not None
@@ -68,26 +68,26 @@ def test_the_on_demand_part_of_a_mixed_group_is_paid_on_demand(percent: int) -> 
     assert expected == (2 * NODE if percent else NODE + MONTH * spot.median)
 
 
-def test_a_maximum_price_bounds_what_spot_nodes_of_a_mixed_group_cost() -> None:
+def test_maximum_price_limits_the_cost_of_spot_nodes_in_a_mixed_group() -> None:
     policy = mixed(TYPE, base=0, percent=0)
     policy["instancesDistribution"]["spotMaxPrice"] = "0.0001"
     group = scaling_group(launchTemplate=None, mixedInstancesPolicy=policy)
     assert amounts(cost(template(), group)) == tuple(n * MONTH * Decimal("0.0001") for n in (1, 2, 4))
 
 
-def test_a_mixed_group_that_says_nothing_of_spot_is_all_on_demand() -> None:
+def test_mixed_group_without_spot_settings_is_all_on_demand() -> None:
     group = scaling_group(launchTemplate=None, mixedInstancesPolicy=mixed(TYPE))
     assert amounts(cost(template(), group)) == (NODE, 2 * NODE, 4 * NODE)
 
 
-def test_of_several_types_the_dearest_counts_at_the_maximum() -> None:
+def test_most_expensive_type_counts_at_the_maximum() -> None:
     group = scaling_group(launchTemplate=None, mixedInstancesPolicy=mixed(TYPE, "g6.8xlarge"))
     dear = CATALOG.on_demand("g6.8xlarge", "us-east-1").amount
     assert dear is not None
     assert amounts(cost(template(), group))[2] == 4 * MONTH * dear
 
 
-def test_a_weight_says_how_many_units_one_node_is() -> None:
+def test_weight_is_the_number_of_units_of_a_node() -> None:
     types = [{"instanceType": TYPE, "weightedCapacity": "2"}]
     group = scaling_group(launchTemplate=None, mixedInstancesPolicy=mixed(*types))
     least, expected, most = amounts(cost(template(), group))
@@ -96,38 +96,38 @@ def test_a_weight_says_how_many_units_one_node_is() -> None:
     assert most == 5 * NODE / 2
 
 
-def test_spot_nodes_of_eks_are_expected_at_the_median_price() -> None:
+def test_eks_spot_nodes_have_the_median_price() -> None:
     spot = CATALOG.spot(TYPE, "us-east-1")
     assert spot is not None
     assert amounts(cost(template(), node_group(capacityType="SPOT")))[1] == 2 * MONTH * spot.median
 
 
-def test_a_scheduled_action_that_raises_the_maximum_after_creation_counts() -> None:
+def test_scheduled_action_that_raises_the_maximum_later_counts() -> None:
     found = cost(template(), scaling_group(), schedule(minSize=-1, maxSize=40, desiredCapacity=-1))
     assert amounts(found) == (NODE, 2 * NODE, 40 * NODE)
 
 
-def test_a_scheduled_action_on_the_group_behind_an_eks_node_group_counts() -> None:
+def test_scheduled_action_on_the_group_of_an_eks_node_group_counts() -> None:
     found = cost(template(), node_group(), schedule(maxSize=9, desiredCapacity=8))
     assert amounts(found) == (NODE, 8 * NODE, 9 * NODE)
 
 
-def test_a_scheduled_action_that_names_the_group_counts_without_a_dependency() -> None:
+def test_scheduled_action_by_group_name_counts_without_a_dependency() -> None:
     named = schedule(maxSize=9) | {"depends": {}}
     named["props"]["autoscalingGroupName"] = "trainers"
     assert amounts(cost(template(), scaling_group(name="trainers"), named))[2] == 9 * NODE
 
 
-def test_a_scheduled_action_of_an_unknown_size_makes_its_group_unknown() -> None:
+def test_scheduled_action_of_an_unknown_size_makes_its_group_unknown() -> None:
     assert "maxSize" in why_unknown(cost(template(), scaling_group(), schedule(maxSize=UNKNOWN)))
 
 
-def test_a_scheduled_action_on_a_group_from_elsewhere_is_unknown() -> None:
+def test_scheduled_action_on_a_foreign_group_is_unknown() -> None:
     alone = schedule(maxSize=40) | {"depends": {}}
     assert "not in this stack" in why_unknown(cost(alone))
 
 
-def test_a_running_warm_pool_is_paid_for_and_a_stopped_one_only_by_its_volumes() -> None:
+def test_running_warm_pool_costs_nodes_and_a_stopped_one_only_volumes() -> None:
     pool = {"maxGroupPreparedCapacity": 10, "minSize": 2}
     running = cost(template(), scaling_group(warmPool={**pool, "poolState": "Running"}))
     stopped = cost(template(), scaling_group(warmPool=pool))
@@ -136,7 +136,7 @@ def test_a_running_warm_pool_is_paid_for_and_a_stopped_one_only_by_its_volumes()
     assert amounts(stopped, "storage")[1:] == (10 * DISK, 10 * DISK)
 
 
-def test_ignored_changes_of_the_desired_size_are_an_autoscalers_and_fine() -> None:
+def test_ignored_desired_size_belongs_to_the_autoscaler_and_passes() -> None:
     for group in (
         scaling_group(options={"ignoreChanges": ["desiredCapacity"]}),
         node_group(options={"ignoreChanges": ["scalingConfig.desiredSize"]}),
@@ -155,7 +155,7 @@ def test_ignored_changes_of_the_desired_size_are_an_autoscalers_and_fine() -> No
         node_group(options={"ignoreChanges": ["instanceTypes"]}),
     ],
 )
-def test_ignored_changes_of_what_decides_the_cost_make_it_unknown(group: dict[str, Any]) -> None:
+def test_ignored_cost_properties_make_the_cost_unknown(group: dict[str, Any]) -> None:
     assert "are ignored" in why_unknown(cost(template(), group))
 
 
@@ -198,25 +198,25 @@ def test_ignored_changes_of_what_decides_the_cost_make_it_unknown(group: dict[st
         (node_group(capacityType=UNKNOWN), "capacityType"),
     ],
 )
-def test_an_input_that_is_not_known_is_a_reason_and_never_nothing(group: dict[str, Any], reason: str) -> None:
+def test_unknown_input_gives_a_reason_and_no_zero_cost(group: dict[str, Any], reason: str) -> None:
     assert reason in why_unknown(cost(template(), group))
 
 
-def test_a_type_that_the_launch_template_leaves_open_is_unknown() -> None:
+def test_type_missing_in_the_launch_template_is_unknown() -> None:
     assert "instance type" in why_unknown(cost(template(instanceType=None), scaling_group()))
 
 
-def test_an_eks_group_without_any_type_launches_ekss_own() -> None:
+def test_eks_group_without_a_type_uses_the_eks_default() -> None:
     found = cost(template(instanceType=None), node_group(instanceTypes=None))
     assert "t3.medium" in (found.lines[0].what + found.lines[0].reason)
 
 
-def test_an_eks_group_without_a_launch_template_costs_its_types() -> None:
+def test_eks_group_without_a_launch_template_costs_its_types() -> None:
     with_one = amounts(cost(template(), node_group()))
     assert amounts(cost(template(), node_group(launchTemplate=None))) == with_one
 
 
-def test_dedicated_hosts_are_not_taken_for_shared_ones() -> None:
+def test_dedicated_hosts_do_not_have_the_shared_price() -> None:
     assert "dedicated" in why_unknown(cost(template(placement={"tenancy": "dedicated"}), scaling_group()))
 
 
@@ -231,7 +231,7 @@ def test_dedicated_hosts_are_not_taken_for_shared_ones() -> None:
         [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": UNKNOWN, "volumeType": "gp3"}}],
     ],
 )
-def test_volumes_that_are_not_known_leave_the_nodes_priced(mappings: Any) -> None:
+def test_unknown_volumes_leave_the_nodes_priced(mappings: Any) -> None:
     found = cost(template(blockDeviceMappings=mappings), scaling_group())
     (line,) = found.unknown
     assert line.kind == "storage"
@@ -244,14 +244,14 @@ def test_faster_volumes_cost_more() -> None:
     assert amounts(found, "storage")[0] == DISK + 1000 * Decimal("0.005") + 100 * Decimal("0.04")
 
 
-def test_public_addresses_of_nodes_cost_by_the_hour() -> None:
+def test_public_addresses_of_nodes_have_an_hourly_price() -> None:
     public = template(networkInterfaces=[{"associatePublicIpAddress": "true"}])
     assert amounts(cost(public, scaling_group()), "network")[2] == 4 * MONTH * Decimal("0.005")
     private = template(networkInterfaces=[{"associatePublicIpAddress": "false"}])
     assert not [line for line in cost(private, scaling_group()).lines if line.kind == "network"]
 
 
-def test_a_launch_configuration_is_followed_as_well() -> None:
+def test_launch_configuration_is_resolved() -> None:
     configuration = {
         "type": "aws:ec2/launchConfiguration:LaunchConfiguration",
         "name": "old",

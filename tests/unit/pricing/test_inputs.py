@@ -21,7 +21,7 @@ from gpufleet.resources.resource import UNKNOWN, Resource
         (None, {"size": UNKNOWN}, UNKNOWN),
     ],
 )
-def test_what_is_declared_comes_first_and_an_unknown_output_is_not_set(
+def test_inputs_override_outputs_and_an_unknown_output_is_unset(
     inputs: dict[str, Any] | None, outputs: dict[str, Any], found: Any
 ) -> None:
     disk = Resource("aws:ebs/volume:Volume", "disk", "urn", outputs, inputs)

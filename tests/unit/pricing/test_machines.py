@@ -18,7 +18,7 @@ def instance(kind: str = INSTANCE, **props: Any) -> dict[str, Any]:
     return {"type": kind, "name": "one", "props": {k: v for k, v in given.items() if v is not None}}
 
 
-def test_an_instance_costs_its_hours_and_its_volume() -> None:
+def test_instance_costs_its_hours_and_volume() -> None:
     found = cost(instance())
     assert amounts(found) == (NODE, NODE, NODE)
     assert amounts(found, "storage") == (DISK, DISK, DISK)
@@ -28,13 +28,13 @@ def test_an_instance_costs_its_hours_and_its_volume() -> None:
     "described",
     [instance(SPOT_INSTANCE_REQUEST), instance(instanceMarketOptions={"marketType": "spot"})],
 )
-def test_a_spot_instance_costs_spot_prices(described: dict[str, Any]) -> None:
+def test_spot_instance_has_spot_prices(described: dict[str, Any]) -> None:
     spot = CATALOG.spot(TYPE, "us-east-1")
     assert spot is not None
     assert amounts(cost(described)) == (MONTH * spot.low, MONTH * spot.median, MONTH * spot.high)
 
 
-def test_an_instance_takes_from_its_launch_template_what_it_does_not_say() -> None:
+def test_instance_takes_missing_settings_from_its_launch_template() -> None:
     described = instance(instanceType=None, rootBlockDevice=None, launchTemplate={"id": "lt-template"})
     found = cost(template(), described)
     assert (amounts(found)[1], amounts(found, "storage")[1]) == (NODE, DISK)
@@ -49,18 +49,18 @@ def test_an_instance_takes_from_its_launch_template_what_it_does_not_say() -> No
         ({"instanceMarketOptions": {"marketType": "capacity-block"}}, "capacity-block"),
     ],
 )
-def test_an_instance_that_is_not_known_has_an_unknown_cost(props: dict[str, Any], reason: str) -> None:
+def test_unknown_instance_has_an_unknown_cost(props: dict[str, Any], reason: str) -> None:
     assert reason in why_unknown(cost(instance(**props)))
 
 
-def test_a_secret_instance_type_is_unknown_and_not_told() -> None:
+def test_secret_instance_type_is_unknown_and_not_shown() -> None:
     described = instance() | {"secrets": ["instanceType"]}
     found = cost(described)
     assert why_unknown(found) == "instanceType is a secret"
     assert TYPE not in str(found)
 
 
-def test_a_volume_that_the_image_decides_on_is_unknown() -> None:
+def test_volume_defined_by_the_image_is_unknown() -> None:
     assert "image" in why_unknown(cost(instance(rootBlockDevice=None)))
 
 
@@ -81,25 +81,25 @@ def fleet(**target: Any) -> dict[str, Any]:
     }
 
 
-def test_an_ec2_fleet_costs_its_whole_target() -> None:
+def test_ec2_fleet_costs_its_whole_target() -> None:
     found = cost(template(), fleet(defaultTargetCapacityType="on-demand"))
     assert amounts(found) == (6 * NODE, 6 * NODE, 6 * NODE)
     assert amounts(found, "storage")[1] == 6 * DISK
 
 
-def test_the_on_demand_part_of_a_spot_fleet_of_ec2_is_counted_as_such() -> None:
+def test_on_demand_part_of_an_ec2_spot_fleet_has_the_on_demand_price() -> None:
     spot = CATALOG.spot(TYPE, "us-east-1")
     assert spot is not None
     found = cost(template(), fleet(defaultTargetCapacityType="spot", onDemandTargetCapacity=2))
     assert amounts(found)[1] == 2 * NODE + 4 * MONTH * spot.median
 
 
-def test_an_ec2_fleet_of_an_unknown_size_is_unknown() -> None:
+def test_ec2_fleet_of_an_unknown_size_is_unknown() -> None:
     described = fleet(defaultTargetCapacityType="spot", totalTargetCapacity=UNKNOWN)
     assert "totalTargetCapacity" in why_unknown(cost(template(), described))
 
 
-def test_a_spot_fleet_with_specifications_of_its_own_costs_its_target() -> None:
+def test_spot_fleet_with_specifications_costs_its_target() -> None:
     spot = CATALOG.spot(TYPE, "us-east-1")
     assert spot is not None
     described = {

@@ -60,24 +60,24 @@ def assert_one_price(fleet: FleetSpec, *, preview: bool = True) -> None:
 
 @pytest.mark.parametrize("preview", [True, False], ids=["before it exists", "once it exists"])
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_an_environment_has_one_price(environment: str, preview: bool) -> None:
+def test_plan_and_stack_of_an_environment_have_the_same_price(environment: str, preview: bool) -> None:
     assert_one_price(load_fleet(environment, root=ROOT).spec, preview=preview)
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_a_template_has_one_price(tmp_path: Path, template: str) -> None:
+def test_plan_and_stack_of_a_template_have_the_same_price(tmp_path: Path, template: str) -> None:
     text = draft_environment(Choices(template), "lab", "zeus", CATALOG).text
     write_environment(tmp_path, "lab", template, text)
     assert_one_price(load_fleet("lab", root=tmp_path).spec)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_of_the_documents_has_one_price(example: str) -> None:
+def test_plan_and_stack_of_a_documented_example_have_the_same_price(example: str) -> None:
     assert_one_price(load_fleet(str(ROOT / "docs/examples" / example / "fleet.yaml"), root=ROOT).spec)
 
 
 @pytest.mark.parametrize("first", range(0, GENERATED, BATCH))
-def test_any_fleet_has_one_price(first: int) -> None:
+def test_plan_and_stack_of_any_fleet_have_the_same_price(first: int) -> None:
     for seed in range(first, first + BATCH):
         fleet = random_fleet(seed, most_sites=1, most_groups=3)
         # A block without a known price gets one when it is bought, which no plan can tell.
@@ -89,7 +89,7 @@ def _is_block(line: CostLine) -> bool:
     return line.type == CAPACITY_BLOCK
 
 
-def test_a_slurm_site_without_nat_costs_its_interface_endpoints_in_the_plan_too() -> None:
+def test_plan_prices_interface_endpoints_of_a_slurm_site_without_nat() -> None:
     """The plan had 1,207 USD and an unknown where `check` had 1,304 USD or more and none."""
     network = {"cidr": "10.40.0.0/16", "nat": "none"}
     nodes = group("serve", "g6.xlarge", on_demand(2, 2))
@@ -105,7 +105,7 @@ def test_a_slurm_site_without_nat_costs_its_interface_endpoints_in_the_plan_too(
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_the_plan_names_every_key_log_group_add_on_gateway_and_image_of_the_stack(environment: str) -> None:
+def test_plan_lists_every_key_log_group_add_on_gateway_and_image_of_the_stack(environment: str) -> None:
     plan: FleetPlan = build_plan(load_fleet(environment, root=ROOT).spec, CATALOG)
     stack = registered(plan, preview=True)
     sites = plan.cloud
@@ -135,7 +135,7 @@ def test_the_plan_names_every_key_log_group_add_on_gateway_and_image_of_the_stac
     assert {each.get("amiType") for each in stack.of_type("aws:eks/nodeGroup:NodeGroup")} <= images
 
 
-def test_a_block_of_the_emulated_aws_costs_what_the_plan_says() -> None:
+def test_block_of_the_emulated_aws_costs_what_the_plan_says() -> None:
     """p5en has the price of "most regions": the emulated AWS made one up and asked 672 USD for 27,962."""
     reserved = {"reserved": {"capacity_block": {"nodes": 1, "duration": "28 d", "start": "in 14 d"}}}
     fleet = spec(cloud=[cloud_site(group("train", "p5en.48xlarge", reserved))])
@@ -145,7 +145,7 @@ def test_a_block_of_the_emulated_aws_costs_what_the_plan_says() -> None:
     assert_one_price(fleet, preview=False)
 
 
-def test_a_block_without_a_price_is_unknown_in_both_until_it_is_bought_for_a_fee() -> None:
+def test_block_without_a_price_is_unknown_in_plan_and_stack_until_it_is_bought() -> None:
     region = "us-east-1"
     name = next(each for each in sorted(CATALOG.instances) if not CATALOG.capacity_block(each, region).known)
     reserved = {"reserved": {"capacity_block": {"nodes": 1, "duration": "7 d", "start": "in 14 d"}}}

@@ -32,40 +32,40 @@ def listed(tags: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"key": key, "value": value, "propagateAtLaunch": True} for key, value in tags.items()]
 
 
-def test_tags_say_whose_a_group_is() -> None:
+def test_tags_name_the_owner_of_a_group() -> None:
     assert owner(compute(template(), scaling_group(tags=listed(TAGS)))) == ("use1", "serve", "serving")
 
 
-def test_the_tags_of_the_launch_template_stand_in_for_the_groups() -> None:
+def test_launch_template_tags_are_used_if_the_group_has_none() -> None:
     assert owner(compute(template(tags=TAGS), scaling_group())) == ("use1", "serve", "serving")
 
 
-def test_dropping_or_changing_tags_moves_no_cost_of_a_planned_group() -> None:
+def test_changed_tags_move_no_cost_of_a_planned_group() -> None:
     planned = {"name": "atlas-prod-use1-serve"}
     for tags in ([], listed({**TAGS, "gpufleet:node-group": "other", "gpufleet:team": "others"})):
         line = compute(template(), scaling_group(tags=tags) | planned, plan=PLAN)
         assert owner(line) == ("use1", "serve", "serving")
 
 
-def test_a_component_of_a_planned_name_tells_whose_its_children_are() -> None:
+def test_component_with_a_planned_name_owns_its_children() -> None:
     component = {"type": "gpufleet:node_group:NodeGroup", "name": "atlas-prod-use1-serve"}
     child = scaling_group() | {"parent": "atlas-prod-use1-serve"}
     assert owner(compute(component, template(), child, plan=PLAN)) == ("use1", "serve", "serving")
 
 
-def test_the_team_of_a_planned_group_is_the_plans_whatever_its_tag_says() -> None:
+def test_team_of_a_planned_group_comes_from_the_plan() -> None:
     tags = listed({**TAGS, "gpufleet:team": "others"})
     assert compute(template(), scaling_group(tags=tags), plan=PLAN).team == "serving"
 
 
 @pytest.mark.parametrize("blank", ["", "  ", UNKNOWN])
-def test_tags_of_blanks_or_of_unknown_values_name_nobody(blank: Any) -> None:
+def test_blank_and_unknown_tags_name_no_owner(blank: Any) -> None:
     found = cost(template(), scaling_group(tags=listed(dict.fromkeys(TAGS, blank))), plan=PLAN)
     assert {owner(line) for line in found.lines if line.urn} == {("", "", "")}
     assert found.by("team")[""].expected == found.total.expected
 
 
-def test_a_tag_of_another_case_is_another_tag() -> None:
+def test_tag_in_another_case_is_another_tag() -> None:
     tags = listed({key.upper(): value for key, value in TAGS.items()})
     assert owner(compute(template(), scaling_group(tags=tags), plan=PLAN)) == ("", "", "")
 
@@ -74,7 +74,7 @@ def gateway(name: str, region: str = "us-west-2") -> dict[str, Any]:
     return {"type": NAT, "name": name, "region": region, "props": {}}
 
 
-def test_an_assumed_amount_counts_and_says_that_it_is_assumed() -> None:
+def test_assumed_amount_counts_and_is_marked_as_assumed() -> None:
     (line,) = cost(gateway("nat-a"), assumptions={"nat-*": Decimal(40)}).lines
     assert (line.minimum, line.expected, line.maximum) == (Decimal(40),) * 3
     assert line.assumed
@@ -83,24 +83,24 @@ def test_an_assumed_amount_counts_and_says_that_it_is_assumed() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["nat-?", "nat-?/network", "nat-a/*"])
-def test_a_pattern_is_of_the_name_or_of_name_and_kind(pattern: str) -> None:
+def test_pattern_matches_the_name_or_the_name_and_kind(pattern: str) -> None:
     assert cost(gateway("nat-a"), assumptions={pattern: Decimal(40)}).total.expected == 40
 
 
-def test_each_resource_that_a_pattern_covers_counts_by_itself() -> None:
+def test_each_resource_of_a_pattern_counts_separately() -> None:
     found = cost(gateway("nat-a"), gateway("nat-b"), gateway("other"), assumptions={"nat-*": Decimal(40)})
     assert found.total.expected == 80
     assert [line.name for line in found.unknown] == ["other"]
 
 
-def test_what_has_a_price_keeps_it() -> None:
+def test_known_price_overrides_an_assumption() -> None:
     (line,) = cost(gateway("nat-a", "us-east-1"), assumptions={"nat-*": Decimal(1)}).lines
     assert not line.assumed
     assert line.expected == Decimal("32.85")
 
 
 @pytest.mark.parametrize("key", ["group", "gro*", "group/*", "*/compute"])
-def test_nodes_are_covered_by_their_own_key_alone(key: str) -> None:
+def test_nodes_are_covered_only_by_their_own_key(key: str) -> None:
     unknown = scaling_group(maxSize=UNKNOWN)
     assert cost(template(), unknown, assumptions={key: Decimal(10)}).unknown != ()
     known = cost(template(), unknown, assumptions={"group/compute": Decimal(10)})
@@ -108,7 +108,7 @@ def test_nodes_are_covered_by_their_own_key_alone(key: str) -> None:
     assert known.total.expected == 10
 
 
-def test_the_exact_name_wins_over_a_pattern_and_of_patterns_the_dearest() -> None:
+def test_exact_name_overrides_a_pattern_and_the_most_expensive_pattern_counts() -> None:
     both = {"nat-a": Decimal(7), "nat-*": Decimal(40), "na*": Decimal(50)}
     assert cost(gateway("nat-a"), assumptions=both).total.expected == 7
     assert cost(gateway("nat-b"), assumptions=both).total.expected == 50
@@ -117,12 +117,12 @@ def test_the_exact_name_wins_over_a_pattern_and_of_patterns_the_dearest() -> Non
 @pytest.mark.parametrize(
     ("pattern", "text"), [("*", "5 USD"), ("?*", "5 USD"), ("a", "0 USD"), ("a", "5 EUR"), ("a", "much")]
 )
-def test_an_assumption_of_everything_or_of_nothing_is_refused(pattern: str, text: str) -> None:
+def test_assumption_that_matches_everything_or_nothing_is_refused(pattern: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"USD|resource"):
         amount_of(pattern, text)
 
 
-def test_assumptions_are_read_from_the_fleet_file() -> None:
+def test_assumptions_come_from_the_fleet_file() -> None:
     settings = {"assume": {"nat-*": "40 USD", "bad": "0 USD"}}
     fleet = {**example_fleet(), "policies": {"budget-unknown-cost": {"settings": settings}}}
     assert assumptions_of(FleetSpec.model_validate(fleet)) == {"nat-*": Decimal(40)}
@@ -152,7 +152,7 @@ def racks(**changes: Any) -> Any:
     return cost(plan=build_plan(FleetSpec.model_validate(fleet), CATALOG))
 
 
-def test_racks_cost_their_electricity_and_ownership() -> None:
+def test_racks_cost_electricity_and_ownership() -> None:
     found = racks()
     assert {line.kind for line in found.lines} == {"power", "ownership"}
     assert {(line.urn, line.name, line.site) for line in found.lines} == {("", "dc1", "dc1")}
@@ -167,7 +167,7 @@ def test_racks_cost_their_electricity_and_ownership() -> None:
         {"power": None},
     ],
 )
-def test_racks_or_electricity_for_nothing_are_unknown(changes: dict[str, Any]) -> None:
+def test_racks_or_electricity_at_zero_cost_are_unknown(changes: dict[str, Any]) -> None:
     (line,) = racks(**changes).unknown
     assert line.site == "dc1"
     assert line.reason

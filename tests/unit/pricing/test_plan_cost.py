@@ -31,7 +31,7 @@ from tests.unit.plan.fleets import (
 P5 = Decimal("55.04")
 
 
-def test_an_hour_of_p5_is_as_many_times_p5_4xlarge_as_it_has_gpus() -> None:
+def test_hourly_price_of_p5_is_that_of_p5_4xlarge_times_its_gpus() -> None:
     big = line(plan_of(group("a", "p5.48xlarge", on_demand(1, 1))), "a", "compute").expected
     small = line(plan_of(group("a", "p5.4xlarge", on_demand(1, 1))), "a", "compute").expected
     assert big is not None
@@ -40,7 +40,7 @@ def test_an_hour_of_p5_is_as_many_times_p5_4xlarge_as_it_has_gpus() -> None:
     assert big == 8 * small
 
 
-def test_on_demand_nodes_cost_730_hours_at_each_of_their_sizes() -> None:
+def test_on_demand_nodes_cost_730_hours_at_each_size() -> None:
     priced = line(plan_of(group("a", "p5.48xlarge", on_demand(1, 8, 4))), "a", "compute")
     assert priced.minimum == 1 * 730 * P5
     assert priced.expected == 4 * 730 * P5
@@ -50,13 +50,13 @@ def test_on_demand_nodes_cost_730_hours_at_each_of_their_sizes() -> None:
     assert priced.date == "2026-07-20"
 
 
-def test_a_reservation_costs_the_on_demand_rate_for_all_of_its_nodes() -> None:
+def test_reservation_costs_the_on_demand_price_for_all_nodes() -> None:
     priced = line(plan_of(group("a", "p5.48xlarge", odcr(3, zone="us-east-1a"))), "a", "compute")
     assert priced.minimum == priced.expected == priced.maximum == 3 * 730 * P5
     assert "whether it is used or not" in priced.note
 
 
-def test_a_capacity_block_is_paid_upfront_and_shared_out_by_the_month() -> None:
+def test_capacity_block_is_paid_upfront_and_spread_over_months() -> None:
     rate = CATALOG.capacity_block("p5.48xlarge", "us-east-1").amount
     assert rate is not None
     short = line(plan_of(group("a", "p5.48xlarge", block(8, duration="14 d"))), "a", "compute")
@@ -68,14 +68,14 @@ def test_a_capacity_block_is_paid_upfront_and_shared_out_by_the_month() -> None:
     assert long.expected == 8 * 730 * rate
 
 
-def test_the_upfront_payments_of_a_fleet_are_summed() -> None:
+def test_upfront_payments_of_a_fleet_are_summed() -> None:
     plan = plan_of(group("a", "p5.48xlarge", block(1)), group("b", "p5en.48xlarge", block(1)))
     lines = [item for item in cost_of(plan).lines if item.upfront]
     assert cost_of(plan).upfront == sum(item.upfront for item in lines)
     assert len(lines) == 2
 
 
-def test_a_block_that_exists_is_not_paid_for_again() -> None:
+def test_existing_block_is_not_paid_again() -> None:
     capacity = block(8, id="cr-0123456789abcdef0", zone="us-east-1a", start=None)
     plan = plan_of(group("a", "p5.48xlarge", capacity))
     priced = line(plan, "a", "compute")
@@ -85,7 +85,7 @@ def test_a_block_that_exists_is_not_paid_for_again() -> None:
     assert priced.expected > 0
 
 
-def test_a_block_that_exists_for_an_undeclared_time_has_an_unknown_cost() -> None:
+def test_existing_block_without_dates_has_an_unknown_cost() -> None:
     capacity = {"reserved": {"capacity_block": {"nodes": 1, "id": "cr-0123456789abcdef0"}}}
     plan = plan_of(group("a", "p5.48xlarge", capacity))
     (unknown,) = [item for item in cost_of(plan).unknown if item.owner == "a"]
@@ -100,7 +100,7 @@ def test_root_volumes_exist_as_long_as_their_block() -> None:
     assert part.expected == (whole.expected * 168 / 730).quantize(Decimal("0.000001"))
 
 
-def test_spot_is_expected_at_the_median_between_the_cheapest_and_the_dearest_zone() -> None:
+def test_spot_is_expected_at_the_median_of_all_zones() -> None:
     prices = CATALOG.spot("p5en.48xlarge", "us-west-2")
     assert prices is not None
     plan = build_plan(
@@ -122,7 +122,7 @@ def test_spot_is_expected_at_the_median_between_the_cheapest_and_the_dearest_zon
     assert prices.low < prices.median < prices.high
 
 
-def test_a_maximum_price_bounds_what_spot_costs() -> None:
+def test_maximum_price_limits_the_spot_cost() -> None:
     prices = CATALOG.spot("p5en.48xlarge", "us-west-2")
     assert prices is not None
     most = prices.median
@@ -137,7 +137,7 @@ def test_a_maximum_price_bounds_what_spot_costs() -> None:
     )
 
 
-def test_spot_in_us_west_2_saves_what_the_published_figures_say() -> None:
+def test_spot_saving_in_us_west_2_matches_the_published_figures() -> None:
     """Median 12.98 of 55.04 USD/h: 76.4 % before anything is lost to interruptions."""
     monthly = line(
         plan_of(
@@ -152,14 +152,14 @@ def test_spot_in_us_west_2_saves_what_the_published_figures_say() -> None:
     assert ((1 - monthly.expected / 730 / P5) * 100).quantize(Decimal("0.1")) == Decimal("76.4")
 
 
-def test_zones_where_spot_equals_on_demand_are_the_worst_case_and_not_the_expected_one() -> None:
+def test_zones_where_spot_equals_on_demand_count_only_for_the_worst_case() -> None:
     """use1-az1 and use1-az4 had no spare capacity; of the four others the median is 20.2037 USD/h."""
     monthly = line(plan_of(group("a", "p5.48xlarge", {"spot": {"min": 1, "max": 1}})), "a", "compute")
     assert monthly.expected == 730 * Decimal("20.2037")
     assert monthly.maximum == 730 * P5
 
 
-def test_a_spot_group_that_falls_back_is_two_groups_that_both_can_be_full() -> None:
+def test_spot_group_with_a_fallback_is_two_groups_that_can_both_be_full() -> None:
     both = cost_of(plan_of(group("a", "p4d.24xlarge", spot(0, 4, "on-demand"))))
     alone = cost_of(plan_of(group("a", "p4d.24xlarge", spot(0, 4))))
     on_demand_nodes, volumes = 4 * 730 * Decimal("21.957642"), 4 * 200 * Decimal("0.08")
@@ -174,7 +174,7 @@ def test_a_spot_group_that_falls_back_is_two_groups_that_both_can_be_full() -> N
     ]
 
 
-def test_of_several_types_the_first_is_expected_and_the_others_widen_the_range() -> None:
+def test_first_type_is_expected_and_the_others_widen_the_range() -> None:
     both = line(
         plan_of(group("a", ["p4d.24xlarge", "p4de.24xlarge"], {"spot": {"min": 1, "max": 1}})), "a", "compute"
     )
@@ -186,7 +186,7 @@ def test_of_several_types_the_first_is_expected_and_the_others_widen_the_range()
     assert both.maximum == 730 * max(d.high, de.high)
 
 
-def test_a_price_nobody_knows_is_unknown_and_never_zero() -> None:
+def test_unknown_price_is_never_zero() -> None:
     plan = plan_of(group("a", "g6.xlarge", spot(1, 4)))
     (unknown,) = cost_of(plan).unknown
     assert (unknown.site, unknown.owner, unknown.kind) == ("use1", "a", "compute")
@@ -195,12 +195,12 @@ def test_a_price_nobody_knows_is_unknown_and_never_zero() -> None:
     assert "us-east-1" in unknown.reason
 
 
-def test_a_spot_price_that_was_not_offered_is_unknown() -> None:
+def test_missing_spot_price_is_unknown() -> None:
     plan = plan_of(group("a", "p5.4xlarge", spot(1, 1)))
     assert [item.owner for item in cost_of(plan).unknown] == ["a"]
 
 
-def test_of_two_types_with_one_unknown_the_cost_of_the_nodes_is_unknown() -> None:
+def test_cost_of_nodes_is_unknown_if_one_of_two_types_is_unknown() -> None:
     """The group may be of the type without a price alone: half a price would be taken for the whole."""
     (unknown,) = cost_of(plan_of(group("a", ["g6e.xlarge", "g6.xlarge"], spot(1, 1)))).unknown
     assert unknown.what == "1 x g6e.xlarge, spot"
@@ -214,12 +214,12 @@ def test_of_two_types_with_one_unknown_the_cost_of_the_nodes_is_unknown() -> Non
         ({"throughput": "125 MB/s/TiB", "capacity": "1200 GiB"}, Decimal(174)),
     ],
 )
-def test_fsx_costs_what_the_published_examples_say(lustre: dict[str, str], expected: Decimal) -> None:
+def test_fsx_costs_match_the_published_examples(lustre: dict[str, str], expected: Decimal) -> None:
     plan = plan_of(storage=[{"name": "fs", "mount": "/fsx", "lustre": lustre}])
     assert line(plan, "fs", "storage").expected == expected
 
 
-def test_an_fsx_tier_without_a_price_is_unknown() -> None:
+def test_fsx_tier_without_a_price_is_unknown() -> None:
     lustre = {"throughput": "1000 MB/s/TiB", "capacity": "1200 GiB"}
     plan = plan_of(storage=[{"name": "fs", "mount": "/fsx", "lustre": lustre}])
     (unknown,) = cost_of(plan).unknown
@@ -233,20 +233,20 @@ def test_provisioned_metadata_iops_have_an_unknown_price() -> None:
     assert [item.what for item in cost_of(plan).unknown] == ["6000 metadata IOPS"]
 
 
-def test_objects_in_buckets_are_not_counted_and_not_unknown() -> None:
+def test_objects_in_buckets_are_listed_as_not_counted_and_not_as_unknown() -> None:
     plan = plan_of(storage=[{"name": "data", "bucket": {"name": "atlas-data"}}])
     assert cost_of(plan).unknown == ()
     assert "objects in S3 buckets, and requests to them" in cost_of(plan).not_counted
 
 
-def test_root_volumes_cost_by_size_and_by_what_exceeds_the_included_speed() -> None:
+def test_root_volumes_are_priced_by_size_and_extra_performance() -> None:
     volume = {"size": "40 GiB", "iops": 4000, "throughput": 130}
     plan = plan_of(group("a", "p5.48xlarge", on_demand(1, 1), volume=volume))
     assert line(plan, "a", "storage").expected == Decimal("3.20") + Decimal("0.20") + Decimal("5.00")
 
 
 @pytest.mark.parametrize(("nat", "gateways"), [("single", 1), ("per-zone", 2)])
-def test_nat_gateways_cost_by_the_hour(nat: str, gateways: int) -> None:
+def test_nat_gateways_have_an_hourly_price(nat: str, gateways: int) -> None:
     cost = cost_of(plan_of(network={"cidr": "10.40.0.0/16", "nat": nat}))
     found = [item.expected for item in cost.lines if item.type == NAT_GATEWAY]
     assert found == [730 * Decimal("0.045")] * gateways
@@ -254,7 +254,7 @@ def test_nat_gateways_cost_by_the_hour(nat: str, gateways: int) -> None:
     assert addresses == [730 * Decimal("0.005")] * gateways
 
 
-def test_a_kubernetes_site_pays_for_its_control_plane_and_system_nodes() -> None:
+def test_kubernetes_site_pays_for_its_control_plane_and_system_nodes() -> None:
     plan = plan_of(scheduler="kubernetes", kubernetes={"system_nodes": {"min": 2, "max": 3}})
     assert line(plan, "control-plane", "control-plane").expected == 73
     system = line(plan, "system", "compute")
@@ -265,11 +265,11 @@ def test_a_kubernetes_site_pays_for_its_control_plane_and_system_nodes() -> None
     assert line(plan, "system", "storage").expected == 2 * 200 * Decimal("0.08")
 
 
-def test_a_slurm_site_pays_for_no_control_plane() -> None:
+def test_slurm_site_pays_for_no_control_plane() -> None:
     assert not [item for item in cost_of(plan_of()).lines if item.owner in ("control-plane", "system")]
 
 
-def test_an_unknown_type_of_system_nodes_has_an_unknown_price() -> None:
+def test_unknown_type_of_system_nodes_has_an_unknown_price() -> None:
     plan = plan_of(
         scheduler="kubernetes",
         kubernetes={"system_nodes": {"instance_types": ["m99.large"], "min": 1, "max": 1}},
@@ -281,7 +281,7 @@ def _racks(**changes: Any) -> FleetPlan:
     return build_plan(spec(onprem=[rack_site(**changes)]), CATALOG)
 
 
-def test_racks_cost_their_electricity_at_expected_and_at_full_load() -> None:
+def test_racks_cost_electricity_at_expected_and_full_load() -> None:
     monthly = line(_racks(), "racks", "power")
     full = 64 * Decimal("10.2") * Decimal("1.25") * 730 * Decimal("0.11")
     assert monthly.maximum == full == Decimal("65524.80")
@@ -289,7 +289,7 @@ def test_racks_cost_their_electricity_at_expected_and_at_full_load() -> None:
     assert monthly.minimum == monthly.expected
 
 
-def test_electricity_follows_the_formula_of_the_published_comparison() -> None:
+def test_electricity_follows_the_published_formula() -> None:
     """1,024 GPUs of 0.7 kW, 70 % load, PUE 1.2, 0.08 USD/kWh over five years: 2,109,800 USD."""
     plan = _racks(power={"per_rack": "40 kW", "pue": 1.2, "price": "0.08 USD/kWh"})
     expected = line(plan, "racks", "power").expected
@@ -306,20 +306,20 @@ def test_racks_of_unknown_power_have_an_unknown_cost() -> None:
     assert "power" in unknown.reason
 
 
-def test_racks_without_a_price_of_energy_have_an_unknown_cost() -> None:
+def test_racks_without_an_energy_price_have_an_unknown_cost() -> None:
     (unknown,) = cost_of(_racks(power=None)).unknown
     assert "power" in unknown.reason
     assert not cost_of(_racks(power=None)).total.known
 
 
-def test_ownership_is_written_off_over_its_lifetime_and_only_where_it_is_declared() -> None:
+def test_ownership_is_depreciated_over_its_lifetime_if_declared() -> None:
     owned = _racks(ownership={"acquisition": "270000 USD", "lifetime": "5 y"})
     assert line(owned, "racks", "ownership").expected == 64 * Decimal(270_000) / 60
     assert not [item for item in cost_of(_racks()).lines if item.kind == "ownership"]
     assert any("sunk" in text for text in cost_of(_racks()).not_counted)
 
 
-def test_a_team_and_a_node_group_can_be_charged_by_their_tags() -> None:
+def test_team_and_node_group_can_be_charged_by_their_tags() -> None:
     plan = plan_of(
         group("a", "p5.48xlarge", on_demand(1, 1), team="research"),
         group("b", "p5.48xlarge", on_demand(2, 2), team="serving"),
@@ -334,7 +334,7 @@ def test_a_team_and_a_node_group_can_be_charged_by_their_tags() -> None:
     assert tags["team"]["ml"] == cost_of(plan).total
 
 
-def test_the_budget_stands_beside_the_cost() -> None:
+def test_budget_is_shown_with_the_cost() -> None:
     plan = plan_of()
     assert cost_to_json(cost_of(plan), plan)["budget"] == {"monthly": 100_000, "currency": "USD"}
 
@@ -352,12 +352,12 @@ def test_every_line_has_a_basis_and_a_source() -> None:
         assert item.source, item
 
 
-def test_the_age_of_a_price_is_counted_from_the_day_it_was_read() -> None:
+def test_age_of_a_price_counts_from_its_read_date() -> None:
     priced = line(plan_of(group("a", "p5.48xlarge", on_demand(1, 1))), "a", "compute")
     assert price_age(priced, dt.date(2026, 7, 21)) == dt.timedelta(days=1)
 
 
-def test_old_and_undated_prices_are_told_apart_from_young_ones() -> None:
+def test_old_and_undated_prices_differ_from_recent_ones() -> None:
     cost = cost_of(plan_of(group("a", "p5.48xlarge", on_demand(1, 1))))
     young = {item.line.what for item in stale_prices(cost, dt.date(2026, 8, 1))}
     old = {item.line.what for item in stale_prices(cost, dt.date(2028, 8, 1))}

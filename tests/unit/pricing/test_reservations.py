@@ -43,13 +43,13 @@ def in_reservation(**props: Any) -> dict[str, Any]:
     }
 
 
-def test_a_reservation_costs_the_on_demand_price_used_or_not() -> None:
+def test_reservation_costs_the_on_demand_price_used_or_not() -> None:
     found = cost(reservation())
     assert amounts(found) == (2 * NODE, 2 * NODE, 2 * NODE)
     assert [line.bought for line in found.lines] == ["odcr"]
 
 
-def test_nodes_in_a_reservation_are_not_paid_twice_and_those_beyond_it_are() -> None:
+def test_nodes_in_a_reservation_are_not_paid_twice() -> None:
     found = cost(reservation(), in_reservation(), scaling_group())
     assert {line.bought for line in found.lines} == {"odcr", "on-demand", ""}
     # One to four nodes, two of which the reservation pays for.
@@ -57,7 +57,7 @@ def test_nodes_in_a_reservation_are_not_paid_twice_and_those_beyond_it_are() -> 
     assert amounts(found, "storage")[2] == 4 * DISK
 
 
-def test_two_groups_do_not_both_fit_into_one_reservation() -> None:
+def test_two_groups_share_the_capacity_of_one_reservation() -> None:
     second = scaling_group() | {"name": "second"}
     found = cost(reservation(4), in_reservation(), scaling_group(), second)
     assert amounts(found)[2] == 8 * NODE
@@ -85,7 +85,7 @@ def test_spot_nodes_do_not_run_in_a_reservation() -> None:
         (reservation() | {"options": {"ignoreChanges": ["instanceCount"]}}, "are ignored"),
     ],
 )
-def test_a_reservation_that_is_not_known_has_an_unknown_cost(described: dict[str, Any], reason: str) -> None:
+def test_unknown_reservation_has_an_unknown_cost(described: dict[str, Any], reason: str) -> None:
     assert reason in why_unknown(cost(described))
 
 
@@ -103,19 +103,19 @@ def offering(**props: Any) -> dict[str, Any]:
     return {"type": OFFERING, "name": "offering", "props": given}
 
 
-def test_a_block_that_is_to_be_bought_is_paid_at_once_by_what_was_asked_for() -> None:
+def test_block_to_be_bought_is_paid_upfront_as_requested() -> None:
     found = cost(offering(), block())
     assert found.upfront == 2 * 24 * BLOCK_HOUR
     assert amounts(found)[1] == 2 * 24 * BLOCK_HOUR
 
 
-def test_a_long_block_counts_with_its_share_of_a_month() -> None:
+def test_long_block_counts_with_its_monthly_share() -> None:
     found = cost(offering(duration_hours=24 * 56), block())
     assert found.upfront == 2 * 24 * 56 * BLOCK_HOUR
     assert amounts(found)[1] == 2 * MONTH * BLOCK_HOUR
 
 
-def test_a_block_that_was_bought_costs_what_aws_says_of_it() -> None:
+def test_bought_block_costs_what_aws_reports() -> None:
     dates = {"startDate": "2031-05-01T11:30:00Z", "endDate": "2031-05-08T11:30:00Z"}
     bought = block(instanceType=H100, instanceCount=4, **dates)
     assert cost(offering(), bought).upfront == 4 * 168 * BLOCK_HOUR
@@ -135,13 +135,13 @@ def test_a_block_that_was_bought_costs_what_aws_says_of_it() -> None:
         ((offering() | {"region": "us-east-1"}, block(region=UNKNOWN)), "region"),
     ],
 )
-def test_a_block_that_is_not_known_has_an_unknown_cost_and_no_upfront(described: Any, reason: str) -> None:
+def test_unknown_block_has_an_unknown_cost_and_no_upfront_payment(described: Any, reason: str) -> None:
     found = cost(*described)
     assert reason in why_unknown(found)
     assert found.upfront == 0
 
 
-def test_nodes_in_a_block_cost_no_more_than_their_volumes_while_it_lasts() -> None:
+def test_nodes_in_a_block_cost_only_their_volumes() -> None:
     launch = in_reservation(instanceType=H100, instanceMarketOptions={"marketType": "capacity-block"})
     group = node_group(
         capacityType="CAPACITY_BLOCK",
@@ -199,14 +199,14 @@ def existing(reservation_id: str, name: str = "atlas-prod-use1-pretrain") -> tup
     return launch, scaling_group(minSize=0, desiredCapacity=0, maxSize=2) | {"name": name}
 
 
-def test_a_block_that_existed_before_is_counted_by_what_the_fleet_file_says_and_not_paid_again() -> None:
+def test_existing_block_is_priced_by_the_fleet_file_and_not_paid_again() -> None:
     plan = build_plan(FleetSpec.model_validate(FLEET), CATALOG)
     found = cost(*existing("cr-0abc"), plan=plan)
     assert amounts(found)[1] == 2 * 24 * BLOCK_HOUR
     assert found.upfront == 0
 
 
-def test_a_block_from_elsewhere_that_the_fleet_file_does_not_know_has_an_unknown_cost() -> None:
+def test_foreign_block_missing_in_the_fleet_file_has_an_unknown_cost() -> None:
     plan = build_plan(FleetSpec.model_validate(FLEET), CATALOG)
     assert "not of this stack" in why_unknown(cost(*existing("cr-0other"), plan=plan))
     assert "not of this stack" in why_unknown(cost(*existing("cr-0abc", name="other"), plan=plan))

@@ -44,7 +44,7 @@ def one(kind: str, region: str = "us-east-1", **props: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_paid_by_the_month_has_its_price(described: dict[str, Any], monthly: str) -> None:
+def test_monthly_services_have_their_price(described: dict[str, Any], monthly: str) -> None:
     found = cost(described)
     (line,) = found.lines
     assert (line.minimum, line.expected, line.maximum) == (Decimal(monthly),) * 3
@@ -107,7 +107,7 @@ def test_what_is_paid_by_the_month_has_its_price(described: dict[str, Any], mont
         ),
     ],
 )
-def test_what_has_no_price_is_unknown_and_says_why(described: dict[str, Any], reason: str) -> None:
+def test_service_without_a_price_is_unknown_with_a_reason(described: dict[str, Any], reason: str) -> None:
     assert reason in why_unknown(cost(described))
 
 
@@ -130,11 +130,11 @@ def test_what_has_no_price_is_unknown_and_says_why(described: dict[str, Any], re
         one("pulumi:pulumi:Stack"),
     ],
 )
-def test_what_is_free_has_no_line(described: dict[str, Any]) -> None:
+def test_free_service_has_no_line(described: dict[str, Any]) -> None:
     assert cost(described).lines == ()
 
 
-def test_what_is_paid_by_use_is_said_in_words_once() -> None:
+def test_usage_based_service_is_described_once() -> None:
     found = cost(one("aws:s3/bucket:Bucket"), one("aws:s3/bucketV2:BucketV2") | {"name": "two"})
     assert found.lines == ()
     assert found.not_counted == ("objects in S3 buckets, and requests to them",)
@@ -148,14 +148,14 @@ def test_resources_of_other_packages_are_unknown_and_components_are_not() -> Non
     assert cost(one("awsx:ec2:Vpc")).lines == ()
 
 
-def test_extended_support_costs_more_unless_the_cluster_refuses_it() -> None:
+def test_extended_support_costs_more_unless_the_cluster_disables_it() -> None:
     allowed = amounts(cost(one(CLUSTER, version="1.35")), "control-plane")
     assert allowed == (Decimal("73.00"), Decimal("73.00"), Decimal("438.00"))
     old = amounts(cost(one(CLUSTER, version="1.21")), "control-plane")
     assert old[1] == Decimal("438.00")
 
 
-def test_eks_auto_mode_launches_nodes_that_no_group_counts() -> None:
+def test_cost_of_nodes_of_eks_auto_mode_is_unknown() -> None:
     found = cost(one(CLUSTER, computeConfig={"enabled": True}, upgradePolicy={"supportType": "STANDARD"}))
     assert "Auto Mode" in why_unknown(found)
 
@@ -173,19 +173,19 @@ def test_metadata_iops_have_no_price_and_the_capacity_has_one() -> None:
     ("region", "own", "known"),
     [("us-east-1", "us-west-2", False), ("us-west-2", "us-east-1", True), ("us-east-1", UNKNOWN, False)],
 )
-def test_the_region_of_a_resource_wins_over_its_providers(region: str, own: Any, known: bool) -> None:
+def test_region_of_a_resource_overrides_its_provider(region: str, own: Any, known: bool) -> None:
     (line,) = cost(one(NAT, region=region, **{}) | {"props": {"region": own}}).lines
     assert line.known is known
 
 
-def test_without_a_region_anywhere_the_default_counts_and_else_nothing_is_known() -> None:
+def test_default_region_counts_and_without_one_the_cost_is_unknown() -> None:
     bare = replace(examples.resource(one(NAT)), provider=None)
     stack = examples.stack([]).__class__([bare])
     assert price_stack(stack, CATALOG, default_region="us-east-1").unknown == ()
     assert "region" in why_unknown(price_stack(stack, CATALOG))
 
 
-def test_a_price_of_zero_in_the_catalog_is_unknown() -> None:
+def test_catalog_price_of_zero_is_unknown() -> None:
     service = CATALOG.services["nat-gateway-hour"]
     price = service.prices["us-east-1"].model_copy(update={"amount": Decimal(0)})
     free = service.model_copy(update={"prices": {"us-east-1": price}})
@@ -202,7 +202,7 @@ def test_a_price_of_zero_in_the_catalog_is_unknown() -> None:
         (template(), scaling_group(mixedInstancesPolicy="all")),
     ],
 )
-def test_inputs_of_another_shape_are_unknown_and_no_crash(described: tuple[dict[str, Any], ...]) -> None:
+def test_malformed_inputs_are_unknown(described: tuple[dict[str, Any], ...]) -> None:
     assert cost(*described).unknown != ()
 
 

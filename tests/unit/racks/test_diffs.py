@@ -26,17 +26,17 @@ from gpufleet.racks.diffs import LONGEST_DIFF, Diff, task_diffs
         ({"diff": [None, {}]}, ()),
     ],
 )
-def test_a_diff_is_one_text_with_its_path(result, diffs):
+def test_diff_is_one_text_with_its_path(result, diffs):
     assert task_diffs(result) == diffs
 
 
-def test_attributes_that_change_are_shown_by_name():
+def test_changed_attributes_are_shown_by_name():
     (diff,) = task_diffs({"diff": {"before": {"mode": "0644"}, "after": {"mode": "0600"}}})
     assert '- "mode": "0644"' in diff.text
     assert '+ "mode": "0600"' in diff.text
 
 
-def test_items_of_a_loop_have_diffs_of_their_own():
+def test_loop_items_have_their_own_diffs():
     items = [{"path": f"/{n}", "diff": {"before": "", "after": f"{n}\n"}} for n in range(3)]
     assert [diff.what for diff in task_diffs({"results": [*items, {"skipped": True}, "odd"]})] == [
         "/0",
@@ -45,7 +45,7 @@ def test_items_of_a_loop_have_diffs_of_their_own():
     ]
 
 
-def test_a_long_diff_is_cut_and_says_so():
+def test_long_diff_is_truncated_and_marked():
     (diff,) = task_diffs({"diff": {"before": "", "after": "line\n" * 5000}})
     assert len(diff.text) < LONGEST_DIFF + 60
     assert "characters more" in diff.text

@@ -25,9 +25,7 @@ def raw(result: dict[str, Any], stdout: str) -> dict[str, Any]:
         ({"changed": False, "msg": "changed: [nothing]"}, "changed: [nothing]", "ok"),
     ],
 )
-def test_a_task_that_handles_a_secret_is_known_to_have_changed_something(
-    result: dict[str, Any], stdout: str, kind: str
-) -> None:
+def test_change_by_a_task_with_secrets_is_recorded(result: dict[str, Any], stdout: str, kind: str) -> None:
     event = task_event(raw(result, stdout))
     assert event is not None
     assert event.kind == kind

@@ -59,7 +59,7 @@ def test_ansible_inventory_sees_every_host_in_exactly_its_groups(listed):
     assert set(listed["_meta"]["hostvars"]) == {*nodes, "ctl01", "overflow-1"}
 
 
-def test_a_host_knows_its_address_its_expectations_and_its_site(listed):
+def test_host_has_its_address_expectations_and_site(listed):
     host = listed["_meta"]["hostvars"]["dgx002"]
     assert host["ansible_host"] == "dgx002.dc1.example.com"
     assert (host["ansible_port"], host["ansible_user"]) == (2222, "ubuntu")
@@ -85,7 +85,7 @@ def test_racks_and_cloud_nodes_get_the_versions_of_one_lock(listed, catalog):
     assert "sources" not in software
 
 
-def test_the_same_plan_gives_the_same_bytes(make_fleet, make_rack, catalog):
+def test_same_plan_gives_the_same_bytes(make_fleet, make_rack, catalog):
     first, second = (
         render(build_inventory(make_fleet(make_rack(), tags=tags), catalog))
         for tags in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"})
@@ -93,29 +93,25 @@ def test_the_same_plan_gives_the_same_bytes(make_fleet, make_rack, catalog):
     assert first == second
 
 
-def test_without_outputs_there_are_no_cloud_nodes_but_their_groups_are_known(
-    make_fleet, make_cloud_site, catalog
-):
+def test_missing_outputs_give_empty_cloud_groups(make_fleet, make_cloud_site, catalog):
     groups = group_members(build_inventory(make_fleet(cloud=(make_cloud_site(),)), catalog))
     assert groups["all"] == []
     assert groups["node_group_usw2_overflow"] == []
 
 
-def test_a_kubernetes_site_is_not_configured_by_ansible(make_fleet, make_cloud_site, catalog):
+def test_kubernetes_site_in_the_cloud_is_not_configured_by_ansible(make_fleet, make_cloud_site, catalog):
     document = build_inventory(make_fleet(cloud=(make_cloud_site("kubernetes"),)), catalog)
     assert document["all"]["children"] == {}
 
 
 @pytest.mark.parametrize("text", ["on", "no", "1:30", "2026.10", "~", "0x10", "a: b #c"])
-def test_a_text_that_yaml_could_take_for_something_else_stays_text(
-    text, tmp_path, make_fleet, make_rack, catalog
-):
+def test_ambiguous_yaml_text_stays_text(text, tmp_path, make_fleet, make_rack, catalog):
     path = tmp_path / "inventory.yaml"
     path.write_text(render(build_inventory(make_fleet(make_rack(), tags={"x": text}), catalog)))
     assert yaml.safe_load(path.read_text())["all"]["vars"]["gpufleet_tags"] == {"x": text}
 
 
-def test_a_template_in_a_tag_stays_text(tmp_path, make_fleet, make_rack, catalog):
+def test_template_in_a_tag_stays_text(tmp_path, make_fleet, make_rack, catalog):
     path = tmp_path / "inventory.yaml"
     path.write_text(render(build_inventory(make_fleet(make_rack(), tags={"x": "{{ 6 * 7 }}"}), catalog)))
     assert "!unsafe" in path.read_text()
@@ -132,35 +128,35 @@ def test_a_template_in_a_tag_stays_text(tmp_path, make_fleet, make_rack, catalog
         ("overflow-1", "lacks 'site'"),
     ],
 )
-def test_an_output_that_does_not_fit_the_plan_is_refused(node, says, make_fleet, make_cloud_site, catalog):
+def test_output_that_does_not_match_the_plan_is_refused(node, says, make_fleet, make_cloud_site, catalog):
     with pytest.raises(InputError, match=says) as refused:
         build_inventory(make_fleet(cloud=(make_cloud_site(),)), catalog, {"nodes": [node]})
     assert refused.value.remedy
 
 
-def test_two_hosts_of_one_name_are_refused(make_fleet, make_rack, catalog):
+def test_duplicate_host_name_is_refused(make_fleet, make_rack, catalog):
     with pytest.raises(InputError, match="'dgx001' is in the inventory twice"):
         build_inventory(make_fleet(make_rack(), make_rack(site="dc2")), catalog)
 
 
-def test_two_sites_that_would_share_a_group_are_refused(make_fleet, make_rack, catalog):
+def test_sites_with_the_same_group_name_are_refused(make_fleet, make_rack, catalog):
     plan = make_fleet(make_rack(site="dc-1"), make_rack(site="dc_1", hosts=()))
     with pytest.raises(InputError, match="both Ansible group 'site_dc_1'"):
         build_inventory(plan, catalog)
 
 
-def test_a_host_named_like_a_built_in_group_is_refused(make_fleet, make_rack, make_hosts, catalog):
+def test_host_named_like_a_built_in_group_is_refused(make_fleet, make_rack, make_hosts, catalog):
     from dataclasses import replace
 
     with pytest.raises(InputError, match="built-in Ansible group"):
         build_inventory(make_fleet(make_rack(hosts=(replace(make_hosts()[0], name="all"),))), catalog)
 
 
-def test_group_names_hold_what_ansible_takes():
+def test_group_names_are_valid_for_ansible():
     assert group_name("system", "dgx-h100") == "system_dgx_h100"
 
 
-def test_a_file_is_written_whole_and_only_when_it_changes(tmp_path):
+def test_file_is_written_atomically_and_only_when_it_changes(tmp_path):
     path = tmp_path / "new" / "inventory.yaml"
     assert write_atomically(path, "a\n") is True
     assert write_atomically(path, "a\n") is False
@@ -170,13 +166,13 @@ def test_a_file_is_written_whole_and_only_when_it_changes(tmp_path):
     assert [item.name for item in path.parent.iterdir()] == ["inventory.yaml"]
 
 
-def test_a_place_that_cannot_be_written_is_a_plain_error(tmp_path):
+def test_unwritable_path_is_an_error_without_traceback(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         write_atomically(tmp_path / "file" / "inventory.yaml", "a\n")
 
 
-def test_slurm_sites_know_which_releases_of_slurm_take_over_from_which(listed, catalog):
+def test_slurm_sites_have_the_supported_upgrade_paths(listed, catalog):
     host = listed["_meta"]["hostvars"]["ctl01"]
     assert host["gpufleet_slurm_upgrades"]["24.11"] == ["24.05", "23.11", "23.02"]
     assert host["gpufleet_slurm_upgrades"].keys() == catalog.slurm_releases.keys()

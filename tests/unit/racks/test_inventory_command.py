@@ -33,9 +33,7 @@ def run(shipped, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("environment", "gpu_hosts", "others"), [("sandbox", 2, 2), ("dev", 4, 2), ("prod", 127, 4)]
 )
-def test_the_inventory_of_every_environment_is_one_that_ansible_takes(
-    run, tmp_path, environment, gpu_hosts, others
-):
+def test_ansible_accepts_the_inventory_of_every_environment(run, tmp_path, environment, gpu_hosts, others):
     code, text, _ = run("inventory", environment)
     assert code == 0
     path = tmp_path / "inventory.yaml"
@@ -51,7 +49,7 @@ def test_host_ranges_are_exact(run):
     assert hosts == [f"dgx{number:03}" for number in range(1, 128)]
 
 
-def test_a_file_is_written_and_says_the_same_as_standard_output(run, shipped):
+def test_written_file_equals_standard_output(run, shipped):
     _, text, _ = run("inventory", "sandbox")
     code, out, err = run("inventory", "sandbox", "--output", "made/inventory.yaml")
     assert (code, out) == (0, "")
@@ -71,12 +69,12 @@ def test_json_is_one_object_with_the_hosts_of_every_group(run):
     assert document["inventory"]["all"]["vars"]["gpufleet_environment"] == "sandbox"
 
 
-def test_without_a_slurm_site_in_the_cloud_no_stack_is_asked(run):
+def test_stack_is_read_only_for_a_slurm_site_in_the_cloud(run):
     _, out, _ = run("inventory", "dev", "--json")
     assert json.loads(out)["cloud_nodes_left_out"] is None
 
 
-def test_a_fleet_file_can_be_named_by_its_path(run, shipped):
+def test_fleet_file_can_be_given_by_path(run, shipped):
     code, out, _ = run("inventory", str(shipped.root / "stacks" / "dev" / "fleet.yaml"))
     assert code == 0
     assert "dev01" in out
@@ -86,21 +84,21 @@ def test_a_fleet_file_can_be_named_by_its_path(run, shipped):
     ("arguments", "says"),
     [(("nowhere",), "nowhere"), (("sandbox", "--output", "/proc/no/where.yaml"), "cannot be written")],
 )
-def test_a_mistake_is_told_with_its_remedy_and_code_2(run, arguments, says):
+def test_bad_input_exits_2_with_its_remedy(run, arguments, says):
     code, out, err = run("inventory", *arguments)
     assert (code, out) == (2, "")
     assert says in err
     assert "fix:" in err
 
 
-def test_an_inventory_holds_no_secret(run, shipped):
+def test_inventory_has_no_secret(run, shipped):
     """Nothing in it is secret, so nothing in it may look like one."""
     _, text, _ = run("inventory", "prod")
     for word in ("password", "secret", "token", "private_key", "BEGIN "):
         assert word not in text.lower()
 
 
-def test_the_outputs_of_a_stack_add_its_running_nodes(run, monkeypatch):
+def test_stack_outputs_add_the_running_nodes(run, monkeypatch):
     node = {
         "site": "usw2",
         "node_group": "burst",

@@ -53,26 +53,26 @@ def tree(dice: random.Random, depth: int) -> Any:
 
 
 @pytest.mark.parametrize("environment", ["dev", "prod", "sandbox"])
-def test_the_text_is_what_a_yaml_library_writes(environment: str) -> None:
+def test_text_equals_that_of_a_yaml_library(environment: str) -> None:
     validated = validate(environment, root=ROOT)
     document = build_inventory(build_plan(validated.loaded.spec, validated.catalog), validated.catalog)
     assert render(document).partition("\n")[2] == dump_yaml(document)
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_any_value_is_written_as_a_yaml_library_writes_it(seed: int) -> None:
+def test_any_value_is_written_as_by_a_yaml_library(seed: int) -> None:
     document = {"all": {"vars": tree(random.Random(seed), 5)}}
     assert render(document).partition("\n")[2] == dump_yaml(document)
     assert yaml.safe_load(render(document)) == document
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\n", "a\n\n  b\n", "x: y\n- z", "\ttab\n", "\u2028\n"])
-def test_texts_of_several_lines_are_read_as_they_were_at_any_depth(text: str) -> None:
+def test_multiline_texts_round_trip_at_any_depth(text: str) -> None:
     document = {"all": {"children": {"a": {"hosts": {"h": {"v": text, "l": [text, {"k": text}]}}}}}}
     assert yaml.safe_load(render(document)) == document
 
 
-def test_ten_times_as_many_hosts_take_about_ten_times_the_work(tmp_path: Path) -> None:
+def test_run_time_grows_linearly_with_the_hosts(tmp_path: Path) -> None:
     def work(nodes: int) -> float:
         path = fleet(tmp_path / f"{nodes}.yaml", 2, nodes)
         begun = time.process_time()

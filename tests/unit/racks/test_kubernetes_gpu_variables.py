@@ -37,7 +37,7 @@ def values(
     }
 
 
-def test_without_groups_all_nodes_are_one_pool_of_whole_gpus() -> None:
+def test_nodes_without_groups_are_one_pool_of_whole_gpus() -> None:
     found = values()
     (pool,) = found["pools"]
     assert (pool["name"], pool["resource"], pool["per_gpu"], pool["gpus"]) == ("gpu", "nvidia.com/gpu", 1, 24)
@@ -49,7 +49,7 @@ def test_without_groups_all_nodes_are_one_pool_of_whole_gpus() -> None:
     assert found["members"] == 1 and found["site"] == "dc1"
 
 
-def test_a_divided_and_shared_gpu_is_as_many_as_both_say_and_counts_its_part() -> None:
+def test_mig_and_sharing_multiply_and_each_part_is_counted() -> None:
     group = {
         "name": "notebooks",
         "nodes": "dgx003",
@@ -68,7 +68,7 @@ def test_a_divided_and_shared_gpu_is_as_many_as_both_say_and_counts_its_part() -
     assert sum(item["notebooks"] for item in guaranteed) == 8
 
 
-def test_virtual_functions_are_for_roce_with_known_interfaces_alone() -> None:
+def test_virtual_functions_need_roce_with_known_interfaces() -> None:
     roce = {"kind": "roce", "speed": "400gbe"}
     assert values()["virtual_functions"] == values(roce)["virtual_functions"] == 0
     named = values(roce | {"interfaces": ["ens1", "ens2"]})
@@ -76,7 +76,7 @@ def test_virtual_functions_are_for_roce_with_known_interfaces_alone() -> None:
     assert named["mtu"] == 9000 and "mtu" not in values()
 
 
-def test_a_slurm_site_has_none_of_it() -> None:
+def test_slurm_site_has_no_kubernetes_gpu_variables() -> None:
     names = site_values(rack(), CATALOG, LOCK)
     assert not [name for name in names if name.startswith("kubernetes_")]
 
@@ -121,7 +121,7 @@ LEAF, RACK = "gpufleet.io/leaf", "gpufleet.io/rack"
         ),
     ],
 )
-def test_levels_of_the_topology_are_a_tree_of_labels_that_all_nodes_have(
+def test_topology_levels_are_a_tree_of_labels_on_all_nodes(
     labels: dict[str, dict[str, str]], levels: list[str]
 ) -> None:
     assert topology_levels(labels) == ([*levels, "kubernetes.io/hostname"] if levels else [])

@@ -43,22 +43,20 @@ def variables(names: Iterable[str]) -> set[str]:
         ({"monitoring": RECEIVERS, "scheduler": "kubernetes"}, ALL - SLURM | KUBERNETES),
     ],
 )
-def test_a_site_needs_the_secrets_of_what_it_declares_and_no_others(
-    make_fleet, make_rack, declared, needed
-) -> None:
+def test_site_needs_only_the_secrets_of_its_features(make_fleet, make_rack, declared, needed) -> None:
     fleet = make_fleet(make_rack(rack=plan_rack(declared_site(**declared))))
     made, lacking = missing_secrets(fleet, {})
     assert variables({*made, *lacking}) == needed
 
 
-def test_what_is_somebody_elses_cannot_be_made_here(make_fleet, make_rack) -> None:
+def test_secrets_of_other_systems_cannot_be_generated(make_fleet, make_rack) -> None:
     fleet = make_fleet(make_rack(rack=plan_rack(declared_site(monitoring=RECEIVERS))))
     made, lacking = missing_secrets(fleet, {})
     assert variables(made) == SLURM | {"grafana_admin_password"}
     assert variables(lacking) == ALL - SLURM - {"grafana_admin_password"}
 
 
-def test_all_that_are_missing_are_named_at_once_and_no_value(make_fleet, make_rack) -> None:
+def test_all_missing_secrets_are_named_at_once_without_values(make_fleet, make_rack) -> None:
     fleet = make_fleet(make_rack(rack=plan_rack(declared_site(monitoring=RECEIVERS))))
     roles = {"prometheus", "alertmanager", "grafana"}
     given = {"GPUFLEET_SECRET_SLACK_URL_DC1": "https://hooks.slack.example.com/x"}

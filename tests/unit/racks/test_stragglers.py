@@ -10,7 +10,7 @@ import pytest
 from gpufleet.racks import stragglers
 
 
-def test_a_process_that_ends_while_it_is_looked_at_hides_no_other(
+def test_process_that_ends_during_the_scan_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, value in ((17, "mine"), (18, "another"), (19, "mine")):

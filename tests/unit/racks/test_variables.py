@@ -156,7 +156,7 @@ def given(document: dict[str, Any], host: str = "ctl01") -> dict[str, Any]:
     return document["all"]["vars"] | site["vars"] | site["hosts"][host]
 
 
-def test_every_variable_is_given_with_its_type_where_the_fleet_file_says_everything(document):
+def test_complete_fleet_file_sets_every_variable_with_its_type(document):
     # Some are of GPU nodes alone, others of a subnet manager.
     values = given(document, "dgx001") | given(document)
     for variable in VARIABLES:
@@ -167,7 +167,7 @@ def test_every_variable_is_given_with_its_type_where_the_fleet_file_says_everyth
         assert isinstance(values[variable.full_name], accepted_type(variable)), variable.full_name
 
 
-def test_a_kubernetes_site_gets_every_variable_of_its_roles_with_its_type(kubernetes, catalog):
+def test_kubernetes_site_sets_every_variable_of_its_roles_with_its_type(kubernetes, catalog):
     values = given(kubernetes)
     # Those of kubernetes_gpu have tests of their own.
     roles = {f"kubernetes_{part}" for part in ("base", "endpoint", "control_plane", "node")}
@@ -182,7 +182,7 @@ def test_a_kubernetes_site_gets_every_variable_of_its_roles_with_its_type(kubern
     assert values["kubernetes_endpoint_members"] == [{"name": "ctl01", "address": "ctl01.dc1.example.com"}]
 
 
-def test_nodes_are_labelled_with_where_they_stand_and_what_they_are_for(kubernetes):
+def test_nodes_are_labelled_with_place_and_purpose(kubernetes):
     values = given(kubernetes)
     labels = values["kubernetes_control_plane_node_labels"]
     assert labels["dgx001"] == {
@@ -203,7 +203,7 @@ def test_nodes_are_labelled_with_where_they_stand_and_what_they_are_for(kubernet
     }
 
 
-def test_a_kubernetes_site_has_groups_of_its_own_and_none_of_slurms(kubernetes):
+def test_kubernetes_site_has_its_own_groups_and_none_of_slurm(kubernetes):
     groups = {name: list(body.get("hosts", {})) for name, body in kubernetes["all"]["children"].items()}
     nodes = ["dgx001", "dgx002", "dgx003"]
     assert groups["rack_kubernetes"] == [*nodes, "ctl01"]
@@ -213,7 +213,7 @@ def test_a_kubernetes_site_has_groups_of_its_own_and_none_of_slurms(kubernetes):
     assert not [name for name, hosts in groups.items() if name.startswith("rack_slurm") and hosts]
 
 
-def test_a_single_member_without_a_virtual_address_is_reached_at_its_own(make_fleet, make_rack, catalog):
+def test_single_member_without_a_virtual_address_is_reached_at_its_own(make_fleet, make_rack, catalog):
     site = make_rack(rack=plan_rack(declared_site(scheduler="kubernetes")), scheduler="kubernetes")
     document = build_inventory(make_fleet(site), catalog)
     assert given(document)["kubernetes_node_endpoint"] == "ctl01.dc1.example.com:6443"
@@ -221,7 +221,7 @@ def test_a_single_member_without_a_virtual_address_is_reached_at_its_own(make_fl
     assert not document["all"]["children"]["rack_kubernetes_endpoint"]
 
 
-def test_a_site_that_says_nothing_gets_no_null_and_no_empty_promise(make_fleet, make_rack, catalog):
+def test_minimal_site_has_no_null_and_no_empty_variable(make_fleet, make_rack, catalog):
     values = given(build_inventory(make_fleet(make_rack()), catalog))
     mine = {item.full_name for item in VARIABLES} & set(values)
     assert all(values[name] is not None for name in mine)
@@ -234,7 +234,7 @@ def test_a_site_that_says_nothing_gets_no_null_and_no_empty_promise(make_fleet, 
         assert absent not in values
 
 
-def test_the_driver_and_fabric_manager_are_the_locks_and_equal(document, catalog):
+def test_driver_and_fabric_manager_have_the_version_of_the_lock(document, catalog):
     values = given(document)
     assert values["nvidia_driver_version"] == catalog.lock("2026.11").driver
     assert values["fabric_manager_version"] == values["fabric_manager_driver_version"]
@@ -242,7 +242,7 @@ def test_the_driver_and_fabric_manager_are_the_locks_and_equal(document, catalog
     assert values["nvidia_driver_open_modules"] is True
 
 
-def test_a_node_is_told_how_its_own_gpus_are_divided_and_slurm_of_all(document):
+def test_node_gets_its_own_mig_layout_and_slurm_gets_all(document):
     two = {"3g.40gb": 2}
     assert given(document, "dgx001")["mig_layout"] == {"0": two, "7": two}
     assert given(document, "dgx002")["slurm_node_mig"] == {"0": two, "7": two}
@@ -254,7 +254,7 @@ def test_a_node_is_told_how_its_own_gpus_are_divided_and_slurm_of_all(document):
     ]
 
 
-def test_a_controller_is_looked_after_where_the_site_says_how(document):
+def test_bmc_is_managed_if_the_site_declares_it(document):
     values = given(document, "dgx002")
     assert values["bmc_address"] == "bmc002.dc1.example.com"
     assert (values["bmc_protocol"], values["bmc_port"], values["bmc_model"]) == ("redfish", 443, "DGXH100")
@@ -263,14 +263,14 @@ def test_a_controller_is_looked_after_where_the_site_says_how(document):
     assert not [name for name in values if "password" in name]
 
 
-def test_without_a_word_of_them_controllers_and_gpus_are_left_alone(make_fleet, make_rack, catalog):
+def test_bmcs_and_gpus_are_unmanaged_by_default(make_fleet, make_rack, catalog):
     document = build_inventory(make_fleet(make_rack()), catalog)
     values = given(document, "dgx001")
     assert not [name for name in values if name.startswith(("bmc_", "mig_l"))]
     assert not document["all"]["children"]["rack_bmc"] and not document["all"]["children"]["rack_mig"]
 
 
-def test_an_empty_list_of_layouts_makes_all_gpus_whole(make_fleet, make_rack, catalog):
+def test_empty_list_of_layouts_makes_all_gpus_whole(make_fleet, make_rack, catalog):
     site = make_rack(rack=plan_rack(declared_site(mig=[])))
     document = build_inventory(make_fleet(site), catalog)
     assert given(document, "dgx001")["mig_layout"] == {}
@@ -278,7 +278,7 @@ def test_an_empty_list_of_layouts_makes_all_gpus_whole(make_fleet, make_rack, ca
     assert "slurm_controller_mig" not in given(document)
 
 
-def test_only_subnet_managers_get_a_priority_and_the_master_comes_first(document):
+def test_only_subnet_managers_get_a_priority_and_the_master_is_first(document):
     assert given(document)["subnet_manager_priority"] == 15
     assert given(document)["subnet_manager_port_guid"] == "0x0002c903000e0b72"
     assert given(document)["subnet_manager_hosts"] == [
@@ -292,7 +292,7 @@ def test_only_subnet_managers_get_a_priority_and_the_master_comes_first(document
     assert given(document, "dgx001")["base_gpu_node"] is True
 
 
-def test_every_group_exists_and_holds_whom_it_says(document):
+def test_every_group_exists_with_its_hosts(document):
     groups = {name: list(body.get("hosts", {})) for name, body in document["all"]["children"].items()}
     nodes = ["dgx001", "dgx002", "dgx003"]
     assert set(RACK_GROUPS) <= set(groups)
@@ -307,7 +307,7 @@ def test_every_group_exists_and_holds_whom_it_says(document):
     assert groups["rack_parallel_fs_clients"] == nodes
 
 
-def test_parallel_file_systems_reach_their_role_with_their_options_and_no_other_role(document):
+def test_parallel_file_systems_with_options_reach_only_their_role(document):
     values = given(document, "dgx001")
     fast, archive = values["parallel_fs_client_mounts"]
     assert fast == {
@@ -321,7 +321,7 @@ def test_parallel_file_systems_reach_their_role_with_their_options_and_no_other_
     assert [item["path"] for item in values["lustre_client_mounts"]] == ["/shared/scratch"]
 
 
-def test_roce_gives_nccl_the_traffic_class_of_its_dscp(make_fleet, make_rack, catalog):
+def test_roce_sets_the_nccl_traffic_class_of_its_dscp(make_fleet, make_rack, catalog):
     fabric = {"kind": "roce", "speed": "400gbe", "roce": {"dscp": 26}}
     site = make_rack(
         rack=plan_rack(declared_site(fabric=fabric)), fabric=FabricPlan("roce", "ndr", "rail-optimized")
@@ -331,7 +331,7 @@ def test_roce_gives_nccl_the_traffic_class_of_its_dscp(make_fleet, make_rack, ca
     assert list(document["all"]["children"]["rack_roce"]["hosts"]) == ["dgx001", "dgx002", "dgx003"]
 
 
-def test_a_kubernetes_site_gets_nothing_of_slurm(make_fleet, make_rack, catalog):
+def test_kubernetes_site_gets_no_slurm_variables(make_fleet, make_rack, catalog):
     site = make_rack(rack=plan_rack(declared_site(scheduler="kubernetes")), scheduler="kubernetes")
     document = build_inventory(make_fleet(site), catalog)
     values = given(document)
@@ -340,19 +340,19 @@ def test_a_kubernetes_site_gets_nothing_of_slurm(make_fleet, make_rack, catalog)
     assert not document["all"]["children"]["rack_slurm"]
 
 
-def test_a_slurm_site_gets_nothing_of_kubernetes(document):
+def test_slurm_site_gets_no_kubernetes_variables(document):
     everywhere = {item.full_name for item in VARIABLES if item.scope == "fleet"}
     assert not [name for name in set(given(document)) - everywhere if name.startswith("kubernetes_")]
     assert not document["all"]["children"]["rack_kubernetes"]
 
 
-def test_names_begin_with_their_role_and_are_unique():
+def test_names_start_with_their_role_and_are_unique():
     names = [item.full_name for item in VARIABLES]
     assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("role", WRITTEN)
-def test_what_a_role_is_given_is_in_its_argument_specs_with_its_meaning(role):
+def test_every_given_variable_is_documented_in_the_argument_specs(role):
     options = main_options(role)
     for item in (each for each in VARIABLES if each.role == role):
         assert item.full_name in options, f"{role} does not know {item.full_name}"
@@ -364,19 +364,19 @@ def test_what_a_role_is_given_is_in_its_argument_specs_with_its_meaning(role):
         assert "default" not in options[secret.variable], f"{secret.variable} has a default"
 
 
-def test_the_reference_page_is_current():
+def test_reference_page_is_current():
     page = (ROOT / "docs" / "reference" / "rack_variables.md").read_text(encoding="utf-8")
     assert page == reference(), "run `make docs`"
 
 
-def test_divided_gpus_are_as_many_devices_as_the_site_says(kubernetes):
+def test_divided_gpus_are_as_many_devices_as_declared(kubernetes):
     pools = {item["name"]: item for item in given(kubernetes)["kubernetes_gpu_pools"]}
     assert (pools["shared"]["mig_profile"], pools["shared"]["per_gpu"]) == ("1g.10gb", 7)
     assert pools["shared"]["resource"] == "nvidia.com/mig-1g.10gb"
     assert (pools["gpu"]["mig_profile"], pools["gpu"]["per_gpu"]) == ("", 1)
 
 
-def test_prometheus_is_told_of_every_host_and_of_what_the_site_costs(document):
+def test_prometheus_gets_every_host_and_the_cost_of_the_site(document):
     values = given(document)
     assert values["prometheus_targets"][0] == {
         "name": "dgx001",
@@ -394,7 +394,7 @@ def test_prometheus_is_told_of_every_host_and_of_what_the_site_costs(document):
     assert values["prometheus_ports"] == 8
 
 
-def test_only_the_host_of_monitoring_opens_grafana_and_every_host_has_an_exporter(document):
+def test_only_the_monitoring_host_opens_grafana_and_every_host_has_an_exporter(document):
     assert given(document)["firewall_open"] == [
         {"port": "3000", "protocol": "tcp", "networks": ["10.20.0.0/16"]}
     ]
@@ -405,7 +405,7 @@ def test_only_the_host_of_monitoring_opens_grafana_and_every_host_has_an_exporte
     assert list(groups["rack_exporters"]["hosts"]) == ["dgx001", "dgx002", "dgx003", "ctl01"]
 
 
-def test_a_site_without_monitoring_hears_nothing_of_it(make_fleet, make_rack, catalog):
+def test_site_without_monitoring_has_no_monitoring_variables(make_fleet, make_rack, catalog):
     document = build_inventory(make_fleet(make_rack()), catalog)
     values = given(document)
     assert not [name for name in values if name.startswith(("prometheus_", "alertmanager_", "grafana_"))]
@@ -421,5 +421,5 @@ def test_a_site_without_monitoring_hears_nothing_of_it(make_fleet, make_rack, ca
         ({"controllers": None, "monitoring": {}, "login": "login[01-02]"}, "login01"),
     ],
 )
-def test_monitoring_runs_where_the_fleet_file_says_else_on_the_last_controller(declared, host):
+def test_monitoring_runs_on_the_declared_host_or_the_last_controller(declared, host):
     assert plan_rack(declared_site(**declared)).monitoring == host

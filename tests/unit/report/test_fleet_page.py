@@ -69,7 +69,7 @@ def sandbox() -> Verdict:
     )
 
 
-def test_the_page_begins_with_the_month_and_the_verdict(sandbox: Verdict) -> None:
+def test_page_starts_with_monthly_cost_and_verdict(sandbox: Verdict) -> None:
     text = str(Text(fleet_page(sandbox)))
     head = text[: text.index("Findings and rules")]
     total = sandbox.after.cost.total
@@ -81,7 +81,7 @@ def test_the_page_begins_with_the_month_and_the_verdict(sandbox: Verdict) -> Non
     assert text.index("Findings and rules") < text.index("The fleet") < text.index("Cost")
 
 
-def test_rules_that_fail_come_with_place_and_reason_and_those_that_pass_by_name(sandbox: Verdict) -> None:
+def test_failed_rules_have_place_and_reason_and_passed_ones_only_a_name(sandbox: Verdict) -> None:
     text = str(Text(fleet_page(sandbox)))
     assert "Failed closed-buckets" in text
     assert "stacks/prod/fleet.yaml:17 atlas-prod-use1-data : it is open to everybody" in text
@@ -90,7 +90,7 @@ def test_rules_that_fail_come_with_place_and_reason_and_those_that_pass_by_name(
     assert "change-size: judged against a --base only" in text
 
 
-def test_hostile_text_stays_text_and_shows_no_control_character(sandbox: Verdict) -> None:
+def test_hostile_text_stays_text_without_control_characters(sandbox: Verdict) -> None:
     made = replace(
         sandbox,
         environment=HOSTILE,
@@ -107,7 +107,7 @@ def test_hostile_text_stays_text_and_shows_no_control_character(sandbox: Verdict
     assert "&lt;script&gt;alert(1)" in page
 
 
-def test_the_policy_of_the_page_allows_its_style_sheet_and_nothing_else(sandbox: Verdict) -> None:
+def test_content_security_policy_allows_only_the_style_sheet(sandbox: Verdict) -> None:
     page = fleet_page(sandbox)
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     assert policy.startswith("default-src &#39;none&#39;; style-src &#39;sha256-")
@@ -116,7 +116,7 @@ def test_the_policy_of_the_page_allows_its_style_sheet_and_nothing_else(sandbox:
     assert "url(" not in page
 
 
-def test_every_picture_has_words_for_those_who_do_not_see_it(sandbox: Verdict) -> None:
+def test_every_picture_has_alternative_text(sandbox: Verdict) -> None:
     page = fleet_page(sandbox)
     pictures = re.findall(r"<svg[^>]*>", page)
     assert len(pictures) > 20
@@ -147,7 +147,7 @@ def test_costs_are_split_by_site_team_and_purchase_option_with_range_and_budget(
     assert options["Spot"].low < options["Spot"].expected < options["Spot"].high
 
 
-def test_a_sum_with_an_unknown_price_is_a_lower_bound_and_one_of_unknown_prices_only_is_unknown(
+def test_sum_with_unknown_parts_is_a_lower_bound_and_a_sum_of_unknowns_is_unknown(
     sandbox: Verdict,
 ) -> None:
     line = CostLine(
@@ -163,12 +163,12 @@ def test_a_sum_with_an_unknown_price_is_a_lower_bound_and_one_of_unknown_prices_
     assert "use9: GPU nodes no price was read unknown" in text
 
 
-def test_what_has_no_price_is_listed_as_unknown_with_its_reason(sandbox: Verdict) -> None:
+def test_resource_without_a_price_is_listed_as_unknown_with_its_reason(sandbox: Verdict) -> None:
     text = str(Text(fleet_page(sandbox)))
     assert "6000 metadata IOPS : unknown (no price of provisioned metadata IOPS was read)" in text
 
 
-def test_prices_come_with_source_date_and_age(sandbox: Verdict) -> None:
+def test_prices_have_source_date_and_age(sandbox: Verdict) -> None:
     sources = {each.source: each for each in price_sources(sandbox)}
     karpenter = next(each for name, each in sources.items() if name.startswith("aws/karpenter"))
     assert (karpenter.date, karpenter.age, karpenter.old) == ("2026-07-20", "124 d old", False)
@@ -180,7 +180,7 @@ def test_prices_come_with_source_date_and_age(sandbox: Verdict) -> None:
     assert "2026-07-20 124 d old" in text
 
 
-def test_changes_are_shown_line_by_line_with_a_base_and_not_without(sandbox: Verdict) -> None:
+def test_changes_are_listed_only_with_a_base(sandbox: Verdict) -> None:
     assert "Changes" not in str(Text(fleet_page(sandbox)))
     example = verdict()
     made = replace(
@@ -193,7 +193,7 @@ def test_changes_are_shown_line_by_line_with_a_base_and_not_without(sandbox: Ver
     assert "nodes 2 4" in text
 
 
-def test_groups_and_stores_are_drawn_in_their_zones(sandbox: Verdict) -> None:
+def test_groups_and_storage_are_drawn_in_their_zones(sandbox: Verdict) -> None:
     use1 = next(site for site in fleet_pictures(sandbox) if site.name == "use1")
     places = {
         place.name: [*(each.name for each in place.groups), *(each.name for each in place.stores)]
@@ -207,7 +207,7 @@ def test_groups_and_stores_are_drawn_in_their_zones(sandbox: Verdict) -> None:
     }
 
 
-def test_a_small_group_shows_each_gpu_and_a_large_one_squares_of_several_nodes(sandbox: Verdict) -> None:
+def test_small_group_shows_each_gpu_and_a_large_one_several_nodes_per_square(sandbox: Verdict) -> None:
     def group(verdict: Verdict, name: str) -> object:
         return next(
             each
@@ -248,7 +248,7 @@ def test_a_small_group_shows_each_gpu_and_a_large_one_squares_of_several_nodes(s
         ("dgx[0001-1000]", [3] * 67, "334 racks of up to 3 systems at 40 kW a rack"),
     ],
 )
-def test_racks_hold_as_many_systems_as_they_can_feed(
+def test_racks_hold_as_many_systems_as_their_power_allows(
     tmp_path: Path, nodes: str, drawn: list[int], words: str
 ) -> None:
     (hall,) = fleet_pictures(verdict_on(str(racks_only(tmp_path, nodes))))
@@ -259,14 +259,14 @@ def test_racks_hold_as_many_systems_as_they_can_feed(
     assert hall.lanes == 8
 
 
-def test_racks_that_the_fleet_file_names_are_drawn_as_named(tmp_path: Path) -> None:
+def test_racks_are_drawn_with_the_names_of_the_fleet_file(tmp_path: Path) -> None:
     racks = "racks: [{ name: a1, nodes: 'dgx[001-002]' }, { name: a2, nodes: 'dgx[003-004]' }]"
     (hall,) = fleet_pictures(verdict_on(str(racks_only(tmp_path, "dgx[001-004]", racks))))
     assert [rack.label for rack in hall.racks] == ["a1", "a2"]
     assert hall.rack_words == "2 racks, as the fleet file names them"
 
 
-def test_a_fleet_of_racks_only_has_a_page(tmp_path: Path) -> None:
+def test_fleet_of_racks_only_has_a_page(tmp_path: Path) -> None:
     text = str(Text(fleet_page(verdict_on(str(racks_only(tmp_path))))))
     assert "dc1 Racks of dgx-h100" in text
     assert "InfiniBand NDR, 400 Gb/s a port, rail-optimized: 8 rails" in text
@@ -274,7 +274,7 @@ def test_a_fleet_of_racks_only_has_a_page(tmp_path: Path) -> None:
     assert "On demand" not in text
 
 
-def test_a_budget_that_is_exceeded_says_so(sandbox: Verdict) -> None:
+def test_exceeded_budget_is_reported(sandbox: Verdict) -> None:
     made = replace(sandbox, costs=replace(sandbox.costs, budget=Decimal(1000)))
     page = fleet_page(made)
     assert "over budget 1,000 USD" in page

@@ -43,18 +43,18 @@ def with_site(plan: FleetPlan, name: str) -> FleetPlan:
     return replace(plan, cloud=(*plan.cloud, replace(plan.cloud[0], site=name)))
 
 
-def test_the_tag_decides_before_the_name(plan: FleetPlan) -> None:
+def test_tag_has_precedence_over_the_name(plan: FleetPlan) -> None:
     made = resource("aws:ec2/vpc:Vpc", "atlas-sandbox-use1-vpc", tags={"gpufleet:site": "usw2"})
     assert site_of(plan, made) == "usw2"
 
 
-def test_tags_that_are_not_known_yet_do_not_decide(plan: FleetPlan) -> None:
+def test_unknown_tags_do_not_decide(plan: FleetPlan) -> None:
     for tags in ("[unknown]", {"gpufleet:site": None}, {}):
         made = resource("aws:ec2/vpc:Vpc", "atlas-sandbox-use1-vpc", tags=tags)
         assert site_of(plan, made) == "use1"
 
 
-def test_a_component_goes_with_what_is_in_it(plan: FleetPlan) -> None:
+def test_component_belongs_to_the_site_of_its_children(plan: FleetPlan) -> None:
     component = resource("gpufleet:x:Y", "anything")
     inner = resource("gpufleet:x:Z", "inner", component.urn)
     child = resource("aws:ec2/vpc:Vpc", "vpc", inner.urn, tags={"gpufleet:site": "usw2"})
@@ -62,14 +62,14 @@ def test_a_component_goes_with_what_is_in_it(plan: FleetPlan) -> None:
     assert site_of(plan, inner, component, child) == "usw2"
 
 
-def test_what_has_no_tags_goes_with_its_parent(plan: FleetPlan) -> None:
+def test_resource_without_tags_belongs_to_the_site_of_its_parent(plan: FleetPlan) -> None:
     component = resource("gpufleet:x:Y", "anything")
     tagged = resource("aws:ec2/vpc:Vpc", "vpc", component.urn, tags={"gpufleet:site": "usw2"})
     rule = resource("aws:ec2/route:Route", "route", component.urn)
     assert site_of(plan, rule, component, tagged) == "usw2"
 
 
-def test_the_name_decides_last_and_the_longest_site_wins(plan: FleetPlan) -> None:
+def test_name_decides_last_and_the_longest_site_name_matches(plan: FleetPlan) -> None:
     longer = with_site(plan, "use1-b")
     assert site_of(longer, resource("pulumi:providers:aws", "atlas-sandbox-use1-b")) == "use1-b"
     assert site_of(longer, resource("pulumi:providers:aws", "atlas-sandbox-use1")) == "use1"
@@ -79,12 +79,12 @@ def test_the_name_decides_last_and_the_longest_site_wins(plan: FleetPlan) -> Non
     assert site_of(longer, group, template) == "use1"
 
 
-def test_a_name_that_only_begins_like_a_site_is_no_site_s(plan: FleetPlan) -> None:
+def test_name_that_only_starts_like_a_site_belongs_to_no_site(plan: FleetPlan) -> None:
     assert site_of(plan, resource("pulumi:providers:aws", "atlas-sandbox-use10")) is None
     assert site_of(plan, resource("aws:budgets/budget:Budget", "atlas-sandbox-budget")) is None
 
 
-def test_the_stack_belongs_to_no_site_even_when_all_its_children_do(plan: FleetPlan) -> None:
+def test_stack_belongs_to_no_site_even_if_all_its_children_do(plan: FleetPlan) -> None:
     child = resource("aws:ec2/vpc:Vpc", "vpc", tags={"gpufleet:site": "use1"})
     budget = resource("aws:budgets/budget:Budget", "budget")
     sites = sites_of([STACK_RESOURCE, child, budget], [event(STACK_RESOURCE)], plan)
@@ -92,7 +92,7 @@ def test_the_stack_belongs_to_no_site_even_when_all_its_children_do(plan: FleetP
     assert sites[budget.urn] is None
 
 
-def test_changes_are_counted_by_site_in_the_plan_s_order(plan: FleetPlan) -> None:
+def test_changes_are_counted_by_site_in_plan_order(plan: FleetPlan) -> None:
     first = resource("aws:ec2/vpc:Vpc", "atlas-sandbox-usw2-vpc")
     second = resource("aws:ec2/vpc:Vpc", "atlas-sandbox-use1-vpc")
     third = resource("aws:ec2/subnet:Subnet", "atlas-sandbox-use1-subnet")
@@ -117,7 +117,7 @@ def test_changes_are_counted_by_site_in_the_plan_s_order(plan: FleetPlan) -> Non
     assert groups[3].events == ()
 
 
-def test_what_failed_or_was_skipped_is_no_change(plan: FleetPlan) -> None:
+def test_failed_and_skipped_steps_are_not_changes(plan: FleetPlan) -> None:
     made = resource("aws:ec2/vpc:Vpc", "atlas-sandbox-use1-vpc")
     result = RunResult("embedded", "up", False, Changes(), 1.0)
     for status in ("started", "failed", "skipped"):

@@ -35,7 +35,7 @@ def costs() -> Table:
 
 
 @pytest.mark.parametrize("width", [50, 60, 80, 100, 120, 200])
-def test_every_word_is_whole_and_no_line_is_too_long_at_any_width(width: int) -> None:
+def test_no_word_is_split_and_no_line_is_too_long_at_any_width(width: int) -> None:
     lines = printed(width, costs())
     found = {word for line in lines for word in re.split(r"\s+", line)}
     missing = {word for word in WORDS if word not in found and f"{word}," not in found}
@@ -43,19 +43,19 @@ def test_every_word_is_whole_and_no_line_is_too_long_at_any_width(width: int) ->
     assert max(map(len, lines)) <= width
 
 
-def test_cells_wrap_where_their_words_fit_and_the_heading_stays() -> None:
+def test_cells_wrap_at_words_and_the_heading_is_kept() -> None:
     lines = printed(90, costs())
     assert lines[0].split() == ["site", "owner", "what", "USD", "a", "month"]
     assert len(lines) > 2 + 2 * len(ROWS) - 1
 
 
-def test_where_no_column_can_give_more_each_row_is_a_list() -> None:
+def test_rows_become_lists_if_no_column_can_shrink() -> None:
     lines = printed(40, costs())
     assert lines[0].strip() == "use1"
     assert lines[1].split()[:2] == ["owner", "checkpoints,"]
     assert "USD a month" in " ".join(" ".join(lines).split())
 
 
-def test_a_table_that_fits_is_left_alone() -> None:
+def test_table_that_fits_is_unchanged() -> None:
     wide = printed(200, costs())
     assert any("FSx for Lustre PERSISTENT_2 125 MB/s/TiB, 38,400 GiB" in line for line in wide)

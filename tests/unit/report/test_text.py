@@ -46,7 +46,7 @@ def result(verb: Verb, ok: bool = True, **counts: int) -> RunResult:
         (Decimal("-3"), "-3.00 USD"),
     ],
 )
-def test_money_is_rounded_for_people_and_unknown_is_never_nothing(amount: Decimal | None, shown: str) -> None:
+def test_money_is_rounded_for_display_and_unknown_is_never_zero(amount: Decimal | None, shown: str) -> None:
     assert money(amount) == shown
 
 
@@ -62,14 +62,14 @@ def _cost(low: int, expected: int, high: int) -> FleetCost:
 UNKNOWN = CostLine("", "", "n", "volumes", "storage", None, None, None, site="use1", owner="b", reason="why")
 
 
-def test_a_range_is_shown_only_where_it_says_something() -> None:
+def test_range_is_shown_only_if_low_and_high_differ() -> None:
     assert money_range(_amount(100, 200, 300)) == "200 USD (100 to 300)"
     assert money_range(_amount(200, 200, 200)) == "200 USD"
     assert money_range(Amount(known=False, complete=False)) == "unknown"
     assert money_range(_amount(0, 200, 300), "") == "200 (0 to 300)"
 
 
-def test_the_budget_line_says_how_near_the_budget_is() -> None:
+def test_budget_line_shows_the_used_share() -> None:
     def line(low: int, expected: int, high: int) -> str:
         return Text.from_markup(budget_line(_cost(low, expected, high), Decimal(1000))).plain
 
@@ -80,7 +80,7 @@ def test_the_budget_line_says_how_near_the_budget_is() -> None:
     assert line(2000, 2500, 3000).endswith("(250%); over it by 1,500 USD")
 
 
-def test_a_cost_with_unknown_parts_is_a_lower_bound(plan: FleetPlan, text: Printed) -> None:
+def test_cost_with_unknown_parts_is_a_lower_bound(plan: FleetPlan, text: Printed) -> None:
     cost = replace(_cost(1, 2, 3), lines=(*_cost(1, 2, 3).lines, UNKNOWN), not_counted=("logs", "traffic"))
     lines = text(print_budget, cost, plan)
     assert lines[0].startswith("  cost: at least 2.00 USD")
@@ -88,17 +88,17 @@ def test_a_cost_with_unknown_parts_is_a_lower_bound(plan: FleetPlan, text: Print
     assert "not counted: 2 things" in lines[-1]
 
 
-def test_a_cost_that_nobody_knows_is_not_a_zero() -> None:
+def test_unknown_cost_is_not_zero() -> None:
     line = budget_line(FleetCost((UNKNOWN,)), Decimal(1000))
     assert "unknown" in line
     assert "cost: 0" not in line
 
 
-def test_a_budget_of_nothing_divides_nothing() -> None:
+def test_budget_of_zero_causes_no_division_by_zero() -> None:
     assert "%" not in budget_line(_cost(1, 2, 3), Decimal(0))
 
 
-def test_the_origin_of_a_price_is_the_fleet_file_or_a_day_and_its_age() -> None:
+def test_origin_of_a_price_is_the_fleet_file_or_a_date_with_its_age() -> None:
     (line,) = _cost(1, 2, 3).lines
     assert origin(replace(line, assumed=True), TODAY).plain == "fleet file"
     assert origin(replace(line, kind="power", date=None), TODAY).plain == "fleet file"
@@ -110,7 +110,7 @@ def test_the_origin_of_a_price_is_the_fleet_file_or_a_day_and_its_age() -> None:
     assert origin(replace(line, date="2024-11-11"), TODAY).style == "yellow"
 
 
-def test_every_cost_line_and_everything_not_counted_is_listed(
+def test_all_cost_lines_and_uncounted_items_are_listed(
     plan: FleetPlan, cost: FleetCost, text: Printed
 ) -> None:
     lines = text(print_cost, cost, plan, today=TODAY)
@@ -120,7 +120,7 @@ def test_every_cost_line_and_everything_not_counted_is_listed(
         assert f"    {words}" in lines
 
 
-def test_things_of_the_same_kind_are_one_line_with_their_sum() -> None:
+def test_equal_items_are_one_line_with_their_sum() -> None:
     (line,) = _cost(1, 2, 3).lines
     (both,) = grouped((line, replace(line, name="other")))
     assert (both.what, both.name, both.count) == ("2 x nodes", "", 2)
@@ -128,14 +128,14 @@ def test_things_of_the_same_kind_are_one_line_with_their_sum() -> None:
     assert grouped((line, replace(line, owner="b"), UNKNOWN)) == (line, replace(line, owner="b"), UNKNOWN)
 
 
-def test_a_site_without_a_price_is_unknown_and_one_without_cost_is_not_priced() -> None:
+def test_site_without_a_price_is_unknown_and_one_without_cost_is_not_priced() -> None:
     cost = FleetCost((*_cost(1, 2, 3).lines, UNKNOWN, replace(UNKNOWN, site="usw2")))
     assert site_cost(cost, "use1", "USD").startswith("at least ")
     assert site_cost(cost, "nowhere", "USD") == "not priced"
     assert site_cost(cost, "usw2", "USD") == "unknown"
 
 
-def test_a_narrow_screen_folds_names_and_never_cuts_them(
+def test_narrow_screen_wraps_names_and_never_truncates_them(
     plan: FleetPlan, cost: FleetCost, text: Printed
 ) -> None:
     lines = text(print_plan, plan, cost, today=TODAY, width=60)
@@ -145,7 +145,7 @@ def test_a_narrow_screen_folds_names_and_never_cuts_them(
     assert any(line.split()[:3] == ["kind", "FSx", "Lustre"] for line in lines)
 
 
-def test_the_plan_shows_what_is_wanted_of_a_group_that_scales(
+def test_plan_shows_the_desired_size_of_a_group_that_scales(
     plan: FleetPlan, cost: FleetCost, text: Printed
 ) -> None:
     lines = text(print_plan, plan, cost, today=TODAY)
@@ -156,19 +156,19 @@ def test_the_plan_shows_what_is_wanted_of_a_group_that_scales(
     assert "32 EFA + 1 ENA" in pretrain
 
 
-def test_the_summary_has_a_line_for_each_site(plan: FleetPlan, cost: FleetCost, text: Printed) -> None:
+def test_summary_has_a_line_for_each_site(plan: FleetPlan, cost: FleetCost, text: Printed) -> None:
     lines = text(print_summary, plan, cost)
     assert [line.split()[0] for line in lines[:3]] == ["use1", "usw2", "lab"]
     assert lines[2] == "  lab (racks, slurm): 2 gpu hosts, 1 controller host, 1 login host, 16 H100"
 
 
-def test_the_summary_names_what_has_an_unknown_price_on_one_line(plan: FleetPlan, text: Printed) -> None:
+def test_summary_lists_unknown_prices_on_one_line(plan: FleetPlan, text: Printed) -> None:
     cost = FleetCost((UNKNOWN, replace(UNKNOWN, what="nodes"), replace(UNKNOWN, site="", owner="")))
     unknown = [line for line in text(print_summary, plan, cost) if "unknown cost" in line]
     assert unknown == ["  unknown cost: use1/b, (account)"]
 
 
-def test_a_type_is_shortened_as_pulumi_does() -> None:
+def test_type_is_shortened_as_in_pulumi() -> None:
     assert short_type("aws:ec2/vpc:Vpc") == "aws:ec2:Vpc"
     assert short_type("gpufleet:network:Network") == "gpufleet:network:Network"
     assert short_type("pulumi:providers:aws") == "pulumi:providers:aws"
@@ -179,19 +179,19 @@ def test_urns_in_messages_become_names() -> None:
     assert names_for_urns(message) == "because my-name failed (w)"
 
 
-def test_many_differing_properties_are_cut_short() -> None:
+def test_long_list_of_differing_properties_is_truncated() -> None:
     keys = tuple(f"k{number}" for number in range(9))
     assert describe(event("a", Op.UPDATE, diff=keys)).plain.endswith("[k0, k1, k2, k3, k4, k5, ...]")
     assert "k0" not in describe(event("a", Op.CREATE, diff=keys)).plain
 
 
-def test_changes_in_words_leave_out_what_is_not_there() -> None:
+def test_change_text_leaves_out_zero_counts() -> None:
     assert in_words(Changes(create=2, delete=1, same=9), foreseen=True) == "2 to create, 1 to delete"
     assert in_words(Changes(update=1, replace=3), foreseen=False) == "1 updated, 3 replaced"
     assert in_words(Changes(same=4), foreseen=True) == ""
 
 
-def test_the_changes_of_a_site_are_a_table_and_a_tree(text: Printed) -> None:
+def test_changes_of_a_site_are_a_table_and_a_tree(text: Printed) -> None:
     component = event("net", kind="gpufleet:network:Network")
     group = SiteChanges(
         "use1",
@@ -219,7 +219,7 @@ def test_the_changes_of_a_site_are_a_table_and_a_tree(text: Printed) -> None:
     ]
 
 
-def test_the_changes_of_a_site_in_short_count_creations_and_list_the_others(text: Printed) -> None:
+def test_short_changes_of_a_site_count_creations_and_list_the_others(text: Printed) -> None:
     subnets = [event(f"new-{number}", Op.CREATE, "aws:ec2/subnet:Subnet") for number in range(30)]
     kinds = [event(f"one-{number}", Op.CREATE, f"aws:x/kind{number}:Kind{number}") for number in range(11)]
     gone = [event(f"old-{number}", Op.DELETE, "aws:ec2/subnet:Subnet") for number in range(25)]
@@ -233,7 +233,7 @@ def test_the_changes_of_a_site_in_short_count_creations_and_list_the_others(text
     ]
 
 
-def test_the_overview_has_a_row_for_each_site_racks_included(
+def test_overview_has_a_row_for_each_site_including_racks(
     plan: FleetPlan, cost: FleetCost, text: Printed
 ) -> None:
     groups = (
@@ -249,13 +249,13 @@ def test_the_overview_has_a_row_for_each_site_racks_included(
     assert "update" not in lines[1]
 
 
-def test_the_summary_line_counts_what_failed() -> None:
+def test_summary_line_counts_failures() -> None:
     failures = (event("a"), replace(event("b"), status="failed"), replace(event("c"), status="skipped"))
     ended = replace(result("up", ok=False, create=1, same=2), failures=failures)
     assert summary_line(ended).plain == "up: 1 created, 2 unchanged, 1 failed, 1 skipped in 1.0 s"
 
 
-def test_outputs_show_nested_values_and_never_a_secret(text: Printed) -> None:
+def test_outputs_show_nested_values_and_no_secret(text: Printed) -> None:
     lines = text(
         print_outputs,
         {
@@ -288,10 +288,10 @@ def test_outputs_show_nested_values_and_never_a_secret(text: Printed) -> None:
         (result("refresh", update=1), "`gpufleet preview`"),
     ],
 )
-def test_what_to_do_next_follows_from_how_it_ended(ended: RunResult, words: str) -> None:
+def test_next_steps_follow_from_the_result(ended: RunResult, words: str) -> None:
     assert words in "\n".join(next_steps(ended))
 
 
-def test_there_is_nothing_to_do_after_a_destroy_or_a_refresh_without_drift() -> None:
+def test_destroy_and_refresh_without_drift_have_no_next_steps() -> None:
     assert next_steps(result("destroy", delete=1)) == []
     assert next_steps(result("refresh")) == []

@@ -12,14 +12,14 @@ from gpufleet.resources import aws_types, aws_types_build
 INSTANCE = "aws:ec2/instance:Instance"
 
 
-def test_the_data_is_what_the_pinned_pulumi_aws_says() -> None:
+def test_data_matches_the_pinned_pulumi_aws() -> None:
     assert aws_types.DATA.read_text(encoding="utf-8") == aws_types_build.render(), (
         "run `python -m gpufleet.resources.aws_types_build`"
     )
     assert aws_types.version() == importlib.metadata.version("pulumi_aws")
 
 
-def test_no_resource_class_of_pulumi_aws_is_left_out() -> None:
+def test_every_resource_class_of_pulumi_aws_is_included() -> None:
     classes = 0
     for path in aws_types_build.package().rglob("*.py"):
         text = path.read_text(encoding="utf-8")
@@ -44,19 +44,19 @@ def test_no_resource_class_of_pulumi_aws_is_left_out() -> None:
         ("kubernetes:core/v1:Namespace", None),
     ],
 )
-def test_how_a_type_takes_tags(token: str, shape: str | None) -> None:
+def test_tag_support_of_each_type_is_known(token: str, shape: str | None) -> None:
     assert aws_types.taggable(token) == shape
     assert (token in aws_types.taggable_types()) == (shape is not None)
 
 
-def test_only_types_by_their_very_name_exist() -> None:
+def test_types_are_matched_by_exact_name() -> None:
     assert aws_types.exists(INSTANCE)
     assert aws_types.exists("aws:s3/bucketV2:BucketV2")
     for wrong in ("aws:ec2/Instance:Instance", "aws:ec2/instance:instance", "aws:ec2/nothing:Nothing", ""):
         assert not aws_types.exists(wrong)
 
 
-def test_a_renamed_type_is_found_by_its_old_name() -> None:
+def test_renamed_type_is_found_by_its_old_name() -> None:
     assert aws_types.renamed("aws:s3/bucketV2:BucketV2") == "aws:s3/bucket:Bucket"
     assert aws_types.renamed("aws:s3/bucket:Bucket") is None
     assert aws_types.former("aws:s3/bucket:Bucket") == ("aws:s3/bucketV2:BucketV2",)
@@ -73,13 +73,13 @@ def test_other_ways_to_tag_are_known_by_type() -> None:
     assert INSTANCE not in aws_types.single_tag_types()
 
 
-def test_an_unread_shape_of_pulumi_aws_is_an_error_and_not_an_empty_table() -> None:
+def test_unsupported_pulumi_aws_layout_is_an_error_and_not_an_empty_table() -> None:
     changed = '@pulumi.type_token("aws:ec2/x:X")\nclass X(pulumi.CustomResource):\n    pass\n'
     with pytest.raises(ValueError, match="aws:ec2/x:X"):
         list(aws_types_build.resources(changed))
 
 
-def test_the_data_loads_in_no_time() -> None:
+def test_data_loads_fast() -> None:
     aws_types._data.cache_clear()
     aws_types.taggable_types.cache_clear()
     began = time.perf_counter()

@@ -8,14 +8,14 @@ from gpufleet.resources.resource import UNKNOWN, Resource, holds_unknown, is_unk
 from tests.unit.policy.samples import box, ignoring
 
 
-def test_a_path_reaches_into_objects_and_lists() -> None:
+def test_path_selects_in_objects_and_lists() -> None:
     made = box(options={"tokens": "required", "hops": [1, 2]}, ids=["a", "b"])
     assert made.get("options.tokens") == "required"
     assert made.get("options.hops[1]") == 2
     assert made.get("ids[0]") == "a"
 
 
-def test_what_is_not_there_or_null_is_the_default() -> None:
+def test_missing_and_null_values_give_the_default() -> None:
     made = box(options={"tokens": None}, ids=["a"])
     for path in ("other", "options.tokens", "options.other", "ids[1]", "ids.name", "options.tokens.deeper"):
         assert made.get(path) is None, path
@@ -36,7 +36,7 @@ def test_everything_below_an_unknown_value_is_unknown() -> None:
     assert made.get("known.ids[1]") == "b"
 
 
-def test_an_unknown_value_is_neither_true_nor_false() -> None:
+def test_unknown_value_is_neither_true_nor_false() -> None:
     with pytest.raises(TypeError, match="is_unknown"):
         bool(UNKNOWN)
     assert not is_unknown({"a": UNKNOWN})
@@ -44,7 +44,7 @@ def test_an_unknown_value_is_neither_true_nor_false() -> None:
     assert not holds_unknown({"a": [1, "UNKNOWN", None]})
 
 
-def test_items_are_those_of_a_list_with_their_paths() -> None:
+def test_list_items_have_their_paths() -> None:
     made = box(rules=[{"port": 1}, UNKNOWN], one={"port": 2}, text="abc", all=UNKNOWN)
     assert list(made.items("rules")) == [("rules[0]", {"port": 1}), ("rules[1]", UNKNOWN)]
     assert list(made.items("one")) == [("one", {"port": 2})]
@@ -56,18 +56,18 @@ def test_items_are_those_of_a_list_with_their_paths() -> None:
 @pytest.mark.parametrize(
     "path", ["tags", "*", "tags.team", 'tags["team"]', '["tags"]["team"]', '["tags"]', "tags.*"]
 )
-def test_changes_of_a_property_are_ignored_however_the_path_is_written(path: str) -> None:
+def test_ignored_property_matches_in_any_path_syntax(path: str) -> None:
     assert ignoring(path).ignores("tags")
     assert ignoring(path).ignores("tags.team")
 
 
-def test_a_list_is_ignored_as_a_whole_by_index_and_by_wildcard() -> None:
+def test_list_can_be_ignored_as_a_whole_by_index_and_by_wildcard() -> None:
     for path in ("rules", "rules[0]", "rules[*].port", "rules[0].port"):
         assert ignoring(path).ignores("rules[0].port"), path
     assert not ignoring("rules[1].port").ignores("rules[0].port")
 
 
-def test_changes_of_other_properties_are_not_taken_for_ignored() -> None:
+def test_other_properties_are_not_ignored() -> None:
     for path in ("tagsAll", "tag", "options.tags", ""):
         if path:
             assert not ignoring(path).ignores("tags"), path
@@ -75,7 +75,7 @@ def test_changes_of_other_properties_are_not_taken_for_ignored() -> None:
     assert not ignoring("tags.other").ignores("tags.team")
 
 
-def test_secrets_never_show_nor_does_what_holds_one() -> None:
+def test_secrets_and_their_containers_are_not_printed() -> None:
     made = Resource(
         "t",
         "n",
@@ -89,7 +89,7 @@ def test_secrets_never_show_nor_does_what_holds_one() -> None:
     assert made.show("user.name") == "'ada'"
 
 
-def test_values_show_as_messages_write_them_and_no_longer_than_a_line() -> None:
+def test_values_are_printed_as_in_messages_within_one_line() -> None:
     assert shown(None) == "not set"
     assert shown(UNKNOWN) == "not known yet"
     assert shown(True) == "true"

@@ -18,7 +18,7 @@ from gpufleet.spec.models import Capacity, CapacityBlock, OnDemand, OnDemandRese
         ({"reserved": {"capacity_block": {"nodes": 7}}}, CapacityBlock(nodes=7), "capacity-block", 7),
     ],
 )
-def test_the_option_is_the_one_that_is_written_with_its_kind_and_its_place(
+def test_written_purchase_option_has_its_kind_and_place(
     written: dict[str, Any], option: Any, kind: str, nodes: int
 ) -> None:
     capacity = Capacity.model_validate(written)

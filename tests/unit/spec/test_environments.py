@@ -17,17 +17,17 @@ def load(environment: str) -> LoadedFleet:
     return load_fleet(environment, root=ROOT)
 
 
-def test_the_shipped_environments_are_there() -> None:
+def test_shipped_environments_exist() -> None:
     assert set(SHIPPED) <= set(environments(ROOT))
 
 
 @pytest.mark.parametrize("environment", SHIPPED)
-def test_a_shipped_environment_loads_under_its_own_name(environment: str) -> None:
+def test_shipped_environment_loads_under_its_own_name(environment: str) -> None:
     assert load(environment).environment == environment
 
 
 @pytest.mark.parametrize("name", ["base.yaml", *(f"{environment}/fleet.yaml" for environment in SHIPPED)])
-def test_no_shipped_file_names_a_date_that_would_pass(name: str) -> None:
+def test_no_shipped_file_has_a_date_that_will_pass(name: str) -> None:
     text = (ROOT / "stacks" / name).read_text()
     assert not re.search(r"20\d\d-\d\d", text)
 
@@ -46,7 +46,7 @@ def capacity_kinds(spec: FleetSpec) -> set[str]:
     return kinds
 
 
-def test_sandbox_has_every_capacity_kind() -> None:
+def test_sandbox_has_every_purchase_option() -> None:
     assert capacity_kinds(load("sandbox").spec) == {"on_demand", "spot", "odcr", "capacity_block"}
 
 
@@ -75,14 +75,14 @@ def test_sandbox_block_starts_relative_to_its_purchase() -> None:
     assert blocks[0].start.at is None
 
 
-def test_dev_and_prod_extend_one_file_and_take_values_from_it() -> None:
+def test_dev_and_prod_extend_the_same_file() -> None:
     for environment in ("dev", "prod"):
         source = load(environment).source
         assert source.at("software.channel")[0] == "stacks/base.yaml"
         assert source.at("environment")[0] == f"stacks/{environment}/fleet.yaml"
 
 
-def test_prod_has_a_thousand_gpus_on_each_side() -> None:
+def test_prod_has_a_thousand_gpus_in_the_cloud_and_on_premises() -> None:
     spec = load("prod").spec
     per_node = {"p5.48xlarge": 8, "p5en.48xlarge": 8, "g6e.48xlarge": 8, "g6e.12xlarge": 4, "p4d.24xlarge": 8}
     cloud = 0

@@ -51,7 +51,7 @@ def test_mappings_merge_and_lists_replace(checkout: Checkout) -> None:
     assert spec.tags == {"team": "ml", "cost-center": "a", "project": "b", "tier": "gold"}
 
 
-def test_sites_merge_by_site_and_groups_by_name_and_new_ones_come_last(checkout: Checkout) -> None:
+def test_sites_and_groups_merge_by_name_and_new_ones_are_appended(checkout: Checkout) -> None:
     over = """\
 cloud:
   - site: usw2
@@ -74,7 +74,7 @@ cloud:
     assert train.instance_types == ("g6.xlarge",)
 
 
-def test_null_removes_what_the_base_says(checkout: Checkout) -> None:
+def test_null_removes_a_value_of_the_base(checkout: Checkout) -> None:
     over = (
         "cloud: [{site: use1, node_groups: [{name: serve, capacity: {on_demand: null, spot: {max: 2}}}]}]\n"
         "tags: {project: null, owner: c}\n"
@@ -86,7 +86,7 @@ def test_null_removes_what_the_base_says(checkout: Checkout) -> None:
     assert "project" not in spec.tags
 
 
-def test_every_value_knows_the_file_it_came_from(checkout: Checkout) -> None:
+def test_every_value_has_the_file_it_comes_from(checkout: Checkout) -> None:
     loaded = load(checkout, "cloud:\n  - site: use1\n    zones: [us-east-1a]\n")
     base, own = "stacks/base.yaml", "stacks/demo/fleet.yaml"
     assert loaded.source.at("cloud[0].region") == (base, 7)
@@ -96,13 +96,13 @@ def test_every_value_knows_the_file_it_came_from(checkout: Checkout) -> None:
     assert loaded.source.file == own
 
 
-def test_a_bad_value_of_the_base_is_found_in_the_base(checkout: Checkout) -> None:
+def test_invalid_value_of_the_base_is_reported_in_the_base(checkout: Checkout) -> None:
     (finding,) = findings(checkout, "", BASE.replace("max: 2", "max: two"))
     assert (finding.file, finding.line) == ("stacks/base.yaml", 13)
     assert finding.field == "cloud[0].node_groups[0].capacity.on_demand.max"
 
 
-def test_both_files_findings_come_together(checkout: Checkout) -> None:
+def test_findings_of_both_files_are_reported_together(checkout: Checkout) -> None:
     found = findings(checkout, "fleeet: x\n", BASE.replace("fleet: atlas", "fleet: Atlas\nfleet: other"))
     assert {(each.file, each.rule) for each in found} == {
         ("stacks/demo/fleet.yaml", "unknown-field"),
@@ -111,14 +111,16 @@ def test_both_files_findings_come_together(checkout: Checkout) -> None:
     }
 
 
-def test_two_kinds_from_two_files_are_told_how_to_drop_the_inherited_one(checkout: Checkout) -> None:
+def test_conflicting_kinds_from_two_files_have_a_remedy_to_remove_the_inherited_one(
+    checkout: Checkout,
+) -> None:
     over = "cloud: [{site: use1, node_groups: [{name: serve, capacity: {spot: {max: 2}}}]}]\n"
     (finding,) = findings(checkout, over)
     assert finding.rule == "exactly-one-of"
     assert "'on_demand: null'" in finding.remedy
 
 
-def test_a_name_that_comes_twice_in_the_extending_file_stays_twice(checkout: Checkout) -> None:
+def test_duplicate_name_in_the_extending_file_stays_a_duplicate(checkout: Checkout) -> None:
     over = """\
 cloud:
   - {site: use1, zones: [us-east-1a]}
@@ -127,7 +129,7 @@ cloud:
     assert [site.site for site in load(checkout, over).spec.cloud] == ["use1", "use1"]
 
 
-def test_an_item_without_its_name_is_a_missing_field(checkout: Checkout) -> None:
+def test_item_without_its_name_is_a_missing_field(checkout: Checkout) -> None:
     (finding,) = findings(
         checkout, "cloud: [{site: use1, node_groups: [{instance_types: [a], capacity: {spot: {max: 1}}}]}]\n"
     )
@@ -135,20 +137,20 @@ def test_an_item_without_its_name_is_a_missing_field(checkout: Checkout) -> None
     assert finding.file == "stacks/demo/fleet.yaml"
 
 
-def test_a_missing_base_is_named_with_the_nearest_file(checkout: Checkout) -> None:
+def test_missing_base_is_named_with_the_nearest_file(checkout: Checkout) -> None:
     checkout.write(BASE, "stacks/base.yml")
     (finding,) = findings(checkout, "", None)
     assert (finding.rule, finding.line, finding.value) == ("extends-missing", 1, "../base.yaml")
     assert "base.yml" in finding.remedy
 
 
-def test_a_base_that_extends_is_refused_at_its_own_line(checkout: Checkout) -> None:
+def test_base_that_extends_is_refused_at_its_line(checkout: Checkout) -> None:
     (finding,) = findings(checkout, "", BASE + "extends: other.yaml\n")
     assert (finding.rule, finding.file) == ("extends-chain", "stacks/base.yaml")
     assert finding.line == BASE.count("\n") + 1
 
 
-def test_a_cycle_is_refused(checkout: Checkout) -> None:
+def test_cycle_is_refused(checkout: Checkout) -> None:
     (finding,) = findings(checkout, "", "extends: demo/fleet.yaml\n")
     assert finding.rule == "extends-chain"
     assert checkout.only("extends: fleet.yaml\n").rule == "extends-cycle"
@@ -158,30 +160,30 @@ def test_a_cycle_is_refused(checkout: Checkout) -> None:
 @pytest.mark.parametrize(
     "value", ["[a.yaml, b.yaml]", "{a: b}", "''", "~", "/etc/passwd", "https://x/y.yaml", "..\\base.yaml"]
 )
-def test_extends_takes_one_relative_path(checkout: Checkout, value: str) -> None:
+def test_extends_needs_one_relative_path(checkout: Checkout, value: str) -> None:
     assert checkout.only(f"extends: {value}\n").rule == "extends-path"
 
 
-def test_extends_of_what_is_no_file_is_refused(checkout: Checkout) -> None:
+def test_extends_of_something_other_than_a_file_is_refused(checkout: Checkout) -> None:
     (checkout.root / "stacks" / "folder.yaml").mkdir(parents=True)
     for value in ("../folder.yaml", "../missing/base.yaml"):
         assert checkout.only(f"extends: {value}\n").rule == "extends-missing"
 
 
 @pytest.mark.parametrize("value", ["..", "../..", "../base", "../base.json", "../../.git/config.yaml"])
-def test_extends_names_a_yaml_file_that_is_not_hidden(checkout: Checkout, value: str) -> None:
+def test_extends_needs_a_yaml_file_that_is_not_hidden(checkout: Checkout, value: str) -> None:
     checkout.write("a: [secret", f"stacks/demo/{value}") if value not in ("..", "../..") else None
     assert checkout.only(f"extends: {value}\n").rule == "extends-path"
 
 
-def test_a_base_that_is_no_yaml_is_found_in_the_base(checkout: Checkout) -> None:
+def test_base_that_is_not_yaml_is_reported_in_the_base(checkout: Checkout) -> None:
     (finding,) = findings(checkout, "", "a: [1\n")
     assert (finding.rule, finding.file) == ("yaml-syntax", "stacks/base.yaml")
     (finding,) = findings(checkout, "", "")
     assert (finding.rule, finding.file) == ("file-empty", "stacks/base.yaml")
 
 
-def test_the_base_is_found_from_any_working_folder(
+def test_base_is_found_from_any_working_folder(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     load(checkout, "")

@@ -151,7 +151,7 @@ def judge(checkout: Checkout, data: bytes) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_mutated_files_hold_or_get_findings(checkout: Checkout, seed: int) -> None:
+def test_mutated_files_are_valid_or_have_findings(checkout: Checkout, seed: int) -> None:
     dice = random.Random(seed)
     sources = [VALID, (ROOT / "stacks/sandbox/fleet.yaml").read_text()]
     checkout.write(VALID)
@@ -160,7 +160,7 @@ def test_mutated_files_hold_or_get_findings(checkout: Checkout, seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_replaced_values_hold_or_get_findings(checkout: Checkout, seed: int) -> None:
+def test_replaced_values_are_valid_or_have_findings(checkout: Checkout, seed: int) -> None:
     dice = random.Random(3000 + seed)
     sources = [VALID, (ROOT / "stacks/sandbox/fleet.yaml").read_text()]
     checkout.write(VALID)
@@ -169,7 +169,7 @@ def test_replaced_values_hold_or_get_findings(checkout: Checkout, seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_mutated_bytes_hold_or_get_findings(checkout: Checkout, seed: int) -> None:
+def test_mutated_bytes_are_valid_or_have_findings(checkout: Checkout, seed: int) -> None:
     dice = random.Random(1000 + seed)
     checkout.write(VALID)
     for _ in range(150):
@@ -180,7 +180,7 @@ def test_mutated_bytes_hold_or_get_findings(checkout: Checkout, seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mutated_bases_hold_or_get_findings(checkout: Checkout, seed: int) -> None:
+def test_mutated_bases_are_valid_or_have_findings(checkout: Checkout, seed: int) -> None:
     dice = random.Random(2000 + seed)
     over = (ROOT / "stacks/prod/fleet.yaml").read_text().replace("environment: prod", "environment: demo")
     base = (ROOT / "stacks/base.yaml").read_text()

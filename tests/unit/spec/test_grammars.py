@@ -112,7 +112,7 @@ def refused(checkout: Checkout, field: str, value: str) -> bool:
     return any(finding.field == written for finding in found)
 
 
-def test_the_lists_of_free_text_name_fields_that_exist() -> None:
+def test_free_text_lists_name_existing_fields() -> None:
     assert FREE.keys() | JUDGED_ELSEWHERE.keys() <= FIELDS.keys()
     assert len(STRICT) > 120
 
@@ -143,7 +143,7 @@ def _examples(kind: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("field", STRICT)
-def test_hostile_text_behind_a_good_beginning_is_refused(field: str) -> None:
+def test_hostile_text_after_a_valid_prefix_is_refused(field: str) -> None:
     _, kind = FIELDS[field]
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
@@ -183,13 +183,13 @@ SITE = "  - site: dc1\n    system: dgx-h100\n"
         ),
     ],
 )
-def test_what_reaches_a_host_is_refused_in_its_place(checkout: Checkout, line: str, field: str) -> None:
+def test_hostile_text_that_reaches_a_host_is_refused(checkout: Checkout, line: str, field: str) -> None:
     finding = checkout.changed(SITE, f"{SITE}    {line}\n")
     assert finding.field == field
     assert finding.rule == "bad-text"
 
 
-def test_a_bad_name_of_a_mapping_is_found_on_its_line(checkout: Checkout) -> None:
+def test_invalid_mapping_key_is_reported_on_its_line(checkout: Checkout) -> None:
     finding = checkout.changed(
         "{nvidia.com/gpu: true}", "\n          nvidia.com/gpu: true\n          'a;b': x"
     )
@@ -198,7 +198,7 @@ def test_a_bad_name_of_a_mapping_is_found_on_its_line(checkout: Checkout) -> Non
     assert finding.line == 1 + VALID[: VALID.index("labels:")].count("\n") + 2
 
 
-def test_a_password_in_a_web_address_is_not_printed(checkout: Checkout) -> None:
+def test_password_in_a_url_is_not_printed(checkout: Checkout) -> None:
     url = "https://ada:s3cr$t@example.com/hook"
     finding = checkout.changed(SITE, f"{SITE}    monitoring: {{alerts: {{webhook: {{url: '{url}'}}}}}}\n")
     assert finding.rule == "bad-text"

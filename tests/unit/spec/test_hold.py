@@ -30,7 +30,7 @@ def rules(target: str, root: Path, now: dt.datetime) -> set[str]:
 
 @pytest.mark.parametrize("now", MOMENTS, ids=["today", "in two years"])
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
-def test_a_shipped_environment_has_no_finding_but_the_age_of_facts(
+def test_shipped_environment_has_no_finding_except_the_age_of_data(
     environment: str, now: dt.datetime
 ) -> None:
     assert rules(environment, ROOT, now) - AGE == UNCONNECTED.get(environment, set())
@@ -38,7 +38,7 @@ def test_a_shipped_environment_has_no_finding_but_the_age_of_facts(
 
 @pytest.mark.parametrize("now", MOMENTS, ids=["today", "in two years"])
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_a_template_has_no_finding_but_the_age_of_facts(
+def test_template_has_no_finding_except_the_age_of_data(
     tmp_path: Path, template: str, now: dt.datetime
 ) -> None:
     text = draft_environment(Choices(template), "lab", "zeus", load_catalog()).text
@@ -47,7 +47,7 @@ def test_a_template_has_no_finding_but_the_age_of_facts(
 
 
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
-def test_a_shipped_environment_stays_within_its_budget_at_its_largest(environment: str) -> None:
+def test_shipped_environment_is_within_its_budget_at_maximum_size(environment: str) -> None:
     spec = validate(environment, root=ROOT, now=READ).loaded.spec
     cost = price_plan(build_plan(spec, load_catalog()), load_catalog())
     assert cost.unknown == ()

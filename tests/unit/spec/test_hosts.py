@@ -23,11 +23,11 @@ from tests.unit.spec.samples import VALID, Checkout
         ("a[7]", ("a7",)),
     ],
 )
-def test_a_range_expands_in_order(text: str, hosts: tuple[str, ...]) -> None:
+def test_range_expands_in_order(text: str, hosts: tuple[str, ...]) -> None:
     assert HostRange.parse(text).hosts == hosts
 
 
-def test_ten_thousand_hosts_are_the_most() -> None:
+def test_ten_thousand_hosts_are_the_limit() -> None:
     assert len(HostRange.parse("n[00001-10000]").hosts) == 10_000
     with pytest.raises(QuantityError, match="more than 10000 hosts"):
         HostRange.parse("n[00000-10000]")
@@ -63,7 +63,7 @@ def test_ten_thousand_hosts_are_the_most() -> None:
         ("n[\N{ARABIC-INDIC DIGIT ONE}-2]", "neither a number", ""),
     ],
 )
-def test_a_range_that_makes_no_sense_says_why(text: str, why: str, remedy: str) -> None:
+def test_invalid_range_is_refused_with_the_reason(text: str, why: str, remedy: str) -> None:
     with pytest.raises(QuantityError) as caught:
         HostRange.parse(text)
     assert why in caught.value.reason
@@ -82,7 +82,7 @@ def test_controllers_and_login_hosts_may_be_lists(checkout: Checkout) -> None:
     assert site.login.hosts == ("login01",)
 
 
-def test_a_list_of_one_range_is_that_range(checkout: Checkout) -> None:
+def test_list_of_one_range_equals_that_range(checkout: Checkout) -> None:
     (one,) = checkout.load(VALID.replace(SITE, f"{SITE}    controllers: 'ctl[01-02]'\n")).spec.onprem
     (many,) = checkout.load(VALID.replace(SITE, f"{SITE}    controllers: ['ctl[01-02]']\n")).spec.onprem
     assert one.controllers == many.controllers
@@ -99,13 +99,13 @@ def test_a_list_of_one_range_is_that_range(checkout: Checkout) -> None:
         ("{a: ctl01}", "has to be hosts"),
     ],
 )
-def test_a_list_of_hosts_that_makes_no_sense_says_why(checkout: Checkout, written: str, says: str) -> None:
+def test_invalid_host_list_is_refused_with_the_reason(checkout: Checkout, written: str, says: str) -> None:
     finding = checkout.changed(SITE, f"{SITE}    controllers: {written}\n")
     assert finding.field == "onprem[0].controllers"
     assert says in finding.message
 
 
-def test_editors_take_a_range_and_a_list_of_ranges() -> None:
+def test_editor_schema_accepts_a_range_and_a_list_of_ranges() -> None:
     one, many = TypeAdapter(HostList).json_schema()["anyOf"]
     assert one["type"] == "string"
     assert (many["type"], many["items"]) == ("array", one)

@@ -16,7 +16,7 @@ TEXT = "fleet: zeus\n"
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_an_environment_is_its_file_and_the_settings_of_its_stack(tmp_path: Path, template: str) -> None:
+def test_environment_is_its_fleet_file_and_stack_settings(tmp_path: Path, template: str) -> None:
     fleet_path, stack_path = write_environment(tmp_path, "lab", template, TEXT)
     assert fleet_path == tmp_path / "stacks" / "lab" / "fleet.yaml"
     assert fleet_path.read_text() == TEXT
@@ -26,7 +26,7 @@ def test_an_environment_is_its_file_and_the_settings_of_its_stack(tmp_path: Path
 
 
 @pytest.mark.parametrize("existing", ["stacks/lab/fleet.yaml", "stacks/Pulumi.lab.yaml"])
-def test_nothing_is_ever_written_over_a_file(tmp_path: Path, existing: str) -> None:
+def test_existing_file_is_never_overwritten(tmp_path: Path, existing: str) -> None:
     path = tmp_path / existing
     path.parent.mkdir(parents=True)
     path.write_text("mine")
@@ -37,7 +37,7 @@ def test_nothing_is_ever_written_over_a_file(tmp_path: Path, existing: str) -> N
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
+def test_dangling_link_is_not_written_through(tmp_path: Path) -> None:
     link = tmp_path / "stacks" / "lab" / "fleet.yaml"
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "elsewhere")
@@ -46,7 +46,7 @@ def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_failure_half_way_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_in_between_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create = init._create
 
     def fail_on_the_fleet_file(path: Path, text: str, root: Path) -> None:
@@ -69,7 +69,7 @@ def test_names_that_a_fleet_file_refuses_are_refused(kind: str, name: str) -> No
     assert caught.value.remedy
 
 
-def test_an_unknown_template_gets_the_nearest() -> None:
+def test_unknown_template_suggests_the_nearest() -> None:
     with pytest.raises(InputError) as caught:
         check_template("hybird")
     assert "did you mean 'hybrid'?" in caught.value.remedy

@@ -20,7 +20,7 @@ PYDANTIC = re.compile(
 )
 
 
-def test_an_environment_loads_by_name_and_by_path(checkout: Checkout) -> None:
+def test_environment_loads_by_name_and_by_path(checkout: Checkout) -> None:
     by_name = checkout.load(VALID)
     by_path = load_fleet(str(checkout.path), root=checkout.root)
     assert by_name.spec == by_path.spec
@@ -28,14 +28,14 @@ def test_an_environment_loads_by_name_and_by_path(checkout: Checkout) -> None:
     assert by_name.source.file == by_path.source.file == "stacks/demo/fleet.yaml"
 
 
-def test_a_file_outside_of_the_checkout_is_called_as_it_was_given(checkout: Checkout, tmp_path: Path) -> None:
+def test_file_outside_the_checkout_is_shown_as_given(checkout: Checkout, tmp_path: Path) -> None:
     path = checkout.write(VALID, "elsewhere/any.yaml")
     loaded = load_fleet(str(path), root=tmp_path / "stacks")
     assert loaded.source.file == str(path)
     assert loaded.environment == "demo"
 
 
-def test_an_unknown_environment_gets_the_nearest_and_all_that_exist(checkout: Checkout) -> None:
+def test_unknown_environment_suggests_the_nearest_and_lists_all(checkout: Checkout) -> None:
     checkout.write(VALID)
     checkout.write(VALID, "stacks/prod/fleet.yaml")
     (checkout.root / "stacks" / "empty").mkdir()
@@ -49,30 +49,30 @@ def test_an_unknown_environment_gets_the_nearest_and_all_that_exist(checkout: Ch
 
 
 @pytest.mark.parametrize("name", ["", "..", ".", "~", "a b", "Demo", "demo\n", "-", "%00"])
-def test_a_name_that_no_environment_can_have_is_bad_input(checkout: Checkout, name: str) -> None:
+def test_invalid_environment_name_is_bad_input(checkout: Checkout, name: str) -> None:
     checkout.write(VALID)
     with pytest.raises(InputError, match="no environment"):
         load_fleet(name, root=checkout.root)
 
 
-def test_a_checkout_without_environments_points_to_init(tmp_path: Path) -> None:
+def test_checkout_without_environments_suggests_init(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load_fleet("dev", root=tmp_path)
     assert "gpufleet init" in caught.value.remedy
 
 
-def test_the_environment_in_the_file_is_that_of_its_folder(checkout: Checkout) -> None:
+def test_environment_in_the_file_must_match_its_folder(checkout: Checkout) -> None:
     finding = checkout.changed("environment: demo", "environment: prod")
     assert (finding.rule, finding.line, finding.value) == ("environment-name", 3, "prod")
     assert "environment: demo" in finding.remedy
 
 
-def test_a_file_beside_the_environments_may_name_any(checkout: Checkout) -> None:
+def test_file_outside_the_environments_may_have_any_name(checkout: Checkout) -> None:
     path = checkout.write(VALID.replace("environment: demo", "environment: other"), "fleet.yaml")
     assert load_fleet(str(path), root=checkout.root).environment == "other"
 
 
-def test_every_finding_comes_in_one_run_in_the_order_of_the_file(checkout: Checkout) -> None:
+def test_all_findings_are_reported_in_file_order(checkout: Checkout) -> None:
     text = (
         VALID.replace("fleet: atlas", "fleet: Atlas")
         .replace("monthly: 1000 USD", "monthly: -5 USD")
@@ -217,7 +217,7 @@ def test_every_finding_comes_in_one_run_in_the_order_of_the_file(checkout: Check
         ),
     ],
 )
-def test_a_wrong_value_is_named_with_field_rule_and_remedy(
+def test_invalid_value_is_reported_with_field_rule_and_remedy(
     checkout: Checkout, old: str, new: str, rule: str, field: str, words: str
 ) -> None:
     if not rule:
@@ -234,14 +234,14 @@ def test_a_wrong_value_is_named_with_field_rule_and_remedy(
     assert not PYDANTIC.search(finding.message + finding.remedy)
 
 
-def test_a_thousand_findings_are_enough_and_the_rest_is_counted(checkout: Checkout) -> None:
+def test_findings_are_limited_to_a_thousand_and_the_rest_is_counted(checkout: Checkout) -> None:
     found = checkout.findings(VALID + "".join(f"field{index}: 1\n" for index in range(1500)))
     assert len(found) == 1001
     assert (found[-1].rule, found[-1].line) == ("too-many-findings", found[-2].line + 1)
     assert "500 more" in found[-1].message
 
 
-def test_more_sites_than_a_fleet_can_have_are_refused_before_their_hosts_are_expanded(
+def test_too_many_sites_are_refused_before_their_hosts_are_expanded(
     checkout: Checkout,
 ) -> None:
     sites = "".join(f"  - {{site: s{index}, nodes: 'n[00001-10000]'}}\n" for index in range(5000))
@@ -249,7 +249,7 @@ def test_more_sites_than_a_fleet_can_have_are_refused_before_their_hosts_are_exp
     assert [each.field for each in found if each.rule == "too-long"] == ["onprem"]
 
 
-def test_findings_print_as_plain_json(checkout: Checkout) -> None:
+def test_findings_serialize_as_plain_json(checkout: Checkout) -> None:
     data = checkout.changed("zones: [us-east-1a]", "zones: {a: b}").to_json()
     assert set(data) == {"file", "line", "field", "value", "rule", "message", "remedy", "severity"}
     assert data["value"] == "{'a': 'b'}"

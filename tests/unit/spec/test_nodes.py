@@ -29,7 +29,7 @@ COPIES += "".join(f"b{copy}: {{<<: *a}}\n" for copy in range(20_000))
 
 
 @pytest.mark.parametrize("text", [BOMB, MERGE_BOMB, COPIES])
-def test_a_yaml_bomb_is_refused_where_it_grows(checkout: Checkout, text: str) -> None:
+def test_yaml_bomb_is_refused_where_it_grows(checkout: Checkout, text: str) -> None:
     finding = checkout.only(text)
     assert finding.rule == "yaml-size"
     assert 1 < finding.line < 20
@@ -48,24 +48,24 @@ def test_ordinary_aliases_are_accepted(checkout: Checkout) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 500_000, "{a: " * 100_000, "- " * 100_000 + "x", "a: " + "[" * (DEEPEST + 1)]
 )
-def test_deep_nesting_is_refused_and_exhausts_nothing(text: str) -> None:
+def test_deep_nesting_is_refused_without_recursion_errors(text: str) -> None:
     with pytest.raises(Unreadable) as caught:
         compose(text, "f.yaml")
     assert caught.value.finding.rule in {"yaml-nesting", "yaml-syntax"}
 
 
-def test_more_values_than_a_fleet_can_have_are_refused() -> None:
+def test_too_many_values_are_refused() -> None:
     with pytest.raises(Unreadable) as caught:
         compose("-\n" * (MOST_VALUES + 1), "f.yaml")
     assert caught.value.finding.rule == "yaml-size"
 
 
 @pytest.mark.parametrize("text", ["a: *nowhere\n", "a: &a [*a]\n", "a: &a {b: *a}\n", "*a : 1\n"])
-def test_an_alias_that_names_nothing_whole_is_refused(checkout: Checkout, text: str) -> None:
+def test_alias_of_an_incomplete_node_is_refused(checkout: Checkout, text: str) -> None:
     assert checkout.only(text).rule in {"yaml-alias", "yaml-key"}
 
 
-def test_duplicate_keys_are_found_with_both_lines_and_beside_other_errors(checkout: Checkout) -> None:
+def test_duplicate_keys_are_reported_with_both_lines_and_other_errors(checkout: Checkout) -> None:
     text = VALID.replace("    region: us-east-1\n", "    region: us-east-1\n    region: us-east-2\n").replace(
         "max: 2", "max: many"
     )
@@ -78,7 +78,7 @@ def test_duplicate_keys_are_found_with_both_lines_and_beside_other_errors(checko
     assert other.field == "cloud[0].node_groups[0].capacity.on_demand.max"
 
 
-def test_a_duplicate_key_in_a_flow_mapping_is_found(checkout: Checkout) -> None:
+def test_duplicate_key_in_a_flow_mapping_is_found(checkout: Checkout) -> None:
     finding = checkout.changed("{on_demand: {min: 1, max: 2}}", "{on_demand: {min: 1, max: 2, min: 1}}")
     assert (finding.rule, finding.field) == (
         "duplicate-key",
@@ -87,19 +87,19 @@ def test_a_duplicate_key_in_a_flow_mapping_is_found(checkout: Checkout) -> None:
 
 
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.system", "!secret", "!!binary", "!!set", "!<x>"])
-def test_a_tag_is_refused_and_never_acted_on(checkout: Checkout, tag: str) -> None:
+def test_tag_is_refused_and_never_executed(checkout: Checkout, tag: str) -> None:
     finding = checkout.changed("region: us-east-1\n", f"region: {tag} us-east-1\n")
     assert finding.rule == "yaml-tag"
     assert finding.line == 8
 
 
-def test_a_second_document_is_refused(checkout: Checkout) -> None:
+def test_second_document_is_refused(checkout: Checkout) -> None:
     finding = checkout.only(VALID + "---\nfleet: other\n")
     assert finding.rule == "yaml-documents"
     assert finding.line == VALID.count("\n") + 1
 
 
-def test_scalars_stay_text_until_a_field_decides() -> None:
+def test_scalars_stay_text_until_a_field_parses_them() -> None:
     assert plain("{a: 1.30, b: no, c: 0123, d: 2031-05-01, e: 1e3, f: 'null', g: \"\"}") == {
         "a": "1.30",
         "b": "no",
@@ -116,7 +116,7 @@ def test_only_an_empty_plain_scalar_is_null(text: str) -> None:
     assert plain(text) == {"a": None}
 
 
-def test_merge_keys_give_what_a_mapping_does_not_say_itself() -> None:
+def test_merge_keys_add_keys_that_a_mapping_does_not_set() -> None:
     anchors = "base: &b {x: 1, y: 2}\nother: &o {y: 3, z: 4}\n"
     data = plain(anchors + "one: {<<: *b, y: 9}\ntwo: {<<: [*o, *b]}\n'<<': text\n")
     assert isinstance(data, dict)
@@ -131,13 +131,13 @@ def test_keys_and_merges_of_the_wrong_kind_are_refused(checkout: Checkout, text:
 
 
 @pytest.mark.parametrize(("word", "value"), [("true", True), ("False", False)])
-def test_switches_are_those_of_yaml_1_2(checkout: Checkout, word: str, value: bool) -> None:
+def test_booleans_are_those_of_yaml_1_2(checkout: Checkout, word: str, value: bool) -> None:
     text = VALID.replace("name: serve\n", f"name: serve\n        public_ip: {word}\n")
     assert checkout.load(text).spec.cloud[0].node_groups[0].public_ip is value
 
 
 @pytest.mark.parametrize("word", ["yes", "no", "on", "off", "1", "y"])
-def test_other_words_are_no_switches(checkout: Checkout, word: str) -> None:
+def test_other_words_are_not_booleans(checkout: Checkout, word: str) -> None:
     finding = checkout.changed("name: serve\n", f"name: serve\n        public_ip: {word}\n")
     assert (finding.rule, finding.value) == ("wrong-type", word)
     assert "true or false" in finding.message

@@ -24,13 +24,13 @@ def problems(data: Any) -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in VALIDATOR.iter_errors(data)]
 
 
-def test_it_is_a_valid_schema_of_draft_2020_12() -> None:
+def test_schema_is_valid_draft_2020_12() -> None:
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
-def test_it_accepts_the_shipped_files_as_plain_yaml(environment: str) -> None:
+def test_schema_accepts_the_shipped_files(environment: str) -> None:
     data = yaml.safe_load((ROOT / "stacks" / environment / "fleet.yaml").read_text())
     assert problems(data) == []
     data["cloud"][0]["regoin"] = "x"
@@ -38,7 +38,7 @@ def test_it_accepts_the_shipped_files_as_plain_yaml(environment: str) -> None:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_it_accepts_the_templates_as_plain_yaml(template: str) -> None:
+def test_schema_accepts_the_templates(template: str) -> None:
     draft = draft_environment(Choices(template), "demo", "atlas", load_catalog())
     assert problems(yaml.safe_load(draft.text)) == []
 
@@ -60,12 +60,12 @@ def test_it_accepts_the_templates_as_plain_yaml(template: str) -> None:
         ("environment: demo", "environment: Demo"),
     ],
 )
-def test_it_refuses_what_the_loader_refuses(old: str, new: str) -> None:
+def test_schema_refuses_what_the_loader_refuses(old: str, new: str) -> None:
     assert problems(yaml.safe_load(VALID)) == []
     assert problems(yaml.safe_load(VALID.replace(old, new))) != []
 
 
-def test_a_file_that_extends_may_leave_out_and_remove() -> None:
+def test_file_that_extends_may_omit_and_remove_fields() -> None:
     data = {
         "extends": "../base.yaml",
         "cloud": [{"site": "a", "network": None, "node_groups": [{"name": "b"}]}],

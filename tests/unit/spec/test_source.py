@@ -19,17 +19,17 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_path_survives_being_written_and_read(path: tuple[str | int, ...]) -> None:
+def test_path_round_trips_as_text(path: tuple[str | int, ...]) -> None:
     assert parse_path(field_path(path)) == path
 
 
 @pytest.mark.parametrize("text", ["a..b", "a[", "a[x]", ".a.", 'a["b', "a]"])
-def test_text_that_is_no_path_is_refused(text: str) -> None:
+def test_invalid_path_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a field path"):
         parse_path(text)
 
 
-def test_values_and_places_of_fields(checkout: Checkout) -> None:
+def test_fields_have_values_and_places(checkout: Checkout) -> None:
     source = checkout.load(VALID).source
     assert source.at("cloud[0].node_groups[0].capacity") == ("stacks/demo/fleet.yaml", 15)
     assert source.value("cloud[0].node_groups[0].capacity") == {"on_demand": {"min": "1", "max": "2"}}
@@ -38,7 +38,7 @@ def test_values_and_places_of_fields(checkout: Checkout) -> None:
     assert source.has("onprem[0].power")
 
 
-def test_the_nearest_ancestor_answers_for_a_field_that_is_not_written(checkout: Checkout) -> None:
+def test_missing_field_has_the_place_of_its_nearest_ancestor(checkout: Checkout) -> None:
     source = checkout.load(VALID).source
     assert source.at("cloud[0].node_groups[0].team")[1] == 13
     assert source.at("cloud[7].region")[1] == 6
@@ -47,7 +47,7 @@ def test_the_nearest_ancestor_answers_for_a_field_that_is_not_written(checkout: 
     assert not source.has("cloud[0].node_groups[0].team")
 
 
-def test_a_finding_takes_place_and_value_from_its_path(checkout: Checkout) -> None:
+def test_finding_takes_place_and_value_from_its_path(checkout: Checkout) -> None:
     source = checkout.load(VALID).source
     finding = source.finding("onprem[0].nodes", rule="r", message="m", remedy="x", severity="warning")
     assert finding.to_json() == {

@@ -50,7 +50,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_real_account_buys_no_block_and_protects_storage_until_told_otherwise(
+def test_real_account_buys_no_block_and_protects_storage_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = settings(monkeypatch)
@@ -65,7 +65,7 @@ ROLES = '[{"roleArn": "arn:aws:iam::123456789012:role/deploy", "sessionName": "f
 ACCOUNT = {"aws:profile": "training", "aws:allowedAccountIds": '["123456789012", 12345678901]'}
 
 
-def test_every_provider_and_the_look_up_use_the_account_that_the_stack_names(
+def test_every_provider_and_lookup_uses_the_account_of_the_stack(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = program(checkout, monkeypatch, cloud="aws", fleetFile="sandbox", **ACCOUNT)
@@ -78,13 +78,13 @@ def test_every_provider_and_the_look_up_use_the_account_that_the_stack_names(
     assert built.one("CapacityBlockOffering").inputs["client"] == {"profile": "training"}
 
 
-def test_a_role_to_assume_reaches_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_role_to_assume_reaches_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     (role,) = settings(monkeypatch, **{"aws:assumeRoles": ROLES}).aws_provider["assume_roles"]
     assert role.role_arn == "arn:aws:iam::123456789012:role/deploy"
     assert role.session_name == "fleet"
 
 
-def test_no_block_is_looked_up_without_the_role_that_the_provider_assumes(
+def test_block_lookup_assumes_the_role_of_the_provider(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(pulumi.RunError, match="cannot be looked up with aws:assumeRoles"):
@@ -99,7 +99,7 @@ def test_no_block_is_looked_up_without_the_role_that_the_provider_assumes(
         {"aws:allowedAccountIds": "12"},
     ],
 )
-def test_account_settings_that_mean_nothing_are_refused(
+def test_invalid_account_settings_are_refused(
     monkeypatch: pytest.MonkeyPatch, config: dict[str, str]
 ) -> None:
     with pytest.raises(InputError, match="aws:") as refused:
@@ -107,31 +107,31 @@ def test_account_settings_that_mean_nothing_are_refused(
     assert "pulumi config set" in refused.value.remedy
 
 
-def test_the_sandbox_never_sees_the_account_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sandbox_never_uses_the_account_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     found = settings(monkeypatch, cloud="sandbox", **ACCOUNT, **{"aws:assumeRoles": ROLES})
     assert found.aws_provider.keys() == {"access_key", "secret_key"}
     assert "profile" not in found.aws_client
 
 
-def test_protection_and_the_upfront_cap_are_the_stacks_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_protection_and_upfront_cap_are_stack_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     found = settings(monkeypatch, cloud="aws", protect="false", allowUpfront="800000.50")
     assert not found.protect
     assert found.allow_upfront == "800000.50"
 
 
 @pytest.mark.parametrize("amount", ["lots", "-1", "NaN", "Infinity"])
-def test_an_upfront_cap_that_is_no_amount_is_refused(monkeypatch: pytest.MonkeyPatch, amount: str) -> None:
+def test_invalid_upfront_cap_is_refused(monkeypatch: pytest.MonkeyPatch, amount: str) -> None:
     with pytest.raises(InputError, match="allowUpfront") as refused:
         settings(monkeypatch, allowUpfront=amount)
     assert "pulumi config set" in refused.value.remedy
 
 
-def test_an_unknown_cloud_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_cloud_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="gcp"):
         settings(monkeypatch, cloud="gcp")
 
 
-def test_the_sandbox_uses_its_own_key_that_no_real_account_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sandbox_uses_a_key_that_no_real_account_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
     found = settings(monkeypatch, cloud="sandbox")
     assert found.aws_provider["access_key"] == "GPUFLEETSANDBOXONLY0"
     assert found.aws_client["aws_access_key_id"] == "GPUFLEETSANDBOXONLY0"
@@ -139,9 +139,7 @@ def test_the_sandbox_uses_its_own_key_that_no_real_account_takes(monkeypatch: py
     assert not found.protect
 
 
-def test_the_program_builds_the_environment_of_its_stack(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_program_builds_the_environment_of_its_stack(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = program(checkout, monkeypatch, cloud="sandbox", fleetFile="sandbox")
     assert len(built.of("aws:ec2/vpc:Vpc")) == 2
     providers = built.of("pulumi:providers:aws")
@@ -149,7 +147,7 @@ def test_the_program_builds_the_environment_of_its_stack(
     assert {p.inputs["accessKey"] for p in providers} == {"GPUFLEETSANDBOXONLY0"}
 
 
-def test_a_bad_fleet_file_ends_the_run_with_every_finding_and_no_traceback(
+def test_invalid_fleet_file_ends_the_run_with_every_finding_and_no_traceback(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = checkout / "stacks" / "sandbox" / "fleet.yaml"
@@ -171,7 +169,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("way", ["path", "parent", "link"])
-def test_settings_of_a_stack_name_no_fleet_file_outside_of_the_checkout(
+def test_stack_settings_cannot_name_a_fleet_file_outside_the_checkout(
     checkout: Path, foreign: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.chdir(checkout / "stacks")
@@ -186,7 +184,7 @@ def test_settings_of_a_stack_name_no_fleet_file_outside_of_the_checkout(
     assert "hidden" not in str(ended.value)
 
 
-def test_a_fleet_file_of_another_repository_is_built_where_gpufleet_was_given_it(
+def test_fleet_file_of_another_repository_is_built_if_gpufleet_passes_it(
     checkout: Path, foreign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(checkout / "stacks" / "sandbox" / "fleet.yaml", foreign)
@@ -195,7 +193,7 @@ def test_a_fleet_file_of_another_repository_is_built_where_gpufleet_was_given_it
     assert len(built.of("aws:ec2/vpc:Vpc")) == 2
 
 
-def test_a_stack_without_a_fleet_file_says_which_is_missing(
+def test_stack_without_a_fleet_file_names_the_missing_file(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(pulumi.RunError, match="unit"):

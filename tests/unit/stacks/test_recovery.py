@@ -12,7 +12,7 @@ from tests.unit.stacks.test_stack import ENVIRONMENTS, aws_resources, built
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_there_is_a_rule_for_every_type_that_we_create(environment: str) -> None:
+def test_every_created_type_has_a_recovery_rule(environment: str) -> None:
     rules = {*NAMED, *TAGGED, *DERIVED, *REPEATABLE, ASSOCIATION}
     created = {resource.type for resource in aws_resources(environment)}
     assert len(created) > 20
@@ -20,14 +20,14 @@ def test_there_is_a_rule_for_every_type_that_we_create(environment: str) -> None
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_there_is_a_finder_for_every_package_that_we_use(environment: str) -> None:
+def test_every_used_package_has_a_finder(environment: str) -> None:
     packages = {resource.type.split(":")[0] for resource in built(environment).resources}
     assert "aws" in packages
     assert packages - {"pulumi", "gpufleet"} <= FINDERS.keys()
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_no_two_resources_of_a_type_carry_the_same_tags(environment: str) -> None:
+def test_no_two_resources_of_a_type_have_the_same_tags(environment: str) -> None:
     tags = Counter(
         (resource.type, tuple(sorted(resource.inputs["tags"].items())))
         for resource in aws_resources(environment)

@@ -51,7 +51,7 @@ def aws_resources(environment: str) -> Iterator[Registered]:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_every_taggable_resource_carries_the_fleets_tags_and_a_name(environment: str) -> None:
+def test_every_taggable_resource_has_the_fleet_tags_and_a_name(environment: str) -> None:
     wanted = dict(plan(environment).tags).items()
     checked = 0
     for resource in aws_resources(environment):
@@ -68,7 +68,7 @@ def test_every_taggable_resource_carries_the_fleets_tags_and_a_name(environment:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_what_a_launch_creates_carries_the_fleets_tags(environment: str) -> None:
+def test_launched_resources_have_the_fleet_tags(environment: str) -> None:
     for template in built(environment).of("LaunchTemplate"):
         specifications = {s["resourceType"]: s["tags"] for s in template.inputs["tagSpecifications"]}
         kinds = specifications.keys() - {"spot-instances-request"}
@@ -111,7 +111,7 @@ def test_nothing_is_open_to_the_world(environment: str) -> None:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_no_policy_of_ours_has_a_wildcard_in_action_and_resource_at_once(environment: str) -> None:
+def test_no_policy_has_a_wildcard_action_and_resource(environment: str) -> None:
     checked = 0
     for policy in built(environment).of("aws:iam/rolePolicy:RolePolicy"):
         for statement in json.loads(policy.inputs["policy"])["Statement"]:
@@ -122,7 +122,7 @@ def test_no_policy_of_ours_has_a_wildcard_in_action_and_resource_at_once(environ
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_interfaces_of_each_group_are_those_of_the_plan(environment: str) -> None:
+def test_interfaces_of_each_group_match_the_plan(environment: str) -> None:
     templates = {t.name: t.inputs for t in built(environment).of("LaunchTemplate")}
     for group in plan(environment).node_groups:
         name = f"{plan(environment).fleet}-{environment}-{group.site}-{group.name}"
@@ -136,7 +136,7 @@ def test_interfaces_of_each_group_are_those_of_the_plan(environment: str) -> Non
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_efa_groups_and_no_others_are_in_the_efa_security_group(environment: str) -> None:
+def test_only_efa_groups_are_in_the_efa_security_group(environment: str) -> None:
     templates = {t.name: t.inputs for t in built(environment).of("LaunchTemplate")}
     for group in plan(environment).node_groups:
         prefix = f"{plan(environment).fleet}-{environment}-{group.site}"
@@ -151,7 +151,7 @@ def test_no_capacity_block_launches_into_a_placement_group(environment: str) -> 
             assert "placement" not in template.inputs
 
 
-def test_the_sandbox_has_every_component_every_capacity_and_every_storage_kind() -> None:
+def test_sandbox_has_every_component_purchase_option_and_storage_kind() -> None:
     kinds = {r.type for r in built("sandbox")}
     assert {k for k in kinds if k.startswith("gpufleet:")} == {
         "gpufleet:budget:BudgetGuard",
@@ -172,7 +172,7 @@ def test_the_sandbox_has_every_component_every_capacity_and_every_storage_kind()
     assert deployments == {"PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"}
 
 
-def test_storage_and_paid_capacity_are_protected_unless_the_stack_says_otherwise() -> None:
+def test_storage_and_paid_capacity_are_protected_by_default() -> None:
     kept = ("LustreFileSystem", "Bucket", "CapacityBlockReservation", "CapacityBlockOffering")
     for kind in kept:
         for resource in built("sandbox", True).of(kind):
@@ -181,7 +181,7 @@ def test_storage_and_paid_capacity_are_protected_unless_the_stack_says_otherwise
     assert not [r.name for r in built("sandbox", False) if r.protect]
 
 
-def test_on_premises_sites_make_no_cloud_resource() -> None:
+def test_on_premises_sites_create_no_cloud_resource() -> None:
     names = {site.site for site in plan("sandbox").onprem}
     assert names
     for resource in built("sandbox"):
@@ -203,7 +203,7 @@ class NothingKnownYet(EchoMocks):
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_a_first_preview_registers_the_same_resources_with_ids_still_unknown(environment: str) -> None:
+def test_first_preview_registers_the_same_resources_with_unknown_ids(environment: str) -> None:
     settings = StackSettings("sandbox", environment, True, None, {}, {})
     foreseen = record(lambda: build_fleet(plan(environment), settings), NothingKnownYet(), preview=True)
     assert {r.urn for r in foreseen} == {r.urn for r in built(environment)}

@@ -75,7 +75,7 @@ def test_every_launch_template_requires_imdsv2_and_encrypts_its_volume(ec2: Any)
         assert data["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] is True
 
 
-def test_the_block_group_targets_the_block_that_was_bought_and_has_no_placement(ec2: Any) -> None:
+def test_block_group_targets_the_bought_block_without_a_placement_group(ec2: Any) -> None:
     blocks = [
         r
         for r in ec2.describe_capacity_reservations()["CapacityReservations"]
@@ -89,7 +89,7 @@ def test_the_block_group_targets_the_block_that_was_bought_and_has_no_placement(
     assert "Placement" not in data
 
 
-def test_the_block_groups_subnets_are_in_the_blocks_zone(ec2: Any, made: Recording) -> None:
+def test_subnets_of_the_block_group_are_in_the_zone_of_the_block(ec2: Any, made: Recording) -> None:
     eks = boto3.client("eks", region_name="us-east-1")
     names = eks.list_nodegroups(clusterName="atlas-sandbox-use1")["nodegroups"]
     (name,) = [n for n in names if n.startswith("atlas-sandbox-use1-pretrain")]
@@ -99,9 +99,7 @@ def test_the_block_groups_subnets_are_in_the_blocks_zone(ec2: Any, made: Recordi
     assert group["capacityType"] == "CAPACITY_BLOCK"
 
 
-def test_the_block_groups_nodes_start_with_the_block_and_stop_before_its_end(
-    ec2: Any, made: Recording
-) -> None:
+def test_nodes_of_the_block_group_start_and_stop_with_the_block(ec2: Any, made: Recording) -> None:
     (block,) = [
         r
         for r in ec2.describe_capacity_reservations()["CapacityReservations"]
@@ -119,7 +117,7 @@ def test_the_block_groups_nodes_start_with_the_block_and_stop_before_its_end(
     assert all(a["AutoScalingGroupName"].startswith("eks-") for a in actions.values())
 
 
-def test_a_pretraining_node_has_thirty_two_efa_devices_on_as_many_cards(ec2: Any, plan: FleetPlan) -> None:
+def test_pretraining_node_has_32_efa_devices_on_as_many_cards(ec2: Any, plan: FleetPlan) -> None:
     interfaces = template(ec2, "pretrain")["NetworkInterfaces"]
     efa = [i for i in interfaces if i["InterfaceType"] in ("efa", "efa-only")]
     assert len({i["NetworkCardIndex"] for i in efa}) == len(efa) == 32
@@ -129,7 +127,7 @@ def test_a_pretraining_node_has_thirty_two_efa_devices_on_as_many_cards(ec2: Any
     assert not any(i.get("AssociatePublicIpAddress") for i in interfaces)
 
 
-def test_the_efa_group_lets_in_and_out_its_members_alone(ec2: Any) -> None:
+def test_efa_group_allows_traffic_only_between_its_members(ec2: Any) -> None:
     (group,) = ec2.describe_security_groups(
         Filters=[{"Name": "tag:Name", "Values": ["atlas-sandbox-use1-efa"]}]
     )["SecurityGroups"]
@@ -141,7 +139,7 @@ def test_the_efa_group_lets_in_and_out_its_members_alone(ec2: Any) -> None:
         assert not permission["Ipv6Ranges"]
 
 
-def test_no_security_group_of_ours_lets_the_world_in(ec2: Any) -> None:
+def test_no_security_group_is_open_to_the_world(ec2: Any) -> None:
     checked = 0
     for region in ("us-east-1", "us-west-2"):
         client = boto3.client("ec2", region_name=region)
@@ -155,7 +153,7 @@ def test_no_security_group_of_ours_lets_the_world_in(ec2: Any) -> None:
     assert checked >= 8
 
 
-def test_the_slurm_group_launched_its_node_with_the_fleets_tags(made: Recording, plan: FleetPlan) -> None:
+def test_slurm_group_launches_its_node_with_the_fleet_tags(made: Recording, plan: FleetPlan) -> None:
     client = boto3.client("ec2", region_name="us-west-2")
     reservations = client.describe_instances(
         Filters=[{"Name": "tag:gpufleet:node-group", "Values": ["burst"]}]
@@ -166,7 +164,7 @@ def test_the_slurm_group_launched_its_node_with_the_fleets_tags(made: Recording,
     assert "PublicIpAddress" not in instance
 
 
-def test_the_nodes_that_run_are_listed_for_the_inventory(made: Recording) -> None:
+def test_running_nodes_are_listed_for_the_inventory(made: Recording) -> None:
     group = made.one("aws:autoscaling/group:Group")
     (name,) = made.outputs[made.one("NodeGroup", "atlas-sandbox-usw2-burst").urn]["groupNames"]
     seen: list[Any] = []
@@ -184,7 +182,7 @@ def test_the_nodes_that_run_are_listed_for_the_inventory(made: Recording) -> Non
     assert node["name"] == "ip-" + node["address"].replace(".", "-")
 
 
-def test_buckets_are_private_encrypted_and_reached_by_tls_alone(made: Recording) -> None:
+def test_buckets_are_private_encrypted_and_require_tls(made: Recording) -> None:
     s3 = boto3.client("s3", region_name="us-east-1")
     names = [b["Name"] for b in s3.list_buckets()["Buckets"]]
     assert sorted(names) == ["atlas-sandbox-artifacts", "atlas-sandbox-datasets"]
@@ -197,7 +195,7 @@ def test_buckets_are_private_encrypted_and_reached_by_tls_alone(made: Recording)
         assert statement["Effect"] == "Deny"
 
 
-def test_the_cluster_is_private_and_encrypts_its_secrets(made: Recording) -> None:
+def test_cluster_is_private_and_encrypts_its_secrets(made: Recording) -> None:
     cluster = boto3.client("eks", region_name="us-east-1").describe_cluster(name="atlas-sandbox-use1")[
         "cluster"
     ]
@@ -206,14 +204,14 @@ def test_the_cluster_is_private_and_encrypts_its_secrets(made: Recording) -> Non
     assert cluster["encryptionConfig"][0]["resources"] == ["secrets"]
 
 
-def test_the_budget_is_the_fleet_files(made: Recording, plan: FleetPlan) -> None:
+def test_budget_is_that_of_the_fleet_file(made: Recording, plan: FleetPlan) -> None:
     budgets = boto3.client("budgets", region_name="us-east-1").describe_budgets(AccountId="123456789012")
     (budget,) = budgets["Budgets"]
     assert budget["BudgetName"] == "atlas-sandbox-budget"
     assert float(budget["BudgetLimit"]["Amount"]) == float(plan.budget.monthly)
 
 
-def test_every_key_of_ours_rotates(made: Recording) -> None:
+def test_every_key_is_rotated(made: Recording) -> None:
     checked = 0
     for region in ("us-east-1", "us-west-2"):
         kms = boto3.client("kms", region_name=region)

@@ -34,7 +34,7 @@ def with_site(of: FleetPlan, **changes: Any) -> FleetPlan:
     return replace(of, cloud=[replace(of.cloud[0], **changes)])
 
 
-def test_buckets_are_versioned_exactly_where_the_plan_says() -> None:
+def test_buckets_are_versioned_as_planned() -> None:
     dev = plan("dev")
     (bucket,) = dev.cloud[0].buckets
     for versioning in (True, False):
@@ -49,7 +49,7 @@ def test_public_subnets_are_those_of_the_plan() -> None:
     assert {(s.inputs["cidrBlock"], "-public-" in s.name) for s in subnets} == wanted
 
 
-def test_the_cluster_is_open_to_the_networks_that_the_plan_names() -> None:
+def test_cluster_is_open_to_the_networks_of_the_plan() -> None:
     dev = plan("dev")
     assert dev.cloud[0].kubernetes is not None
     kubernetes = replace(dev.cloud[0].kubernetes, public_cidrs=("203.0.113.0/24",))
@@ -58,7 +58,7 @@ def test_the_cluster_is_open_to_the_networks_that_the_plan_names() -> None:
 
 
 @pytest.mark.parametrize("protect", [True, False])
-def test_what_the_stack_protects_cannot_go_and_what_it_does_not_may(protect: bool) -> None:
+def test_protected_resources_cannot_be_deleted_and_others_can(protect: bool) -> None:
     made = built(plan("prod"), protect=protect)
     assert made.one("aws:eks/cluster:Cluster").inputs["deletionProtection"] is protect
     persistent = [s for s in made.of("LustreFileSystem") if s.inputs["deploymentType"] == "PERSISTENT_2"]
@@ -71,7 +71,7 @@ def test_what_the_stack_protects_cannot_go_and_what_it_does_not_may(protect: boo
         assert system.inputs["skipFinalBackup"] is (linked or not protect)
 
 
-def test_a_file_system_joins_the_efa_group_only_with_efa() -> None:
+def test_file_system_joins_the_efa_group_only_with_efa() -> None:
     for environment in ("prod", "dev"):
         of = plan(environment)
         wanted = {
@@ -81,7 +81,7 @@ def test_a_file_system_joins_the_efa_group_only_with_efa() -> None:
             assert (len(system.inputs["securityGroupIds"]) == 2) is wanted[system.name], system.name
 
 
-def test_nodes_are_in_the_group_that_reaches_their_cluster_and_get_public_addresses_only_when_asked() -> None:
+def test_nodes_are_in_the_cluster_group_and_get_public_addresses_only_on_request() -> None:
     dev = plan("dev")
     groups = [replace(g, public_ip=True) for g in dev.cloud[0].node_groups if not g.efa][:1]
     made = built(with_site(dev, node_groups=groups))
@@ -105,7 +105,7 @@ def placed(made: Recording) -> list[Any]:
     return [t.inputs.get("placement") for t in made.of("LaunchTemplate") if not t.name.endswith("-system")]
 
 
-def test_nodes_of_a_reservation_are_placed_where_it_is() -> None:
+def test_nodes_of_a_reservation_are_placed_with_it() -> None:
     prod = plan("prod")
     packed = built(with_capacity(prod, "serve-base", placement_group=True))
     (group,) = packed.of("PlacementGroup")
@@ -118,21 +118,21 @@ def test_nodes_of_a_reservation_are_placed_where_it_is() -> None:
     assert placed(loose) == [None]
 
 
-def test_nodes_of_a_reservation_that_exists_are_placed_where_it_is() -> None:
+def test_nodes_of_an_existing_reservation_are_placed_with_it() -> None:
     prod = plan("prod")
     held = ExistingReservationPlan(2, "cr-0123456789abcdef0", prod.cloud[0].zones[0], "packed")
     of = with_capacity(prod, "serve-base", placement_group=False, capacity=held)
     assert placed(built(of)) == [{"groupName": "packed"}]
 
 
-def test_nodes_bought_on_demand_are_packed_where_the_plan_says() -> None:
+def test_on_demand_nodes_use_a_placement_group_as_planned() -> None:
     prod = plan("prod")
     for wanted in (True, False):
         of = with_capacity(prod, "serve-base", placement_group=wanted, capacity=OnDemandPlan(1, 2, 1))
         assert len(built(of).of("PlacementGroup")) == wanted
 
 
-def test_a_block_costs_no_more_than_the_stack_allows() -> None:
+def test_block_fee_is_limited_by_the_stack_settings() -> None:
     of = with_capacity(plan("prod"), "pretrain", placement_group=False)
     settings = StackSettings("aws", "prod", True, "1234.50", {}, {})
     offering = record(lambda: build_fleet(of, settings)).one("CapacityBlockOffering")

@@ -35,14 +35,14 @@ def _state(**bucket: Any) -> dict[str, Any]:
     return {"version": 3, "deployment": {"resources": resources}}
 
 
-def test_inputs_lie_over_outputs_and_marks_of_the_engine_are_gone() -> None:
+def test_inputs_override_outputs_and_engine_markers_are_removed() -> None:
     bucket = stack_of_state(_state()).by_urn[BUCKET]
     assert bucket.props == {"bucket": "mine", "arn": "arn:x", "size": 3}
     assert bucket.inputs == {"bucket": "mine", "size": 3}
     assert isinstance(bucket.props["size"], int)
 
 
-def test_name_relations_and_options_are_those_of_the_state() -> None:
+def test_names_relations_and_options_are_those_of_the_state() -> None:
     bucket = stack_of_state(_state(ignoreChanges=["tags"])).by_urn[BUCKET]
     assert bucket.name == "data::2"
     assert bucket.parent == "urn:parent"
@@ -51,13 +51,13 @@ def test_name_relations_and_options_are_those_of_the_state() -> None:
     assert bucket.ignores("tags")
 
 
-def test_a_provider_tells_its_region_and_no_credentials() -> None:
+def test_provider_has_its_region_and_no_credentials() -> None:
     provider = stack_of_state(_state()).by_urn[BUCKET].provider
     assert provider is not None
     assert dict(provider.props) == {"region": "us-west-2"}
 
 
-def test_a_secret_is_left_out_and_known_to_be_one() -> None:
+def test_secret_is_left_out_and_marked() -> None:
     secret = {"settings": {"list": [{SIGNATURE: SECRET, "ciphertext": "abc"}]}}
     bucket = stack_of_state(_state(inputs=secret)).by_urn[BUCKET]
     assert bucket.get("settings.list[0]") == "[secret]"
@@ -66,16 +66,16 @@ def test_a_secret_is_left_out_and_known_to_be_one() -> None:
     assert "abc" not in repr(bucket)
 
 
-def test_what_waits_to_be_deleted_is_not_there_any_more() -> None:
+def test_resource_pending_deletion_counts_as_deleted() -> None:
     assert BUCKET not in stack_of_state(_state(delete=True)).by_urn
 
 
-def test_no_state_is_an_empty_stack() -> None:
+def test_missing_state_is_an_empty_stack() -> None:
     assert len(stack_of_state(None)) == 0
     assert len(stack_of_state({"version": 3, "deployment": {"resources": None}})) == 0
 
 
-def test_protection_is_taken_off_a_copy_alone() -> None:
+def test_protection_is_removed_only_from_a_copy() -> None:
     state = _state()
     assert not stack_of_state(unprotected(state)).by_urn[BUCKET].options.protect
     assert stack_of_state(state).by_urn[BUCKET].options.protect

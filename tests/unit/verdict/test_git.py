@@ -25,7 +25,7 @@ def git(tmp_path: Path, make_git: Callable[[Path], Git]) -> Git:
     return made
 
 
-def test_a_branch_a_tag_and_a_commit_are_revisions(git: Git) -> None:
+def test_branch_tag_and_commit_are_revisions(git: Git) -> None:
     git("tag", "-a", "v1", "-m", "a tag of its own")
     repository = GitRepository(git.root)
     commit = git("rev-parse", "HEAD")
@@ -46,35 +46,33 @@ def test_a_branch_a_tag_and_a_commit_are_revisions(git: Git) -> None:
         ("@{u}", "no ref"),
     ],
 )
-def test_what_is_no_commit_is_refused_by_name(git: Git, ref: str, said: str) -> None:
+def test_unknown_revision_is_refused_by_name(git: Git, ref: str, said: str) -> None:
     with pytest.raises(InputError) as error:
         GitRepository(git.root).revision(ref)
     assert said in error.value.message
     assert error.value.remedy
 
 
-def test_a_branch_that_looks_like_an_option_cannot_become_one(git: Git) -> None:
+def test_branch_that_looks_like_an_option_is_not_one(git: Git) -> None:
     git("update-ref", "refs/heads/--help", "HEAD")
     with pytest.raises(InputError, match="is no git ref"):
         GitRepository(git.root).revision("--help")
     assert GitRepository(git.root).revision("refs/heads/--help").commit == git("rev-parse", "HEAD")
 
 
-def test_a_folder_outside_of_any_repository_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_outside_any_repository_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(InputError, match="no git repository"):
         GitRepository(tmp_path)
 
 
-def test_a_machine_without_git_is_told_so(git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_git_is_reported(git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(InputError, match="git is not on PATH"):
         GitRepository(git.root)
 
 
-def test_an_export_holds_what_the_commit_held_and_leaves_the_repository_alone(
+def test_export_has_the_files_of_the_commit_and_does_not_change_the_repository(
     git: Git, tmp_path: Path
 ) -> None:
     repository = GitRepository(git.root)
@@ -89,7 +87,7 @@ def test_an_export_holds_what_the_commit_held_and_leaves_the_repository_alone(
     assert git("rev-parse", "HEAD") == first.commit
 
 
-def test_an_export_is_not_thinned_by_attributes_of_the_commit(git: Git, tmp_path: Path) -> None:
+def test_export_ignores_export_attributes_of_the_commit(git: Git, tmp_path: Path) -> None:
     (git.root / ".gitattributes").write_text("policies export-ignore\n")
     git.commit()
     repository = GitRepository(git.root)
@@ -97,7 +95,7 @@ def test_an_export_is_not_thinned_by_attributes_of_the_commit(git: Git, tmp_path
     assert (out / "policies" / "a.py").exists()
 
 
-def test_a_checkout_below_the_top_of_its_repository_knows_where_it_lies(git: Git, tmp_path: Path) -> None:
+def test_checkout_below_the_top_of_its_repository_knows_its_path(git: Git, tmp_path: Path) -> None:
     inner = git.root / "infra" / "gpu"
     inner.mkdir(parents=True)
     (inner / "Pulumi.yaml").write_text("name: x\n")
@@ -121,7 +119,7 @@ def test_changed_files_are_committed_uncommitted_and_untracked_ones(git: Git) ->
     assert repository.changed(first, "policies") == ("policies/a.py", "policies/b.py", "policies/c d.py")
 
 
-def test_variables_of_a_hook_do_not_lead_elsewhere(
+def test_git_variables_of_a_hook_are_ignored(
     git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):

@@ -16,7 +16,7 @@ def _json(*rules: Any, **changes: Any) -> dict[str, Any]:
     return made
 
 
-def test_every_key_of_the_contract_is_there() -> None:
+def test_every_key_of_the_contract_exists() -> None:
     document = _json(rule("closed-buckets", violated()))
     assert {"verdict", "rules", "cost", "changes", "exemptions"} <= document.keys()
     (found,) = document["rules"]
@@ -26,14 +26,14 @@ def test_every_key_of_the_contract_is_there() -> None:
     assert {"rule", "resource", "reason", "approver", "expires"} <= document["exemptions"][0].keys()
 
 
-def test_a_mandatory_violation_fails_and_advice_does_not() -> None:
+def test_mandatory_violation_fails_and_advice_does_not() -> None:
     assert _json(rule("a", violated()))["verdict"] == "fail"
     advice = rule("a", violated(effect="advisory"), status="advisory")
     exempted = rule("b", violated(effect="exempted"), status="exempted")
     assert _json(advice, exempted, rule("c"))["verdict"] == "pass"
 
 
-def test_money_is_rounded_to_cents_and_unknown_is_named() -> None:
+def test_money_is_rounded_to_cents_and_unknown_prices_are_named() -> None:
     lines = (cost_line("nobody knows", 5, None, reason="no price was read", urn="urn:x"),)
     cost = _json(costs=costs(*lines))["cost"]
     assert (cost["before"], cost["after"], cost["at_max"], cost["currency"]) == (
@@ -54,13 +54,13 @@ def test_money_is_rounded_to_cents_and_unknown_is_named() -> None:
     assert cost["lines"][0]["after"] is None
 
 
-def test_without_a_base_there_is_no_before() -> None:
+def test_verdict_without_a_base_has_no_before() -> None:
     document = _json(base=None, costs=costs(before=None, at_max_before=None, upfront_before=None))
     assert document["base"] is None
     assert document["cost"]["before"] is None
 
 
-def test_changes_are_counted_and_listed_with_what_forces_a_replacement() -> None:
+def test_changes_are_counted_and_listed_with_replacement_reasons() -> None:
     changes = _json()["changes"]
     assert {key: changes[key] for key in ("create", "update", "replace", "delete", "same")} == {
         "create": 1,
@@ -79,7 +79,7 @@ def test_changes_are_counted_and_listed_with_what_forces_a_replacement() -> None
     assert changes["resources"][1]["site"] is None
 
 
-def test_racks_exemptions_guard_and_open_changes_are_in_it() -> None:
+def test_racks_exemptions_guard_and_open_changes_are_included() -> None:
     document = _json()
     (racks,) = document["onprem"]
     assert (racks["before"]["nodes"], racks["after"]["nodes"], racks["changed"]) == (2, 4, True)

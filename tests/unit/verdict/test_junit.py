@@ -23,7 +23,7 @@ def _suites(*rules: RuleResult) -> ET.Element:
     return root
 
 
-def test_a_failed_rule_is_a_failure_with_every_violation() -> None:
+def test_failed_rule_is_a_failure_with_every_violation() -> None:
     root = _suites(rule("a", violated("first"), violated("second")), rule("b"))
     (failure,) = root.findall(".//failure")
     assert failure.attrib["message"].endswith("(and 1 more)")
@@ -31,7 +31,7 @@ def test_a_failed_rule_is_a_failure_with_every_violation() -> None:
     assert failure.text.count("stacks/prod/fleet.yaml:17") == 2
 
 
-def test_advice_and_exemptions_are_told_and_fail_nothing() -> None:
+def test_advice_and_exemptions_are_reported_without_failure() -> None:
     root = _suites(
         rule("a", violated("soft", effect="advisory"), status="advisory"),
         rule("b", violated("allowed", effect="exempted"), status="exempted"),
@@ -41,7 +41,7 @@ def test_advice_and_exemptions_are_told_and_fail_nothing() -> None:
     assert ["soft" in said[0], "allowed" in said[1]] == [True, True]
 
 
-def test_a_rule_that_was_not_asked_is_skipped_with_the_reason() -> None:
+def test_rule_that_did_not_run_is_skipped_with_the_reason() -> None:
     root = _suites(rule("a", status="disabled", note="no base"), rule("b", status="disabled"))
     assert [each.attrib["message"] for each in root.findall(".//skipped")] == ["no base", "disabled"]
 
@@ -54,7 +54,7 @@ def test_each_group_is_a_suite() -> None:
     ]
 
 
-def test_text_of_a_user_breaks_no_xml() -> None:
+def test_user_text_is_escaped_in_xml() -> None:
     root = _suites(rule("a", violated("]]> <b> & \x00 \x1b \ufffe \ud800", name='"><x')))
     (failure,) = root.findall(".//failure")
     assert "<b>" in failure.attrib["message"]

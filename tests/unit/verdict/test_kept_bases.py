@@ -35,14 +35,14 @@ def keep(tmp_path: Path, key: str = KEY) -> None:
     bases(tmp_path).keep(key, BASE, lambda: [file], tmp_path / "made")
 
 
-def test_a_base_is_found_again_with_the_files_of_its_account(tmp_path: Path, entries: Path) -> None:
+def test_base_is_found_again_with_the_files_of_its_account(tmp_path: Path, entries: Path) -> None:
     keep(tmp_path)
     assert bases(tmp_path).find(KEY, tmp_path / "next") == BASE
     assert (tmp_path / "next" / "aws" / "state.pickle").read_bytes() == b"account"
     assert [path.stat().st_mode & 0o777 for path in (entries, entries / KEY)] == [0o700, 0o600]
 
 
-def test_another_key_finds_nothing_also_where_an_entry_has_its_name(tmp_path: Path, entries: Path) -> None:
+def test_another_key_finds_nothing_even_if_an_entry_has_its_name(tmp_path: Path, entries: Path) -> None:
     keep(tmp_path)
     assert bases(tmp_path).find("b" * 64, tmp_path / "next") is None
     (entries / KEY).rename(entries / ("b" * 64))
@@ -74,7 +74,7 @@ def _age(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_cut, _flip, _open_to_others, _link, _age])
-def test_a_spoiled_entry_is_not_used_and_goes(
+def test_damaged_entry_is_not_used_and_is_deleted(
     tmp_path: Path, entries: Path, spoil: Callable[[Path], None]
 ) -> None:
     keep(tmp_path)
@@ -83,39 +83,41 @@ def test_a_spoiled_entry_is_not_used_and_goes(
     assert not (entries / KEY).exists()
 
 
-def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path, entries: Path) -> None:
+def test_folder_writable_by_others_is_not_used(tmp_path: Path, entries: Path) -> None:
     keep(tmp_path)
     entries.chmod(0o777)
     assert bases(tmp_path).find(KEY, tmp_path / "next") is None
 
 
-def test_a_folder_in_the_repository_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_in_the_repository_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "repository" / ".cache"))
     keep(tmp_path)
     assert bases(tmp_path).find(KEY, tmp_path / "next") is None
     assert not (tmp_path / "repository").exists()
 
 
-def test_a_folder_that_cannot_be_made_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_that_cannot_be_created_disables_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "cache").write_text("a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     keep(tmp_path)
     assert bases(tmp_path).find(KEY, tmp_path / "next") is None
 
 
-def test_the_oldest_entries_go(tmp_path: Path, entries: Path) -> None:
+def test_oldest_entries_are_deleted(tmp_path: Path, entries: Path) -> None:
     for number in range(MOST + 2):
         keep(tmp_path, f"{number}")
         os.utime(entries / f"{number}", (time.time() - 100 + number,) * 2)
     assert sorted(path.name for path in entries.iterdir()) == [f"{number}" for number in range(2, MOST + 2)]
 
 
-def test_a_kept_state_speaks_of_the_account_of_today() -> None:
+def test_cached_state_gets_the_endpoint_of_the_current_account() -> None:
     moved = BASE.at("http://127.0.0.1:2")
     assert moved == {"deployment": {"url": "http://127.0.0.1:2/x"}}
 
 
-def test_the_key_changes_with_all_that_the_base_s_run_reads(
+def test_key_changes_with_everything_that_the_base_run_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = {key_of("tree", "", "prod"), key_of("another tree", "", "prod"), key_of("tree", "", "dev")}

@@ -52,50 +52,50 @@ def locator(loaded: LoadedFleet) -> Locator:
     return Locator(loaded.spec, loaded.source, (EVERYTHING,))
 
 
-def test_a_node_group_is_found_by_its_component(locator: Locator) -> None:
+def test_node_group_is_found_by_its_component(locator: Locator) -> None:
     assert locator.at(template.urn) == (FILE, BURST)
     assert (locator.place(template.urn).site, locator.place(template.urn).owner) == ("use1", "burst")
 
 
-def test_a_node_group_and_a_storage_are_found_by_their_tags(locator: Locator) -> None:
+def test_node_group_and_storage_are_found_by_their_tags(locator: Locator) -> None:
     assert locator.at(tagged.urn) == (FILE, BURST)
     assert locator.at(stored.urn) == (FILE, DATA)
 
 
-def test_what_belongs_to_a_site_points_at_the_site(locator: Locator) -> None:
+def test_resource_of_a_site_points_to_the_site(locator: Locator) -> None:
     assert locator.at(sited.urn) == (FILE, line_of("site: use1"))
 
 
-def test_a_cluster_and_a_network_point_at_their_part_of_the_site(locator: Locator) -> None:
+def test_cluster_and_network_point_to_their_section_of_the_site(locator: Locator) -> None:
     assert locator.at(role.urn) == (FILE, line_of("kubernetes: {"))
     assert locator.at(vpc.urn) == (FILE, line_of("network: { cidr"))
 
 
-def test_the_whole_stack_and_strangers_point_at_the_environment(locator: Locator) -> None:
+def test_stack_and_unknown_resources_point_to_the_environment(locator: Locator) -> None:
     for urn in ("", stranger.urn, unknown_tags.urn, gone.urn, "urn:of:nothing"):
         assert locator.at(urn) == (FILE, line_of("environment: prod"))
 
 
-def test_a_field_of_the_file_wins_and_comes_from_the_file_it_is_written_in(locator: Locator) -> None:
+def test_field_of_the_file_has_precedence_with_its_own_file(locator: Locator) -> None:
     number = next(n for n, line in enumerate(BASE.splitlines(), 1) if "monthly" in line)
     assert locator.at("", "budget.monthly") == ("stacks/base.yaml", number)
     assert locator.at(template.urn, "budget.monthly") == ("stacks/base.yaml", number)
     assert locator.at(budget.urn) == ("stacks/base.yaml", number)
 
 
-def test_a_field_of_the_node_group_is_found_below_it(locator: Locator) -> None:
+def test_field_of_the_node_group_is_found_below_it(locator: Locator) -> None:
     assert locator.at(template.urn, "instance_types") == (FILE, line_of("instance_types"))
     assert locator.at(template.urn, "capacity.on_demand.max") == (FILE, line_of("on_demand"))
 
 
-def test_a_field_that_the_group_does_not_write_points_at_the_group(locator: Locator) -> None:
+def test_field_not_written_in_the_group_points_to_the_group(locator: Locator) -> None:
     assert locator.at(template.urn, "volume.size") == (FILE, BURST)
 
 
-def test_a_field_above_the_place_is_less_than_the_place(locator: Locator) -> None:
+def test_place_of_a_resource_overrides_a_field_above_it(locator: Locator) -> None:
     assert locator.at(template.urn, "cloud") == (FILE, BURST)
     assert locator.at("", "cloud") == (FILE, line_of("cloud:"))
 
 
-def test_a_field_that_is_no_path_is_passed_over(locator: Locator) -> None:
+def test_invalid_field_path_is_skipped(locator: Locator) -> None:
     assert locator.at(template.urn, "[[") == (FILE, BURST)

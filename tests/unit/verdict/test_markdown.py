@@ -76,14 +76,14 @@ def _evil_verdict(text: str) -> str:
 PLAIN = {tag for tag in _rendered(_evil_verdict("plain")).found}  # noqa: C416
 
 
-def test_the_first_line_is_the_marker_by_which_the_comment_is_found() -> None:
+def test_first_line_is_the_marker_of_the_comment() -> None:
     text = verdict_to_markdown(verdict())
     assert text.splitlines()[0] == "<!-- gpufleet check prod -->"
     assert text.count("<!--") == 1
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_text_of_a_user_becomes_no_markup(text: str) -> None:
+def test_user_text_is_escaped_in_markdown(text: str) -> None:
     rendered = _rendered(_evil_verdict(text))
     assert set(rendered.found) <= PLAIN
     assert not {"script", "img", "a", "h1", "code", "strong"} & (set(rendered.found) - PLAIN)
@@ -91,7 +91,7 @@ def test_text_of_a_user_becomes_no_markup(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_text_of_a_user_mentions_nobody_links_nowhere_and_starts_no_line(text: str) -> None:
+def test_user_text_makes_no_mention_link_or_new_line(text: str) -> None:
     markdown = _evil_verdict(text)
     shown = _rendered(markdown).text
     assert not re.search(r"@\w", shown)
@@ -103,37 +103,37 @@ def test_text_of_a_user_mentions_nobody_links_nowhere_and_starts_no_line(text: s
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_escaped_text_still_reads_as_it_was_written(text: str) -> None:
+def test_escaped_text_reads_as_written(text: str) -> None:
     shown = _rendered(f"x {escape(text)}").text.replace("\u200b", "").strip().removeprefix("x ")
     assert shown == visible_line(" ".join(text.split()))
 
 
-def test_a_table_keeps_its_columns_whatever_the_cells_hold() -> None:
+def test_table_keeps_its_columns_with_any_cell_content() -> None:
     for text in EVIL:
         for line in _evil_verdict(text).splitlines():
             if line.startswith("| ") and "---" not in line:
                 assert len(re.findall(r"(?<!\\)\|", line)) in (4, 5)
 
 
-def test_what_fails_comes_before_the_details_with_its_place() -> None:
+def test_failures_come_before_the_details_with_their_place() -> None:
     text = verdict_to_markdown(verdict(rule("closed-buckets", violated())))
     assert "### gpufleet check prod: **fail**" in text
     assert text.index("stacks/prod/fleet.yaml:17 **closed-buckets**") < text.index("<details>")
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_a_passing_verdict_has_nothing_that_fails() -> None:
+def test_passing_verdict_lists_no_failures() -> None:
     text = verdict_to_markdown(verdict(rule("closed-buckets")))
     assert "prod: pass" in text
     assert "#### Fails" not in text
 
 
-def test_a_change_of_its_own_rules_is_said_at_the_top() -> None:
+def test_change_of_its_own_rules_is_reported_at_the_top() -> None:
     text = verdict_to_markdown(verdict())
     assert text.index("The change touches what judges it") < text.index("<details>")
 
 
-def test_the_comment_never_outgrows_what_github_takes() -> None:
+def test_comment_never_exceeds_the_limit_of_github() -> None:
     many = tuple(violated("x" * 5000, name="n" * 200, file="f" * 300) for _ in range(500))
     changes = tuple(
         ChangedResource(f"urn:{n}", "aws:s3/bucket:Bucket", "n" * 300, "create", "s", "o")

@@ -47,21 +47,21 @@ def test_lines_are_compared_by_resource_and_totals_summed() -> None:
     assert costs.increase == 1
 
 
-def test_a_maximum_that_is_raised_is_a_change_though_the_expected_cost_stays() -> None:
+def test_raised_maximum_is_a_change_with_the_same_expected_cost() -> None:
     raised = _line("a", 10, maximum=Decimal(99))
     costs = compare_costs(FleetCost((_line("a", 10),)), FleetCost((raised,)), None, TODAY)
     assert costs.increase == 0
     assert [line.changed for line in costs.lines] == [True]
 
 
-def test_several_lines_of_one_resource_are_not_mixed_up() -> None:
+def test_several_lines_of_one_resource_are_kept_apart() -> None:
     before = FleetCost((_line("a", 10), _line("a", 20)))
     costs = compare_costs(before, before, None, TODAY)
     assert [line.after for line in costs.lines] == [10, 20]
     assert not any(line.changed for line in costs.lines)
 
 
-def test_an_unknown_price_is_named_and_never_zero() -> None:
+def test_unknown_price_is_named_and_never_zero() -> None:
     unknown = _line("b", None, reason="no price of it was read")
     costs = compare_costs(FleetCost(), FleetCost((_line("a", 10), unknown)), None, TODAY)
     assert [(line.what, line.reason, line.after) for line in costs.unknown] == [
@@ -71,14 +71,14 @@ def test_an_unknown_price_is_named_and_never_zero() -> None:
     assert [line.reason for line in silent.unknown] == ["no price is known"]
 
 
-def test_without_anything_to_compare_with_nothing_has_changed() -> None:
+def test_nothing_has_changed_without_a_base() -> None:
     costs = compare_costs(None, FleetCost((_line("a", 10),)), None, TODAY)
     assert costs.before is None
     assert costs.increase is None
     assert not any(line.changed for line in costs.lines)
 
 
-def test_the_oldest_price_tells_its_age_on_the_day_of_the_verdict() -> None:
+def test_age_of_the_oldest_price_counts_to_the_day_of_the_verdict() -> None:
     after = FleetCost((_line("a", 1, date="2026-11-01"), _line("b", 1, date="2026-10-12"), _line("c", 1)))
     costs = compare_costs(None, after, None, TODAY)
     assert (costs.oldest_price, costs.oldest_price_days) == (dt.date(2026, 10, 12), 40)
@@ -90,7 +90,7 @@ def _with_nodes(spec: FleetSpec, **changes: Any) -> FleetSpec:
     return spec.model_copy(update={"onprem": (site,)})
 
 
-def test_racks_are_counted_by_what_one_can_be_fed(loaded: LoadedFleet) -> None:
+def test_racks_are_counted_by_their_power(loaded: LoadedFleet) -> None:
     catalog = load_catalog()
     spec = loaded.spec
     (difference,) = rack_differences(None, (spec, build_plan(spec, catalog)), catalog)
@@ -107,7 +107,7 @@ def test_racks_are_counted_by_what_one_can_be_fed(loaded: LoadedFleet) -> None:
     assert difference.changed
 
 
-def test_a_hall_of_unknown_power_has_unknown_racks(loaded: LoadedFleet) -> None:
+def test_hall_of_unknown_power_has_unknown_racks(loaded: LoadedFleet) -> None:
     catalog = load_catalog()
     spec = _with_nodes(loaded.spec, power=None)
     (difference,) = rack_differences(None, (spec, build_plan(spec, catalog)), catalog)
@@ -117,7 +117,7 @@ def test_a_hall_of_unknown_power_has_unknown_racks(loaded: LoadedFleet) -> None:
     assert difference.after.power_kw is not None
 
 
-def test_equal_racks_have_not_changed_and_a_site_that_goes_is_told(loaded: LoadedFleet) -> None:
+def test_equal_racks_are_unchanged_and_a_removed_site_is_reported(loaded: LoadedFleet) -> None:
     catalog = load_catalog()
     side = (loaded.spec, build_plan(loaded.spec, catalog))
     assert [each.changed for each in rack_differences(side, side, catalog)] == [False]

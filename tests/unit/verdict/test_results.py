@@ -66,7 +66,7 @@ def _found(level: str = "mandatory", **changes: Any) -> ReportedViolation:
     return ReportedViolation(**{**fields, **changes})
 
 
-def test_the_worst_violation_is_the_status(locator: Locator) -> None:
+def test_worst_violation_sets_the_status(locator: Locator) -> None:
     exempted = _found("advisory", exempted=True)
     for found, status in (
         ([], "passed"),
@@ -79,19 +79,19 @@ def test_the_worst_violation_is_the_status(locator: Locator) -> None:
         assert result.status == status
 
 
-def test_a_disabled_rule_says_so(locator: Locator) -> None:
+def test_disabled_rule_has_its_own_status(locator: Locator) -> None:
     (result,) = rule_results([_configured("disabled")], [], locator)
     assert (result.status, result.enforcement, result.note) == ("disabled", "disabled", "")
 
 
-def test_a_change_rule_without_a_change_was_not_asked_and_says_why(locator: Locator) -> None:
+def test_change_rule_without_a_change_is_not_run_with_a_reason(locator: Locator) -> None:
     (result,) = rule_results([_configured(scope="change")], [], locator, no_change="no base")
     assert (result.status, result.enforcement, result.note) == ("disabled", "mandatory", "no base")
     (asked,) = rule_results([_configured()], [], locator, no_change="no base")
     assert (asked.status, asked.note) == ("passed", "")
 
 
-def test_a_violation_has_its_place(locator: Locator) -> None:
+def test_violation_has_its_place(locator: Locator) -> None:
     (result,) = rule_results([_configured()], [_found(unknown=True)], locator)
     (violation,) = result.violations
     assert (violation.resource, violation.name) == (BUCKET.urn, "b")
@@ -99,14 +99,14 @@ def test_a_violation_has_its_place(locator: Locator) -> None:
     assert (violation.effect, violation.unknown, violation.prop) == ("mandatory", True, "acl")
 
 
-def test_a_violation_of_the_whole_stack_is_the_stack_s(locator: Locator) -> None:
+def test_stack_violation_belongs_to_the_stack(locator: Locator) -> None:
     root = "urn:pulumi:prod::gpufleet::pulumi:pulumi:Stack::gpufleet-prod"
     (result,) = rule_results([_configured()], [_found(urn=""), _found(urn=root)], locator)
     assert [each.resource for each in result.violations] == ["stack", "stack"]
     assert {each.line for each in result.violations} == {line_of("environment: prod")}
 
 
-def test_exemptions_in_force_expired_and_unused_are_told_apart(loaded: LoadedFleet) -> None:
+def test_active_expired_and_unused_exemptions_are_listed_separately(loaded: LoadedFleet) -> None:
     today = dt.date(2027, 1, 31)
     granted = [
         exemption(resource="b"),
@@ -126,14 +126,14 @@ def _step(operation: Any, *, was: bool, stays: bool | None) -> ChangeStep:
     return ChangeStep(before.urn, operation, before, after, ("bucket",), ("bucket",))
 
 
-def test_deleting_or_replacing_what_is_protected_fails(locator: Locator) -> None:
+def test_deletion_or_replacement_of_a_protected_resource_fails(locator: Locator) -> None:
     for step in (_step("delete", was=True, stays=None), _step("replace", was=True, stays=True)):
         result = guard.protection_result([step], locator)
         assert result.status == "failed"
         assert step.operation in result.violations[0].message
 
 
-def test_what_is_not_protected_any_more_and_what_is_only_updated_passes(locator: Locator) -> None:
+def test_unprotected_or_only_updated_resource_passes(locator: Locator) -> None:
     steps = [
         _step("delete", was=False, stays=None),
         _step("replace", was=True, stays=False),
@@ -143,7 +143,7 @@ def test_what_is_not_protected_any_more_and_what_is_only_updated_passes(locator:
     assert guard.protection_result(steps, locator).status == "passed"
 
 
-def test_an_open_change_without_a_price_fails_with_its_name(locator: Locator) -> None:
+def test_open_change_without_a_price_fails_with_its_name(locator: Locator) -> None:
     opens = [OpenChangeCost("fine", Decimal(0)), OpenChangeCost("broken", None, "it has no environment prod")]
     result = guard.open_changes_result(opens, locator)
     assert result.status == "failed"
@@ -153,7 +153,7 @@ def test_an_open_change_without_a_price_fails_with_its_name(locator: Locator) ->
     assert guard.open_changes_result(opens[:1], locator).status == "passed"
 
 
-def test_settings_by_which_a_change_is_judged_are_seen_to_change(loaded: LoadedFleet) -> None:
+def test_loosened_change_settings_are_reported(loaded: LoadedFleet) -> None:
     spec = loaded.spec
     assert guard.loosened(spec, spec) == ()
     assert guard.loosened(None, spec) == ()
@@ -168,13 +168,13 @@ def test_settings_by_which_a_change_is_judged_are_seen_to_change(loaded: LoadedF
     )
 
 
-def test_a_rule_that_is_set_otherwise_is_seen_in_both_directions(loaded: LoadedFleet) -> None:
+def test_changed_rule_level_is_reported_in_both_directions(loaded: LoadedFleet) -> None:
     off = loaded.spec.model_copy(update={"policies": {"closed-buckets": {"enforcement": "disabled"}}})
     assert guard.loosened(loaded.spec, off) == ("policies.closed-buckets",)
     assert guard.loosened(off, loaded.spec) == ("policies.closed-buckets",)
 
 
-def test_touching_the_rules_is_advice_at_the_file_or_the_line(locator: Locator) -> None:
+def test_changed_rule_files_are_advice_at_file_or_line(locator: Locator) -> None:
     result = guard.guard_result(GuardrailChanges(("policies/rules/a.py",), ("budget.monthly",)), locator)
     assert result.status == "advisory"
     assert [(each.file, each.effect) for each in result.violations] == [
@@ -184,13 +184,13 @@ def test_touching_the_rules_is_advice_at_the_file_or_the_line(locator: Locator) 
     assert guard.guard_result(GuardrailChanges(), locator).status == "passed"
 
 
-def test_what_judges_is_more_than_the_rules() -> None:
+def test_judging_files_include_more_than_the_rules() -> None:
     files = guard.files_of("prod")
     assert {"policies", "gpufleet", ".gpufleet/catalog", "stacks/Pulumi.prod.yaml"} <= {*files}
     assert "stacks/Pulumi.dev.yaml" not in files
 
 
-def test_many_files_of_one_folder_are_told_of_once(locator: Locator) -> None:
+def test_many_files_of_one_folder_are_reported_once(locator: Locator) -> None:
     many = tuple(f"gpufleet/pricing/{number}.py" for number in range(9))
     result = guard.guard_result(GuardrailChanges((*many, "stacks/Pulumi.prod.yaml")), locator)
     first, second = result.violations
@@ -198,12 +198,12 @@ def test_many_files_of_one_folder_are_told_of_once(locator: Locator) -> None:
     assert second.file == "stacks/Pulumi.prod.yaml"
 
 
-def test_a_later_end_of_an_environment_is_seen(loaded: LoadedFleet) -> None:
+def test_extended_expiry_of_an_environment_is_reported(loaded: LoadedFleet) -> None:
     later = loaded.spec.model_copy(update={"expires": dt.date(2040, 1, 1)})
     assert guard.loosened(loaded.spec, later) == ("expires",)
 
 
-def test_old_prices_are_a_warning_where_no_rule_of_the_pack_reports_them(locator: Locator) -> None:
+def test_old_prices_are_a_warning_if_no_rule_reports_them(locator: Locator) -> None:
     finding = Finding(FILE, 6, "budget.monthly", "2024-09-25", "price-age", "6 prices are old", "", "warning")
     other = replace(finding, rule="budget-exceeded", message="too much")
     configured = [_configured("advisory")]

@@ -103,7 +103,7 @@ def _sarif(*rules: Any, **changes: Any) -> dict[str, Any]:
     return run
 
 
-def test_a_violation_is_a_result_at_the_line_of_the_fleet_file() -> None:
+def test_violation_is_a_result_at_the_line_of_the_fleet_file() -> None:
     run = _sarif(rule("fine"), rule("closed-buckets", violated()))
     (result,) = run["results"]
     place = result["locations"][0]["physicalLocation"]
@@ -115,13 +115,13 @@ def test_a_violation_is_a_result_at_the_line_of_the_fleet_file() -> None:
 @pytest.mark.parametrize(
     ("effect", "level"), [("mandatory", "error"), ("advisory", "warning"), ("exempted", "note")]
 )
-def test_what_a_violation_means_is_its_level(effect: str, level: str) -> None:
+def test_result_level_follows_the_violation(effect: str, level: str) -> None:
     (result,) = _sarif(rule("a", violated(effect=effect)))["results"]
     assert result["level"] == level
     assert ("suppressions" in result) is (effect == "exempted")
 
 
-def test_rules_carry_help_severity_and_framework() -> None:
+def test_rules_have_help_severity_and_framework() -> None:
     framework = Framework("CIS", "1.2", "https://example.com/cis")
     described = _sarif(rule("a", framework=framework), rule("b", group="budget"))["tool"]["driver"]["rules"]
     assert described[0]["helpUri"] == "https://example.com/cis"
@@ -130,7 +130,7 @@ def test_rules_carry_help_severity_and_framework() -> None:
     assert "Close it." in described[0]["help"]["text"]
 
 
-def test_a_disabled_rule_is_listed_and_switched_off() -> None:
+def test_disabled_rule_is_listed_as_disabled() -> None:
     (described,) = _sarif(rule("a", enforcement="disabled", status="disabled"))["tool"]["driver"]["rules"]
     assert described["defaultConfiguration"] == {"level": "none", "enabled": False}
 
@@ -140,11 +140,11 @@ def _prints(*violations: Any, **changes: Any) -> list[str]:
     return [result["partialFingerprints"][FINGERPRINT] for result in results]
 
 
-def test_a_fingerprint_survives_another_line_and_another_message() -> None:
+def test_fingerprint_survives_a_changed_line_and_message() -> None:
     assert _prints(violated("one", line=1)) == _prints(violated("two", line=99))
 
 
-def test_fingerprints_tell_resources_properties_environments_and_repetitions_apart() -> None:
+def test_fingerprints_differ_by_resource_property_environment_and_repetition() -> None:
     found = [
         *_prints(violated(), violated()),
         *_prints(violated(resource="urn:other")),
@@ -154,22 +154,22 @@ def test_fingerprints_tell_resources_properties_environments_and_repetitions_apa
     assert len(set(found)) == 5
 
 
-def test_each_environment_is_an_analysis_of_its_own() -> None:
+def test_each_environment_is_a_separate_analysis() -> None:
     assert _sarif()["automationDetails"]["id"] == "gpufleet/prod/"
 
 
-def test_a_checkout_below_the_top_of_its_repository_is_named_from_the_top() -> None:
+def test_paths_start_at_the_top_of_the_repository() -> None:
     (result,) = _sarif(rule("a", violated(file="stacks/a b/fleet.yaml")), prefix="infra/gpu/")["results"]
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == "infra/gpu/stacks/a%20b/fleet.yaml"
 
 
-def test_a_line_that_nobody_knows_is_the_first() -> None:
+def test_unknown_line_is_line_1() -> None:
     (result,) = _sarif(rule("a", violated(line=0)))["results"]
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 1
 
 
-def test_control_characters_stay_out_of_messages() -> None:
+def test_messages_have_no_control_characters() -> None:
     (result,) = _sarif(rule("a", violated("a\x1b[31mb\nc")))["results"]
     assert "\x1b" not in result["message"]["text"]
     assert "\n" not in result["message"]["text"]

@@ -28,7 +28,7 @@ def _answers(url: str) -> bool:
     return True
 
 
-def test_it_answers_and_leaves_nothing_behind() -> None:
+def test_scratch_account_answers_and_leaves_no_files() -> None:
     with scratch() as own:
         account, folder = own.account, own.folder
         endpoint = account.endpoint
@@ -39,7 +39,7 @@ def test_it_answers_and_leaves_nothing_behind() -> None:
     assert not folder.exists()
 
 
-def test_its_account_is_not_saved_even_where_it_ends_in_order() -> None:
+def test_scratch_account_is_not_saved_on_exit() -> None:
     with scratch() as own:
         endpoint = own.account.endpoint
         keys = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
@@ -51,7 +51,7 @@ def test_its_account_is_not_saved_even_where_it_ends_in_order() -> None:
         assert not Files(own.folder / "aws").snapshot.exists()
 
 
-def test_another_one_goes_on_from_what_one_has_saved(tmp_path: Path) -> None:
+def test_second_account_continues_from_a_saved_one(tmp_path: Path) -> None:
     keys = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
     session = botocore.session.Session()
     with scratch() as own:
@@ -69,7 +69,7 @@ def test_another_one_goes_on_from_what_one_has_saved(tmp_path: Path) -> None:
         assert other.account.env["PULUMI_CONFIG_PASSPHRASE"] == "that of the first"
 
 
-def test_it_is_gone_after_a_failure_too() -> None:
+def test_scratch_account_is_removed_after_a_failure() -> None:
     with pytest.raises(ZeroDivisionError), scratch() as own:
         pid, folder = own.account.endpoint.pid, own.folder
         _ = 1 / 0
@@ -77,7 +77,7 @@ def test_it_is_gone_after_a_failure_too() -> None:
     assert not folder.exists()
 
 
-def test_two_know_nothing_of_each_other() -> None:
+def test_two_scratch_accounts_are_isolated() -> None:
     with scratch() as this, scratch() as that:
         one, other = this.account, that.account
         assert one.endpoint != other.endpoint
@@ -85,7 +85,7 @@ def test_two_know_nothing_of_each_other() -> None:
         assert one.env["PULUMI_CONFIG_PASSPHRASE"] != other.env["PULUMI_CONFIG_PASSPHRASE"]
 
 
-def test_nothing_of_the_user_s_account_is_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_has_nothing_of_the_users_account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "company")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "secret")
     monkeypatch.setenv("GPUFLEET_KUBECONFIG", "/home/me/.kube/config")
@@ -97,13 +97,13 @@ def test_nothing_of_the_user_s_account_is_in_its_environment(monkeypatch: pytest
         assert env["GPUFLEET_SANDBOX_DIR"].startswith(str(own.folder))
 
 
-def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_fails_to_start_reports_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_S", "no number")
     with scratch() as own, pytest.raises(GpufleetError, match="invalid float value") as error:
         _ = own.account.endpoint
     assert error.value.exit_code == 3
 
 
-def test_one_that_nobody_asks_for_never_starts() -> None:
+def test_unused_scratch_account_never_starts() -> None:
     with scratch() as own:
         assert not any(own.folder.iterdir())

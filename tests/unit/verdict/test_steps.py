@@ -20,7 +20,7 @@ def _event(op: Op, about: Resource = NEW, **values: Any) -> ResourceEvent:
     )
 
 
-def test_a_replacement_in_three_steps_is_one_with_its_reasons() -> None:
+def test_three_steps_of_a_replacement_are_one_with_its_reasons() -> None:
     events = [
         _event(Op.CREATE_REPLACEMENT),
         _event(Op.REPLACE, diff=("bucket", "tags"), replace_keys=("bucket",)),
@@ -31,27 +31,27 @@ def test_a_replacement_in_three_steps_is_one_with_its_reasons() -> None:
     assert (step.before, step.after) == (OLD, NEW)
 
 
-def test_the_order_of_a_replacement_steps_makes_no_difference() -> None:
+def test_order_of_replacement_steps_does_not_matter() -> None:
     told = _event(Op.REPLACE, replace_keys=("bucket",))
     for events in ([told, _event(Op.CREATE_REPLACEMENT)], [_event(Op.CREATE_REPLACEMENT), told]):
         (step,) = steps_of(events, Stack([OLD]), Stack([NEW]))
         assert step.replace_keys == ("bucket",)
 
 
-def test_a_creation_has_no_before_and_a_deletion_no_after() -> None:
+def test_creation_has_no_before_and_deletion_no_after() -> None:
     (created,) = steps_of([_event(Op.CREATE)], Stack([]), Stack([NEW]))
     (deleted,) = steps_of([_event(Op.DELETE)], Stack([OLD]), Stack([]))
     assert (created.before, created.after) == (None, NEW)
     assert (deleted.before, deleted.after) == (OLD, None)
 
 
-def test_a_renamed_resource_has_the_one_it_was() -> None:
+def test_renamed_resource_has_its_previous_one() -> None:
     renamed = resource("aws:s3/bucket:Bucket", "corpus", aliases=(OLD.urn,))
     (step,) = steps_of([_event(Op.SAME, renamed)], Stack([OLD]), Stack([renamed]))
     assert step.before is OLD
 
 
-def test_failed_steps_the_stack_and_strangers_are_no_steps() -> None:
+def test_failed_steps_the_stack_and_unknown_resources_are_not_steps() -> None:
     stack = resource("pulumi:pulumi:Stack", "gpufleet-prod")
     stranger = resource("pulumi:providers:aws", "default_7_0_0")
     events = [_event(Op.CREATE, status="failed"), _event(Op.SAME, stack), _event(Op.CREATE, stranger)]

@@ -17,7 +17,7 @@ def _shown(*rules: Any, **changes: Any) -> str:
     return file.getvalue()
 
 
-def test_the_word_comes_first_with_counts_of_violations() -> None:
+def test_verdict_comes_first_with_counts_of_violations() -> None:
     found = rule("a", violated("one"), violated("two"), violated("soft", effect="advisory"))
     assert _shown(found, rule("b")).startswith(
         "FAIL  prod  against main (0123456789ab): "
@@ -26,7 +26,7 @@ def test_the_word_comes_first_with_counts_of_violations() -> None:
     assert _shown(rule("a")).startswith("PASS  prod  against main (0123456789ab): 1 rule passed\n")
 
 
-def test_a_failed_verdict_ends_with_each_broken_rule_its_line_and_remedy() -> None:
+def test_failed_verdict_ends_with_each_broken_rule_its_line_and_remedy() -> None:
     hard = violated("hard; close it", remedy="close it")
     lines = _shown(rule("a", violated("soft", effect="advisory"), hard, violated("bare"))).splitlines()
     assert lines[-5:] == [
@@ -40,11 +40,11 @@ def test_a_failed_verdict_ends_with_each_broken_rule_its_line_and_remedy() -> No
     assert "nothing was changed" not in "".join(lines)
 
 
-def test_a_verdict_that_passes_ends_without_reasons() -> None:
+def test_passed_verdict_ends_without_reasons() -> None:
     assert "forbid" not in _shown(rule("a", violated("soft", effect="advisory")))
 
 
-def test_nothing_that_fails_is_left_out_and_advice_is_cut() -> None:
+def test_all_failures_are_listed_and_advice_is_truncated() -> None:
     hard = [violated(f"hard {n}") for n in range(40)]
     soft = [violated(f"soft {n}", effect="advisory") for n in range(40)]
     text = _shown(rule("a", *hard, *soft))
@@ -54,7 +54,7 @@ def test_nothing_that_fails_is_left_out_and_advice_is_cut() -> None:
     assert "(25 more; --json has all)" in text
 
 
-def test_without_a_base_the_cost_is_shown_line_by_line() -> None:
+def test_cost_without_a_base_is_listed_line_by_line() -> None:
     lines = (
         cost_line("2 x g6e.2xlarge", None, 300, changed=False),
         cost_line("volumes", None, 5, changed=False),
@@ -76,7 +76,7 @@ def test_without_a_base_the_cost_is_shown_line_by_line() -> None:
     ]
 
 
-def test_cost_shows_the_lines_that_changed_and_the_sums() -> None:
+def test_cost_has_the_changed_lines_and_the_sums() -> None:
     text = _shown()
     assert "use1/burst: 2 x g6e.2xlarge" in text
     assert "volumes" not in text
@@ -85,20 +85,20 @@ def test_cost_shows_the_lines_that_changed_and_the_sums() -> None:
     assert "difference: +235 USD a month, +500 USD at maximum" in text
 
 
-def test_an_unknown_price_makes_the_sum_a_lower_bound() -> None:
+def test_unknown_price_makes_the_sum_a_lower_bound() -> None:
     text = _shown(costs=costs(cost_line("odd", 1, None, reason="no price was read")))
     assert "at least 1,235" in text
     assert "unknown cost: use1/burst: odd: no price was read" in text
 
 
-def test_replacements_say_what_forces_them_and_racks_what_they_need() -> None:
+def test_replacements_have_their_reasons_and_racks_their_requirements() -> None:
     text = _shown()
     assert "replace aws:s3:Bucket atlas-prod-use1-data (forced by bucket) [protected]" in text
     assert "racks of lab" in text
     assert "40.8" in text
 
 
-def test_exemptions_open_changes_and_the_age_of_prices_are_told() -> None:
+def test_exemptions_open_changes_and_price_ages_are_listed() -> None:
     text = _shown()
     assert "closed-buckets for atlas-prod-use1-data: in force until 2027-01-31, by carol: public data" in text
     assert "open change feature/x: 70.00 USD" in text
@@ -108,7 +108,7 @@ def test_exemptions_open_changes_and_the_age_of_prices_are_told() -> None:
     assert "catalog refresh" in _shown(costs=costs(oldest_price_days=400))
 
 
-def test_escape_sequences_and_markup_of_a_user_do_nothing() -> None:
+def test_escape_sequences_and_markup_of_a_user_are_escaped() -> None:
     text = _shown(rule("a", violated("[red]x[/red] \x1b[2Jgone :smile:", name="\x1b]0;title\x07")))
     assert "\x1b" not in text
     assert "[red]x[/red]" in text

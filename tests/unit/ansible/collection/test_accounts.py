@@ -55,9 +55,7 @@ def steps(
     ]
 
 
-def test_a_bare_host_gets_groups_first_then_the_account_then_its_keys(
-    module: ModuleType, tmp_path: Path
-) -> None:
+def test_bare_host_gets_groups_then_the_account_then_its_keys(module: ModuleType, tmp_path: Path) -> None:
     assert steps(module, host(module), tmp_path) == [
         "groupadd -g 3000 vision",
         "groupadd -g 2001 ada",
@@ -66,19 +64,19 @@ def test_a_bare_host_gets_groups_first_then_the_account_then_its_keys(
     ]
 
 
-def test_a_host_that_has_it_all_needs_nothing(module: ModuleType, tmp_path: Path) -> None:
+def test_configured_host_needs_no_change(module: ModuleType, tmp_path: Path) -> None:
     there = host(module, "ada:2001:2001", "ada:2001: vision:3000:ada docker:999:ada")
     (tmp_path / "ada").write_text(f"{module.HEADER}ssh-ed25519 AAAA ada\n")
     assert steps(module, there, tmp_path) == []
 
 
-def test_memberships_are_those_of_the_file_and_the_hosts_own_stay(module: ModuleType, tmp_path: Path) -> None:
+def test_memberships_follow_the_file_and_local_groups_stay(module: ModuleType, tmp_path: Path) -> None:
     there = host(module, "ada:2001:2001", "ada:2001: vision:3000: audio:3001:ada docker:999:ada")
     known = [VISION, {"name": "audio", "gid": 3001}]
     assert "usermod -G docker,vision ada" in steps(module, there, tmp_path, groups=known)
 
 
-def test_a_run_that_was_killed_between_is_completed(module: ModuleType, tmp_path: Path) -> None:
+def test_killed_run_is_completed(module: ModuleType, tmp_path: Path) -> None:
     assert steps(module, host(module, "", "vision:3000:"), tmp_path)[0] == "groupadd -g 2001 ada"
     there = host(module, "ada:2001:2001", "ada:2001: vision:3000:")
     assert steps(module, there, tmp_path) == ["usermod -G vision ada", "write ada"]
@@ -94,7 +92,7 @@ def test_a_run_that_was_killed_between_is_completed(module: ModuleType, tmp_path
         ("", "eve:2001:", "gid 2001 of ada belongs to the group eve"),
     ],
 )
-def test_a_number_that_is_taken_is_refused(
+def test_id_that_is_in_use_is_refused(
     users: str, groups: str, said: str, module: ModuleType, tmp_path: Path
 ) -> None:
     with pytest.raises(RefusalError, match=said) as refused:
@@ -102,7 +100,7 @@ def test_a_number_that_is_taken_is_refused(
     assert "usermod -u" in str(refused.value) and "Nothing was changed" in str(refused.value)
 
 
-def test_all_conflicts_are_said_at_once(module: ModuleType, tmp_path: Path) -> None:
+def test_all_conflicts_are_reported_at_once(module: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(RefusalError) as refused:
         steps(
             module,
@@ -114,7 +112,7 @@ def test_all_conflicts_are_said_at_once(module: ModuleType, tmp_path: Path) -> N
         assert part in str(refused.value)
 
 
-def test_an_own_group_may_be_one_of_the_files(module: ModuleType, tmp_path: Path) -> None:
+def test_private_group_may_be_one_of_the_file(module: ModuleType, tmp_path: Path) -> None:
     shared = ADA | {"gid": 3000, "groups": []}
     assert steps(module, host(module), tmp_path, accounts=[shared])[:2] == [
         "groupadd -g 3000 vision",
@@ -122,7 +120,7 @@ def test_an_own_group_may_be_one_of_the_files(module: ModuleType, tmp_path: Path
     ]
 
 
-def test_only_accounts_of_its_own_are_locked_and_none_is_deleted(module: ModuleType, tmp_path: Path) -> None:
+def test_only_managed_accounts_are_locked_and_none_is_deleted(module: ModuleType, tmp_path: Path) -> None:
     there = host(module, "ada:2001:2001 old:1000:1000", "ada:2001: old:1000: vision:3000:")
     (tmp_path / "ada").write_text(f"{module.HEADER}ssh-ed25519 AAAA ada\n")
     (tmp_path / "hand").write_text("ssh-ed25519 AAAA by hand\n")
@@ -131,12 +129,12 @@ def test_only_accounts_of_its_own_are_locked_and_none_is_deleted(module: ModuleT
     assert not any("userdel" in step for step in found)
 
 
-def test_a_locked_account_stays_as_it_is_until_it_is_named_again(module: ModuleType, tmp_path: Path) -> None:
+def test_locked_account_stays_locked_until_it_is_listed_again(module: ModuleType, tmp_path: Path) -> None:
     there = host(module, "ada:2001:2001", "ada:2001: vision:3000:ada", locked="ada")
     assert steps(module, there, tmp_path, made=["ada"], accounts=[]) == []
     assert steps(module, there, tmp_path, made=["ada"]) == ["usermod -e  ada", "write ada"]
 
 
-def test_homes_on_a_shared_file_system_are_not_made(module: ModuleType, tmp_path: Path) -> None:
+def test_homes_on_a_shared_file_system_are_not_created(module: ModuleType, tmp_path: Path) -> None:
     found = steps(module, host(module), tmp_path, make_homes=False, homes="/shared/home/")
     assert "useradd -u 2001 -g 2001 -s /bin/bash -d /shared/home/ada -M -p * -G vision ada" in found

@@ -47,7 +47,7 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def test_what_differs_is_changed_as_check_mode_says_and_a_second_run_changes_nothing(
+def test_check_mode_matches_the_first_run_and_a_second_run_changes_nothing(
     service: Service, run: Run
 ) -> None:
     checked = run(module, check=True, **arguments(service, **EVERYTHING))
@@ -86,7 +86,7 @@ def test_what_differs_is_changed_as_check_mode_says_and_a_second_run_changes_not
         ({"model": "", "serials": {}}, "Nothing tells whether"),
     ],
 )
-def test_another_machines_controller_is_refused_before_anything_changes(
+def test_bmc_of_another_machine_is_refused_before_any_change(
     service: Service, run: Run, changes: dict[str, Any], said: str
 ) -> None:
     for more in (EVERYTHING, {"only": "cycle"}):
@@ -95,14 +95,12 @@ def test_another_machines_controller_is_refused_before_anything_changes(
     assert service.changes == [] and service.resets == []
 
 
-def test_a_model_is_known_however_it_is_written(service: Service, run: Run) -> None:
+def test_model_names_match_in_any_spelling(service: Service, run: Run) -> None:
     service.resources[SYSTEM]["Model"] = "DGX H100"
     assert not run(module, **arguments(service))["changed"]
 
 
-def test_what_a_system_does_not_show_its_chassis_does_if_it_holds_no_other(
-    service: Service, run: Run
-) -> None:
+def test_model_and_serial_come_from_the_chassis_if_it_holds_one_system(service: Service, run: Run) -> None:
     service.resources[SYSTEM] |= {"SerialNumber": None, "Model": ""}
     held = [{"@odata.id": SYSTEM}, {"@odata.id": "/redfish/v1/Systems/HGX_Baseboard_0"}]
     shown = {"Model": "DGXH100", "SerialNumber": "1660224000001"}
@@ -113,7 +111,7 @@ def test_what_a_system_does_not_show_its_chassis_does_if_it_holds_no_other(
     assert (answer["found"]["model"], answer["found"]["serial"]) == ("DGXH100", "1660224000001")
 
 
-def test_a_controller_with_another_certificate_never_sees_the_password(service: Service, run: Run) -> None:
+def test_bmc_with_another_certificate_never_gets_the_password(service: Service, run: Run) -> None:
     answer = run(module, **arguments(service, certificate="0" * 64))
     assert f"SHA-256 {service.fingerprint} instead of" in answer["msg"]
     untrusted = run(module, **arguments(service, certificate=""))
@@ -124,7 +122,7 @@ def test_a_controller_with_another_certificate_never_sees_the_password(service: 
     assert not run(module, **signed).get("failed")
 
 
-def test_a_wrong_or_missing_password_is_said_without_it(
+def test_wrong_or_missing_password_is_reported_without_its_value(
     service: Service, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SECRET, "wrong-Passw0rd")
@@ -134,7 +132,7 @@ def test_a_wrong_or_missing_password_is_said_without_it(
     assert f"{SECRET} is not set" in run(module, **arguments(service))["msg"]
 
 
-def test_an_older_controller_is_capped_by_power_and_boots_by_an_override(service: Service, run: Run) -> None:
+def test_older_bmc_uses_power_control_and_a_boot_override(service: Service, run: Run) -> None:
     service.resources[CHASSIS] = {"@odata.id": CHASSIS, "Power": {"@odata.id": f"{CHASSIS}/Power"}}
     service.resources[f"{CHASSIS}/Power"] = {
         "@odata.type": "#Power.v1_5_2.Power",
@@ -159,30 +157,30 @@ def test_an_older_controller_is_capped_by_power_and_boots_by_an_override(service
         ({"boot_order": ["cd"], "power_cap_w": 9000}, "no boot option of the kind cd"),
     ],
 )
-def test_what_the_node_does_not_have_is_refused_before_anything_changes(
+def test_unsupported_setting_is_refused_before_any_change(
     service: Service, run: Run, wanted: dict[str, Any], said: str
 ) -> None:
     assert said in run(module, **arguments(service, **wanted))["msg"]
     assert service.changes == []
 
 
-def test_a_node_without_a_cap_is_refused_with_another_way(service: Service, run: Run) -> None:
+def test_node_without_a_power_cap_is_refused_with_an_alternative(service: Service, run: Run) -> None:
     service.resources[CHASSIS] = {"@odata.id": CHASSIS}
     assert "offers no cap" in run(module, **arguments(service, power_cap_w=9000))["msg"]
 
 
-def test_what_a_controller_refuses_is_told_in_its_own_words(service: Service, run: Run) -> None:
+def test_refusal_of_the_bmc_is_reported_in_its_own_text(service: Service, run: Run) -> None:
     service.resources[SYSTEM]["@odata.type"] = "#Other.v1_0_0.Other"
     answer = run(module, **arguments(service, boot_order=["disk"]))
     assert "HTTP 400 The property Boot is a read-only property" in answer["msg"]
 
 
-def test_a_reference_to_somewhere_else_is_not_followed(service: Service, run: Run) -> None:
+def test_reference_to_another_host_is_not_followed(service: Service, run: Run) -> None:
     service.resources["/redfish/v1/"]["Systems"] = {"@odata.id": "//evil.example.com/redfish"}
     assert "outside of Redfish" in run(module, **arguments(service))["msg"]
 
 
-def test_measuring_answers_with_a_refusal_as_well_and_changes_nothing(service: Service, run: Run) -> None:
+def test_measuring_reports_a_refusal_and_changes_nothing(service: Service, run: Run) -> None:
     state = run(module, **arguments(service, only="measure", **EVERYTHING))["measurements"]["bmc_state"]
     told = json.loads(state["stdout"])
     assert told["firmware"] == {"HostBMC_0": "24.09.17", "HostBIOS_0": "1.6.7"}
@@ -192,7 +190,7 @@ def test_measuring_answers_with_a_refusal_as_well_and_changes_nothing(service: S
     assert service.changes == []
 
 
-def test_the_power_is_cycled_once_and_not_in_check_mode(service: Service, run: Run) -> None:
+def test_power_is_cycled_once_and_not_in_check_mode(service: Service, run: Run) -> None:
     assert run(module, check=True, **arguments(service, only="cycle"))["changed"]
     assert service.resets == []
     assert run(module, **arguments(service, only="cycle"))["reset"] == "PowerCycle"
@@ -201,7 +199,7 @@ def test_the_power_is_cycled_once_and_not_in_check_mode(service: Service, run: R
     assert service.resets == ["PowerCycle", "On"]
 
 
-def test_a_controller_that_is_gone_is_said_so(service: Service, run: Run) -> None:
+def test_unreachable_bmc_is_reported(service: Service, run: Run) -> None:
     service.close()
     assert "does not answer" in run(module, **arguments(service))["msg"]
 
@@ -230,7 +228,7 @@ esac
 """
 
 
-def test_ipmi_sets_the_same_and_the_password_is_in_no_argument(
+def test_ipmi_applies_the_same_settings_and_no_argument_has_the_password(
     programs: Programs, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A program that plays ipmitool and records arguments and environment."""
@@ -259,7 +257,7 @@ def test_ipmi_sets_the_same_and_the_password_is_in_no_argument(
     assert set((tmp_path / "environment").read_text().split()) == {f"IPMITOOL_PASSWORD={PASSWORD}"}
 
 
-def test_without_ipmitool_it_says_what_to_install(
+def test_missing_ipmitool_is_reported_with_the_package(
     programs: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SECRET, PASSWORD)

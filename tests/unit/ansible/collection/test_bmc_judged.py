@@ -87,7 +87,7 @@ def by_ipmi(simulator: Simulator, **changes: Any) -> dict[str, Any]:
         ({}, "wrong-Passw0rd", "refuses the user (HTTP 401)"),
     ],
 )
-def test_redfish_of_another_node_or_with_other_credentials_changes_nothing(
+def test_redfish_of_another_node_or_with_wrong_credentials_changes_nothing(
     emulator: Emulator,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
@@ -105,7 +105,7 @@ def test_redfish_of_another_node_or_with_other_credentials_changes_nothing(
 
 
 @pytest.mark.fresh
-def test_redfish_settings_are_changed_where_they_differ_and_only_there(emulator: Emulator, run: Run) -> None:
+def test_redfish_changes_only_settings_that_differ(emulator: Emulator, run: Run) -> None:
     wanted = by_redfish(emulator, boot_order=["pxe"], bios=ATTRIBUTES | {"ProcTurboMode": "Disabled"})
     before = len(emulator.changes)
     checked = run(module, check=True, **wanted)
@@ -138,7 +138,7 @@ def test_redfish_settings_are_changed_where_they_differ_and_only_there(emulator:
         ({"power_cap_w": 9000}, "offers no cap"),
     ],
 )
-def test_redfish_that_lacks_what_is_asked_for_is_refused_before_anything_changes(
+def test_redfish_without_a_requested_feature_is_refused_before_any_change(
     emulator: Emulator, run: Run, asked: dict[str, Any], said: str
 ) -> None:
     before = emulator.changes
@@ -147,7 +147,7 @@ def test_redfish_that_lacks_what_is_asked_for_is_refused_before_anything_changes
     assert emulator.changes == before
 
 
-def test_redfish_cycles_the_power_by_what_the_controller_offers(emulator: Emulator, run: Run) -> None:
+def test_redfish_cycles_the_power_with_a_supported_reset_type(emulator: Emulator, run: Run) -> None:
     before = len(emulator.changes)
     assert run(module, check=True, **by_redfish(emulator, only="cycle"))["changed"]
     assert len(emulator.changes) == before
@@ -157,7 +157,7 @@ def test_redfish_cycles_the_power_by_what_the_controller_offers(emulator: Emulat
     assert emulator.get(SYSTEM)["PowerState"] == "On"
 
 
-def test_ipmi_shows_whose_it_is_and_its_first_device_is_set(
+def test_ipmi_reports_the_identity_and_sets_the_boot_device(
     simulator: Simulator, run: Run, programs: Programs
 ) -> None:
     wanted = by_ipmi(simulator, boot_order=["pxe"], firmware={"bmc": ipmi_simulator.FIRMWARE})
@@ -189,7 +189,7 @@ def test_ipmi_shows_whose_it_is_and_its_first_device_is_set(
         ({}, "wrong-Passw0rd", "Check its address, `management.user` and the secret"),
     ],
 )
-def test_ipmi_of_another_node_or_with_another_password_changes_nothing(
+def test_ipmi_of_another_node_or_with_a_wrong_password_changes_nothing(
     simulator: Simulator,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
@@ -205,18 +205,18 @@ def test_ipmi_of_another_node_or_with_another_password_changes_nothing(
     assert simulator.changes == []
 
 
-def test_ipmi_without_dcmi_is_refused_a_cap_before_anything_changes(simulator: Simulator, run: Run) -> None:
+def test_ipmi_without_dcmi_refuses_a_power_cap_before_any_change(simulator: Simulator, run: Run) -> None:
     answer = run(module, **by_ipmi(simulator, power_cap_w=9000, boot_order=["pxe"]))
     assert "offers no cap" in answer["msg"]
     assert simulator.changes == []
 
 
-def test_ipmi_with_older_ciphers_alone_is_refused(simulator: Simulator, run: Run, programs: Programs) -> None:
+def test_ipmi_with_only_older_ciphers_is_refused(simulator: Simulator, run: Run, programs: Programs) -> None:
     programs.add("ipmitool", 'exec /usr/bin/ipmitool "$@"')
     assert "invalid authentication algorithm" in run(module, **by_ipmi(simulator))["msg"]
 
 
-def test_ipmi_takes_the_power_away_and_gives_it_back(simulator: Simulator, run: Run) -> None:
+def test_ipmi_switches_the_power_off_and_on(simulator: Simulator, run: Run) -> None:
     assert run(module, check=True, **by_ipmi(simulator, only="cycle"))["changed"]
     assert simulator.changes == []
     assert run(module, **by_ipmi(simulator, only="cycle"))["reset"] == "cycle"

@@ -65,12 +65,12 @@ def complete(module: ModuleType, server: Server, password: str = WANTED["passwor
     )
 
 
-def test_the_hash_is_the_one_that_mariadb_keeps(module: ModuleType) -> None:
+def test_hash_equals_that_of_mariadb(module: ModuleType) -> None:
     # MariaDB's documentation of PASSWORD(): SELECT PASSWORD('notagoodpwd').
     assert module.hashed("notagoodpwd") == "*3A70EE9FC6594F88CE9E959CD51C5A1C002DC937"
 
 
-def test_database_user_and_grant_are_made_and_a_check_run_says_so(
+def test_user_and_grant_are_created_and_check_mode_reports_them(
     module: ModuleType, server: Server, run: Run
 ) -> None:
     predicted = run(module, check=True, **WANTED)
@@ -85,19 +85,19 @@ def test_database_user_and_grant_are_made_and_a_check_run_says_so(
     ]
 
 
-def test_what_is_there_is_left_alone(module: ModuleType, server: Server, run: Run) -> None:
+def test_existing_user_is_unchanged(module: ModuleType, server: Server, run: Run) -> None:
     complete(module, server)
     assert run(module, **WANTED)["changed"] is False
     assert server.asked() == []
 
 
-def test_another_password_is_set_and_nothing_else(module: ModuleType, server: Server, run: Run) -> None:
+def test_changed_password_is_the_only_change(module: ModuleType, server: Server, run: Run) -> None:
     complete(module, server, "the-one-before")
     assert run(module, **WANTED)["statements"] == ["set the password of 'slurm'@'localhost'"]
     assert [line.split(" IDENTIFIED")[0] for line in server.asked()] == ["ALTER USER 'slurm'@'localhost'"]
 
 
-def test_the_password_is_in_no_argument_and_in_no_answer(
+def test_password_is_in_no_argument_and_no_result(
     module: ModuleType, server: Server, programs: Programs, run: Run
 ) -> None:
     done = run(module, **WANTED)
@@ -108,7 +108,7 @@ def test_the_password_is_in_no_argument_and_in_no_answer(
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_a_check_run_knows_what_comes_before_mariadb_answers(
+def test_check_mode_works_before_mariadb_answers(
     module: ModuleType, programs: Programs, run: Run, installed: bool
 ) -> None:
     if installed:
@@ -120,6 +120,6 @@ def test_a_check_run_knows_what_comes_before_mariadb_answers(
 
 
 @pytest.mark.parametrize("name", ["a`b", "x'; DROP", "", "ä"])
-def test_names_that_are_none_are_refused(module: ModuleType, server: Server, run: Run, name: str) -> None:
+def test_invalid_names_are_refused(module: ModuleType, server: Server, run: Run, name: str) -> None:
     assert "is no name" in run(module, **WANTED | {"database": name})["msg"]
     assert server.asked() == []

@@ -47,7 +47,7 @@ def compare(documented: dict[str, Any], taken: dict[str, Any], where: str) -> No
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_documented_options_are_those_that_a_module_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_options_match_the_argument_spec(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = spec_of(name, monkeypatch)
     documentation = yaml.safe_load(load(name).DOCUMENTATION)
     assert documentation["module"] == name
@@ -55,7 +55,7 @@ def test_documented_options_are_those_that_a_module_takes(name: str, monkeypatch
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_every_module_knows_check_mode_and_shows_how_it_is_used(
+def test_every_module_supports_check_mode_and_has_examples(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert spec_of(name, monkeypatch).check_mode is True
@@ -66,7 +66,7 @@ def test_every_module_knows_check_mode_and_shows_how_it_is_used(
         assert set(used) <= set(taken)
 
 
-def test_the_collection_lists_its_modules() -> None:
+def test_collection_lists_its_modules() -> None:
     text = (PLUGINS.parent / "README.md").read_text(encoding="utf-8")
     for name in MODULES:
         assert f"| `{name}` |" in text

@@ -67,7 +67,7 @@ def drives(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     return Drives(module, tmp_path, monkeypatch)
 
 
-def test_all_drives_but_those_of_the_system_are_wiped_and_told(
+def test_all_drives_except_system_drives_are_wiped_and_reported(
     module: ModuleType, run: Run, drives: Drives
 ) -> None:
     given = {"host": "dgx01", "confirm": "dgx01,dgx02"}
@@ -82,7 +82,7 @@ def test_all_drives_but_those_of_the_system_are_wiped_and_told(
 
 
 @pytest.mark.parametrize("confirm", ["", "dgx010", "dgx02"])
-def test_a_host_that_is_not_named_keeps_its_data(
+def test_host_that_is_not_named_keeps_its_data(
     module: ModuleType, run: Run, drives: Drives, confirm: str
 ) -> None:
     assert "its data is only wiped when it is named" in run(module, host="dgx01", confirm=confirm)["msg"]
@@ -97,7 +97,7 @@ def test_a_host_that_is_not_named_keeps_its_data(
         (0, 4, ["blkdiscard", "--zeroout"]),
     ],
 )
-def test_a_drive_is_erased_by_the_best_that_it_says_it_can_do(
+def test_drive_is_erased_by_its_best_supported_method(
     module: ModuleType, run: Run, drives: Drives, oacs: int, fna: int, words: list[str]
 ) -> None:
     drives.identity = {"oacs": oacs, "fna": fna}
@@ -106,7 +106,7 @@ def test_a_drive_is_erased_by_the_best_that_it_says_it_can_do(
     assert all(set(words) <= set(step) for step in drives.erased)
 
 
-def test_what_a_drive_cannot_do_is_refused_before_any_is_wiped(
+def test_unsupported_method_is_refused_before_any_drive_is_wiped(
     module: ModuleType, run: Run, drives: Drives
 ) -> None:
     drives.identity = {"oacs": 2, "fna": 0}
@@ -115,7 +115,7 @@ def test_what_a_drive_cannot_do_is_refused_before_any_is_wiped(
     assert drives.erased == []
 
 
-def test_a_drive_that_still_has_data_is_never_called_wiped(
+def test_drive_that_still_has_data_is_not_reported_as_wiped(
     module: ModuleType, run: Run, drives: Drives, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drives.works = False

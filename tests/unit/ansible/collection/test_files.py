@@ -26,9 +26,7 @@ def mode(path: Path) -> str:
     return f"{stat.S_IMODE(path.lstat().st_mode):04o}"
 
 
-def test_a_file_is_written_once_with_its_parents_and_its_mode(
-    files: ModuleType, run: Run, tmp_path: Path
-) -> None:
+def test_file_is_written_once_with_its_parents_and_mode(files: ModuleType, run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a/b/c.conf"
     item = ME | {"path": str(path), "content": "x\n", "mode": "0600"}
     predicted = run(files, check=True, files=[item])
@@ -38,7 +36,7 @@ def test_a_file_is_written_once_with_its_parents_and_its_mode(
     assert run(files, files=[item])["changed"] is False
 
 
-def test_text_mode_and_owner_each_count_as_a_difference(files: ModuleType, run: Run, tmp_path: Path) -> None:
+def test_text_mode_and_owner_are_each_a_difference(files: ModuleType, run: Run, tmp_path: Path) -> None:
     path = tmp_path / "f"
     item = ME | {"path": str(path), "content": "x\n"}
     run(files, files=[item])
@@ -50,7 +48,7 @@ def test_text_mode_and_owner_each_count_as_a_difference(files: ModuleType, run: 
     assert run(files, files=[item])["changed"] and path.read_text() == "x\n"
 
 
-def test_an_owner_that_a_package_brings_is_fine_in_check_mode_and_refused_without_it(
+def test_unknown_owner_passes_in_check_mode_and_is_refused_otherwise(
     files: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     item = {"path": str(tmp_path / "key"), "content": "x", "owner": "nobody-here"}
@@ -70,7 +68,7 @@ def test_a_secret_is_in_no_diff(files: ModuleType, run: Run, tmp_path: Path) -> 
     assert path.read_text() == "second-secret" and mode(path) == "0400"
 
 
-def test_a_text_that_is_refused_leaves_the_old_file_and_says_why(
+def test_rejected_text_keeps_the_old_file_and_reports_the_reason(
     files: ModuleType, run: Run, programs: Programs, tmp_path: Path
 ) -> None:
     path = tmp_path / "sudoers"
@@ -84,16 +82,14 @@ def test_a_text_that_is_refused_leaves_the_old_file_and_says_why(
     assert path.read_text() == "good\n"
 
 
-def test_a_judge_that_is_not_installed_yet_is_left_out_of_a_check_run_only(
-    files: ModuleType, run: Run, tmp_path: Path
-) -> None:
+def test_missing_validator_is_skipped_only_in_check_mode(files: ModuleType, run: Run, tmp_path: Path) -> None:
     item = ME | {"path": str(tmp_path / "x"), "content": "x", "validate": "no-such-judge %s"}
     assert run(files, check=True, files=[item])["changed"] is True
     answer = run(files, files=[item])
     assert answer["failed"] and "no-such-judge" in answer["msg"]
 
 
-def test_links_folders_and_what_must_not_be_there(files: ModuleType, run: Run, tmp_path: Path) -> None:
+def test_links_folders_and_absent_files_are_managed(files: ModuleType, run: Run, tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old/file").touch()
     (tmp_path / "link").write_text("a file first")
@@ -111,7 +107,7 @@ def test_links_folders_and_what_must_not_be_there(files: ModuleType, run: Run, t
     assert run(files, files=items)["changed"] is False
 
 
-def test_a_folder_where_a_file_should_be_is_not_removed(files: ModuleType, run: Run, tmp_path: Path) -> None:
+def test_folder_in_place_of_a_file_is_not_removed(files: ModuleType, run: Run, tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     for item in ({"content": "x"}, {"link": "y"}):
         answer = run(files, files=[ME | {"path": str(tmp_path / "x"), **item}])
@@ -119,12 +115,12 @@ def test_a_folder_where_a_file_should_be_is_not_removed(files: ModuleType, run: 
     assert (tmp_path / "x").is_dir()
 
 
-def test_a_mode_that_is_no_octal_number_is_refused(files: ModuleType, run: Run, tmp_path: Path) -> None:
+def test_invalid_octal_mode_is_refused(files: ModuleType, run: Run, tmp_path: Path) -> None:
     answer = run(files, files=[ME | {"path": str(tmp_path / "x"), "content": "", "mode": "rw"}])
     assert answer["failed"] and "octal" in answer["msg"]
 
 
-def test_a_full_disk_is_told_with_what_to_do_and_without_the_texts(
+def test_full_disk_is_reported_with_a_remedy_and_without_file_contents(
     files: ModuleType, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

@@ -63,7 +63,7 @@ def play(role: Path, files: list[dict[str, object]], *words: str, no_log: bool =
     return done.stdout + done.stderr
 
 
-def test_templates_files_and_conditions_are_done_in_one_task(role: Path, tmp_path: Path) -> None:
+def test_templates_files_and_conditions_work_in_one_task(role: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     files: list[dict[str, object]] = [
         {"path": str(out / "a"), "template": "outer.j2"},
@@ -83,7 +83,7 @@ def test_templates_files_and_conditions_are_done_in_one_task(role: Path, tmp_pat
     assert "changed=0" in play(role, files)
 
 
-def test_a_secret_is_shown_by_no_verbosity_and_no_diff(role: Path, tmp_path: Path) -> None:
+def test_secret_is_shown_at_no_verbosity_and_in_no_diff(role: Path, tmp_path: Path) -> None:
     files: list[dict[str, object]] = [
         {"path": str(tmp_path / "key"), "content": "planted-secret", "mode": "0400", "secret": True}
     ]
@@ -92,7 +92,7 @@ def test_a_secret_is_shown_by_no_verbosity_and_no_diff(role: Path, tmp_path: Pat
     assert "planted-secret" not in said
 
 
-def test_what_the_role_lacks_is_named(role: Path, tmp_path: Path) -> None:
+def test_missing_role_file_is_named(role: Path, tmp_path: Path) -> None:
     for item in ({"template": "none.j2"}, {"source": "none"}):
         said = play(role, [{"path": str(tmp_path / "x"), **item}])
         assert "failed=1" in said and "is not in the role's" in said

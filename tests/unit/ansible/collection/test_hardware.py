@@ -31,7 +31,7 @@ def setup(tmp_path: Path) -> dict[str, Any]:
     return json.loads((tmp_path / "localhost").read_text())["ansible_facts"]
 
 
-def test_facts_are_those_that_ansible_itself_finds(tmp_path: Path) -> None:
+def test_facts_match_those_of_ansible(tmp_path: Path) -> None:
     theirs, ours = setup(tmp_path), HARDWARE.hardware()
     assert {name: ours[name] for name in NAMES} == {name: theirs[f"ansible_{name}"] for name in NAMES}
     there = theirs.get("ansible_default_ipv4", {})
@@ -41,7 +41,7 @@ def test_facts_are_those_that_ansible_itself_finds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sockets", "cores", "threads"), [(2, 56, 2), (2, 72, 1), (1, 1, 1)], ids=["x86", "Grace", "small"]
 )
-def test_sockets_cores_and_threads_are_counted_by_the_kernels_topology(
+def test_sockets_cores_and_threads_follow_the_kernel_topology(
     sockets: int, cores: int, threads: int, tmp_path: Path
 ) -> None:
     number = 0
@@ -63,6 +63,6 @@ def test_sockets_cores_and_threads_are_counted_by_the_kernels_topology(
     }
 
 
-def test_a_host_without_a_default_route_has_no_default_address(programs: Programs) -> None:
+def test_host_without_a_default_route_has_no_default_address(programs: Programs) -> None:
     programs.add("ip", "echo 'RTNETLINK answers: Network is unreachable' >&2; exit 2")
     assert HARDWARE.default_address() == {}

@@ -69,7 +69,7 @@ def module() -> ModuleType:
     return load("helm_releases")
 
 
-def test_a_release_as_it_is_wished_is_left_alone(run: Run, module: ModuleType, cluster: Cluster) -> None:
+def test_matching_release_is_unchanged(run: Run, module: ModuleType, cluster: Cluster) -> None:
     assert run(module, releases=[KUEUE])["changed"] is False
     assert cluster.asked() == []
 
@@ -85,7 +85,7 @@ def test_a_release_as_it_is_wished_is_left_alone(run: Run, module: ModuleType, c
         ([THERE | {"namespace": "elsewhere"}], {"a": 1}, {}),
     ],
 )
-def test_what_differs_is_upgraded_and_a_check_run_says_so(
+def test_differing_release_is_upgraded_and_check_mode_reports_it(
     run: Run, module: ModuleType, cluster: Cluster, there, values, wish
 ) -> None:
     cluster.shows(there, values)
@@ -98,13 +98,13 @@ def test_what_differs_is_upgraded_and_a_check_run_says_so(
     assert "--version 0.19.2" in command and "--reset-values" in command and "--wait" in command
 
 
-def test_values_reach_helm_over_standard_input_alone(run: Run, module: ModuleType, cluster: Cluster) -> None:
+def test_values_reach_helm_only_over_standard_input(run: Run, module: ModuleType, cluster: Cluster) -> None:
     run(module, releases=[KUEUE | {"values": {"token": "hidden-in-no-argument"}}])
     assert json.loads((cluster.folder / "given").read_text()) == {"token": "hidden-in-no-argument"}
     assert not any("hidden" in line for line in cluster.programs.called())
 
 
-def test_a_chart_of_a_repository_and_one_of_a_mirror_are_known_by_their_versions(
+def test_charts_of_a_repository_and_a_mirror_are_compared_by_version(
     run: Run, module: ModuleType, cluster: Cluster
 ) -> None:
     cluster.shows([THERE | {"name": "op", "chart": "gpu-operator-v26.7.0"}], {})
@@ -116,7 +116,7 @@ def test_a_chart_of_a_repository_and_one_of_a_mirror_are_known_by_their_versions
     assert "--repo https://charts.example" in cluster.asked()[0]
 
 
-def test_a_release_that_is_wished_away_goes_once(run: Run, module: ModuleType, cluster: Cluster) -> None:
+def test_absent_release_is_uninstalled_once(run: Run, module: ModuleType, cluster: Cluster) -> None:
     gone = {"name": "kueue", "namespace": "kueue-system", "absent": True}
     assert run(module, check=True, releases=[gone])["changed"] is True
     assert run(module, releases=[gone])["changed"] is True
@@ -125,7 +125,7 @@ def test_a_release_that_is_wished_away_goes_once(run: Run, module: ModuleType, c
     assert run(module, releases=[gone])["changed"] is False
 
 
-def test_an_upgrade_that_was_killed_is_rolled_back_before_the_next(
+def test_killed_upgrade_is_rolled_back_before_the_next(
     run: Run, module: ModuleType, cluster: Cluster
 ) -> None:
     cluster.shows([THERE | {"status": "pending-upgrade"}], {"a": 1})
@@ -136,7 +136,7 @@ def test_an_upgrade_that_was_killed_is_rolled_back_before_the_next(
     assert second.startswith("helm upgrade --install kueue")
 
 
-def test_an_installation_that_was_killed_is_removed_before_the_next(
+def test_killed_installation_is_removed_before_the_next(
     run: Run, module: ModuleType, cluster: Cluster
 ) -> None:
     cluster.shows([THERE | {"status": "pending-install"}], {"a": 1})
@@ -147,7 +147,7 @@ def test_an_installation_that_was_killed_is_removed_before_the_next(
     assert second.startswith("helm upgrade --install kueue")
 
 
-def test_helm_3_is_told_to_show_what_is_pending_and_helm_4_is_not(
+def test_pending_flag_is_passed_to_helm_3_and_not_to_helm_4(
     run: Run, module: ModuleType, cluster: Cluster
 ) -> None:
     run(module, releases=[KUEUE])
@@ -157,7 +157,7 @@ def test_helm_3_is_told_to_show_what_is_pending_and_helm_4_is_not(
     assert cluster.programs.called("helm list --all-n")[-1].endswith(" --all")
 
 
-def test_a_cluster_that_is_not_there_is_a_difference_in_check_mode_and_a_failure_else(
+def test_missing_cluster_is_a_difference_in_check_mode_and_a_failure_otherwise(
     run: Run, module: ModuleType, cluster: Cluster
 ) -> None:
     cluster.programs.add(
@@ -168,16 +168,14 @@ def test_a_cluster_that_is_not_there_is_a_difference_in_check_mode_and_a_failure
     assert failed["failed"] and "connection refused" in failed["msg"]
 
 
-def test_a_release_without_a_version_is_refused_before_helm_takes_the_newest(
-    run: Run, module: ModuleType, cluster: Cluster
-) -> None:
+def test_release_without_a_version_is_refused(run: Run, module: ModuleType, cluster: Cluster) -> None:
     failed = run(module, releases=[{**KUEUE, "version": ""}])
     assert "helm takes the newest" in failed["msg"] and cluster.programs.called() == []
     twice = run(module, releases=[KUEUE, KUEUE])
     assert "there twice" in twice["msg"]
 
 
-def test_what_helm_says_of_a_failure_is_told(run: Run, module: ModuleType, cluster: Cluster) -> None:
+def test_helm_failure_is_reported_with_its_output(run: Run, module: ModuleType, cluster: Cluster) -> None:
     cluster.shows([])
     (cluster.folder / "broken").write_text("Error: chart not found")
     failed = run(module, releases=[KUEUE])

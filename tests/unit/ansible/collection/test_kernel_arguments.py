@@ -28,7 +28,7 @@ def root(folder: Path, *, running: str, one: str, two: str) -> Path:
     return folder
 
 
-def test_a_host_that_has_them_needs_nothing(tmp_path: Path) -> None:
+def test_host_with_the_arguments_needs_no_change(tmp_path: Path) -> None:
     module, both = load("kernel_arguments"), " ".join(ARGUMENTS)
     host = root(tmp_path, running=both, one=both, two=both)
     (host / module.DROP_IN).parent.mkdir()
@@ -37,7 +37,7 @@ def test_a_host_that_has_them_needs_nothing(tmp_path: Path) -> None:
     assert module.reasons(host, ARGUMENTS, updates=True) == []
 
 
-def test_grub_is_asked_again_where_one_of_its_entries_lacks_an_argument(tmp_path: Path) -> None:
+def test_grub_is_updated_if_an_entry_lacks_an_argument(tmp_path: Path) -> None:
     module, both = load("kernel_arguments"), " ".join(ARGUMENTS)
     host = root(tmp_path, running=both, one=both, two="iommu=pt")
     (host / module.DROP_IN).parent.mkdir()
@@ -46,14 +46,14 @@ def test_grub_is_asked_again_where_one_of_its_entries_lacks_an_argument(tmp_path
     assert module.differences(host, ARGUMENTS) == ["grub"]
 
 
-def test_a_reboot_is_needed_as_long_as_the_running_kernel_lacks_an_argument(tmp_path: Path) -> None:
+def test_reboot_is_needed_while_the_running_kernel_lacks_an_argument(tmp_path: Path) -> None:
     module = load("kernel_arguments")
     host = root(tmp_path, running="iommu=pt-broken init_on_alloc=0", one="", two="")
     assert module.differences(host, ARGUMENTS) == ["write", "grub"]
     assert module.reasons(host, ARGUMENTS, updates=False) == ["the kernel runs without iommu=pt"]
 
 
-def test_arguments_that_are_no_longer_wanted_leave_with_their_drop_in(tmp_path: Path) -> None:
+def test_removed_arguments_and_their_drop_in_are_deleted(tmp_path: Path) -> None:
     module = load("kernel_arguments")
     host = root(tmp_path, running="iommu=pt", one="iommu=pt", two="iommu=pt")
     assert module.differences(host, []) == []
@@ -63,7 +63,7 @@ def test_arguments_that_are_no_longer_wanted_leave_with_their_drop_in(tmp_path: 
     assert module.reasons(host, [], updates=True) == []
 
 
-def test_updates_that_wait_for_a_reboot_count_only_where_they_shall(tmp_path: Path) -> None:
+def test_pending_updates_need_a_reboot_only_where_configured(tmp_path: Path) -> None:
     module = load("kernel_arguments")
     host = root(tmp_path, running="", one="", two="")
     (host / "run/reboot-required").touch()
@@ -83,7 +83,7 @@ def test_steps_of_jobs_are_counted_by_their_processes(tmp_path: Path) -> None:
     assert module.job_steps(host) == 1
 
 
-def test_grub_makes_the_configuration_and_is_held_to_it(
+def test_grub_generates_the_configuration_and_it_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = load("kernel_arguments")

@@ -77,7 +77,7 @@ def host(tmp_path: Path, programs: Programs) -> Host:
         ("1.35.4", "1.35.3", "is older"),
     ],
 )
-def test_a_cluster_goes_one_minor_at_a_time_and_never_back(now: str, wanted: str, says: str) -> None:
+def test_cluster_upgrades_one_minor_at_a_time_and_never_downgrades(now: str, wanted: str, says: str) -> None:
     if not says:
         kubeadm.follow(Release.of(now), Release.of(wanted))
         return
@@ -85,7 +85,7 @@ def test_a_cluster_goes_one_minor_at_a_time_and_never_back(now: str, wanted: str
         kubeadm.follow(Release.of(now), Release.of(wanted))
 
 
-def test_a_skip_is_refused_before_anything_is_asked_of_kubeadm(
+def test_skipped_minor_is_refused_before_kubeadm_runs(
     host: Host, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs.add("dpkg-query", "printf 'installed 1.34.4-1.1'")
@@ -111,7 +111,7 @@ def pods(**releases: str) -> str:
     return f"echo '{json.dumps({'items': items})}'"
 
 
-def test_nothing_may_be_newer_than_an_api_server(programs: Programs) -> None:
+def test_nothing_may_be_newer_than_the_api_server(programs: Programs) -> None:
     wanted = Release.of("1.35.4")
     release.require_led([], wanted)
     assert programs.called("kubectl") == []
@@ -123,7 +123,7 @@ def test_nothing_may_be_newer_than_an_api_server(programs: Programs) -> None:
     release.require_led(["ctl01"], wanted)
 
 
-def test_a_restore_that_is_half_way_is_not_configured_over(host: Host, programs: Programs) -> None:
+def test_unfinished_restore_is_not_overwritten_by_configure(host: Host, programs: Programs) -> None:
     programs.add("dpkg-query", "printf 'installed 1.35.4-1.1'")
     host.work("begun")
     release.compare("1.35.4", host.root)
@@ -135,7 +135,7 @@ def test_a_restore_that_is_half_way_is_not_configured_over(host: Host, programs:
         release.compare("1.35.4", host.root)
 
 
-def test_authorities_of_a_lost_cluster_begin_the_new_one_also_after_a_kill(host: Host) -> None:
+def test_authorities_of_a_lost_cluster_start_the_new_one_even_after_a_kill(host: Host) -> None:
     kept = host.root / "etc/kubernetes/gpufleet/authorities"
     (kept / "etcd").mkdir(parents=True)
     for name in ("ca.key", "etcd/ca.key"):
@@ -156,7 +156,7 @@ def test_authorities_of_a_lost_cluster_begin_the_new_one_also_after_a_kill(host:
     assert not kept.exists()
 
 
-def test_a_cluster_is_begun_once(host: Host) -> None:
+def test_cluster_is_initialized_once(host: Host) -> None:
     assert host.work("begun", check=True)["changed"]
     assert host.verbs() == []
     assert host.work("begun")["did"] == ["began the cluster"]
@@ -166,7 +166,7 @@ def test_a_cluster_is_begun_once(host: Host) -> None:
     assert len(host.verbs()) == 2
 
 
-def test_what_a_killed_run_left_is_taken_away_and_made_anew(host: Host) -> None:
+def test_leftovers_of_a_killed_run_are_removed_and_created_again(host: Host) -> None:
     (host.root / "break").touch()
     with pytest.raises(RefusalError, match="kubeadm init"):
         host.work("begun")
@@ -177,7 +177,7 @@ def test_what_a_killed_run_left_is_taken_away_and_made_anew(host: Host) -> None:
     assert host.work("known")["member"]
 
 
-def test_data_that_nobody_here_began_is_never_reset(host: Host) -> None:
+def test_data_of_another_cluster_is_never_reset(host: Host) -> None:
     (host.root / "var/lib/etcd/member").mkdir(parents=True)
     with pytest.raises(RefusalError, match="none that gpufleet began"):
         host.work("begun")
@@ -185,7 +185,7 @@ def test_data_that_nobody_here_began_is_never_reset(host: Host) -> None:
     assert host.verbs() == []
 
 
-def test_a_changed_configuration_is_written_once(host: Host) -> None:
+def test_changed_configuration_is_written_once(host: Host) -> None:
     host.work("begun")
     assert not host.work("current")["changed"]
     host.configure("1.35.4", "clusterName: other\n")
@@ -198,13 +198,13 @@ def test_a_changed_configuration_is_written_once(host: Host) -> None:
     assert not host.work("current")["changed"]
 
 
-def test_another_release_is_left_to_the_upgrade(host: Host) -> None:
+def test_another_release_is_left_to_the_upgrade_playbook(host: Host) -> None:
     host.work("begun")
     host.configure("1.36.3")
     assert not host.work("current")["changed"]
 
 
-def test_an_upgrade_is_done_once_and_never_skips(host: Host) -> None:
+def test_upgrade_runs_once_and_skips_no_minor(host: Host) -> None:
     with pytest.raises(RefusalError, match="part of no cluster"):
         host.work("applied", release="1.35.4")
     host.work("begun")
@@ -215,7 +215,7 @@ def test_an_upgrade_is_done_once_and_never_skips(host: Host) -> None:
         host.work("applied", release="1.37.0")
 
 
-def test_a_nodes_own_settings_go_along_with_its_upgrade(host: Host) -> None:
+def test_node_settings_change_with_its_upgrade(host: Host) -> None:
     host.work("joined")
     (host.root / "etc/kubernetes/gpufleet/patches").mkdir(parents=True)
     assert host.work("current")["did"] == ["wrote the kubelet's configuration"]
@@ -223,7 +223,7 @@ def test_a_nodes_own_settings_go_along_with_its_upgrade(host: Host) -> None:
     assert all("--patches" in line for line in host.programs.called("kubeadm upgrade"))
 
 
-def test_an_invitations_secrets_are_in_no_argument(
+def test_join_secrets_are_in_no_argument(
     host: Host, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.work("begun")
@@ -246,7 +246,7 @@ def test_an_invitations_secrets_are_in_no_argument(
     assert invitation.invite(False, 30, host.root)["token"] != made["token"]
 
 
-def test_nobody_is_invited_where_there_is_no_cluster(host: Host) -> None:
+def test_join_is_refused_without_a_cluster(host: Host) -> None:
     with pytest.raises(RefusalError, match="begins the cluster first"):
         invitation.invite(False, 30, host.root)
 
@@ -273,7 +273,7 @@ def merged(there: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def test_labels_and_taints_are_set_once_and_ours_alone_are_taken_away() -> None:
+def test_labels_and_taints_are_set_once_and_only_managed_ones_are_removed() -> None:
     labels = {"gpufleet.io/rack": "r1", "example.com/a": "b"}
     taints = [{"key": "ours", "value": "yes", "effect": "NoExecute"}]
     patch = nodes.patch_for(node(), labels, taints)
@@ -307,7 +307,7 @@ def params(**changes: Any) -> dict[str, Any]:
     return {"labels": {}, "taints": {}, "drain": [], "ready": [], "timeout_s": 0} | changes
 
 
-def test_a_drained_node_is_marked_and_a_persons_cordon_is_kept(programs: Programs, tmp_path: Path) -> None:
+def test_drained_node_is_marked_and_a_manual_cordon_is_kept(programs: Programs, tmp_path: Path) -> None:
     config = cluster(programs, tmp_path, node())
     assert nodes.work(params(drain=["dgx001"]), False, config)["nodes"] == {"dgx001": ["drained"]}
     said = "\n".join(programs.called("kubectl"))
@@ -325,7 +325,7 @@ def test_a_drained_node_is_marked_and_a_persons_cordon_is_kept(programs: Program
     assert any("uncordon dgx001" in line for line in programs.called("kubectl"))
 
 
-def test_a_node_that_does_not_come_back_stays_drained(programs: Programs, tmp_path: Path) -> None:
+def test_node_that_does_not_return_stays_drained(programs: Programs, tmp_path: Path) -> None:
     lost = node(status={"conditions": [{"type": "Ready", "status": "Unknown"}]})
     config = cluster(programs, tmp_path, lost)
     with pytest.raises(RefusalError, match="dgx001 is not ready"):
@@ -333,23 +333,21 @@ def test_a_node_that_does_not_come_back_stays_drained(programs: Programs, tmp_pa
     assert not any("uncordon" in line for line in programs.called("kubectl"))
 
 
-def test_pods_that_do_not_leave_end_the_run_before_the_node_is_touched(
-    programs: Programs, tmp_path: Path
-) -> None:
+def test_pods_that_do_not_leave_stop_the_run_before_any_change(programs: Programs, tmp_path: Path) -> None:
     config = cluster(programs, tmp_path, node())
     (tmp_path / "stuck").touch()
     with pytest.raises(RefusalError, match="drain"):
         nodes.work(params(drain=["dgx001"]), False, config)
 
 
-def test_nodes_that_have_not_joined_are_told(programs: Programs, tmp_path: Path) -> None:
+def test_nodes_that_have_not_joined_are_reported(programs: Programs, tmp_path: Path) -> None:
     config = cluster(programs, tmp_path, node())
     found = nodes.work(params(labels={"dgx001": {}, "dgx002": {"a": "b"}}), False, config)
     assert found["missing"] == ["dgx002"]
     assert not found["changed"]
 
 
-def test_swap_is_switched_off_now_and_at_boot(
+def test_swap_is_disabled_now_and_at_boot(
     programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "swapping"

@@ -43,7 +43,7 @@ def verbs(programs: Programs) -> list[str]:
     return [line.split()[3] for line in programs.called("kubectl") if line.split()[3] != "get"]
 
 
-def test_a_node_is_noted_cordoned_and_drained_in_this_order(
+def test_node_is_annotated_cordoned_and_drained_in_order(
     module: ModuleType, run: Run, node: Callable[..., None], programs: Programs
 ) -> None:
     assert run(module, check=True, state="drained", **GIVEN)["changed"] is True
@@ -54,7 +54,7 @@ def test_a_node_is_noted_cordoned_and_drained_in_this_order(
     assert "--ignore-daemonsets" in drain and "--timeout=60s" in drain
 
 
-def test_pods_that_stay_are_told_and_the_node_is_given_back_only_if_it_was_taken(
+def test_remaining_pods_are_reported_and_only_a_cordoned_node_is_uncordoned(
     module: ModuleType, run: Run, node: Callable[..., None], programs: Programs
 ) -> None:
     node(cordoned=True, note="upgrade_driver by ada", stuck="pod train-0: disruption budget")
@@ -69,7 +69,7 @@ def test_pods_that_stay_are_told_and_the_node_is_given_back_only_if_it_was_taken
 @pytest.mark.parametrize(
     ("note", "returned"), [("upgrade_driver by grace", True), ("replace_node by ada", False), ("", False)]
 )
-def test_only_what_the_operation_cordoned_is_returned(
+def test_only_nodes_cordoned_by_the_operation_are_uncordoned(
     module: ModuleType, run: Run, node: Callable[..., None], programs: Programs, note: str, returned: bool
 ) -> None:
     node(cordoned=True, note=note)
@@ -77,7 +77,7 @@ def test_only_what_the_operation_cordoned_is_returned(
     assert ("uncordon" in verbs(programs)) is returned
 
 
-def test_a_node_that_is_not_ready_or_not_there_is_an_error(
+def test_missing_or_not_ready_node_is_an_error(
     module: ModuleType, run: Run, node: Callable[..., None], programs: Programs
 ) -> None:
     node(ready=False)

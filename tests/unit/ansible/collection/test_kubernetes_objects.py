@@ -20,7 +20,7 @@ def module() -> ModuleType:
     return load("kubernetes_objects")
 
 
-def test_a_cluster_that_is_not_there_yet_is_a_difference_in_check_mode(
+def test_missing_cluster_is_a_difference_in_check_mode(
     run: Run, module: ModuleType, programs: Programs
 ) -> None:
     programs.add("kubectl", AWAY)
@@ -28,7 +28,7 @@ def test_a_cluster_that_is_not_there_yet_is_a_difference_in_check_mode(
     assert found["changed_objects"] == ["Namespace research"] and found["removed_objects"] == []
 
 
-def test_a_host_without_kubectl_yet_is_a_difference_in_check_mode(
+def test_missing_kubectl_is_a_difference_in_check_mode(
     run: Run, module: ModuleType, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The folders that are searched in any case may have one.
@@ -39,7 +39,7 @@ def test_a_host_without_kubectl_yet_is_a_difference_in_check_mode(
 ABSENT = "kubectl is not installed: no such file or directory"
 
 
-def test_a_cluster_that_is_not_there_fails_a_real_run_with_what_to_look_at(
+def test_missing_cluster_fails_a_real_run_with_a_remedy(
     run: Run, module: ModuleType, programs: Programs
 ) -> None:
     programs.add("kubectl", AWAY)
@@ -56,7 +56,7 @@ def test_a_cluster_that_is_not_there_fails_a_real_run_with_what_to_look_at(
         ([{"apiVersion": "v1", "kind": "Pod", "metadata": {}}], "A Pod without metadata.name"),
     ],
 )
-def test_a_bad_wish_is_refused_before_anything_is_asked(
+def test_invalid_object_is_refused_before_any_request(
     run: Run, module: ModuleType, programs: Programs, objects: list[dict[str, Any]], says: str
 ) -> None:
     programs.add("kubectl", "exit 0")
@@ -64,15 +64,13 @@ def test_a_bad_wish_is_refused_before_anything_is_asked(
     assert programs.called() == []
 
 
-def test_a_server_that_hangs_is_an_error_with_a_remedy(
-    run: Run, module: ModuleType, programs: Programs
-) -> None:
+def test_hanging_server_is_an_error_with_a_remedy(run: Run, module: ModuleType, programs: Programs) -> None:
     programs.add("kubectl", "exec sleep 60")
     failed = run(module, objects=[NAMESPACE], part_of="t", timeout_s=1)
     assert "took longer than 1 s" in failed["msg"]
 
 
-def test_a_secrets_contents_are_in_no_diff(module: ModuleType) -> None:
+def test_data_of_a_secret_is_in_no_diff(module: ModuleType) -> None:
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",

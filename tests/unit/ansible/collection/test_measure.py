@@ -12,9 +12,7 @@ from tests.unit.ansible.collection.conftest import Programs, load
 Run = Callable[..., dict[str, Any]]
 
 
-def test_output_errors_and_exit_codes_are_taken_as_they_are(
-    run: Run, programs: Programs, tmp_path: Path
-) -> None:
+def test_output_errors_and_exit_codes_are_recorded(run: Run, programs: Programs, tmp_path: Path) -> None:
     programs.add("sinfo", "echo idle; echo warning >&2; exit 3")
     (tmp_path / "file").write_text("text\n")
     answer = run(
@@ -30,7 +28,7 @@ def test_output_errors_and_exit_codes_are_taken_as_they_are(
     assert found["missing"]["rc"] == 1 and found["missing"]["stdout"] == ""
 
 
-def test_a_command_that_hangs_is_ended_with_its_children(run: Run, tmp_path: Path) -> None:
+def test_hanging_command_is_ended_with_its_child_processes(run: Run, tmp_path: Path) -> None:
     script = f"(sleep 30; touch {tmp_path}/late) & echo partly; wait"
     began = time.monotonic()
     answer = run(load("measure"), commands={"slow": ["/bin/sh", "-c", script]}, timeout_s=1)
@@ -39,12 +37,12 @@ def test_a_command_that_hangs_is_ended_with_its_children(run: Run, tmp_path: Pat
     assert found["rc"] == 124 and found["stdout"] == "partly\n" and "1 s" in found["stderr"]
 
 
-def test_a_check_run_measures_too(run: Run) -> None:
+def test_check_mode_measures(run: Run) -> None:
     answer = run(load("measure"), check=True, commands={"x": ["/bin/echo", "1"]})
     assert answer["measurements"]["x"]["stdout"] == "1\n"
 
 
-def test_bytes_that_are_no_text_and_endless_output_do_no_harm(run: Run, tmp_path: Path) -> None:
+def test_binary_and_endless_output_is_handled(run: Run, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     module = load("measure")
     answer = run(

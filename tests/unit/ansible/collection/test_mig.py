@@ -105,7 +105,7 @@ def arguments(**changes: Any) -> dict[str, Any]:
     return {"layout": {"0": {"3g.40gb": 2}}, "node": "dgx001", "scheduler": "slurm"} | changes
 
 
-def test_what_nvidia_smi_prints_is_read(host: Path) -> None:
+def test_nvidia_smi_output_is_parsed(host: Path) -> None:
     assert mig.profiles("0") == {"1g.10gb": 19, "1g.10gb+me": 20, "3g.40gb": 9}
     assert mig.instances("0") == [
         {"profile": "3g.40gb", "gi": 1, "ci": 0, "start": 4},
@@ -117,7 +117,7 @@ def test_what_nvidia_smi_prints_is_read(host: Path) -> None:
     ]
 
 
-def test_an_instance_that_can_run_nothing_is_made_anew(host: Path, run: Run, programs: Programs) -> None:
+def test_unusable_instance_is_created_again(host: Path, run: Run, programs: Programs) -> None:
     checked = run(module, check=True, **arguments())
     assert checked["gpus"] == ["0"] and not [c for c in programs.called("nvidia-smi") if "-dgi" in c]
     answer = run(module, **arguments())
@@ -146,7 +146,7 @@ def test_an_instance_that_can_run_nothing_is_made_anew(host: Path, run: Run, pro
         ({"0": {"1g.12gb": 7}}, "it has 1g.10gb, 1g.10gb+me, 3g.40gb"),
     ],
 )
-def test_what_the_gpu_cannot_hold_is_refused_before_instances_go(
+def test_layout_that_does_not_fit_is_refused_before_instances_are_destroyed(
     host: Path, run: Run, programs: Programs, layout: dict[str, Any], said: str
 ) -> None:
     assert said in run(module, **arguments(layout=layout))["msg"]
@@ -156,15 +156,13 @@ def test_what_the_gpu_cannot_hold_is_refused_before_instances_go(
     assert not [c for c in programs.called("nvidia-smi") if "-dci" in c or "-cgi" in c]
 
 
-def test_processes_that_use_the_gpu_stop_it(host: Path, run: Run, programs: Programs) -> None:
+def test_processes_on_the_gpu_stop_the_change(host: Path, run: Run, programs: Programs) -> None:
     (host / "apps").write_text("GPU-aaaa, 4711, python3\n")
     assert "processes use them: 4711 python3" in run(module, **arguments())["msg"]
     assert not [c for c in programs.called("nvidia-smi") if "-dci" in c]
 
 
-def test_units_that_hold_gpus_are_started_again_whatever_happens(
-    host: Path, run: Run, programs: Programs
-) -> None:
+def test_units_that_use_gpus_are_always_started_again(host: Path, run: Run, programs: Programs) -> None:
     programs.add("systemctl", "exit 0")
     (host / "apps").write_text("GPU-aaaa, 4711, python3\n")
     run(module, **arguments(pause=["a.service", "b.service"]))
@@ -172,7 +170,7 @@ def test_units_that_hold_gpus_are_started_again_whatever_happens(
     assert calls == ["systemctl stop a.service b.service", "systemctl start b.service a.service"]
 
 
-def test_before_there_is_a_driver_a_check_run_says_what_will_be_divided(host: Path, run: Run) -> None:
+def test_check_mode_reports_the_layout_before_a_driver_exists(host: Path, run: Run) -> None:
     (host / "programs" / "nvidia-smi").unlink()
     assert run(module, check=True, **arguments())["gpus"] == ["0"]
     assert not run(module, check=True, **arguments(layout={}))["changed"]
@@ -191,16 +189,12 @@ def test_before_there_is_a_driver_a_check_run_says_what_will_be_divided(host: Pa
         ("slurm_load_node error: Unable to contact slurm controller (connect failure)", 1, False),
     ],
 )
-def test_a_node_is_free_once_slurm_has_drained_it(
-    programs: Programs, said: str, code: int, free: bool
-) -> None:
+def test_node_is_free_once_slurm_has_drained_it(programs: Programs, said: str, code: int, free: bool) -> None:
     programs.add("scontrol", f"echo '{said}'; exit {code}")
     assert (drained.slurm_refusal("dgx001") == "") is free
 
 
-def test_without_slurm_on_the_host_there_are_no_jobs_of_it(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_host_without_slurm_has_no_slurm_jobs(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(programs.folder))
     assert drained.slurm_refusal("dgx001") == ""
 
@@ -209,7 +203,7 @@ def test_without_slurm_on_the_host_there_are_no_jobs_of_it(
     ("said", "code", "free"),
     [("true", 0, True), ("", 0, False), ("nodes dgx001 NotFound", 1, True), ("connection refused", 1, False)],
 )
-def test_a_node_of_kubernetes_has_to_be_cordoned(
+def test_kubernetes_node_must_be_cordoned(
     programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int, free: bool
 ) -> None:
     assert module.kubernetes_refusal("dgx001") == ""
@@ -220,7 +214,7 @@ def test_a_node_of_kubernetes_has_to_be_cordoned(
     assert (module.kubernetes_refusal("dgx001") == "") is free
 
 
-def test_the_program_of_the_boot_is_the_same_file() -> None:
+def test_boot_program_is_the_same_file() -> None:
     role = PLUGINS.parent / "roles" / "mig" / "tasks" / "configure.yml"
     assert "shared: mig.py, mode" in role.read_text()
     # A host has no collection beside it.

@@ -45,7 +45,7 @@ def mounts(run: Run, host: ModuleType, root: Path, *items: dict[str, str], **mor
     return run(host, **given)
 
 
-def test_a_file_system_is_mounted_once_and_its_line_stands_beside_those_of_others(
+def test_file_system_is_mounted_once_and_other_fstab_lines_stay(
     host: ModuleType, run: Run, programs: Programs, tmp_path: Path
 ) -> None:
     predicted = mounts(run, host, tmp_path, HOME, check=True)
@@ -57,7 +57,7 @@ def test_a_file_system_is_mounted_once_and_its_line_stands_beside_those_of_other
     assert not mounts(run, host, tmp_path, HOME)["changed"]
 
 
-def test_other_options_and_another_source_mean_mounting_anew(
+def test_changed_options_or_source_remount_the_file_system(
     host: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     mounts(run, host, tmp_path, HOME)
@@ -68,7 +68,7 @@ def test_other_options_and_another_source_mean_mounting_anew(
     assert (tmp_path / "fstab").read_text().count("/people") == 1
 
 
-def test_what_is_no_longer_named_is_unmounted_and_other_roles_lines_stay(
+def test_removed_file_system_is_unmounted_and_lines_of_other_roles_stay(
     host: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     mounts(run, host, tmp_path, HOME)
@@ -80,7 +80,7 @@ def test_what_is_no_longer_named_is_unmounted_and_other_roles_lines_stay(
     assert "/people" not in text and "mgs:/fs" in text and text.startswith(OTHERS)
 
 
-def test_one_in_use_is_not_torn_away_and_the_table_is_as_it_was(
+def test_busy_file_system_is_not_unmounted_and_fstab_is_unchanged(
     host: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     busy = {"source": "nas01:/busy", "path": "/busy"}
@@ -91,19 +91,19 @@ def test_one_in_use_is_not_torn_away_and_the_table_is_as_it_was(
     assert (tmp_path / "fstab").read_text() == before
 
 
-def test_a_run_that_ended_before_mounting_is_completed(host: ModuleType, run: Run, tmp_path: Path) -> None:
+def test_run_that_ended_before_mounting_is_completed(host: ModuleType, run: Run, tmp_path: Path) -> None:
     assert "Connection timed out" in mounts(run, host, tmp_path, {"source": "silent:/x", "path": "/x"})["msg"]
     assert "silent:/x" in (tmp_path / "fstab").read_text()
     again = mounts(run, host, tmp_path, {"source": "nas01:/x", "path": "/x"})
     assert again["actions"] == [f"mount {tmp_path}/x (nas01:/x)"]
 
 
-def test_a_mount_that_is_only_said_to_be_done_is_refused(host: ModuleType, run: Run, tmp_path: Path) -> None:
+def test_mount_that_is_not_in_effect_is_refused(host: ModuleType, run: Run, tmp_path: Path) -> None:
     refused = mounts(run, host, tmp_path, {"source": "vanished:/x", "path": "/x"})
     assert "it is not" in refused["msg"]
 
 
-def test_a_path_that_is_somebody_elses_is_refused_before_anything_changes(
+def test_path_in_use_by_others_is_refused_before_any_change(
     host: ModuleType, run: Run, programs: Programs, tmp_path: Path
 ) -> None:
     (tmp_path / "fstab").write_text(f"{OTHERS}other:/y {tmp_path}/y nfs hard 0 0\n")
@@ -115,12 +115,12 @@ def test_a_path_that_is_somebody_elses_is_refused_before_anything_changes(
     assert "/dev/sdb1 (ext4) is mounted" in refused["msg"] and programs.called() == []
 
 
-def test_paths_with_spaces_are_read_as_the_kernel_writes_them(host: ModuleType, tmp_path: Path) -> None:
+def test_paths_with_spaces_are_parsed_as_the_kernel_writes_them(host: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "mounts").write_text("a:/b\\040c /d\\040e nfs rw 0 0\n")
     assert host.fstab.mounted() == {"/d e": ("a:/b c", "nfs")}
 
 
-def test_types_and_options_of_single_mounts_go_before_those_of_all(
+def test_type_and_options_of_a_mount_override_the_defaults(
     host: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     fast = {"source": "w1:/fast", "path": "/fast", "fstype": "wekafs", "options": "num_cores=2"}
@@ -138,7 +138,7 @@ def test_types_and_options_of_single_mounts_go_before_those_of_all(
         ("gpfs", "fast", "/dev/fast"),
     ],
 )
-def test_one_that_the_client_shows_under_another_source_is_known(
+def test_mount_shown_under_another_source_is_recognized(
     host: ModuleType, run: Run, tmp_path: Path, fstype: str, source: str, shown: str
 ) -> None:
     (tmp_path / "mounts").write_text(f"{shown} {tmp_path}/fast {fstype} rw 0 0\n")
@@ -150,7 +150,7 @@ def test_one_that_the_client_shows_under_another_source_is_known(
     assert "is to be" in mounts(run, host, tmp_path, item)["msg"]
 
 
-def test_a_line_that_storage_scale_has_written_itself_serves_and_stays_the_only_one(
+def test_fstab_line_of_storage_scale_is_used_and_not_duplicated(
     host: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     line = f"/dev/fast {tmp_path}/fast gpfs rw,mtime,dev=fast,noauto 0 0\n"

@@ -24,7 +24,7 @@ def ended(
     return answer
 
 
-def test_a_result_is_the_answer_and_nothing_of_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_successful_result_has_no_failure_fields(capsys: pytest.CaptureFixture[str]) -> None:
     answer = ended(capsys, lambda: {"changed": True, "diff": difference("x", "", "y\n")}, {"reached": 3})
     assert answer["changed"] is True
     assert answer["diff"] == {"before_header": "x", "after_header": "x", "before": "", "after": "y\n"}
@@ -39,7 +39,7 @@ def test_a_result_is_the_answer_and_nothing_of_a_failure(capsys: pytest.CaptureF
         (subprocess.TimeoutExpired("sacctmgr", 60), "Command 'sacctmgr' timed out after 60 seconds"),
     ],
 )
-def test_what_a_host_does_is_told_in_words_with_how_far_it_came(
+def test_host_error_is_reported_with_the_progress(
     failure: Exception, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told: dict[str, Any] = {"changed": False, "done": []}
@@ -54,7 +54,7 @@ def test_what_a_host_does_is_told_in_words_with_how_far_it_came(
     assert (answer["changed"], answer["done"]) == (True, ["first"])
 
 
-def test_a_mistake_of_a_module_is_no_refusal() -> None:
+def test_module_bug_is_not_reported_as_a_refusal() -> None:
     def work() -> dict[str, Any]:
         raise KeyError("name")
 
@@ -63,5 +63,5 @@ def test_a_mistake_of_a_module_is_no_refusal() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (PLUGINS / "modules").glob("*.py")))
-def test_every_module_refuses_with_the_one_class(name: str) -> None:
+def test_every_module_uses_the_one_refusal_class(name: str) -> None:
     assert getattr(load(name), "RefusalError", RefusalError) is RefusalError

@@ -56,7 +56,7 @@ def host(programs: Programs, tmp_path: Path) -> Programs:
     return programs
 
 
-def test_what_dpkg_has_is_left_alone_and_apt_is_never_asked(
+def test_installed_packages_are_unchanged_and_apt_is_not_called(
     packages: ModuleType, host: Programs, run: Run
 ) -> None:
     answer = run(packages, names=["munge", "munge=0.5.*"])
@@ -64,7 +64,7 @@ def test_what_dpkg_has_is_left_alone_and_apt_is_never_asked(
     assert host.called("apt") == []
 
 
-def test_the_newest_version_that_suits_is_installed_with_its_number_and_held(
+def test_newest_matching_version_is_installed_and_held(
     packages: ModuleType, host: Programs, run: Run
 ) -> None:
     predicted = run(packages, check=True, names=["nvidia-open=580.159.03-*"], hold=["nvidia-open"])
@@ -77,7 +77,7 @@ def test_the_newest_version_that_suits_is_installed_with_its_number_and_held(
     assert run(packages, names=["nvidia-open=580.159.03-*"], hold=["nvidia-open"])["changed"] is False
 
 
-def test_what_a_task_holds_moves_with_what_it_installs_and_is_held_again(
+def test_held_package_is_upgraded_and_held_again(
     packages: ModuleType, host: Programs, run: Run, tmp_path: Path
 ) -> None:
     # Packages of a driver that nobody names depend on others in their own version: apt leaves held ones.
@@ -88,7 +88,7 @@ def test_what_a_task_holds_moves_with_what_it_installs_and_is_held_again(
     assert "hi \tlinux-image" in (tmp_path / "dpkg").read_text()
 
 
-def test_what_a_task_holds_stays_held_where_apt_gives_up(
+def test_held_package_stays_held_when_apt_fails(
     packages: ModuleType, host: Programs, run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "dpkg").write_text(HELD)
@@ -97,7 +97,7 @@ def test_what_a_task_holds_stays_held_where_apt_gives_up(
     assert (tmp_path / "dpkg").read_text() == HELD
 
 
-def test_services_do_not_start_while_packages_are_installed_and_may_afterwards(
+def test_services_do_not_start_during_an_install_and_may_afterwards(
     packages: ModuleType, host: Programs, run: Run, tmp_path: Path
 ) -> None:
     # The apt-get of this host fails unless policy-rc.d forbids it.
@@ -105,16 +105,14 @@ def test_services_do_not_start_while_packages_are_installed_and_may_afterwards(
     assert not (tmp_path / "policy-rc.d").exists()
 
 
-def test_a_policy_that_was_there_before_stays(
-    packages: ModuleType, host: Programs, run: Run, tmp_path: Path
-) -> None:
+def test_existing_policy_file_is_kept(packages: ModuleType, host: Programs, run: Run, tmp_path: Path) -> None:
     (tmp_path / "policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
     (tmp_path / "policy-rc.d").chmod(0o755)
     run(packages, names=["nvidia-open=595.*"])
     assert (tmp_path / "policy-rc.d").read_text() == "#!/bin/sh\nexit 101\n"
 
 
-def test_a_version_that_nobody_has_is_refused_with_those_that_there_are(
+def test_unavailable_version_is_refused_with_the_available_ones(
     packages: ModuleType, host: Programs, run: Run
 ) -> None:
     answer = run(packages, names=["nvidia-open=570.1-*"])
@@ -124,7 +122,7 @@ def test_a_version_that_nobody_has_is_refused_with_those_that_there_are(
     assert host.called("apt-get install") == []
 
 
-def test_a_repository_that_is_gone_is_named_and_not_taken_for_a_missing_package(
+def test_unreachable_repository_is_not_reported_as_a_missing_package(
     packages: ModuleType, host: Programs, run: Run
 ) -> None:
     host.add("apt-get", "echo 'W: Failed to fetch http://packages.rack/vendor/Packages' >&2; exit 0")
@@ -134,9 +132,7 @@ def test_a_repository_that_is_gone_is_named_and_not_taken_for_a_missing_package(
     assert "http://packages.rack/vendor" in answer["msg"] and "reachable" in answer["msg"]
 
 
-def test_a_lock_that_is_not_given_back_in_time_is_told(
-    packages: ModuleType, host: Programs, run: Run
-) -> None:
+def test_lock_timeout_is_reported(packages: ModuleType, host: Programs, run: Run) -> None:
     host.add(
         "apt-get", "echo 'E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by 17' >&2; exit 100"
     )
@@ -145,7 +141,7 @@ def test_a_lock_that_is_not_given_back_in_time_is_told(
     assert "lock-frontend" in answer["msg"] and "run again" in answer["msg"]
 
 
-def test_what_a_broken_run_left_is_configured_first(
+def test_leftovers_of_a_broken_run_are_configured_first(
     packages: ModuleType, host: Programs, run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "dpkg").write_text("iU \tmunge\t0.5.15-2\n")
@@ -159,7 +155,7 @@ def test_what_a_broken_run_left_is_configured_first(
     assert run(packages, names=["munge"])["changed"] is False
 
 
-def test_versions_are_matched_as_whole_words_with_stars() -> None:
+def test_version_patterns_match_whole_versions() -> None:
     wanted = apt.Wanted.of("doca-ofed=3.4.0-*")
     assert wanted.name == "doca-ofed"
     assert wanted.suits("3.4.0-26.04.0.8.6.0")
@@ -167,7 +163,7 @@ def test_versions_are_matched_as_whole_words_with_stars() -> None:
     assert apt.Wanted.of("munge").suits("anything")
 
 
-def test_states_of_dpkg_are_read_by_their_letters(packages: ModuleType) -> None:
+def test_dpkg_states_are_parsed(packages: ModuleType) -> None:
     text = HELD + WHOLE + "un \tgone\t\nrc \told\t1\niU \tbroken\t2\niHR\tworse\t3\n"
     found = packages.parse_dpkg(text)
     assert set(found) == {"nvidia-open", "munge", "broken", "worse"}
@@ -175,7 +171,7 @@ def test_states_of_dpkg_are_read_by_their_letters(packages: ModuleType) -> None:
     assert [found[name].whole for name in ("munge", "broken", "worse")] == [True, False, False]
 
 
-def test_lists_are_read_anew_when_repositories_change(
+def test_lists_are_read_again_when_repositories_change(
     packages: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert apt.stale()
@@ -197,11 +193,11 @@ def test_lists_are_read_anew_when_repositories_change(
         ("E: Unable to correct problems, you have held broken packages.", "apt could not do it"),
     ],
 )
-def test_what_apt_says_is_explained(said: str, words: str) -> None:
+def test_apt_errors_are_explained(said: str, words: str) -> None:
     assert words in apt.explain(said)
     assert "run again" in apt.explain(said)
 
 
-def test_packages_that_came_along_with_another_are_told_by_apts_own_list(tmp_path: Path) -> None:
+def test_automatically_installed_packages_come_from_the_apt_list(tmp_path: Path) -> None:
     text = "Package: a\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: b\nAuto-Installed: 0\n"
     assert load("packages").read_automatic(text) == {"a"}

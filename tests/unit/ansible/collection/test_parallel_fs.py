@@ -41,16 +41,14 @@ AT_BOOT = ",_netdev,nofail,x-systemd.mount-timeout=60"
         (mount("gpfs", "fast", "ro", "nosuid"), "fast gpfs", "ro,nosuid,nodev,dev=fast,noauto"),
     ],
 )
-def test_a_line_has_what_the_vendor_documents_and_each_option_once(
-    item: dict[str, Any], first: str, options: str
-) -> None:
+def test_line_has_the_documented_options_each_once(item: dict[str, Any], first: str, options: str) -> None:
     (found,) = parallel_fs_lines([item], "nosuid,nodev")
     assert f"{found['source']} {found['fstype']}" == first
     assert found["options"] == options
     assert found["path"] == "/fast"
 
 
-def test_configuration_files_are_those_that_beegfs_mounts_read() -> None:
+def test_configuration_files_are_those_that_beegfs_reads() -> None:
     items = [
         mount("beegfs", "a"),
         mount("beegfs", "b", "cfgFile=/etc/beegfs/b.conf"),
@@ -60,6 +58,6 @@ def test_configuration_files_are_those_that_beegfs_mounts_read() -> None:
     assert parallel_fs_configs(items) == ["/etc/beegfs/b.conf", "/etc/beegfs/beegfs-client.conf"]
 
 
-def test_a_kind_that_the_role_does_not_mount_is_refused() -> None:
+def test_unsupported_file_system_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="use one of beegfs, weka, gpfs"):
         parallel_fs_lines([mount("nfs", "nas01:/x")], "")

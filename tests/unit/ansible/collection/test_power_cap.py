@@ -36,7 +36,7 @@ def sets(programs: Programs) -> list[str]:
     return [line for line in programs.called("nvidia-smi") if "-pl" in line]
 
 
-def test_only_gpus_that_differ_are_set_and_a_second_run_changes_nothing(
+def test_only_differing_gpus_are_set_and_a_second_run_changes_nothing(
     module: ModuleType, run: Run, gpus: Programs
 ) -> None:
     assert run(module, check=True, watts=550)["changed"] is True
@@ -47,13 +47,13 @@ def test_only_gpus_that_differ_are_set_and_a_second_run_changes_nothing(
     assert run(module, watts=550)["changed"] is False
 
 
-def test_zero_brings_the_default_back(module: ModuleType, run: Run, gpus: Programs) -> None:
+def test_zero_restores_the_default(module: ModuleType, run: Run, gpus: Programs) -> None:
     assert run(module, watts=0)["changed"] is True
     assert sets(gpus) == ["nvidia-smi -i 1 -pl 700"]
 
 
 @pytest.mark.parametrize("watts", [199, 701])
-def test_what_a_gpu_does_not_allow_is_refused_with_its_limits(
+def test_value_outside_the_limits_of_a_gpu_is_refused_with_its_limits(
     module: ModuleType, run: Run, gpus: Programs, watts: int
 ) -> None:
     failed = run(module, watts=watts)
@@ -61,7 +61,7 @@ def test_what_a_gpu_does_not_allow_is_refused_with_its_limits(
     assert sets(gpus) == []
 
 
-def test_a_gpu_without_limits_and_one_that_ignores_them_are_errors(
+def test_gpu_without_limits_or_that_ignores_them_is_an_error(
     module: ModuleType, run: Run, programs: Programs
 ) -> None:
     programs.add("nvidia-smi", "echo 0, GPU, '[N/A], [N/A], [N/A], [N/A]'")

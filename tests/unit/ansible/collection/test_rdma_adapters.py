@@ -88,14 +88,14 @@ def kinds(found: dict[str, Any]) -> dict[str, tuple[str, str]]:
     return {port["device"]: (port["link_layer"], port["after_reboot"]) for port in found["ports"]}
 
 
-def test_adapters_in_order_are_left_alone(module: ModuleType, host: Host) -> None:
+def test_correct_adapters_are_unchanged(module: ModuleType, host: Host) -> None:
     found = work(module, host, count=3)
     assert found["changed"] is False and found["reboot_reasons"] == [] and found["notes"] == []
     assert kinds(found) == dict.fromkeys(("mlx5_0", "mlx5_1", "mlx5_2"), ("InfiniBand", "InfiniBand"))
     assert not [line for line in host.programs.called("mlxconfig") if " set " in line]
 
 
-def test_a_port_of_the_wrong_kind_is_set_once_and_waits_for_a_reboot(module: ModuleType, host: Host) -> None:
+def test_wrong_port_type_is_set_once_and_waits_for_a_reboot(module: ModuleType, host: Host) -> None:
     host.adapter(3, "0000:5e:00.0", "Ethernet")
     predicted = work(module, host, check=True, count=4)
     assert not [line for line in host.programs.called("mlxconfig") if " set " in line]
@@ -110,23 +110,21 @@ def test_a_port_of_the_wrong_kind_is_set_once_and_waits_for_a_reboot(module: Mod
     assert kinds(again)["mlx5_3"] == ("Ethernet", "InfiniBand")
 
 
-def test_a_port_that_would_become_the_wrong_kind_with_the_next_reboot_is_set_back(
-    module: ModuleType, host: Host
-) -> None:
+def test_port_that_would_change_to_the_wrong_type_is_set_back(module: ModuleType, host: Host) -> None:
     host.adapter(3, "0000:5e:00.0", "InfiniBand", next_kind="Ethernet")
     found = work(module, host, count=4)
     assert found["changed"] is True and found["reboot_reasons"] == []
     assert work(module, host, count=4)["changed"] is False
 
 
-def test_the_second_port_of_an_adapter_has_a_parameter_of_its_own(module: ModuleType, host: Host) -> None:
+def test_second_port_of_an_adapter_has_its_own_parameter(module: ModuleType, host: Host) -> None:
     host.adapter(3, "0000:5e:00.1", "Ethernet")
     work(module, host, devices=["mlx5_3"])
     sets = [line for line in host.programs.called("mlxconfig") if " set " in line]
     assert sets == ["mlxconfig -y -d 0000:5e:00.1 set LINK_TYPE_P2=1"]
 
 
-def test_adapters_that_may_be_the_hosts_own_network_are_never_set(module: ModuleType, host: Host) -> None:
+def test_adapters_of_the_host_network_are_never_set(module: ModuleType, host: Host) -> None:
     host.adapter(3, "0000:5e:00.0", "Ethernet")
     for count in (0, 3):
         found = work(module, host, count=count)
@@ -138,7 +136,7 @@ def test_adapters_that_may_be_the_hosts_own_network_are_never_set(module: Module
     assert not [line for line in host.programs.called("mlxconfig") if " set " in line]
 
 
-def test_an_adapter_of_one_kind_only_is_fine_if_it_is_the_right_one(module: ModuleType, host: Host) -> None:
+def test_adapter_with_one_type_passes_if_it_is_the_right_one(module: ModuleType, host: Host) -> None:
     (host.firmware / "0000:18:00.0.LINK_TYPE_P1").unlink()
     assert work(module, host, count=3)["changed"] is False
     host.adapter(3, "0000:5e:00.0", "Ethernet")
@@ -147,9 +145,7 @@ def test_an_adapter_of_one_kind_only_is_fine_if_it_is_the_right_one(module: Modu
         work(module, host, count=4)
 
 
-def test_before_the_firmwares_tool_is_there_a_check_run_goes_by_the_kind_of_now(
-    module: ModuleType, host: Host
-) -> None:
+def test_check_mode_uses_the_current_type_without_the_firmware_tool(module: ModuleType, host: Host) -> None:
     (host.programs.folder / "mlxconfig").unlink()
     assert work(module, host, check=True, count=3)["changed"] is False
     host.adapter(3, "0000:5e:00.0", "Ethernet")
@@ -158,7 +154,9 @@ def test_before_the_firmwares_tool_is_there_a_check_run_goes_by_the_kind_of_now(
         work(module, host, count=4)
 
 
-def test_names_are_tied_to_places_and_stay_while_a_device_is_gone(module: ModuleType, host: Host) -> None:
+def test_names_are_bound_to_bus_addresses_and_kept_for_missing_devices(
+    module: ModuleType, host: Host
+) -> None:
     devices = ["mlx5_0", "mlx5_1", "mlx5_2"]
     rules = host.root / "60.rules"
     predicted = work(module, host, check=True, devices=devices)
@@ -175,18 +173,20 @@ def test_names_are_tied_to_places_and_stay_while_a_device_is_gone(module: Module
     assert rules.read_text() == text
 
 
-def test_without_names_nothing_is_tied(module: ModuleType, host: Host) -> None:
+def test_no_binding_is_written_without_names(module: ModuleType, host: Host) -> None:
     work(module, host, count=3)
     assert not (host.root / "60.rules").exists()
 
 
-def test_too_few_adapters_are_told(module: ModuleType, host: Host) -> None:
+def test_missing_adapters_are_reported(module: ModuleType, host: Host) -> None:
     found = work(module, host, count=8)
     assert found["changed"] is False
     assert found["notes"] == ["3 adapters are there, and the fabric has 8"]
 
 
-def test_a_driver_that_is_not_the_installed_one_needs_a_reboot(module: ModuleType, host: Host) -> None:
+def test_running_driver_that_differs_from_the_installed_one_needs_a_reboot(
+    module: ModuleType, host: Host
+) -> None:
     (host.root / "sys/module/mlx5_core").mkdir(parents=True)
     host.programs.add("modinfo", "echo 26.04-0.8.6.0")
     reason = "mlx5_core of the kernel is loaded, 26.04-0.8.6.0 is installed"
@@ -195,7 +195,7 @@ def test_a_driver_that_is_not_the_installed_one_needs_a_reboot(module: ModuleTyp
     assert work(module, host, count=3)["reboot_reasons"] == []
 
 
-def test_modules_are_loaded_once_and_left_to_the_next_boot_where_the_driver_changes(
+def test_modules_are_loaded_once_or_at_the_next_boot_if_the_driver_changes(
     module: ModuleType, host: Host
 ) -> None:
     wanted = {"count": 3, "load": ["ib_umad", "rdma-ucm", "built_in"]}
@@ -221,13 +221,13 @@ def test_modules_are_loaded_once_and_left_to_the_next_boot_where_the_driver_chan
     assert work(module, host, **wanted)["changed"] is False
 
 
-def test_a_module_that_does_not_load_is_told(module: ModuleType, host: Host) -> None:
+def test_module_that_fails_to_load_is_reported(module: ModuleType, host: Host) -> None:
     host.programs.add("modprobe", "echo 'modprobe: FATAL: Module ib_umad not found' >&2; exit 1")
     with pytest.raises(RefusalError, match=r"did not load ib_umad: .* not found"):
         work(module, host, count=3, load=["ib_umad"])
 
 
-def test_other_vendors_virtual_functions_and_bridges_are_no_adapters(module: ModuleType, host: Host) -> None:
+def test_other_vendors_virtual_functions_and_bridges_are_not_adapters(module: ModuleType, host: Host) -> None:
     for bus, vendor, kind, virtual in (
         ("0000:1b:00.0", "0x10de", "0x030200", False),
         ("0000:60:00.0", "0x8086", "0x020000", False),
@@ -243,7 +243,7 @@ def test_other_vendors_virtual_functions_and_bridges_are_no_adapters(module: Mod
     assert len(work(module, host, count=3)["ports"]) == 3
 
 
-def test_what_a_parameter_will_be_is_read_from_either_tools_output() -> None:
+def test_next_boot_value_is_parsed_from_the_output_of_either_tool() -> None:
     plain = "Configurations:              Next Boot\n         LINK_TYPE_P1      IB(1)\n"
     columns = "Configurations:   Default   Current   Next Boot\n*   LINK_TYPE_P1   ETH(2)   ETH(2)   IB(1)\n"
     assert (

@@ -101,14 +101,14 @@ def entry(served: dict[str, Any], keys: dict[str, Any], **changes: Any) -> dict[
 
 @pytest.mark.fresh
 @pytest.mark.parametrize("form", ["armored", "binary", "both"])
-def test_a_key_is_known_by_the_fingerprint_that_gpg_gives_it(form: str, keys: dict[str, Any]) -> None:
+def test_key_fingerprint_equals_that_of_gpg(form: str, keys: dict[str, Any]) -> None:
     found = openpgp.keys_in(keys[form])
     assert set(found) == {keys["vendor"]} | ({keys["thief"]} if form == "both" else set())
     # With its subkey and signatures, byte for byte.
     assert found[keys["vendor"]] == keys["binary"]
 
 
-def test_of_several_keys_only_the_named_one_is_trusted(
+def test_only_the_named_key_of_several_is_trusted(
     keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
 ) -> None:
     served["key"] = keys["both"]
@@ -125,7 +125,7 @@ def test_of_several_keys_only_the_named_one_is_trusted(
     assert served["asked"] == 1
 
 
-def test_a_check_run_says_the_same_and_asks_nobody(
+def test_check_mode_reports_the_same_without_network(
     keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     served["key"] = keys["armored"]
@@ -134,7 +134,7 @@ def test_a_check_run_says_the_same_and_asks_nobody(
     assert predicted["changed_files"] == run(module, repositories=[entry(served, keys)])["changed_files"]
 
 
-def test_another_key_than_the_one_that_was_written_down_is_refused_and_nothing_is_added(
+def test_key_with_another_fingerprint_is_refused_and_nothing_is_added(
     keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     served["key"] = keys["foreign"]
@@ -144,7 +144,7 @@ def test_another_key_than_the_one_that_was_written_down_is_refused_and_nothing_i
 
 
 @pytest.mark.parametrize("text", [b"<html>blocked by the proxy</html>", b"", b"\x99\x01"])
-def test_what_is_no_key_is_refused(
+def test_file_that_is_not_a_key_is_refused(
     text: bytes, keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
 ) -> None:
     served["key"] = text
@@ -153,7 +153,7 @@ def test_what_is_no_key_is_refused(
 
 
 @pytest.mark.parametrize("fingerprint", ["", "A4B469963BF863CC", "trust me"])
-def test_a_key_without_a_whole_fingerprint_is_refused_before_anybody_is_asked(
+def test_short_fingerprint_is_refused_before_any_download(
     fingerprint: str, keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
 ) -> None:
     refused = run(module, repositories=[entry(served, keys, fingerprint=fingerprint)], check=True)
@@ -161,7 +161,7 @@ def test_a_key_without_a_whole_fingerprint_is_refused_before_anybody_is_asked(
     assert served["asked"] == 0
 
 
-def test_a_repository_that_the_system_has_already_is_left_to_it(
+def test_repository_of_the_system_is_left_unchanged(
     keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
 ) -> None:
     theirs = module.SOURCES / "cuda-compute-repo.sources"
@@ -173,7 +173,7 @@ def test_a_repository_that_the_system_has_already_is_left_to_it(
     assert run(module, repositories=[entry(served, keys)])["changed"]
 
 
-def test_sources_that_are_no_longer_wanted_go_with_their_keys_and_others_stay(
+def test_removed_sources_are_deleted_with_their_keys_and_others_stay(
     keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     served["key"] = keys["armored"]
@@ -191,14 +191,14 @@ def test_sources_that_are_no_longer_wanted_go_with_their_keys_and_others_stay(
     assert text.endswith("deb http://mirror.example.com/vendor ./\n")
 
 
-def test_a_mirrors_keyring_has_to_be_there(module: ModuleType, run: Run, tmp_path: Path) -> None:
+def test_keyring_of_a_mirror_must_exist(module: ModuleType, run: Run, tmp_path: Path) -> None:
     mirror = {"name": "mirror", "url": "http://m.example.com/vendor", "keyring": str(tmp_path / "none.gpg")}
     assert "is not on the host" in run(module, repositories=[mirror])["msg"]
     (tmp_path / "none.gpg").touch()
     assert run(module, repositories=[mirror])["changed"]
 
 
-def test_a_server_that_does_not_answer_is_named(
+def test_unreachable_server_is_named(
     keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
 ) -> None:
     said = run(module, repositories=[entry(served, keys)])["msg"]

@@ -53,7 +53,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return make
 
 
-def test_only_a_drive_with_nothing_on_it_is_blank(drive: Callable[..., Any]) -> None:
+def test_only_an_empty_drive_is_blank(drive: Callable[..., Any]) -> None:
     assert drive().blank
     assert not drive(used=True).blank
     assert not drive({"TYPE": "ext4"}).blank
@@ -62,7 +62,7 @@ def test_only_a_drive_with_nothing_on_it_is_blank(drive: Callable[..., Any]) -> 
     assert not drive(mdadm=DETAIL.format(name="0", members=2)).blank
 
 
-def test_what_is_on_a_drive_is_named(drive: Callable[..., Any]) -> None:
+def test_contents_of_a_drive_are_reported(drive: Callable[..., Any]) -> None:
     assert drive({"TYPE": "ext4", "UUID": "1"}).content == "ext4 (type)"
     assert drive({"PTTYPE": "gpt", "PTUUID": "1"}).content == "gpt (pttype)"
     found = drive(mdadm=DETAIL.format(name="scratch", members=8))
@@ -71,7 +71,7 @@ def test_what_is_on_a_drive_is_named(drive: Callable[..., Any]) -> None:
     assert drive({"TYPE": "linux_raid_member", "LABEL": "dgx01:scratch"}).array == "scratch"
 
 
-def test_blank_drives_are_taken_if_they_are_as_many_as_they_have_to_be(module: ModuleType) -> None:
+def test_blank_drives_are_used_if_their_number_matches(module: ModuleType) -> None:
     blank = [nvme_drives.Drive(f"/dev/nvme{index}n1") for index in range(8)]
     system = nvme_drives.Drive("/dev/nvme9n1", used=True)
     assert module.choose([*blank, system], 8, "scratch") == blank
@@ -80,7 +80,7 @@ def test_blank_drives_are_taken_if_they_are_as_many_as_they_have_to_be(module: M
     assert module.choose([*blank, other], 8, "scratch") == blank
 
 
-def test_too_few_and_too_many_are_refused_with_what_is_on_the_others(module: ModuleType) -> None:
+def test_too_few_and_too_many_drives_are_refused_with_their_contents(module: ModuleType) -> None:
     blank = [nvme_drives.Drive(f"/dev/nvme{index}n1") for index in range(7)]
     full = nvme_drives.Drive("/dev/nvme7n1", content="ext4 (type)")
     member = nvme_drives.Drive("/dev/nvme8n1", array="0")
@@ -96,7 +96,7 @@ def test_too_few_and_too_many_are_refused_with_what_is_on_the_others(module: Mod
         module.choose([full], 0, "scratch")
 
 
-def test_an_array_of_ours_is_taken_up_and_one_that_lacks_a_drive_is_refused(module: ModuleType) -> None:
+def test_existing_array_is_used_and_one_with_a_missing_drive_is_refused(module: ModuleType) -> None:
     ours = [nvme_drives.Drive(f"/dev/nvme{index}n1", array="scratch", members=8) for index in range(8)]
     assert module.choose(ours, 8, "scratch") is None
     assert module.choose(ours, 0, "scratch") is None
@@ -107,18 +107,18 @@ def test_an_array_of_ours_is_taken_up_and_one_that_lacks_a_drive_is_refused(modu
         module.choose(ours, 4, "scratch")
 
 
-def test_drives_are_in_the_order_of_their_numbers() -> None:
+def test_drives_are_sorted_by_number() -> None:
     found = sorted(["/dev/nvme10n1", "/dev/nvme9n1"], key=nvme_drives.natural)
     assert found == ["/dev/nvme9n1", "/dev/nvme10n1"]
 
 
-def test_an_unreadable_drive_is_refused_by_name(programs: Programs) -> None:
+def test_unreadable_drive_is_refused_by_name(programs: Programs) -> None:
     programs.add("blkid", "echo 'error: /dev/null: Input/output error' >&2; exit 4")
     with pytest.raises(RefusalError, match=r"/dev/null cannot be read.*Input/output error"):
         nvme_drives.probe("/dev/null")
 
 
-def test_the_array_keeps_one_line_in_mdadms_configuration(module: ModuleType) -> None:
+def test_array_has_one_line_in_mdadm_conf(module: ModuleType) -> None:
     text = "HOMEHOST <system>\n"
     once = module.with_array(text, "local_nvme", "ARRAY /dev/md/scratch UUID=1")
     assert once == f"{text}# gpufleet: local_nvme\nARRAY /dev/md/scratch UUID=1\n"
@@ -127,9 +127,7 @@ def test_the_array_keeps_one_line_in_mdadms_configuration(module: ModuleType) ->
 
 
 @pytest.mark.parametrize("kind", ["ext4", "linux_raid_member"])
-def test_a_device_with_something_else_on_it_is_never_formatted(
-    kind: str, module: ModuleType, programs: Programs
-) -> None:
+def test_device_with_other_data_is_never_formatted(kind: str, module: ModuleType, programs: Programs) -> None:
     programs.add("blkid", f"echo TYPE={kind}")
     programs.add("mkfs.xfs", "exit 0")
     with pytest.raises(RefusalError, match=f"has {kind} on it"):

@@ -78,12 +78,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return found
 
 
-def test_what_is_there_is_left_alone(module: ModuleType, accounting: Accounting, run: Run) -> None:
+def test_matching_associations_are_unchanged(module: ModuleType, accounting: Accounting, run: Run) -> None:
     assert run(module, **WANTED)["changed"] is False
     assert accounting.asked() == []
 
 
-def test_everything_is_made_in_an_order_that_sacctmgr_accepts(
+def test_everything_is_created_in_an_order_that_sacctmgr_accepts(
     module: ModuleType, accounting: Accounting, run: Run
 ) -> None:
     accounting.shows(qos="normal|0|||", assoc="root||||normal")
@@ -103,9 +103,7 @@ def test_everything_is_made_in_an_order_that_sacctmgr_accepts(
     ]
 
 
-def test_a_limit_that_is_lifted_is_lifted_in_slurm(
-    module: ModuleType, accounting: Accounting, run: Run
-) -> None:
+def test_removed_limit_is_removed_in_slurm(module: ModuleType, accounting: Accounting, run: Run) -> None:
     free = [*QOS[:2], QOS[2] | {"max_gpus_per_user": -1, "max_minutes": 0, "preempts": []}]
     run(module, **WANTED | {"qos": free})
     assert accounting.asked() == [
@@ -113,13 +111,13 @@ def test_a_limit_that_is_lifted_is_lifted_in_slurm(
     ]
 
 
-def test_an_account_may_use_its_level_those_below_and_what_is_no_level(module: ModuleType) -> None:
+def test_account_may_use_its_qos_lower_ones_and_unranked_ones(module: ModuleType) -> None:
     urgent = {"name": "urgent", "priority": 5000, "preempts": [], "max_gpus_per_user": -1, "max_minutes": 0}
     state = module.wanted([*QOS, urgent], ACCOUNTS)
     assert state["accounts"]["research"]["qos"] == ["low", "normal", "urgent"]
 
 
-def test_what_was_made_and_is_wanted_no_more_goes_and_what_people_made_stays(
+def test_managed_associations_are_removed_and_manual_ones_stay(
     module: ModuleType, accounting: Accounting, run: Run
 ) -> None:
     module.remember(
@@ -144,7 +142,7 @@ def test_what_was_made_and_is_wanted_no_more_goes_and_what_people_made_stays(
     assert module.RECORD.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_a_run_makes_is_remembered_as_ours_and_what_was_there_is_not(
+def test_created_associations_are_recorded_as_managed(
     module: ModuleType, accounting: Accounting, run: Run
 ) -> None:
     more = [*ACCOUNTS, {"name": "vision", "gpus": 8, "qos": "low", "users": ["ada"]}]
@@ -157,7 +155,7 @@ def test_what_a_run_makes_is_remembered_as_ours_and_what_was_there_is_not(
 
 
 @pytest.mark.parametrize("how", ["missing", "silent", "unregistered"])
-def test_a_check_run_knows_what_comes_before_accounting_answers(
+def test_check_mode_works_before_accounting_answers(
     module: ModuleType, accounting: Accounting, programs: Programs, run: Run, how: str
 ) -> None:
     if how == "missing":
@@ -172,7 +170,7 @@ def test_a_check_run_knows_what_comes_before_accounting_answers(
     assert "journalctl -u slurmdbd -u slurmctld" in failed["msg"]
 
 
-def test_a_refusal_because_of_running_jobs_says_what_to_do(
+def test_refusal_due_to_running_jobs_gives_a_remedy(
     module: ModuleType, accounting: Accounting, programs: Programs, run: Run
 ) -> None:
     module.remember(module.RECORD, {"qos": set(), "accounts": set(), "users": {("research", "eve")}})
@@ -187,5 +185,5 @@ def test_a_refusal_because_of_running_jobs_says_what_to_do(
 @pytest.mark.parametrize(
     ("text", "minutes"), [("", 0), ("01:30:00", 90), ("7-00:00:00", 10080), ("1-02:03:00", 1563)]
 )
-def test_times_are_read_as_slurm_writes_them(text: str, minutes: int) -> None:
+def test_times_are_parsed_in_slurm_format(text: str, minutes: int) -> None:
     assert sacctmgr.minutes_of(text) == minutes

@@ -20,7 +20,7 @@ from tests.unit.ansible.collection.controller import PASSWORD, Controller, Run, 
 ROLE = PLUGINS.parent / "roles" / "slurm_database"
 
 
-def test_a_backup_is_whole_for_root_alone_and_has_neither_password_nor_half_files(
+def test_backup_is_complete_private_and_has_no_password_or_partial_file(
     backup: ModuleType, controller: Controller, run: Run
 ) -> None:
     assert make(backup, controller, run, check=True)["changed"] is True
@@ -44,7 +44,7 @@ def test_a_backup_is_whole_for_root_alone_and_has_neither_password_nor_half_file
     assert "--single-transaction" in dumps[0] and PASSWORD not in "".join(controller.programs.called())
 
 
-def test_only_a_backup_that_was_made_is_told_to_prometheus_where_it_measures_the_host(
+def test_only_a_finished_backup_is_reported_to_prometheus(
     backup: ModuleType, backups: ModuleType, controller: Controller, run: Run
 ) -> None:
     make(backup, controller, run)
@@ -61,7 +61,7 @@ def test_only_a_backup_that_was_made_is_told_to_prometheus_where_it_measures_the
     assert before <= int(value) <= time.time() + 1
 
 
-def test_the_queue_is_unknown_and_not_asked_for_while_no_controller_answers(
+def test_queue_is_unknown_while_no_controller_answers(
     backup: ModuleType, controller: Controller, run: Run
 ) -> None:
     controller.programs.add("scontrol", "echo 'Slurmctld(primary) at ctl01 is DOWN'; exit 1")
@@ -70,7 +70,7 @@ def test_the_queue_is_unknown_and_not_asked_for_while_no_controller_answers(
     assert controller.programs.called("squeue") == []
 
 
-def test_only_as_many_backups_are_kept_as_were_asked_for(
+def test_only_the_requested_number_of_backups_is_kept(
     backup: ModuleType, controller: Controller, run: Run
 ) -> None:
     for _ in range(3):
@@ -86,7 +86,7 @@ def test_only_as_many_backups_are_kept_as_were_asked_for(
         ("echo '-- Dump completed'; echo 'table is marked as crashed' >&2; exit 2", "marked as crashed"),
     ],
 )
-def test_a_dump_that_does_not_end_well_leaves_the_earlier_backup_and_nothing_else(
+def test_failed_dump_keeps_only_the_earlier_backup(
     backup: ModuleType, controller: Controller, run: Run, script: str, message: str
 ) -> None:
     make(backup, controller, run)
@@ -95,7 +95,7 @@ def test_a_dump_that_does_not_end_well_leaves_the_earlier_backup_and_nothing_els
     assert controller.kept() == ["slurm-lab-20260101T000000Z"]
 
 
-def test_a_disk_without_room_is_refused_before_anything_is_written(
+def test_disk_without_room_is_refused_before_anything_is_written(
     backup: ModuleType, backups: ModuleType, controller: Controller, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(backup, controller, run)
@@ -105,7 +105,7 @@ def test_a_disk_without_room_is_refused_before_anything_is_written(
     assert len(controller.programs.called("mariadb-dump")) == 1
 
 
-def test_what_a_killed_run_left_is_removed_and_a_second_run_at_once_is_refused(
+def test_leftovers_of_a_killed_run_are_removed_and_a_concurrent_run_is_refused(
     backup: ModuleType, backups: ModuleType, controller: Controller, run: Run
 ) -> None:
     left = controller.backups / ".new-slurm-lab-20250101T000000Z"
@@ -117,7 +117,7 @@ def test_what_a_killed_run_left_is_removed_and_a_second_run_at_once_is_refused(
     assert not left.exists()
 
 
-def test_a_state_that_changes_while_it_is_copied_is_copied_again(
+def test_state_that_changes_during_the_copy_is_copied_again(
     backup: ModuleType, controller: Controller, run: Run
 ) -> None:
     seen = controller.folder / "seen"
@@ -136,7 +136,7 @@ def test_another_cluster_is_not_backed_up_under_this_name(
     assert "is of cluster 'lab'" in make(backup, controller, run, cluster="other")["msg"]
 
 
-def test_the_hosts_own_program_makes_the_same_backups_without_ansible(
+def test_program_on_the_host_makes_the_same_backups_without_ansible(
     controller: Controller, tmp_path: Path
 ) -> None:
     # The files that the role installs, and no others: neither Ansible nor the collection is there.

@@ -52,7 +52,7 @@ def slurm(programs: Programs) -> Slurm:
     return Slurm(programs)
 
 
-def test_a_node_is_drained_once_with_a_reason_that_says_who_did_it(
+def test_node_is_drained_once_with_a_reason_that_names_the_operation(
     module: ModuleType, run: Run, slurm: Slurm
 ) -> None:
     foreseen = run(module, check=True, state="drained", **GIVEN)
@@ -68,7 +68,7 @@ def test_a_node_is_drained_once_with_a_reason_that_says_who_did_it(
     assert len(slurm.updates) == 1
 
 
-def test_a_job_over_the_limit_is_named_and_the_node_is_handed_back(
+def test_job_over_the_time_limit_is_named_and_the_node_is_resumed(
     module: ModuleType, run: Run, slurm: Slurm
 ) -> None:
     slurm.jobs.write_text("12\n")
@@ -78,7 +78,7 @@ def test_a_job_over_the_limit_is_named_and_the_node_is_handed_back(
     assert slurm.updates[-1] == "scontrol update NodeName=dgx01 State=RESUME"
 
 
-def test_jobs_on_a_node_that_a_person_drained_do_not_undo_that_drain(
+def test_timeout_on_a_manually_drained_node_keeps_that_drain(
     module: ModuleType, run: Run, slurm: Slurm
 ) -> None:
     slurm.set("IDLE+DRAIN", "disk is being replaced [ada@now]")
@@ -88,7 +88,7 @@ def test_jobs_on_a_node_that_a_person_drained_do_not_undo_that_drain(
     assert slurm.updates == []
 
 
-def test_a_job_that_ends_in_time_lets_the_drain_succeed(
+def test_drain_succeeds_when_the_job_ends_in_time(
     module: ModuleType, run: Run, slurm: Slurm, programs: Programs
 ) -> None:
     slurm.jobs.write_text("12\n")
@@ -113,7 +113,7 @@ def test_drains_of_others_are_never_undone(module: ModuleType, run: Run, slurm: 
     assert slurm.updates == []
 
 
-def test_what_the_operation_drained_is_returned_once_whoever_runs_it(
+def test_node_drained_by_the_operation_is_resumed_once_by_any_run(
     module: ModuleType, run: Run, slurm: Slurm
 ) -> None:
     slurm.set("IDLE+DRAIN", OURS)
@@ -124,9 +124,7 @@ def test_what_the_operation_drained_is_returned_once_whoever_runs_it(
     assert slurm.updates == ["scontrol update NodeName=dgx01 State=RESUME"]
 
 
-def test_a_node_that_does_not_answer_is_waited_for_and_then_said_so(
-    module: ModuleType, run: Run, slurm: Slurm
-) -> None:
+def test_unreachable_node_is_waited_for_and_then_reported(module: ModuleType, run: Run, slurm: Slurm) -> None:
     slurm.set("DOWN*+DRAIN", OURS)
     failed = run(module, state="ready", wait_s=0, **GIVEN)
     assert "dgx01 does not answer Slurm's controller after 0 s: it is" not in failed["msg"]
@@ -135,7 +133,7 @@ def test_a_node_that_does_not_answer_is_waited_for_and_then_said_so(
     assert run(module, state="ready", wait_s=0, **GIVEN)["ours"] is True
 
 
-def test_a_controller_that_does_not_answer_is_an_error_and_never_a_drained_node(
+def test_unreachable_controller_is_an_error_and_not_a_drained_node(
     module: ModuleType, run: Run, programs: Programs
 ) -> None:
     programs.add("scontrol", "echo slurm_load_node error: Unable to contact slurm controller >&2; exit 1")

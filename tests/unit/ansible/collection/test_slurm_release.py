@@ -49,7 +49,7 @@ def host(tmp_path: Path, programs: Programs) -> Programs:
     return programs
 
 
-def test_each_package_gets_the_newest_build_and_a_library_named_by_its_release_goes(
+def test_each_package_gets_the_newest_build_and_the_old_library_is_removed(
     module: ModuleType, host: Programs, run: Run
 ) -> None:
     found = run(module, version="23.02.8", upgrades=UPGRADES)
@@ -58,7 +58,7 @@ def test_each_package_gets_the_newest_build_and_a_library_named_by_its_release_g
     assert host.called("apt-get") == []
 
 
-def test_what_is_there_needs_nothing_and_asks_no_repository(
+def test_installed_release_needs_no_change_and_no_repository(
     module: ModuleType, host: Programs, run: Run
 ) -> None:
     found = run(module, version="22.05.8", upgrades=UPGRADES)
@@ -67,7 +67,7 @@ def test_what_is_there_needs_nothing_and_asks_no_repository(
     assert host.called("apt-cache") == []
 
 
-def test_a_host_that_a_killed_run_left_half_done_is_judged_by_its_oldest_package(
+def test_partly_upgraded_host_is_judged_by_its_oldest_package(
     module: ModuleType, host: Programs, run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "installed").write_text(
@@ -78,7 +78,7 @@ def test_a_host_that_a_killed_run_left_half_done_is_judged_by_its_oldest_package
     assert found["packages"] == ["slurmctld=23.02.8-1", "slurm-client=23.02.8-2"]
 
 
-def test_packages_that_a_killed_run_left_unfinished_are_configured_before_apt_is_asked(
+def test_unfinished_packages_are_configured_before_apt_runs(
     module: ModuleType, host: Programs, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apt = sys.modules["ansible_collections.gpufleet.rack.plugins.module_utils.apt"]
@@ -113,22 +113,18 @@ def test_packages_that_a_killed_run_left_unfinished_are_configured_before_apt_is
         ("23.11", "has three numbers"),
     ],
 )
-def test_what_slurm_cannot_do_is_refused_with_the_way_that_there_is(
+def test_unsupported_upgrade_is_refused_with_a_supported_path(
     module: ModuleType, host: Programs, run: Run, version: str, message: str
 ) -> None:
     assert message in run(module, version=version, upgrades=UPGRADES)["msg"]
 
 
-def test_a_host_without_slurm_is_refused(
-    module: ModuleType, host: Programs, run: Run, tmp_path: Path
-) -> None:
+def test_host_without_slurm_is_refused(module: ModuleType, host: Programs, run: Run, tmp_path: Path) -> None:
     (tmp_path / "installed").write_text("ii \tmunge\tmunge\t0.5.15-2\n")
     assert "no package of Slurm" in run(module, version="23.02.8", upgrades=UPGRADES)["msg"]
 
 
-def test_packages_are_downloaded_and_not_installed_where_that_is_asked_for(
-    module: ModuleType, host: Programs, run: Run
-) -> None:
+def test_packages_are_only_downloaded_on_request(module: ModuleType, host: Programs, run: Run) -> None:
     run(module, version="23.02.8", upgrades=UPGRADES, download=True, check=True)
     assert host.called("apt-get") == []
     run(module, version="23.02.8", upgrades=UPGRADES, download=True)
@@ -136,7 +132,7 @@ def test_packages_are_downloaded_and_not_installed_where_that_is_asked_for(
     assert "--download-only slurmctld=23.02.8-2 slurm-client=23.02.8-2" in called
 
 
-def test_plugins_are_named_when_the_release_is_another_one(
+def test_plugins_are_named_if_the_release_changes(
     module: ModuleType, host: Programs, run: Run, tmp_path: Path
 ) -> None:
     folder = tmp_path / "plugstack.conf.d"
@@ -146,7 +142,7 @@ def test_plugins_are_named_when_the_release_is_another_one(
     assert run(module, version="22.05.8", upgrades=UPGRADES)["plugins"] == []
 
 
-def test_the_catalog_knows_the_releases_of_all_channels_and_none_takes_over_a_later_one() -> None:
+def test_catalog_lists_the_releases_and_their_supported_upgrades() -> None:
     catalog = load_catalog()
     assert {lock.slurm.rpartition(".")[0] for lock in catalog.locks.values()} <= catalog.slurm_releases.keys()
     for name, item in catalog.slurm_releases.items():

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.ansible.collection.controller import Controller, Run, bring, make
 
 
-def test_a_restore_exchanges_state_and_tables_and_keeps_the_former_ones(
+def test_restore_exchanges_state_and_tables_and_keeps_the_old_ones(
     backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
 ) -> None:
     made = make(backup, controller, run)["path"]
@@ -48,7 +48,7 @@ def changed(path: str, **more: Any) -> None:
         ({"files": {"state.tar.gz": {"sha256": "0"}}}, "is not the file that was backed up"),
     ],
 )
-def test_a_backup_that_does_not_belong_here_is_refused(
+def test_backup_that_does_not_match_the_cluster_is_refused(
     backup: ModuleType,
     restore: ModuleType,
     controller: Controller,
@@ -62,7 +62,7 @@ def test_a_backup_that_does_not_belong_here_is_refused(
     assert controller.asked() == [] and (controller.state / "heartbeat").exists()
 
 
-def test_a_backup_that_is_too_old_for_this_slurm_is_refused_and_one_in_reach_is_not(
+def test_backup_too_old_for_this_slurm_is_refused_and_one_in_range_is_not(
     backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
 ) -> None:
     made = make(backup, controller, run)["path"]
@@ -73,7 +73,7 @@ def test_a_backup_that_is_too_old_for_this_slurm_is_refused_and_one_in_reach_is_
     assert bring(restore, made, run, check=True)["changed"] is True
 
 
-def test_jobs_that_are_newer_than_the_backup_are_given_up_by_consent_only(
+def test_jobs_newer_than_the_backup_are_discarded_only_with_consent(
     backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
 ) -> None:
     made = make(backup, controller, run)["path"]
@@ -82,7 +82,7 @@ def test_jobs_that_are_newer_than_the_backup_are_given_up_by_consent_only(
     assert bring(restore, made, run, discard_newer=True)["changed"] is True
 
 
-def test_nothing_is_exchanged_while_a_daemon_runs_or_when_the_dump_lacks_jobs(
+def test_nothing_is_exchanged_while_a_daemon_runs_or_the_dump_lacks_jobs(
     backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
 ) -> None:
     made = make(backup, controller, run)["path"]
@@ -104,7 +104,7 @@ def killed_in_the_middle(controller: Controller, restore: ModuleType, path: str,
 
 
 @pytest.mark.parametrize("at", ["hash.1 .before", ".restoring/hash.1"])
-def test_a_restore_that_was_killed_is_gone_on_with_and_keeps_all_of_the_former_state(
+def test_killed_restore_is_continued_and_keeps_all_of_the_old_state(
     backup: ModuleType, restore: ModuleType, controller: Controller, run: Run, at: str
 ) -> None:
     made = make(backup, controller, run)["path"]
@@ -125,7 +125,7 @@ def test_a_restore_that_was_killed_is_gone_on_with_and_keeps_all_of_the_former_s
     assert [line for line in controller.asked()[asked:] if "RENAME" in line] == []
 
 
-def test_a_restore_that_came_to_its_end_is_not_done_again_by_its_own_operation(
+def test_finished_restore_is_not_repeated_by_its_own_operation(
     backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
 ) -> None:
     made = make(backup, controller, run)["path"]
@@ -141,7 +141,7 @@ def test_a_restore_that_came_to_its_end_is_not_done_again_by_its_own_operation(
     assert "newer than the backup" in bring(restore, made, run)["msg"]
 
 
-def test_nothing_is_stopped_while_another_restore_is_at_work(
+def test_nothing_is_stopped_while_another_restore_runs(
     backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
 ) -> None:
     made = make(backup, controller, run)["path"]
@@ -150,7 +150,7 @@ def test_nothing_is_stopped_while_another_restore_is_at_work(
     assert "Another backup or restore is running" in said
 
 
-def test_a_daemon_that_was_started_while_the_database_was_loaded_is_not_overrun(
+def test_daemon_started_while_the_database_loads_stops_the_restore(
     backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
 ) -> None:
     made = make(backup, controller, run)["path"]

@@ -19,7 +19,7 @@ def start(program: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
 
 
-def test_slurmctld_does_not_start_on_half_of_a_restored_state(programs: Programs, tmp_path: Path) -> None:
+def test_slurmctld_does_not_start_on_a_partly_restored_state(programs: Programs, tmp_path: Path) -> None:
     programs.add("setpriv", 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"')
     state = tmp_path / "state"
     state.mkdir()
@@ -30,7 +30,7 @@ def test_slurmctld_does_not_start_on_half_of_a_restored_state(programs: Programs
     assert "did not come to its end" in refused.stderr
 
 
-def test_slurmctld_waits_until_accounting_of_its_host_listens(programs: Programs, tmp_path: Path) -> None:
+def test_slurmctld_waits_until_local_accounting_listens(programs: Programs, tmp_path: Path) -> None:
     listens = tmp_path / "listens"
     programs.add("ss", f"[ -e {listens} ] && echo LISTEN")
     programs.add("systemctl", "echo activating; exit 3")  # between two starts: the database is not there yet
@@ -42,9 +42,7 @@ def test_slurmctld_waits_until_accounting_of_its_host_listens(programs: Programs
 
 
 @pytest.mark.parametrize(("state", "limit"), [("failed", "25"), ("inactive", "25"), ("active", "0")])
-def test_accounting_that_does_not_run_or_come_in_time_is_not_waited_for(
-    programs: Programs, state: str, limit: str
-) -> None:
+def test_stopped_or_slow_accounting_is_not_waited_for(programs: Programs, state: str, limit: str) -> None:
     programs.add("ss", "exit 0")
     programs.add("systemctl", f"echo {state}; exit 3")
     began = time.monotonic()

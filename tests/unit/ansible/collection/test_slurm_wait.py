@@ -43,7 +43,7 @@ def module(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         {"jobs": [3, 4, 5]},
     ],
 )
-def test_what_answers_is_enough(module: ModuleType, run: Run, wanted: dict[str, Any]) -> None:
+def test_responding_daemons_pass(module: ModuleType, run: Run, wanted: dict[str, Any]) -> None:
     assert run(module, timeout_s=0, **wanted)["waited_s"] < 5
 
 
@@ -59,21 +59,21 @@ def test_what_answers_is_enough(module: ModuleType, run: Run, wanted: dict[str, 
         ({"jobs": [5, 6]}, "job 6 is neither in the queue nor in accounting"),
     ],
 )
-def test_what_does_not_answer_is_named_and_a_check_run_waits_for_nothing(
+def test_silent_daemon_is_named_and_check_mode_does_not_wait(
     module: ModuleType, run: Run, wanted: dict[str, Any], message: str
 ) -> None:
     assert message in run(module, timeout_s=0, **wanted)["msg"]
     assert run(module, timeout_s=0, check=True, **wanted)["changed"] is False
 
 
-def test_it_goes_on_until_it_is_there(module: ModuleType, programs: Programs, run: Run) -> None:
+def test_wait_repeats_until_the_daemon_answers(module: ModuleType, programs: Programs, run: Run) -> None:
     mark = programs.folder / "asked"
     programs.add("sacctmgr", f"[ -e {mark} ] && echo lab; touch {mark}; [ -s {programs.log} ]")
     assert run(module, cluster="lab", timeout_s=30)["changed"] is False
     assert len(programs.called("sacctmgr")) == 2
 
 
-def test_slurm_that_is_away_is_told_apart_from_jobs_that_are(
+def test_unreachable_slurm_is_reported_separately_from_jobs(
     module: ModuleType, programs: Programs, run: Run
 ) -> None:
     programs.add("squeue", "exit 1")

@@ -69,7 +69,7 @@ def redaction(bundle: ModuleType) -> ModuleType:
         f"eyJhbGciOiJI.{PLANTED}.{PLANTED}",
     ],
 )
-def test_what_looks_like_a_secret_is_taken_out(redaction: ModuleType, line: str) -> None:
+def test_text_that_looks_like_a_secret_is_removed(redaction: ModuleType, line: str) -> None:
     said = redaction.redact(f"before {line} after")
     assert PLANTED not in said
     assert "[removed]" in said and said.startswith("before")
@@ -85,11 +85,11 @@ def test_what_looks_like_a_secret_is_taken_out(redaction: ModuleType, line: str)
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB public keys are public",
     ],
 )
-def test_what_is_none_is_left_alone(redaction: ModuleType, line: str) -> None:
+def test_ordinary_text_is_kept(redaction: ModuleType, line: str) -> None:
     assert redaction.redact(line) == line
 
 
-def test_a_known_value_is_found_in_every_form(redaction: ModuleType) -> None:
+def test_known_secret_is_found_in_every_encoding(redaction: ModuleType) -> None:
     known = redaction.forms([PLANTED, "short"])
     for text in (
         PLANTED,
@@ -101,7 +101,7 @@ def test_a_known_value_is_found_in_every_form(redaction: ModuleType) -> None:
     assert redaction.redact("short", known) == "short"
 
 
-def test_a_host_packs_what_it_has_and_names_what_it_has_not(
+def test_host_packs_existing_files_and_names_missing_ones(
     bundle: ModuleType, programs: Programs, run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "etc" / "a.conf").write_text(f"one\npassword={PLANTED}\n")
@@ -125,7 +125,7 @@ def test_a_host_packs_what_it_has_and_names_what_it_has_not(
     assert target.stat().st_mode & 0o077 == 0 and list(tmp_path.glob("*.new")) == []
 
 
-def test_long_texts_keep_their_end_and_what_does_not_fit_is_named(
+def test_long_texts_keep_their_end_and_omitted_ones_are_named(
     bundle: ModuleType, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, "LONGEST", 700_000)
@@ -143,7 +143,7 @@ def test_long_texts_keep_their_end_and_what_does_not_fit_is_named(
     assert json.loads(found["index.json"])["files"][f"files{tmp_path}/etc/a.conf"]["cut"] is True
 
 
-def test_a_command_that_hangs_is_given_up_and_one_that_fails_is_shown_with_its_code(
+def test_hanging_command_times_out_and_a_failed_one_is_shown_with_its_code(
     bundle: ModuleType, programs: Programs, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs.add("hangs", "echo before; exec sleep 60")
@@ -157,7 +157,7 @@ def test_a_command_that_hangs_is_given_up_and_one_that_fails_is_shown_with_its_c
     assert found["fails"] == "no device\n\n[exit code 9]\n"
 
 
-def test_a_check_run_writes_nothing_and_a_full_disk_leaves_nothing(
+def test_check_mode_writes_nothing_and_a_full_disk_leaves_nothing(
     bundle: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     run(bundle, path=str(tmp_path / "out.tar.gz"), check=True)
@@ -174,7 +174,7 @@ def part(folder: Path, host: str, files: dict[str, str], *, index: bool = True) 
             archive.addfile(entry, io.BytesIO(text.encode()))
 
 
-def test_all_hosts_are_in_one_bundle_without_the_runs_secrets_and_the_others_are_named(
+def test_bundle_has_all_hosts_no_secrets_and_names_missing_hosts(
     join: ModuleType, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "GPUFLEET_SECRET_MUNGE_KEY_LAB", PLANTED)
@@ -195,9 +195,7 @@ def test_all_hosts_are_in_one_bundle_without_the_runs_secrets_and_the_others_are
     assert not parts.exists() and [path.name for path in output.parent.iterdir()] == ["bundle.tar.gz"]
 
 
-def test_a_resumed_run_adds_to_its_own_bundle_and_to_no_other(
-    join: ModuleType, run: Run, tmp_path: Path
-) -> None:
+def test_resumed_run_adds_only_to_its_own_bundle(join: ModuleType, run: Run, tmp_path: Path) -> None:
     parts, output = tmp_path / "parts", tmp_path / "bundle.tar.gz"
 
     def joined(operation: str, *hosts: str) -> dict[str, str]:
@@ -222,7 +220,7 @@ def test_a_resumed_run_adds_to_its_own_bundle_and_to_no_other(
     assert set(joined("other", "ctl01", "dgx02")) == {"dgx02/a", "index.json"}
 
 
-def test_an_earlier_bundle_stays_when_the_new_one_cannot_be_written(
+def test_earlier_bundle_stays_when_the_new_one_cannot_be_written(
     join: ModuleType, run: Run, tmp_path: Path
 ) -> None:
     output = tmp_path / "bundle.tar.gz"

@@ -35,7 +35,7 @@ def host(root: Path, name: str, version: str, dgx: bool = False) -> Path:
 
 
 @pytest.mark.parametrize(("release", "system"), RELEASES.items())
-def test_a_supported_system_has_a_name(
+def test_supported_system_has_a_name(
     release: tuple[str, str, bool], system: str, tmp_path: Path, programs: Programs
 ) -> None:
     programs.add("systemd-detect-virt", "exit 1")
@@ -54,7 +54,7 @@ def test_a_supported_system_has_a_name(
     ("name", "version", "dgx"),
     [("debian", "13", False), ("debian", "11", False), ("ubuntu", "20.04", True), ("rocky", "9.4", False)],
 )
-def test_another_system_is_refused_with_those_that_are_served(
+def test_unsupported_system_is_refused_with_the_supported_ones(
     name: str, version: str, dgx: bool, tmp_path: Path
 ) -> None:
     with pytest.raises(RefusalError) as refused:
@@ -64,12 +64,12 @@ def test_another_system_is_refused_with_those_that_are_served(
     assert ("DGX OS 6 and 7" in said) and ("with DGX OS;" in said) is dgx
 
 
-def test_a_host_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -> None:
+def test_host_without_a_system_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusalError, match="an unknown system"):
         load("system").facts(tmp_path)
 
 
-def test_containers_and_the_version_of_control_groups_are_facts(tmp_path: Path, programs: Programs) -> None:
+def test_containers_and_cgroup_version_are_facts(tmp_path: Path, programs: Programs) -> None:
     programs.add("systemd-detect-virt", "exit 0")
     root = host(tmp_path, "debian", "12")
     (root / "sys/fs/cgroup").mkdir(parents=True)
@@ -78,9 +78,7 @@ def test_containers_and_the_version_of_control_groups_are_facts(tmp_path: Path, 
     assert found["gpufleet_container"] is True and found["gpufleet_cgroup"] == 2
 
 
-def test_gpus_are_told_with_their_numa_nodes_in_the_order_of_the_bus(
-    tmp_path: Path, programs: Programs
-) -> None:
+def test_gpus_are_listed_with_numa_nodes_in_bus_order(tmp_path: Path, programs: Programs) -> None:
     programs.add("systemd-detect-virt", "exit 1")
     root = host(tmp_path, "ubuntu", "24.04")
     for number in range(2):
@@ -99,9 +97,7 @@ def test_gpus_are_told_with_their_numa_nodes_in_the_order_of_the_bus(
     assert (found["gpufleet_numa_nodes"], found["gpufleet_gpu_numa"]) == (2, [0, 1])
 
 
-def test_a_refusal_fails_the_host_before_anything_is_changed(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusal_fails_the_host_before_any_change(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load("system")
 
     def refuse() -> None:

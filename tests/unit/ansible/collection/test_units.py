@@ -85,7 +85,7 @@ def units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_a_unit_is_enabled_and_started_once(units: ModuleType, host: Host, run: Run) -> None:
+def test_unit_is_enabled_and_started_once(units: ModuleType, host: Host, run: Run) -> None:
     host.unit("munge.service")
     predicted = run(units, check=True, units=[{"name": "munge.service"}])
     assert host.did() == []
@@ -97,7 +97,7 @@ def test_a_unit_is_enabled_and_started_once(units: ModuleType, host: Host, run: 
 
 
 @pytest.mark.parametrize("state", ["active=activating", "active=inactive\njob=7"])
-def test_what_a_boot_is_starting_is_no_change_of_ours(
+def test_unit_that_is_starting_at_boot_is_unchanged(
     units: ModuleType, host: Host, run: Run, state: str
 ) -> None:
     host.unit("x.service", file="enabled")
@@ -108,7 +108,7 @@ def test_what_a_boot_is_starting_is_no_change_of_ours(
     assert host.did() == []
 
 
-def test_a_unit_that_is_under_way_for_ever_is_started_and_not_waited_for(
+def test_unit_that_never_finishes_starting_is_not_waited_for(
     units: ModuleType, host: Host, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(units, "UNDER_WAY_S", 0.1)
@@ -116,7 +116,7 @@ def test_a_unit_that_is_under_way_for_ever_is_started_and_not_waited_for(
     assert run(units, units=[{"name": "x.service"}])["changed_units"] == {"x.service": ["start"]}
 
 
-def test_systemd_reads_its_files_again_before_a_start_and_only_then(
+def test_daemon_reload_runs_only_before_a_start_that_needs_it(
     units: ModuleType, host: Host, run: Run
 ) -> None:
     host.unit("slurmd.service", file="enabled")
@@ -130,7 +130,7 @@ def test_systemd_reads_its_files_again_before_a_start_and_only_then(
     assert [line.split()[2] for line in host.programs.called("systemctl")] == ["show"]
 
 
-def test_links_of_all_units_are_made_first_and_read_once(units: ModuleType, host: Host, run: Run) -> None:
+def test_all_unit_links_are_created_first_and_read_once(units: ModuleType, host: Host, run: Run) -> None:
     """systemctl reads all files of a host again after each of them, if it may."""
     for name in ("a.service", "b.service", "old.service"):
         host.unit(name, file="enabled" if name == "old.service" else "disabled")
@@ -157,7 +157,7 @@ def test_links_of_all_units_are_made_first_and_read_once(units: ModuleType, host
     assert host.did() == []
 
 
-def test_a_unit_whose_condition_is_not_met_is_no_success(units: ModuleType, host: Host, run: Run) -> None:
+def test_unit_with_an_unmet_condition_is_an_error(units: ModuleType, host: Host, run: Run) -> None:
     host.unit("slurmd.service")
     with (host.folder / "slurmd.service").open("a") as state:
         state.write("condition=no\n")
@@ -165,7 +165,7 @@ def test_a_unit_whose_condition_is_not_met_is_no_success(units: ModuleType, host
     assert failed["failed"] and "a condition of its unit is not met" in failed["msg"]
 
 
-def test_other_files_restart_it_also_when_the_run_that_wrote_them_was_killed(
+def test_changed_files_restart_the_unit_even_after_a_killed_run(
     units: ModuleType, host: Host, run: Run, tmp_path: Path
 ) -> None:
     key = tmp_path / "key"
@@ -181,7 +181,7 @@ def test_other_files_restart_it_also_when_the_run_that_wrote_them_was_killed(
     assert run(units, units=[unit])["changed"] is False
 
 
-def test_a_restart_that_failed_is_tried_again_by_the_next_run(
+def test_failed_restart_is_retried_by_the_next_run(
     units: ModuleType, host: Host, run: Run, tmp_path: Path
 ) -> None:
     conf = tmp_path / "conf"
@@ -197,7 +197,7 @@ def test_a_restart_that_failed_is_tried_again_by_the_next_run(
     assert run(units, units=[unit])["changed_units"] == {"x.service": ["start"]}
 
 
-def test_what_a_role_knows_of_coming_changes_makes_a_check_run_say_restart(
+def test_pending_changes_of_a_role_make_check_mode_report_a_restart(
     units: ModuleType, host: Host, run: Run
 ) -> None:
     host.unit("x.service", active="active", file="enabled")
@@ -209,7 +209,7 @@ def test_what_a_role_knows_of_coming_changes_makes_a_check_run_say_restart(
     }
 
 
-def test_a_unit_that_a_package_will_bring_is_a_change_in_check_mode_and_an_error_otherwise(
+def test_unit_of_a_missing_package_is_a_change_in_check_mode_and_an_error_otherwise(
     units: ModuleType, host: Host, run: Run
 ) -> None:
     unit = {"name": "coming.service"}
@@ -218,7 +218,7 @@ def test_a_unit_that_a_package_will_bring_is_a_change_in_check_mode_and_an_error
     assert answer["failed"] and "There is no unit coming.service" in answer["msg"]
 
 
-def test_what_must_not_run_is_stopped_and_masked_also_where_it_never_was(
+def test_unwanted_unit_is_stopped_and_masked_even_if_it_never_existed(
     units: ModuleType, host: Host, run: Run
 ) -> None:
     host.unit("opensm.service", active="active", file="enabled")
@@ -231,7 +231,7 @@ def test_what_must_not_run_is_stopped_and_masked_also_where_it_never_was(
     assert run(units, units=[{"name": "opensm.service"}])["changed_units"]["opensm.service"][0] == "unmask"
 
 
-def test_a_stopped_unit_can_stay_enabled_or_not(units: ModuleType, host: Host, run: Run) -> None:
+def test_stopped_unit_can_stay_enabled_or_disabled(units: ModuleType, host: Host, run: Run) -> None:
     host.unit("a.service", active="active", file="enabled")
     host.unit("b.service", active="active", file="enabled")
     wanted = [
@@ -246,7 +246,7 @@ def test_a_stopped_unit_can_stay_enabled_or_not(units: ModuleType, host: Host, r
     assert run(units, units=absent)["changed"] is False
 
 
-def test_one_that_does_its_work_and_ends_is_run_again_only_for_other_files(
+def test_oneshot_unit_runs_again_only_for_changed_files(
     units: ModuleType, host: Host, run: Run, tmp_path: Path
 ) -> None:
     conf = tmp_path / "90.conf"
@@ -260,12 +260,12 @@ def test_one_that_does_its_work_and_ends_is_run_again_only_for_other_files(
     assert run(units, units=[unit])["changed"] is True
 
 
-def test_units_whose_condition_is_false_are_left_alone(units: ModuleType, host: Host, run: Run) -> None:
+def test_units_with_a_false_condition_are_unchanged(units: ModuleType, host: Host, run: Run) -> None:
     assert run(units, units=[{"name": "none.service", "when": False}])["changed"] is False
     assert host.did() == []
 
 
-def test_a_digest_sees_every_file_of_a_folder_and_what_is_missing(units: ModuleType, tmp_path: Path) -> None:
+def test_digest_covers_every_file_of_a_folder_and_missing_files(units: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "conf.d"
     empty = units.digest([str(folder)])
     (folder / "sub").mkdir(parents=True)
@@ -278,7 +278,7 @@ def test_a_digest_sees_every_file_of_a_folder_and_what_is_missing(units: ModuleT
     assert units.digest(["/b", "/a"]) == units.digest(["/a", "/b"])
 
 
-def test_records_are_nobodys_business_and_a_damaged_one_counts_as_none(units: ModuleType) -> None:
+def test_records_are_private_and_a_damaged_one_is_ignored(units: ModuleType) -> None:
     units.write_record("x.service", "abc")
     assert units.read_record("x.service") == "abc"
     assert units.RECORDS.stat().st_mode & 0o077 == 0
@@ -288,7 +288,7 @@ def test_records_are_nobodys_business_and_a_damaged_one_counts_as_none(units: Mo
     assert units.read_record("x.service") is None
 
 
-def test_a_unit_named_without_its_files_keeps_the_record_of_another_task(
+def test_unit_named_without_files_keeps_the_record_of_another_task(
     units: ModuleType, host: Host, run: Run, tmp_path: Path
 ) -> None:
     key = tmp_path / "key"

@@ -156,7 +156,7 @@ FAULTS: list[tuple[str, Break, str]] = [
 ]
 
 
-def test_a_healthy_node_has_no_findings_and_nobody_is_told(node: Node) -> None:
+def test_healthy_node_has_no_findings_and_sends_no_orders(node: Node) -> None:
     assert node.run() == 0
     assert node.found == {}
     assert node.orders == []
@@ -165,7 +165,7 @@ def test_a_healthy_node_has_no_findings_and_nobody_is_told(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("check", "fault", "said"), FAULTS)
-def test_a_fault_is_found_and_drains_or_is_told(node: Node, check: str, fault: Break, said: str) -> None:
+def test_fault_is_found_and_drains_or_advises(node: Node, check: str, fault: Break, said: str) -> None:
     fault(node)
     assert node.run() == 0
     assert node.found[check] == (ACTIONS[check], said)
@@ -181,7 +181,7 @@ def test_every_check_has_a_case() -> None:
     assert {check for check, _, _ in FAULTS} | elsewhere | {"disk"} == set(ACTIONS)
 
 
-def test_a_disk_without_room_drains(node: Node) -> None:
+def test_disk_without_room_drains(node: Node) -> None:
     no_room(node)
     node.run()
     action, said = node.found["disk"]
@@ -189,20 +189,20 @@ def test_a_disk_without_room_drains(node: Node) -> None:
     assert said.startswith("/scratch ") and said.endswith("101% are needed")
 
 
-def test_an_idle_link_that_saves_power_is_no_fault(node: Node) -> None:
+def test_idle_link_in_power_saving_is_not_a_fault(node: Node) -> None:
     gpu(3, pcie__link__gen__current="1")(node)
     node.run()
     assert node.found == {}
 
 
-def test_a_file_system_that_fstab_wants_read_only_is_no_fault(node: Node) -> None:
+def test_read_only_mount_in_fstab_is_not_a_fault(node: Node) -> None:
     remounted(node)
     node.file("etc/fstab", "/dev/sda1 /data ext4 ro 0 0")
     node.run()
     assert node.found == {}
 
 
-def test_hardware_that_slows_a_gpu_drains_when_it_is_seen_twice_in_a_row(node: Node) -> None:
+def test_hardware_slowdown_drains_when_it_is_seen_twice_in_a_row(node: Node) -> None:
     hot = gpu(
         2, clocks_event_reasons__hw_slowdown="Active", clocks_event_reasons__hw_thermal_slowdown="Active"
     )
@@ -225,7 +225,7 @@ def test_hardware_that_slows_a_gpu_drains_when_it_is_seen_twice_in_a_row(node: N
     assert node.found["throttle"][0] == "drain"
 
 
-def test_links_that_flap_drain_after_five_times_in_a_day(node: Node) -> None:
+def test_flapping_link_drains_after_five_times_in_a_day(node: Node) -> None:
     node.run()
     node.port(3, **{"counters/link_downed": "4"})
     node.run()
@@ -235,7 +235,7 @@ def test_links_that_flap_drain_after_five_times_in_a_day(node: Node) -> None:
     assert node.found["port_flaps"] == ("drain", "mlx5_3 went down 5 times in 24 h")
 
 
-def test_totals_of_counters_say_nothing_but_their_growth_does_where_a_limit_is_set(node: Node) -> None:
+def test_only_the_growth_of_counters_counts_where_a_limit_is_set(node: Node) -> None:
     node.port(3, **{"counters/symbol_error": "4000000"})
     node.config["port_errors_per_hour"] = {"symbol_error": 10}
     node.run()
@@ -251,7 +251,7 @@ def test_totals_of_counters_say_nothing_but_their_growth_does_where_a_limit_is_s
     assert node.found == {}
 
 
-def test_without_limits_errors_are_in_the_metrics_alone(node: Node) -> None:
+def test_errors_without_a_limit_are_only_in_the_metrics(node: Node) -> None:
     node.run()
     node.port(3, **{"counters/symbol_error": "100"})
     node.link_errors[4, 2] = 1000
@@ -260,7 +260,7 @@ def test_without_limits_errors_are_in_the_metrics_alone(node: Node) -> None:
     assert 'gpufleet_health_port_errors_per_hour{device="mlx5_3",counter="symbol_error"}' in node.metrics
 
 
-def test_nvlink_errors_are_told_where_a_limit_is_set(node: Node) -> None:
+def test_nvlink_errors_are_reported_where_a_limit_is_set(node: Node) -> None:
     node.config["nvlink_errors_per_hour"] = 10
     node.run()
     node.link_errors[4, 2] = 1000
@@ -268,7 +268,7 @@ def test_nvlink_errors_are_told_where_a_limit_is_set(node: Node) -> None:
     assert node.found["nvlink_errors"][1].startswith("GPU 4 ")
 
 
-def test_memory_that_a_node_once_had_is_missed_until_somebody_says_it_is_right(node: Node) -> None:
+def test_lost_memory_is_reported_until_a_person_accepts_it(node: Node) -> None:
     node.run()
     node.file("proc/meminfo", "MemTotal: 1936000000 kB\nMemAvailable: 1900000000 kB")
     node.run()
@@ -280,7 +280,7 @@ def test_memory_that_a_node_once_had_is_missed_until_somebody_says_it_is_right(n
     assert node.found == {}
 
 
-def test_ports_that_are_not_named_may_be_slower_as_long_as_there_are_enough_good_ones(node: Node) -> None:
+def test_unnamed_ports_may_be_slower_while_enough_are_good(node: Node) -> None:
     node.port(8, rate="200 Gb/sec (4X HDR)")
     node.run()
     assert node.found == {}
@@ -292,7 +292,7 @@ def test_ports_that_are_not_named_may_be_slower_as_long_as_there_are_enough_good
     assert node.found["port"] == ("drain", "mlx5_11 is not there")
 
 
-def test_a_port_that_was_good_is_missed_even_where_there_are_enough_others(node: Node) -> None:
+def test_port_that_was_good_is_reported_even_if_enough_others_are_good(node: Node) -> None:
     node.port(8)
     node.run()
     assert node.found == {}
@@ -306,14 +306,14 @@ def test_a_port_that_was_good_is_missed_even_where_there_are_enough_others(node:
     assert node.found == {}
 
 
-def test_a_port_that_is_gone_is_named_where_it_was_seen_before(node: Node) -> None:
+def test_missing_port_is_named_if_it_was_seen_before(node: Node) -> None:
     node.run()
     no_port(node)
     node.run()
     assert node.found["port"] == ("drain", "mlx5_5 is not there")
 
 
-def test_where_nobody_published_the_adapters_only_ports_of_the_fabric_s_kind_are_judged(node: Node) -> None:
+def test_only_ports_of_the_fabric_type_are_judged_without_an_adapter_count(node: Node) -> None:
     node.config["adapters"] = -1
     node.port(8, link_layer="Ethernet", rate="25 Gb/sec (1X EDR)")
     node.run()
@@ -323,21 +323,21 @@ def test_where_nobody_published_the_adapters_only_ports_of_the_fabric_s_kind_are
     assert node.found["port"] == ("drain", "mlx5_9 at 200 Gb/s instead of 400")
 
 
-def test_a_node_without_switches_needs_no_fabric_manager(node: Node) -> None:
+def test_node_without_nvswitches_needs_no_fabric_manager(node: Node) -> None:
     node.config["nvswitches"] = 0
     node.answer("fabric", "inactive")
     node.run()
     assert node.found == {}
 
 
-def test_a_gpu_in_mig_mode_has_no_links_to_judge(node: Node) -> None:
+def test_gpu_in_mig_mode_has_no_links_to_judge(node: Node) -> None:
     link_down(node)
     gpu(4, mig__mode__current="Enabled")(node)
     node.run()
     assert node.found == {}
 
 
-def test_a_driver_that_knows_fewer_fields_is_asked_for_those_and_not_again_for_all(node: Node) -> None:
+def test_unsupported_driver_fields_are_requested_only_once(node: Node) -> None:
     (node.bin / "old-driver").touch()
     node.run()
     assert node.found == {}
@@ -349,7 +349,7 @@ def test_a_driver_that_knows_fewer_fields_is_asked_for_those_and_not_again_for_a
     )
 
 
-def test_the_configuration_says_what_a_check_does(node: Node) -> None:
+def test_configuration_sets_the_action_of_a_check(node: Node) -> None:
     node.config["actions"] = {"port": "advise", "ecc": "off"}
     port(2, rate="200 Gb/sec (4X HDR)")(node)
     gpu(1, ecc__errors__uncorrected__volatile__total="3")(node)
@@ -359,7 +359,7 @@ def test_the_configuration_says_what_a_check_does(node: Node) -> None:
     assert 'check="ecc"' not in node.metrics
 
 
-def test_a_program_that_hangs_is_a_finding_in_time(node: Node) -> None:
+def test_hanging_program_is_a_finding_within_the_time_limit(node: Node) -> None:
     node.config["timeout_s"] = 0.5
     node.program("nvidia-smi", "#!/bin/sh\nexec sleep 60\n")
     before = os.times().elapsed
@@ -369,7 +369,7 @@ def test_a_program_that_hangs_is_a_finding_in_time(node: Node) -> None:
     assert node.show()["healthy"] is False
 
 
-def test_a_program_that_still_hangs_in_the_kernel_is_not_started_again(node: Node) -> None:
+def test_program_hanging_in_the_kernel_is_not_started_again(node: Node) -> None:
     node.run()
     state = node.root / "var/lib/gpufleet/health/state.json"
     state.write_text(state.read_text().replace('"hung": {}', f'"hung": {{"nvidia-smi": {os.getpid()}}}'))

@@ -28,7 +28,7 @@ def drained_by_us(node: Node) -> None:
     node.slurm("IDLE+DRAIN", REASON)
 
 
-def test_a_node_is_drained_once_and_taken_back_after_two_good_runs(node: Node) -> None:
+def test_node_is_drained_once_and_resumed_after_two_good_runs(node: Node) -> None:
     drained_by_us(node)
     node.run()
     assert node.orders == []
@@ -42,7 +42,7 @@ def test_a_node_is_drained_once_and_taken_back_after_two_good_runs(node: Node) -
     assert node.orders == []
 
 
-def test_a_fault_between_good_runs_starts_the_count_anew(node: Node) -> None:
+def test_fault_between_good_runs_restarts_the_count(node: Node) -> None:
     drained_by_us(node)
     for mend in (True, False, True):
         (repaired if mend else broken)(node)
@@ -52,7 +52,7 @@ def test_a_fault_between_good_runs_starts_the_count_anew(node: Node) -> None:
     assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
 
 
-def test_the_reason_follows_what_is_wrong(node: Node) -> None:
+def test_reason_follows_the_current_faults(node: Node) -> None:
     drained_by_us(node)
     node.file("sys/module/nvidia/version", "570.1")
     node.run()
@@ -60,7 +60,7 @@ def test_the_reason_follows_what_is_wrong(node: Node) -> None:
     assert node.orders == [f"update NodeName=dgx01 State=DRAIN Reason={both}"]
 
 
-def test_a_person_s_drain_is_neither_changed_nor_lifted(node: Node) -> None:
+def test_manual_drain_is_neither_changed_nor_lifted(node: Node) -> None:
     node.slurm("IDLE+DRAIN", "new fans")
     broken(node)
     node.run()
@@ -71,7 +71,7 @@ def test_a_person_s_drain_is_neither_changed_nor_lifted(node: Node) -> None:
     assert node.orders == []
 
 
-def test_a_reason_that_a_person_has_added_to_is_the_person_s(node: Node) -> None:
+def test_reason_edited_by_a_person_is_theirs(node: Node) -> None:
     drained_by_us(node)
     node.slurm("IDLE+DRAIN", f"{REASON}, RMA 12")
     repaired(node)
@@ -80,7 +80,7 @@ def test_a_reason_that_a_person_has_added_to_is_the_person_s(node: Node) -> None
     assert node.orders == []
 
 
-def test_a_reason_with_our_mark_that_we_did_not_write_is_a_person_s(node: Node) -> None:
+def test_reason_with_the_mark_that_the_check_did_not_write_is_manual(node: Node) -> None:
     node.run()
     node.slurm("IDLE+DRAIN", "gpufleet: to be decommissioned")
     for _ in range(4):
@@ -88,7 +88,7 @@ def test_a_reason_with_our_mark_that_we_did_not_write_is_a_person_s(node: Node) 
     assert node.orders == []
 
 
-def test_with_the_memory_lost_the_mark_alone_tells(node: Node) -> None:
+def test_mark_in_the_reason_decides_if_the_record_is_lost(node: Node) -> None:
     drained_by_us(node)
     repaired(node)
     (node.root / "var/lib/gpufleet/health/state.json").write_text("{broken")
@@ -97,7 +97,7 @@ def test_with_the_memory_lost_the_mark_alone_tells(node: Node) -> None:
     assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
 
 
-def test_a_take_back_that_fails_is_tried_again(node: Node) -> None:
+def test_failed_resume_is_retried(node: Node) -> None:
     drained_by_us(node)
     repaired(node)
     node.answer("update.code", "1")
@@ -109,7 +109,7 @@ def test_a_take_back_that_fails_is_tried_again(node: Node) -> None:
     assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
 
 
-def test_a_prolog_drains_and_fails_and_never_takes_back(node: Node) -> None:
+def test_prolog_drains_and_fails_and_never_resumes(node: Node) -> None:
     broken(node)
     assert node.run("prolog") == 1
     assert node.orders == [f"update NodeName=dgx01 State=DRAIN Reason={REASON}"]
@@ -120,7 +120,7 @@ def test_a_prolog_drains_and_fails_and_never_takes_back(node: Node) -> None:
     assert node.orders == []
 
 
-def test_an_epilog_fails_only_where_slurm_itself_has_to_drain(node: Node) -> None:
+def test_epilog_fails_only_where_slurm_must_drain(node: Node) -> None:
     broken(node)
     assert node.run("epilog") == 0
     assert len(node.orders) == 1
@@ -132,7 +132,7 @@ def test_an_epilog_fails_only_where_slurm_itself_has_to_drain(node: Node) -> Non
     assert node.run("epilog") == 1
 
 
-def test_without_a_controller_nothing_is_lost(node: Node) -> None:
+def test_nothing_is_lost_without_a_controller(node: Node) -> None:
     broken(node)
     node.answer("node", "")
     node.answer("node.code", "1")
@@ -145,7 +145,7 @@ def test_without_a_controller_nothing_is_lost(node: Node) -> None:
     assert node.orders == [f"update NodeName=dgx01 State=DRAIN Reason={REASON}"]
 
 
-def test_where_slurm_does_not_run_it_nobody_is_told(node: Node) -> None:
+def test_host_without_slurm_gets_no_orders(node: Node) -> None:
     node.config["slurm"] = False
     broken(node)
     assert node.run() == 0
@@ -161,7 +161,7 @@ def test_show_changes_nothing(node: Node) -> None:
     assert not (node.root / "var/lib/gpufleet/health/findings.json").exists()
 
 
-def test_a_configuration_that_cannot_be_read_is_no_healthy_node(node: Node) -> None:
+def test_unreadable_configuration_is_a_finding(node: Node) -> None:
     node.config["colour"] = "red"
     assert node.run("prolog") == 1
     assert node.run() == 1
@@ -171,7 +171,7 @@ def test_an_unknown_mode_is_refused(node: Node) -> None:
     assert node.run("sometimes") == 2
 
 
-def test_a_node_s_state_and_reason_are_read_whatever_is_in_it() -> None:
+def test_node_state_and_reason_are_parsed_with_any_content() -> None:
     text = (
         "NodeName=dgx01 Arch=x86_64 Gres=gpu:8 OS=Linux 6.8.0 State=MIXED+DRAIN ThreadsPerCore=2 "
         "CfgTRES=cpu=224,gres/gpu=8 Reason=see [12] in State=X [root@2026-11-21T17:35:39] Comment=(null)"
@@ -181,7 +181,7 @@ def test_a_node_s_state_and_reason_are_read_whatever_is_in_it() -> None:
     assert slurm.parse("Node dgx01 not found") is None
 
 
-def test_a_reason_fits_slurm_s_listings_and_is_one_line_of_ascii() -> None:
+def test_reason_is_one_short_line_of_ascii() -> None:
     many = [Finding("disk", f"/path{n}", "ist voll\nund über") for n in range(40)]
     reason = slurm.reason_of(many, "gpufleet: ")
     assert len(reason) == slurm.MOST
@@ -189,7 +189,7 @@ def test_a_reason_fits_slurm_s_listings_and_is_one_line_of_ascii() -> None:
     assert reason.startswith("gpufleet: /path0 ist voll und ")
 
 
-def test_draining_is_decided_by_state_and_not_by_reason_alone() -> None:
+def test_drain_depends_on_state_and_not_only_on_reason() -> None:
     config = Config(node="dgx01", gpus=8, recovery_runs=1)
     fault = [Finding("disk", "/", "is full")]
     for state in ("IDLE", "ALLOCATED", "DOWN*", "MIXED+PLANNED"):
@@ -200,7 +200,7 @@ def test_draining_is_decided_by_state_and_not_by_reason_alone() -> None:
     assert slurm.decide(ours, [], config, ours.reason, 0) == slurm.Order()
 
 
-def test_findings_are_told_to_the_journal_when_they_are_new_and_when_they_are_over(node: Node) -> None:
+def test_new_and_resolved_findings_are_logged_to_the_journal(node: Node) -> None:
     broken(node)
     node.run()
     state = node.root / "var/lib/gpufleet/health/state.json"

@@ -31,12 +31,12 @@ def test_every_file_of_the_program_is_installed() -> None:
     assert installed == there
 
 
-def test_the_configuration_has_every_setting_of_the_program_and_no_other() -> None:
+def test_configuration_has_exactly_the_settings_of_the_program() -> None:
     settings = set(load("vars/main.yml")["health_check__config"])
     assert settings == {item.name for item in fields(Config)} - {"root"}
 
 
-def test_the_program_s_own_defaults_are_the_role_s() -> None:
+def test_program_defaults_equal_the_role_defaults() -> None:
     defaults = load("defaults/main.yml")
     for item in fields(Config):
         name = f"health_check_{item.name}"
@@ -45,7 +45,7 @@ def test_the_program_s_own_defaults_are_the_role_s() -> None:
             assert (list(own) if isinstance(own, tuple) else own) == defaults[name], name
 
 
-def test_the_readme_lists_every_check_with_what_it_does() -> None:
+def test_readme_lists_every_check_with_its_action() -> None:
     text = (ROLE / "README.md").read_text()
     for check, action in ACTIONS.items():
         assert f"| `{check}` | {action} |" in text
@@ -59,7 +59,7 @@ def test_no_xid_has_two_actions_in_one_map() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(FILES.rglob("*.py")), ids=lambda path: path.name)
-def test_the_program_is_python_3_10_and_needs_nothing_but_python(path: Path) -> None:
+def test_program_runs_on_python_3_10_with_the_standard_library(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 10))
     for statement in ast.walk(tree):
         names = []
@@ -72,7 +72,7 @@ def test_the_program_is_python_3_10_and_needs_nothing_but_python(path: Path) -> 
             assert top in sys.stdlib_module_names or top in ("health", "__future__")
 
 
-def test_the_metrics_are_what_prometheus_wants(node: Node) -> None:
+def test_prometheus_accepts_the_metrics(node: Node) -> None:
     node.xid(79, gpu=5)
     node.port(2, rate="200 Gb/sec (4X HDR)")
     node.run()
@@ -88,12 +88,12 @@ def test_the_metrics_are_what_prometheus_wants(node: Node) -> None:
 
 
 @pytest.mark.parametrize("name", ["prolog", "epilog"])
-def test_the_wrappers_are_sound_shell(name: str) -> None:
+def test_shellcheck_accepts_the_wrappers(name: str) -> None:
     subprocess.run([Path(sys.executable).parent / "shellcheck", FILES / name], check=True)
     assert f"health-check {name}" in (FILES / name).read_text()
 
 
-def test_units_are_what_systemd_wants(tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     for template in (ROLE / "templates").iterdir():
         text = template.read_text().replace("{{ health_check__folder }}/health-check", "/bin/true")
         text = text.replace("{{ health_check_interval_s }}", "300")

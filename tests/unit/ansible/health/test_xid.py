@@ -35,7 +35,7 @@ def line(number: int, text: str = "") -> xid.Line:
         ("H100", 7, False, True, "UNKNOWN"),
     ],
 )
-def test_the_action_of_an_xid(gpu: str, number: int, mig: bool, uvm: bool, action: str) -> None:
+def test_each_xid_has_its_documented_action(gpu: str, number: int, mig: bool, uvm: bool, action: str) -> None:
     config = Config(node="n", gpus=8, gpu=gpu, xid_actions=MAP, xid_overrides=OVERRIDES)
     assert xid.action_of(line(number), config, mig=mig, uvm_used=uvm) == action
 
@@ -49,11 +49,11 @@ def test_the_action_of_an_xid(gpu: str, number: int, mig: bool, uvm: bool, actio
         (NONE, "MONITOR"),
     ],
 )
-def test_xid_154_says_itself_what_is_wanted(text: str, action: str) -> None:
+def test_xid_154_states_its_own_action(text: str, action: str) -> None:
     assert xid.derived_action(text) == action
 
 
-def test_lines_of_a_kernel_log_are_read_with_stamps_of_dmesg_and_of_the_journal() -> None:
+def test_kernel_log_lines_are_parsed_from_dmesg_and_the_journal() -> None:
     log = (
         "[12345.678901] NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, it fell off.\n"
         "[   99.000001] dgx01 kernel: NVRM: Xid (PCI:0000:C3:00): 13\n"
@@ -74,7 +74,7 @@ def drained(node: Node) -> bool:
     return "xid" in node.found
 
 
-def test_an_xid_counts_as_long_as_the_boot_even_when_the_log_is_gone(node: Node) -> None:
+def test_xid_counts_until_the_reboot_even_if_the_log_is_gone(node: Node) -> None:
     node.xid(79)
     node.run()
     node.log = []
@@ -85,7 +85,7 @@ def test_an_xid_counts_as_long_as_the_boot_even_when_the_log_is_gone(node: Node)
     assert not drained(node)
 
 
-def test_one_that_isolates_outlives_a_reboot_until_somebody_forgets_it(node: Node) -> None:
+def test_xid_that_isolates_survives_a_reboot_until_a_person_clears_it(node: Node) -> None:
     node.xid(54, gpu=3)
     node.run()
     node.log = []
@@ -103,7 +103,7 @@ def test_one_that_isolates_outlives_a_reboot_until_somebody_forgets_it(node: Nod
     assert main(["forget", "9"]) == 2
 
 
-def test_a_reset_that_the_driver_reports_ends_what_asked_for_a_reset_and_nothing_else(node: Node) -> None:
+def test_driver_reset_clears_only_xids_that_asked_for_a_reset(node: Node) -> None:
     node.xid(48, gpu=1, at=100)
     node.xid(79, gpu=2, at=100)
     node.gpus[1]["gpu_recovery_action"] = "GPU Reset"
@@ -119,7 +119,7 @@ def test_a_reset_that_the_driver_reports_ends_what_asked_for_a_reset_and_nothing
     assert "GPU 1 Xid 48 (told): RESET" in reasons[-1]
 
 
-def test_xid_154_to_none_ends_it_as_well(node: Node) -> None:
+def test_xid_154_with_action_none_clears_it(node: Node) -> None:
     node.xid(48, gpu=1, at=100)
     node.xid(
         154, gpu=1, at=100.5, text="GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
@@ -133,7 +133,7 @@ def test_xid_154_to_none_ends_it_as_well(node: Node) -> None:
     assert not drained(node)
 
 
-def test_a_person_who_resumes_the_node_accepts_the_xid_until_it_comes_again(node: Node) -> None:
+def test_resume_by_a_person_accepts_the_xid_until_it_recurs(node: Node) -> None:
     node.xid(48, gpu=1, at=100)
     node.run()
     (order,) = node.orders
@@ -150,7 +150,7 @@ def test_a_person_who_resumes_the_node_accepts_the_xid_until_it_comes_again(node
     assert len(node.orders) == 1
 
 
-def test_an_xid_is_accepted_only_after_the_node_was_drained_for_it(node: Node) -> None:
+def test_xid_is_accepted_only_after_the_node_was_drained_for_it(node: Node) -> None:
     node.xid(48, gpu=1)
     node.answer("update.code", "1")
     node.run()
@@ -159,7 +159,7 @@ def test_an_xid_is_accepted_only_after_the_node_was_drained_for_it(node: Node) -
     assert len(node.orders) == 2
 
 
-def test_what_only_has_to_be_watched_is_told_for_a_day(node: Node) -> None:
+def test_xid_that_is_only_monitored_is_reported_for_a_day(node: Node) -> None:
     node.xid(13)
     node.config["xid_monitor_hours"] = 24
     node.run()
@@ -173,7 +173,7 @@ def test_what_only_has_to_be_watched_is_told_for_a_day(node: Node) -> None:
     assert node.found == {}
 
 
-def test_words_that_a_program_chose_stay_out_of_the_reason(node: Node) -> None:
+def test_text_from_a_user_process_is_not_in_the_reason(node: Node) -> None:
     node.xid(48, text="pid=1, name=evil; State=IDLE, DBE (double bit error)")
     node.run()
     (order,) = node.orders

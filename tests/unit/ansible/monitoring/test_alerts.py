@@ -75,7 +75,7 @@ def metrics(series: Mapping[str, str]) -> set[str]:
     return {name.partition("{")[0] for name in series}
 
 
-def test_every_alert_has_series_that_make_it_fire_and_series_that_do_not() -> None:
+def test_every_alert_has_series_that_fire_and_series_that_do_not() -> None:
     assert sorted(case.alert for case in CASES) == sorted(alerts())
     for case in CASES:
         assert case.fires and case.quiet, case.alert
@@ -84,16 +84,16 @@ def test_every_alert_has_series_that_make_it_fire_and_series_that_do_not() -> No
         assert case.fires != case.quiet
 
 
-def test_every_alert_fires_with_its_labels_and_says_what_is_wrong(tmp_path: Path) -> None:
+def test_every_alert_fires_with_labels_and_description(tmp_path: Path) -> None:
     assert judge([(case, written(case.fires, case, expected(case))) for case in CASES], tmp_path) == ""
 
 
-def test_no_alert_fires_where_nothing_is_wrong(tmp_path: Path) -> None:
+def test_no_alert_fires_on_healthy_series(tmp_path: Path) -> None:
     silent = [(case, series) for case in CASES for series in (case.quiet, *case.near)]
     assert judge([(case, written(series, case, [])) for case, series in silent], tmp_path) == ""
 
 
-def test_promtool_tells_of_an_alert_that_does_not_fire_and_of_one_that_does(tmp_path: Path) -> None:
+def test_promtool_finds_alerts_that_wrongly_fire_or_do_not_fire(tmp_path: Path) -> None:
     case = CASES[0]
     assert "GpuXid" in judge([(case, written(case.quiet, case, expected(case)))], tmp_path)
     assert "GpuXid" in judge([(case, written(case.fires, case, []))], tmp_path)

@@ -126,9 +126,7 @@ def test_every_query_of_every_panel_has_samples(prometheus: Prometheus, name: st
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_columns_of_tables_are_labels_and_legends_name_labels_that_there_are(
-    prometheus: Prometheus, name: str
-) -> None:
+def test_table_columns_are_labels_and_legends_use_existing_labels(prometheus: Prometheus, name: str) -> None:
     for panel in panels(name):
         for target in panel["targets"]:
             labels = set(prometheus.query(target["expr"])[0]["metric"]) | {"Value"}
@@ -140,11 +138,11 @@ def test_columns_of_tables_are_labels_and_legends_name_labels_that_there_are(
                 assert named <= labels, panel["title"]
 
 
-def test_a_query_of_something_that_is_not_there_would_be_found(prometheus: Prometheus) -> None:
+def test_query_of_a_missing_metric_is_found(prometheus: Prometheus) -> None:
     assert prometheus.query("DCGM_FI_DEV_GPU_TMP") == []
 
 
-def test_the_rules_of_the_rack_find_the_faults_that_were_simulated(prometheus: Prometheus) -> None:
+def test_alert_rules_find_the_simulated_faults(prometheus: Prometheus) -> None:
     firing = prometheus.query('ALERTS{alertstate="firing"}')
     found = {(item["metric"]["alertname"], item["metric"].get("instance")) for item in firing}
     # What has to last for a while does not fire yet.
@@ -161,7 +159,7 @@ def test_the_rules_of_the_rack_find_the_faults_that_were_simulated(prometheus: P
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_dashboard_is_one_that_grafana_can_read(name: str) -> None:
+def test_dashboards_are_valid_for_grafana(name: str) -> None:
     text = dashboard(name)
     board = json.loads(text)
     assert board["uid"] == f"gpufleet-{name}" and board["schemaVersion"] == 39

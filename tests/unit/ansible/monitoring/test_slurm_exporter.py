@@ -136,7 +136,7 @@ def samples(text: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-def test_promtool_takes_what_it_says(exporter: ModuleType) -> None:
+def test_promtool_accepts_the_metrics(exporter: ModuleType) -> None:
     text = exporter.figures_of(SAID, NOW)
     done = subprocess.run(
         ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False, timeout=30
@@ -144,7 +144,7 @@ def test_promtool_takes_what_it_says(exporter: ModuleType) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_nodes_and_gpus_are_counted_once_for_the_cluster_and_in_each_partition(
+def test_nodes_and_gpus_are_counted_once_for_the_cluster_and_per_partition(
     told: dict[str, float],
 ) -> None:
     assert told['slurm_nodes{partition="",state="allocated"}'] == 1
@@ -159,14 +159,14 @@ def test_nodes_and_gpus_are_counted_once_for_the_cluster_and_in_each_partition(
     assert told['slurm_gpus_unavailable{partition=""}'] == 22
 
 
-def test_a_reason_of_people_is_told_whole_with_its_time(told: dict[str, float]) -> None:
+def test_manual_drain_reason_is_exported_in_full_with_its_time(told: dict[str, float]) -> None:
     labels = 'node="x1",state="drained",reason="a fan, \\"loud\\" [x]",user="root"'
     name = f"slurm_node_unavailable_since_seconds{{{labels}}}"
     assert NOW - told[name] == 27 * 60 + 47
     assert len([each for each in told if each.startswith("slurm_node_unavailable")]) == 1
 
 
-def test_the_queue_is_told_by_account_and_reason_and_gpus_that_it_waits_for(told: dict[str, float]) -> None:
+def test_queue_is_exported_by_account_and_reason_with_requested_gpus(told: dict[str, float]) -> None:
     assert told['slurm_jobs{partition="gpu",account="red",state="running"}'] == 1
     assert told['slurm_jobs_pending{partition="gpu",reason="Priority"}'] == 1
     # No names of nodes in a label.
@@ -178,7 +178,7 @@ def test_the_queue_is_told_by_account_and_reason_and_gpus_that_it_waits_for(told
     assert told['slurm_job_pending_age_seconds{partition="gpu"}'] == 3600
 
 
-def test_controllers_the_scheduler_and_what_ended_are_told(told: dict[str, float]) -> None:
+def test_controllers_scheduler_and_ended_jobs_are_exported(told: dict[str, float]) -> None:
     assert told['slurm_controller_up{controller="ctl01",role="primary"}'] == 0
     assert told['slurm_controller_up{controller="ctl02",role="backup"}'] == 1
     assert (told["slurm_agent_queue_size"], told["slurm_dbd_queue_size"]) == (2, 41)
@@ -190,19 +190,19 @@ def test_controllers_the_scheduler_and_what_ended_are_told(told: dict[str, float
 
 
 @pytest.mark.parametrize("source", SAID)
-def test_what_does_not_answer_is_missing_and_the_rest_is_told(exporter: ModuleType, source: str) -> None:
+def test_silent_source_is_missing_and_the_rest_is_exported(exporter: ModuleType, source: str) -> None:
     found = samples(exporter.figures_of(SAID | {source: None}, NOW))
     for name in SAID:
         assert found[f'slurm_exporter_source_up{{source="{name}"}}'] == (name != source)
 
 
-def test_what_cannot_be_read_counts_as_silent(exporter: ModuleType) -> None:
+def test_unparsable_output_counts_as_no_answer(exporter: ModuleType) -> None:
     found = samples(exporter.figures_of(SAID | {"nodes": "NodeName=x\n"}, NOW))
     assert found['slurm_exporter_source_up{source="nodes"}'] == 0
     assert not [name for name in found if name.startswith("slurm_gpus")]
 
 
-def test_slurm_is_asked_once_for_scrapes_that_come_together(
+def test_concurrent_scrapes_share_one_query_of_slurm(
     exporter: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, text in (("scontrol", PING), ("squeue", ""), ("sdiag", SDIAG), ("sacct", "")):
@@ -221,7 +221,7 @@ def test_slurm_is_asked_once_for_scrapes_that_come_together(
     assert len((tmp_path / "asked").read_text().splitlines()) == len(exporter.COMMANDS)
 
 
-def test_it_serves_on_loopback(tmp_path: Path) -> None:
+def test_exporter_listens_on_loopback(tmp_path: Path) -> None:
     hanging = tmp_path / "scontrol"
     hanging.write_text("#!/bin/sh\nexec sleep 60\n")
     hanging.chmod(0o755)

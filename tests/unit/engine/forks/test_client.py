@@ -94,7 +94,7 @@ def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     return [sys.executable, "-u", *what[request.param], "one", "--two"]
 
 
-def test_a_fork_sees_what_a_process_that_was_started_sees(
+def test_fork_sees_what_a_started_process_sees(
     server: ForkServer, env: dict[str, str], tmp_path: Path, command: list[str]
 ) -> None:
     (tmp_path / "found").mkdir()
@@ -110,7 +110,7 @@ def test_a_fork_sees_what_a_process_that_was_started_sees(
     assert forked["open"] == [0, 1, 2]
 
 
-def test_what_all_need_is_imported_once(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
+def test_shared_modules_are_imported_once(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
     server.load([f"{HERE}.counts_imports"])
     server.load([f"{HERE}.counts_imports"])
     code = f"import {HERE}.counts_imports, os; print(os.getpid())"
@@ -120,15 +120,13 @@ def test_what_all_need_is_imported_once(server: ForkServer, env: dict[str, str],
     assert importer not in processes
 
 
-def test_a_package_that_loads_its_parts_when_they_are_looked_into_is_looked_into(
-    server: ForkServer, env: dict[str, str], tmp_path: Path
-) -> None:
+def test_lazy_package_is_loaded_completely(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
     server.load(["pulumi_aws.sns"])
     code = "import sys; print('pulumi_aws.sns.topic' in sys.modules)"
     assert ended(server.start([sys.executable, "-c", code], env, tmp_path))[1] == "True\n"
 
 
-def test_what_cannot_be_imported_fails_where_it_is_needed(
+def test_failed_import_is_reported_where_it_is_needed(
     server: ForkServer, env: dict[str, str], tmp_path: Path
 ) -> None:
     server.load(["no_such_module"])
@@ -137,12 +135,14 @@ def test_what_cannot_be_imported_fails_where_it_is_needed(
     assert said.endswith("ModuleNotFoundError: No module named 'no_such_module'\n")
 
 
-def test_a_fork_is_called_as_what_it_runs(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
+def test_fork_has_the_process_name_of_its_program(
+    server: ForkServer, env: dict[str, str], tmp_path: Path
+) -> None:
     command = [sys.executable, "-c", "print(open('/proc/self/cmdline').read())", "one", "two"]
     assert " ".join(command) in ended(server.start(command, env, tmp_path))[1]
 
 
-def test_a_fork_ends_by_a_signal_to_its_group(
+def test_fork_ends_with_a_signal_to_its_group(
     server: ForkServer, env: dict[str, str], tmp_path: Path
 ) -> None:
     process = server.start([sys.executable, "-c", "import time; time.sleep(600)"], env, tmp_path)
@@ -154,7 +154,7 @@ def test_a_fork_ends_by_a_signal_to_its_group(
     assert ended(process)[0] == -signal.SIGTERM == process.poll()
 
 
-def test_a_fork_leads_its_group_before_anybody_hears_of_it(
+def test_fork_leads_its_group_before_its_pid_is_returned(
     server: ForkServer, env: dict[str, str], tmp_path: Path
 ) -> None:
     for _ in range(20):
@@ -164,7 +164,7 @@ def test_a_fork_leads_its_group_before_anybody_hears_of_it(
         assert ended(process)[0] == -signal.SIGKILL
 
 
-def test_many_are_forked_at_once(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
+def test_many_processes_are_forked_at_once(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
     group = ProcessGroup(forks=server)
     code = "import os, sys; print(os.environ['TEXT'], sys.argv[1]); sys.exit(int(sys.argv[1]))"
     processes = [
@@ -178,7 +178,7 @@ def test_many_are_forked_at_once(server: ForkServer, env: dict[str, str], tmp_pa
         group.close()
 
 
-def test_an_environment_of_any_size_arrives(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
+def test_environment_of_any_size_arrives(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
     large = {f"V{i}": str(i) * 50_000 for i in range(1, 21)}
     code = "import os; print(sum(len(value) for value in os.environ.values() if len(value) >= 50_000))"
     assert ended(server.start([sys.executable, "-c", code], {**env, **large}, tmp_path))[1] == (
@@ -198,14 +198,14 @@ def test_an_environment_of_any_size_arrives(server: ForkServer, env: dict[str, s
         ([sys.executable, "-c", "pass"], {"LD_PRELOAD": "libfaketime.so.1"}),
     ],
 )
-def test_what_only_a_start_can_do_is_not_forked(
+def test_options_that_need_a_start_are_not_forked(
     server: ForkServer, env: dict[str, str], tmp_path: Path, words: list[str], more: dict[str, str]
 ) -> None:
     assert server.start(words, env | more, tmp_path) is None
 
 
 @pytest.mark.parametrize("name", ["pydantic/__init__.py", "pydantic.py", "sitecustomize.py"])
-def test_a_path_with_a_module_in_place_of_one_that_was_imported_is_not_forked(
+def test_path_that_shadows_an_imported_module_is_not_forked(
     server: ForkServer, env: dict[str, str], tmp_path: Path, name: str
 ) -> None:
     server.load(["pydantic.main"])
@@ -216,15 +216,13 @@ def test_a_path_with_a_module_in_place_of_one_that_was_imported_is_not_forked(
     assert server.start([sys.executable, "-c", "pass"], env, tmp_path) is None
 
 
-def test_no_folder_to_run_in_is_said_by_the_start(
+def test_missing_working_folder_is_reported_by_the_start(
     server: ForkServer, env: dict[str, str], tmp_path: Path
 ) -> None:
     assert server.start([sys.executable, "-c", "pass"], env, tmp_path / "none") is None
 
 
-def test_nothing_is_forked_from_a_process_with_threads(
-    server: ForkServer, env: dict[str, str], tmp_path: Path
-) -> None:
+def test_process_with_threads_does_not_fork(server: ForkServer, env: dict[str, str], tmp_path: Path) -> None:
     assert ended(server.start([sys.executable, "-c", "pass"], env, tmp_path)) == (0, "", "")
     server.load([f"{HERE}.starts_a_thread"])
     assert server.start([sys.executable, "-c", "pass"], env, tmp_path) is None
@@ -235,7 +233,7 @@ def test_nothing_is_forked_from_a_process_with_threads(
         group.close()
 
 
-def test_without_its_server_what_was_forked_ends_and_the_next_is_started(
+def test_forks_end_with_their_server_and_the_next_process_is_started(
     env: dict[str, str], tmp_path: Path
 ) -> None:
     server = ForkServer(env)
@@ -252,7 +250,7 @@ def test_without_its_server_what_was_forked_ends_and_the_next_is_started(
     server.close()
 
 
-def test_a_process_has_one_server_for_an_environment_and_another_when_that_is_gone(
+def test_process_has_one_server_per_environment_and_starts_another_if_it_is_gone(
     env: dict[str, str], tmp_path: Path
 ) -> None:
     server = prepare(env)
@@ -287,7 +285,7 @@ if sys.argv[1] == "stay":
 
 
 @pytest.mark.parametrize("how", ["stay", "end"])
-def test_a_server_and_its_forks_end_with_who_asked_for_them(how: str) -> None:
+def test_server_and_its_forks_end_with_their_client(how: str) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER, how], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         pids: list[Any] = [int(word) for word in owner.stdout.readline().split()]

@@ -29,7 +29,7 @@ def nowhere(sandbox):
     return sandbox
 
 
-def test_an_emulated_cluster_is_rendered_and_the_reason_is_said(sandbox):
+def test_emulated_cluster_is_rendered_and_the_reason_is_reported(sandbox):
     chosen = target(
         {"kubeconfig": kubeconfig("https://ABC.yl4.us-east-1.eks.amazonaws.com", exec={"command": "aws"})}, {}
     )
@@ -38,7 +38,7 @@ def test_an_emulated_cluster_is_rendered_and_the_reason_is_said(sandbox):
     assert "is emulated" in chosen.why and str(chosen.folder) in chosen.why
 
 
-def test_without_a_kubeconfig_manifests_are_rendered_and_the_users_own_is_not_read(sandbox, monkeypatch):
+def test_manifests_are_rendered_without_a_kubeconfig_and_the_users_one_is_not_read(sandbox, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", "/nonexistent")
     chosen = target({}, {"KUBECONFIG": "/nonexistent", "HOME": "/nonexistent"})
     assert chosen.server is None
@@ -46,20 +46,20 @@ def test_without_a_kubeconfig_manifests_are_rendered_and_the_users_own_is_not_re
 
 
 @pytest.mark.parametrize("server", ["https://127.0.0.1:6443", "https://localhost:1", "https://[::1]:6443"])
-def test_a_server_on_loopback_is_used(server):
+def test_server_on_loopback_is_used(server):
     chosen = target({"kubeconfig": kubeconfig(server)}, {})
     assert chosen.server is not None
     assert f"applied to {server}" in chosen.why
 
 
-def test_a_kubeconfig_whose_credentials_come_from_a_command_is_not_run():
+def test_command_in_a_kubeconfig_is_not_run():
     assert target({"kubeconfig": kubeconfig(exec={"command": "touch /tmp/x"})}, {}).server is None
 
 
 @pytest.mark.parametrize(
     "server", ["https://10.0.0.1:6443", "https://127.0.0.1.example.com", "https://example.com"]
 )
-def test_the_variable_cannot_name_a_server_elsewhere(tmp_path, server):
+def test_variable_cannot_point_to_a_remote_server(tmp_path, server):
     path = tmp_path / "config"
     path.write_text(kubeconfig(server))
     with pytest.raises(InputError, match="not on this machine") as refused:
@@ -71,7 +71,7 @@ def test_the_variable_cannot_name_a_server_elsewhere(tmp_path, server):
         Rest(reader.read(str(path)))
 
 
-def test_the_variable_wins_over_an_emulated_cluster_and_keeps_its_name(tmp_path):
+def test_variable_overrides_an_emulated_cluster_and_keeps_its_name(tmp_path):
     path = tmp_path / "config"
     path.write_text(kubeconfig(name="local"))
     chosen = target(
@@ -81,12 +81,12 @@ def test_the_variable_wins_over_an_emulated_cluster_and_keeps_its_name(tmp_path)
     assert chosen.cluster == "atlas"
 
 
-def test_a_folder_can_be_named_as_with_the_real_provider(tmp_path):
+def test_render_folder_can_be_set_as_with_the_real_provider(tmp_path):
     chosen = target({"renderYamlToDirectory": str(tmp_path / "out"), "kubeconfig": kubeconfig()}, {})
     assert (chosen.server, chosen.folder) == (None, tmp_path / "out")
 
 
-def test_a_cluster_name_cannot_leave_the_folder(sandbox):
+def test_cluster_name_cannot_escape_the_folder(sandbox):
     folder = target({"clusterIdentifier": "../../evil"}, {}).folder
     assert folder.parent == sandbox / "manifests"
     assert ".." not in folder.parts
@@ -102,19 +102,19 @@ def test_a_cluster_name_cannot_leave_the_folder(sandbox):
         ("/nonexistent/config", "cannot be read"),
     ],
 )
-def test_what_is_no_kubeconfig_is_a_plain_error(text, says):
+def test_invalid_kubeconfig_is_an_error_without_traceback(text, says):
     with pytest.raises(InputError, match=says) as refused:
         target({"kubeconfig": text}, {})
     assert refused.value.remedy
 
 
-def test_credentials_of_a_broken_kubeconfig_are_not_repeated():
+def test_credentials_of_an_invalid_kubeconfig_are_not_printed():
     with pytest.raises(InputError) as refused:
         target({"kubeconfig": "users: [token: hush-hush\n"}, {})
     assert "hush" not in refused.value.message
 
 
-def test_another_server_or_identifier_is_another_cluster_and_another_token_is_not():
+def test_changed_server_or_identifier_is_another_cluster_and_a_changed_token_is_not():
     assert identity({"kubeconfig": kubeconfig("https://a")}) != identity(
         {"kubeconfig": kubeconfig("https://b")}
     )
@@ -122,7 +122,7 @@ def test_another_server_or_identifier_is_another_cluster_and_another_token_is_no
     assert identity({"clusterIdentifier": "a"}) != identity({"clusterIdentifier": "b"})
 
 
-def test_what_is_made_before_the_cluster_is_known_is_refused_plainly(engine, sandbox):
+def test_creation_before_the_cluster_is_known_is_refused(engine, sandbox):
     engine.configure(kubeconfig="04da6b54-80e4-46f7-96ec-b56ff0331ba9")
     inputs = {"metadata": {"name": "a"}}
     assert engine.preview("kubernetes:core/v1:Namespace", "a", inputs)["metadata"]["name"] == "a"
@@ -132,7 +132,7 @@ def test_what_is_made_before_the_cluster_is_known_is_refused_plainly(engine, san
     assert not Path(sandbox / "manifests").exists()
 
 
-def test_a_server_that_does_not_answer_is_a_plain_error(engine, sandbox):
+def test_unreachable_server_is_an_error_without_traceback(engine, sandbox):
     engine.configure(kubeconfig=kubeconfig("http://127.0.0.1:9"))
     with pytest.raises(grpc.RpcError) as refused:
         engine.create("kubernetes:core/v1:Namespace", "a", {"metadata": {"name": "a"}})

@@ -17,7 +17,7 @@ from gpufleet.lab.kubernetes import VERSION
 PLUGINS = Path(__file__).resolve().parents[4] / "gpufleet" / "lab" / "plugin"
 
 
-def test_the_plugin_on_path_prints_its_port_and_serves_the_version_of_the_sdk():
+def test_plugin_on_path_prints_its_port_and_has_the_version_of_the_sdk():
     import importlib.metadata
 
     path = shutil.which("pulumi-resource-kubernetes", path=str(PLUGINS))

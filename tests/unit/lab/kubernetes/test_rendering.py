@@ -38,7 +38,7 @@ def load(sandbox, name):
     return yaml.safe_load((sandbox / "manifests" / "test" / name).read_text())
 
 
-def test_an_object_becomes_a_manifest_that_only_its_owner_reads(rendering, sandbox):
+def test_object_becomes_a_manifest_that_only_its_owner_can_read(rendering, sandbox):
     made = rendering.create(QUOTA, "gpus", quota())
     assert made.id == "research/gpus"
     assert made.state["spec"] == {"hard": {"requests.nvidia.com/gpu": "16"}}
@@ -48,7 +48,7 @@ def test_an_object_becomes_a_manifest_that_only_its_owner_reads(rendering, sandb
     assert stat.S_IMODE(mode) == 0o600
 
 
-def test_a_child_of_a_component_is_taken_by_its_own_type(rendering):
+def test_child_of_a_component_is_handled_by_its_own_type(rendering):
     made = rendering.create(
         f"gpufleet:kubernetes:ClusterBase${NAMESPACE}", "team", {"metadata": {"name": "a"}}
     )
@@ -57,21 +57,21 @@ def test_a_child_of_a_component_is_taken_by_its_own_type(rendering):
     rendering.delete(made)
 
 
-def test_a_preview_writes_nothing_and_knows_the_name(rendering, sandbox):
+def test_preview_writes_nothing_and_knows_the_name(rendering, sandbox):
     planned = rendering.preview(NAMESPACE, "team", {"metadata": {"name": "research"}})
     assert planned["metadata"]["name"] == "research"
     assert planned["status"] == UNKNOWN
     assert files(sandbox) == []
 
 
-def test_a_cluster_wide_object_has_no_namespace_in_its_id_or_file(rendering, sandbox):
+def test_cluster_scoped_object_has_no_namespace_in_its_id_or_file(rendering, sandbox):
     made = rendering.create(PRIORITY, "high", {"metadata": {"name": "gpufleet-high"}, "value": 100000})
     assert made.id == "gpufleet-high"
     assert files(sandbox) == ["priorityclass_gpufleet-high.yaml"]
     assert load(sandbox, files(sandbox)[0])["value"] == 100000
 
 
-def test_an_object_without_a_namespace_goes_to_default_and_says_so(rendering, sandbox):
+def test_object_without_a_namespace_uses_default_explicitly(rendering, sandbox):
     made = rendering.create(
         "kubernetes:core/v1:ConfigMap", "settings", {"metadata": {"name": "a"}, "data": {"k": "on"}}
     )
@@ -81,7 +81,7 @@ def test_an_object_without_a_namespace_goes_to_default_and_says_so(rendering, sa
     assert found["data"] == {"k": "on"}
 
 
-def test_objects_whose_parts_join_to_the_same_text_have_files_of_their_own(rendering, sandbox):
+def test_objects_with_ambiguous_joined_names_have_separate_files(rendering, sandbox):
     for namespace, name in (("a-b", "c"), ("a", "b-c")):
         rendering.create(
             "kubernetes:core/v1:ConfigMap",
@@ -91,7 +91,7 @@ def test_objects_whose_parts_join_to_the_same_text_have_files_of_their_own(rende
     assert files(sandbox) == ["configmap_a-b_c.yaml", "configmap_a_b-c.yaml"]
 
 
-def test_an_object_without_a_name_gets_one_that_stays(rendering):
+def test_object_without_a_name_gets_a_stable_one(rendering):
     inputs = {"metadata": {"labels": {"a": "b"}}}
     made = rendering.create(NAMESPACE, "team", inputs)
     name = made.inputs["metadata"]["name"]
@@ -103,7 +103,7 @@ def test_an_object_without_a_name_gets_one_that_stays(rendering):
     assert answer.changes == answer.DIFF_NONE
 
 
-def test_a_change_in_place_rewrites_the_manifest(rendering, sandbox):
+def test_in_place_change_rewrites_the_manifest(rendering, sandbox):
     made = rendering.create(QUOTA, "gpus", quota())
     answer = rendering.diff(made, quota("32"))
     assert list(answer.diffs) == ["spec"]
@@ -113,7 +113,7 @@ def test_a_change_in_place_rewrites_the_manifest(rendering, sandbox):
     assert load(sandbox, files(sandbox)[0])["spec"]["hard"] == {"requests.nvidia.com/gpu": "32"}
 
 
-def test_the_same_inputs_are_no_change(rendering):
+def test_same_inputs_are_no_change(rendering):
     made = rendering.create(QUOTA, "gpus", quota())
     answer = rendering.diff(made, quota())
     assert answer.changes == answer.DIFF_NONE
@@ -139,14 +139,14 @@ def test_the_same_inputs_are_no_change(rendering):
         ),
     ],
 )
-def test_what_cannot_change_in_place_is_replaced(rendering, token, old, new, path):
+def test_immutable_field_causes_a_replacement(rendering, token, old, new, path):
     made = rendering.create(token, "x", old)
     answer = rendering.diff(made, new)
     assert list(answer.replaces) == [path]
     assert answer.deleteBeforeReplace is not path.startswith("metadata")
 
 
-def test_what_can_change_in_place_beside_it_is_not_replaced(rendering):
+def test_mutable_field_causes_no_replacement(rendering):
     old = {
         "metadata": {"name": "p"},
         "spec": {"selector": {"matchLabels": {"app": "a"}}, "minReadySeconds": 1},
@@ -160,19 +160,19 @@ def test_what_can_change_in_place_beside_it_is_not_replaced(rendering):
     assert not answer.replaces
 
 
-def test_an_ignored_change_is_none(rendering):
+def test_ignored_change_is_no_change(rendering):
     made = rendering.create(QUOTA, "gpus", quota())
     answer = rendering.diff(made, quota("32"), ignore=("spec",))
     assert answer.changes == answer.DIFF_NONE
 
 
-def test_naming_the_default_namespace_is_no_change(rendering):
+def test_explicit_default_namespace_is_no_change(rendering):
     made = rendering.create("kubernetes:core/v1:ConfigMap", "a", {"metadata": {"name": "a"}})
     answer = rendering.diff(made, {"metadata": {"name": "a", "namespace": "default"}})
     assert answer.changes == answer.DIFF_NONE
 
 
-def test_drift_in_a_file_is_seen_and_an_untouched_file_is_not_drift(rendering, sandbox):
+def test_drift_in_a_file_is_detected_and_an_unchanged_file_has_none(rendering, sandbox):
     made = rendering.create(QUOTA, "gpus", quota())
     assert rendering.refresh(made)
     assert made.inputs == {**quota()}
@@ -184,14 +184,14 @@ def test_drift_in_a_file_is_seen_and_an_untouched_file_is_not_drift(rendering, s
     assert list(answer.diffs) == ["spec"]
 
 
-def test_a_file_that_was_deleted_is_an_object_that_is_gone(rendering, sandbox):
+def test_deleted_file_is_a_deleted_object(rendering, sandbox):
     made = rendering.create(QUOTA, "gpus", quota())
     (sandbox / "manifests" / "test" / files(sandbox)[0]).unlink()
     assert not rendering.refresh(made)
     rendering.delete(made)
 
 
-def test_a_file_that_is_no_object_is_a_plain_error(rendering, sandbox):
+def test_file_that_is_not_an_object_is_an_error_without_traceback(rendering, sandbox):
     made = rendering.create(QUOTA, "gpus", quota())
     (sandbox / "manifests" / "test" / files(sandbox)[0]).write_text("a: [")
     with pytest.raises(grpc.RpcError) as refused:
@@ -200,7 +200,7 @@ def test_a_file_that_is_no_object_is_a_plain_error(rendering, sandbox):
     assert "Traceback" not in refused.value.details()
 
 
-def test_deleting_leaves_neither_file_nor_folder(rendering, sandbox):
+def test_deletion_leaves_neither_file_nor_folder(rendering, sandbox):
     first = rendering.create(QUOTA, "gpus", quota())
     second = rendering.create(NAMESPACE, "team", {"metadata": {"name": "research"}})
     rendering.delete(first)
@@ -217,13 +217,13 @@ def test_another_object_of_the_same_name_is_not_overwritten(rendering, sandbox):
     assert load(sandbox, files(sandbox)[0]) == quota()
 
 
-def test_what_a_run_that_was_cut_short_rendered_is_taken_up(rendering, sandbox):
+def test_object_rendered_by_an_interrupted_run_is_adopted(rendering, sandbox):
     rendering.create(QUOTA, "gpus", quota())
     assert rendering.create(QUOTA, "gpus", quota()).id == "research/gpus"
     assert len(files(sandbox)) == 1
 
 
-def test_many_objects_come_and_go_at_once(rendering, sandbox):
+def test_many_objects_are_created_and_deleted_in_parallel(rendering, sandbox):
     from concurrent.futures import ThreadPoolExecutor
 
     def life(number: int) -> None:
@@ -236,7 +236,7 @@ def test_many_objects_come_and_go_at_once(rendering, sandbox):
     assert files(sandbox) == []
 
 
-def test_a_custom_resource_keeps_its_group_and_the_keys_that_no_sdk_can_spell(rendering, sandbox):
+def test_custom_resource_keeps_its_group_and_unusual_keys(rendering, sandbox):
     made = rendering.create(
         "kubernetes:nvidia.com/v1:ClusterPolicy",
         "policy",
@@ -259,13 +259,13 @@ def test_a_custom_resource_keeps_its_group_and_the_keys_that_no_sdk_can_spell(re
         ("kubernetes:core/v1:ConfigMapList", "only holds other objects"),
     ],
 )
-def test_what_cannot_work_offline_is_refused_with_the_reason(rendering, token, says):
+def test_features_impossible_offline_are_refused_with_the_reason(rendering, token, says):
     with pytest.raises(CheckError, match=says):
         rendering.check(token, "x", {"metadata": {"name": "x"}})
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "a b", ""])
-def test_a_name_cannot_leave_the_folder(rendering, sandbox, name):
+def test_name_cannot_escape_the_folder(rendering, sandbox, name):
     inputs = {"metadata": {"name": name, "namespace": "default"}}
     if name == "":
         assert rendering.check(QUOTA, "x", inputs)["metadata"]["name"].startswith("x-")
@@ -275,17 +275,17 @@ def test_a_name_cannot_leave_the_folder(rendering, sandbox, name):
     assert files(sandbox) == []
 
 
-def test_a_type_and_a_kind_that_differ_are_refused(rendering):
+def test_conflicting_type_and_kind_are_refused(rendering):
     with pytest.raises(CheckError, match="kind is 'Pod'"):
         rendering.check(NAMESPACE, "x", {"kind": "Pod", "metadata": {"name": "x"}})
 
 
-def test_generate_name_is_refused_with_what_to_do(rendering):
+def test_generate_name_is_refused_with_a_remedy(rendering):
     with pytest.raises(CheckError, match=r"metadata\.generateName"):
         rendering.check(NAMESPACE, "x", {"metadata": {"generateName": "x-"}})
 
 
-def test_the_contents_of_a_secret_are_secret_in_the_state(engine, sandbox):
+def test_data_of_a_secret_is_secret_in_the_state(engine, sandbox):
     from google.protobuf.struct_pb2 import Struct
     from pulumi.runtime.proto import provider_pb2
 
@@ -302,7 +302,7 @@ def test_the_contents_of_a_secret_are_secret_in_the_state(engine, sandbox):
     assert answer.properties["metadata"]["name"] == "s"
 
 
-def test_a_release_is_recorded_with_chart_version_repository_and_values(rendering, sandbox):
+def test_release_is_recorded_with_chart_version_repository_and_values(rendering, sandbox):
     inputs = {
         "name": "gpu-operator",
         "namespace": "gpu-operator",
@@ -330,14 +330,14 @@ def test_a_release_is_recorded_with_chart_version_repository_and_values(renderin
 
 
 @pytest.mark.parametrize("missing", ["chart", "version"])
-def test_a_release_that_is_not_pinned_is_refused(rendering, missing):
+def test_release_without_a_pinned_version_is_refused(rendering, missing):
     inputs = {"name": "a", "chart": "a", "version": "1"}
     del inputs[missing]
     with pytest.raises(CheckError, match=missing):
         rendering.check(RELEASE, "a", inputs)
 
 
-def test_yaml_is_decoded_and_templates_are_refused(rendering):
+def test_yaml_is_parsed_and_templates_are_refused(rendering):
     result = rendering.invoke("kubernetes:yaml:decode", text="kind: A\n---\n---\nkind: B\n")
     assert result["result"] == [{"kind": "A"}, {"kind": "B"}]
     with pytest.raises(grpc.RpcError) as refused:

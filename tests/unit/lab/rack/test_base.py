@@ -10,7 +10,7 @@ from gpufleet.lab.rack import base
 ROLES = Path(__file__).resolve().parents[4] / "ansible" / "roles"
 
 
-def test_no_role_names_a_package_that_is_there_before_it_runs() -> None:
+def test_no_role_lists_a_package_that_is_installed_before_it_runs() -> None:
     """Its installation would be proven by nothing."""
     files = [path for part in ("defaults", "tasks", "vars") for path in ROLES.glob(f"*/{part}/**/*.yml")]
     words = {word for path in files for word in re.findall(r"[a-z0-9][a-z0-9.+-]+", path.read_text())}

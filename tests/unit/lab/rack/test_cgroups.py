@@ -20,7 +20,7 @@ def mounted(root: Path, own: str, monkeypatch: pytest.MonkeyPatch, *folders: str
     return root
 
 
-def test_every_hierarchy_of_v1_gets_one_below_the_callers(tmp_path: Path, monkeypatch) -> None:
+def test_every_cgroup_v1_hierarchy_gets_a_group_below_the_caller(tmp_path: Path, monkeypatch) -> None:
     own = "4:memory:/jobs/7\n3:cpu,cpuacct:/\n1:name=systemd:/\n0::/\n"
     root = mounted(tmp_path, own, monkeypatch, "memory", "memory/jobs/7", "cpu,cpuacct", "systemd", "unified")
     assert cgroups.own_groups("rack", root) == (
@@ -31,17 +31,17 @@ def test_every_hierarchy_of_v1_gets_one_below_the_callers(tmp_path: Path, monkey
     )
 
 
-def test_v2_has_one_hierarchy_and_the_rack_one_group(tmp_path: Path, monkeypatch) -> None:
+def test_cgroup_v2_has_one_hierarchy_and_the_rack_one_group(tmp_path: Path, monkeypatch) -> None:
     root = mounted(tmp_path, "0::/user.slice\n", monkeypatch, ".", "user.slice")
     assert cgroups.own_groups("rack", root) == (f"{root}/user.slice/rack",)
 
 
-def test_a_hierarchy_that_is_not_mounted_gets_none(tmp_path: Path, monkeypatch) -> None:
+def test_unmounted_hierarchy_gets_no_group(tmp_path: Path, monkeypatch) -> None:
     root = mounted(tmp_path, "2:pids:/\n1:name=systemd:/\n", monkeypatch, "systemd")
     assert cgroups.own_groups("rack", root) == (f"{root}/systemd/rack",)
 
 
-def test_groups_are_removed_with_all_that_is_below_them(tmp_path: Path) -> None:
+def test_groups_are_removed_with_all_their_subgroups(tmp_path: Path) -> None:
     group = tmp_path / "rack"
     (group / "h1" / "system.slice").mkdir(parents=True)
     assert cgroups.remove((str(group),))
@@ -49,7 +49,7 @@ def test_groups_are_removed_with_all_that_is_below_them(tmp_path: Path) -> None:
     assert cgroups.remove((str(group),))
 
 
-def test_groups_that_go_while_others_are_ended_are_no_fault(tmp_path: Path, monkeypatch) -> None:
+def test_groups_that_disappear_meanwhile_are_not_an_error(tmp_path: Path, monkeypatch) -> None:
     """As sessions of users do, whose systemd ends with them."""
     group = tmp_path / "rack"
     session = group / "user.slice" / "session-1.scope"

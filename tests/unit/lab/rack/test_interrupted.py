@@ -23,7 +23,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_tool_ends_with_what_it_has_started(tmp_path: Path) -> None:
+def test_tool_ends_with_its_child_processes(tmp_path: Path) -> None:
     started = tmp_path / "started"
 
     def interrupt() -> None:
@@ -49,7 +49,7 @@ class Started:
 
 
 @pytest.mark.parametrize("was_there", [False, True])
-def test_an_interrupted_start_removes_the_rack_unless_it_ran_before(
+def test_interrupted_start_removes_the_rack_unless_it_was_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_there: bool
 ) -> None:
     site: Any = type("Site", (), {"hosts": ()})()

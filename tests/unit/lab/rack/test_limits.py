@@ -18,7 +18,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_racks_that_are_up_together_have_room_for_all_their_hosts(setting: Path) -> None:
+def test_limits_allow_all_hosts_of_concurrent_racks(setting: Path) -> None:
     limits.raise_for("one", 7)
     alone = int(setting.read_text())
     limits.raise_for("two", 7)
@@ -30,7 +30,7 @@ def test_racks_that_are_up_together_have_room_for_all_their_hosts(setting: Path)
     assert not limits.KEPT.exists()
 
 
-def test_a_setting_with_room_is_left_alone(setting: Path) -> None:
+def test_sufficient_limit_is_unchanged(setting: Path) -> None:
     setting.write_text("8192\n")
     limits.raise_for("one", 16)
     assert setting.read_text() == "8192\n"
@@ -38,7 +38,7 @@ def test_a_setting_with_room_is_left_alone(setting: Path) -> None:
     assert setting.read_text() == "8192\n"
 
 
-def test_a_rack_that_is_given_back_twice_takes_nothing_from_another(setting: Path) -> None:
+def test_rack_released_twice_does_not_affect_another(setting: Path) -> None:
     limits.raise_for("one", 7)
     limits.raise_for("two", 2)
     limits.give_back("two")

@@ -27,7 +27,7 @@ def load(tmp_path: Path, **changes: str):
     return validated.loaded.spec, build_plan(validated.loaded.spec, validated.catalog), validated.catalog
 
 
-def test_controllers_come_first_and_every_host_is_the_inventorys(tmp_path: Path) -> None:
+def test_controllers_come_first_and_hosts_match_the_inventory(tmp_path: Path) -> None:
     spec, plan, catalog = load(tmp_path)
     site = rack_site(spec, plan)
 
@@ -48,7 +48,7 @@ def test_controllers_come_first_and_every_host_is_the_inventorys(tmp_path: Path)
     assert site.gateway not in [host.ip for host in site.hosts]
 
 
-def test_an_address_of_the_fleet_file_is_kept_and_given_to_no_other(tmp_path: Path) -> None:
+def test_declared_address_is_kept_and_not_assigned_again(tmp_path: Path) -> None:
     more = (
         "addresses: { dgx01: 10.90.0.11, ctl02: 10.90.0.200, login01: 192.0.2.7 }\n    network: 10.90.0.0/24"
     )
@@ -65,13 +65,13 @@ def test_an_address_of_the_fleet_file_is_kept_and_given_to_no_other(tmp_path: Pa
     }
 
 
-def test_a_site_is_the_same_after_it_was_written_and_read(tmp_path: Path) -> None:
+def test_site_round_trips_through_its_file(tmp_path: Path) -> None:
     spec, plan, _ = load(tmp_path)
     site = rack_site(spec, plan, "lab")
     assert RackSite.from_dict(site.as_dict()) == site
 
 
-def test_a_host_is_found_by_name_address_and_ip_and_no_other(tmp_path: Path) -> None:
+def test_host_is_found_by_name_address_and_ip(tmp_path: Path) -> None:
     spec, plan, _ = load(tmp_path)
     site = rack_site(spec, plan)
     assert site.host("dgx02") is site.host("dgx02.lab.example.com") is site.host("10.90.0.15")
@@ -79,20 +79,20 @@ def test_a_host_is_found_by_name_address_and_ip_and_no_other(tmp_path: Path) -> 
         site.host("dgx05")
 
 
-def test_a_network_that_is_too_small_is_refused_with_its_size(tmp_path: Path) -> None:
+def test_too_small_network_is_refused_with_its_size(tmp_path: Path) -> None:
     spec, plan, _ = load(tmp_path, **{"10.90.0.0/24": "10.90.0.0/28"})
     with pytest.raises(InputError, match=r"10\.90\.0\.0/28 has 16 addresses: too few for 7 hosts"):
         rack_site(spec, plan)
 
 
-def test_a_site_that_the_fleet_has_not_is_refused_with_those_it_has(tmp_path: Path) -> None:
+def test_unknown_site_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     spec, plan, _ = load(tmp_path)
     with pytest.raises(InputError, match="no rack site 'dc9'") as raised:
         rack_site(spec, plan, "dc9")
     assert "lab" in raised.value.remedy
 
 
-def test_a_rack_of_kubernetes_has_members_at_their_declared_addresses_and_a_free_virtual_one() -> None:
+def test_kubernetes_rack_has_declared_member_addresses_and_a_free_virtual_one() -> None:
     from gpufleet.cli.rack import _site
 
     site = _site(None, None, "kubernetes")
@@ -107,7 +107,7 @@ def test_a_rack_of_kubernetes_has_members_at_their_declared_addresses_and_a_free
     assert [host.name for host in _site(None, None, "").hosts][-1] == "dgx04"
 
 
-def test_a_scheduler_that_is_none_or_is_said_twice_is_refused() -> None:
+def test_unknown_or_duplicate_scheduler_is_refused() -> None:
     from gpufleet.cli.rack import _site
 
     with pytest.raises(InputError, match="no rack has scheduler 'nomad'"):

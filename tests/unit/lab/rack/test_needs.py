@@ -10,7 +10,7 @@ from gpufleet.errors import ExitCode, InputError
 from gpufleet.lab.rack import needs
 
 
-def test_everything_that_is_missing_is_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_all_missing_requirements_are_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(needs.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(
         needs.shutil, "which", lambda tool: None if tool == "systemd-nspawn" else f"/bin/{tool}"
@@ -27,12 +27,14 @@ def test_everything_that_is_missing_is_in_one_line(monkeypatch: pytest.MonkeyPat
     assert raised.value.remedy
 
 
-def test_another_system_than_linux_needs_linux_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_operating_systems_are_told_only_that_linux_is_required(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(needs.sys, "platform", "darwin")
     assert needs.missing() == "Linux (this is darwin)"
 
 
-def test_every_package_that_is_named_is_one_that_set_up_installs() -> None:
+def test_every_reported_package_is_installed_by_setup() -> None:
     setup = (Path(__file__).resolve().parents[4] / "scripts" / "setup").read_text()
     always_there = {"apt", "dpkg", "mount", "util-linux"}
     for package in {*needs.TOOLS.values(), "debian-archive-keyring"} - always_there:

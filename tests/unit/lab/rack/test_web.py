@@ -32,13 +32,13 @@ def get(port: int, path: str) -> tuple[int, bytes]:
         connection.close()
 
 
-def test_files_are_served_whole_and_folders_are_not_listed(repository: web.Repository) -> None:
+def test_files_are_served_completely_and_folders_are_not_listed(repository: web.Repository) -> None:
     assert get(repository.port, "/debian/a.deb") == (200, bytes(range(256)) * 4096)
     assert get(repository.port, "/debian/")[0] == 404
     assert get(repository.port, "/debian/b.deb")[0] == 404
 
 
-def test_a_repository_that_was_taken_away_refuses_connections_and_cuts_open_ones(
+def test_removed_repository_refuses_new_connections_and_cuts_open_ones(
     repository: web.Repository,
 ) -> None:
     port = repository.port

@@ -32,26 +32,26 @@ def judged(
     return examples.judge(budget_assumption_renewed, example)
 
 
-def test_a_larger_file_system_needs_a_new_amount() -> None:
+def test_larger_file_system_needs_a_new_amount() -> None:
     assumed = fleet(scratch="300 USD")
     (found,) = judged([lustre()], [lustre(120_000)], assumed, assumed)
     assert "storageCapacity of scratch changes, and 300 USD stay assumed" in found.message
     assert judged([lustre()], [lustre(120_000)], assumed, fleet(scratch="30000 USD")) == []
 
 
-def test_what_costs_nothing_may_change() -> None:
+def test_free_resource_may_change() -> None:
     assumed = fleet(scratch="300 USD")
     assert judged([lustre()], [lustre(tags={"team": "x"})], assumed, assumed) == []
     assert judged([lustre()], [lustre()], assumed, assumed) == []
 
 
-def test_what_has_a_price_needs_no_assumption() -> None:
+def test_priced_resource_needs_no_assumption() -> None:
     here = [{**lustre(gib), "region": "us-east-1"} for gib in (1200, 2400)]
     assumed = fleet(scratch="300 USD")
     assert judged(here[:1], here[1:], assumed, assumed) == []
 
 
-def test_a_launch_template_that_changes_is_its_groups_change() -> None:
+def test_changed_launch_template_changes_its_group() -> None:
     def nodes(size: int) -> list[dict[str, Any]]:
         disk = {"ebs": {"volumeSize": size, "volumeType": "gp3"}}
         template = {"instanceType": "g6.xlarge", "blockDeviceMappings": [{"deviceName": "/dev/xvda", **disk}]}
@@ -77,7 +77,7 @@ def test_a_launch_template_that_changes_is_its_groups_change() -> None:
     assert "blockDeviceMappings of lt changes" in found.message
 
 
-def test_a_pattern_covers_no_new_resource_of_another_type() -> None:
+def test_pattern_covers_no_new_resource_of_another_type() -> None:
     gateway = {"type": NAT, "name": "nat-a", "region": "us-west-2", "props": {}}
     another = {**gateway, "name": "nat-b"}
     database = {"type": "aws:rds/instance:Instance", "name": "nat-db", "props": {}}
@@ -87,7 +87,7 @@ def test_a_pattern_covers_no_new_resource_of_another_type() -> None:
     assert "nat-db is a aws:rds/instance:Instance" in found.message
 
 
-def test_without_the_fleet_file_of_before_nobody_can_tell() -> None:
+def test_missing_previous_fleet_file_fails_closed() -> None:
     assumed = fleet(scratch="300 USD")
     shared = examples.policy_context(assumed)
     made = examples.change(examples.stack([lustre()]), examples.stack([lustre(120_000)]), shared)

@@ -36,14 +36,14 @@ def judged(rule: Rule[Any], resources: Any, *, settings: Any = None, **budget: A
 
 
 @pytest.mark.parametrize("rule", STACK_RULES, ids=lambda rule: rule.name)
-def test_without_a_fleet_file_the_rule_fails_closed_with_one_clear_message(rule: Rule[Any]) -> None:
+def test_missing_fleet_file_fails_closed_with_one_message(rule: Rule[Any]) -> None:
     (found,) = examples.judge(rule, Example(example_nodes(1)))
     assert "has no fleet file" in found.message
     assert found.violation.unknown
     assert found.level == "mandatory"
 
 
-def test_the_message_says_the_cost_the_cap_and_the_most_expensive_part() -> None:
+def test_message_has_cost_cap_and_most_expensive_part() -> None:
     (found,) = judged(budget_monthly, example_nodes(9))
     assert "5,432 USD" in found.message
     assert "5000 USD" in found.message
@@ -51,12 +51,12 @@ def test_the_message_says_the_cost_the_cap_and_the_most_expensive_part() -> None
     assert found.violation.fleet_field == "budget.monthly"
 
 
-def test_a_cost_that_equals_the_budget_is_within_it() -> None:
+def test_cost_equal_to_the_budget_passes() -> None:
     assert judged(budget_monthly, example_nodes(1), monthly="603.51 USD") == []
     assert judged(budget_monthly, example_nodes(1), monthly="603.50 USD") != []
 
 
-def test_on_premises_cost_counts_in_the_budget_and_in_its_site() -> None:
+def test_on_premises_cost_counts_in_the_budget_and_its_site() -> None:
     racks = {
         "site": "dc1",
         "system": "dgx-h100",
@@ -77,13 +77,13 @@ def test_on_premises_cost_counts_in_the_budget_and_in_its_site() -> None:
     assert found.violation.fleet_field == "budget.sites.dc1"
 
 
-def test_a_sum_with_something_unknown_is_said_to_be_at_least_that() -> None:
+def test_sum_with_unknown_parts_is_a_lower_bound() -> None:
     unknown = {"type": "aws:ec2/dedicatedHost:DedicatedHost", "name": "host"}
     (found,) = judged(budget_monthly, (*example_nodes(9), unknown))
     assert "at least 5,432 USD" in found.message
 
 
-def test_the_maximum_says_both_figures_and_may_be_a_share_of_the_budget() -> None:
+def test_maximum_has_both_amounts_and_may_be_a_share_of_the_budget() -> None:
     resources = budget_at_maximum.fails.resources
     (found,) = judged(budget_at_maximum, resources)
     assert "48,280 USD a month (0.00 USD as asked for)" in found.message
@@ -92,7 +92,7 @@ def test_the_maximum_says_both_figures_and_may_be_a_share_of_the_budget() -> Non
     assert "50% are allowed" in narrow.message
 
 
-def test_a_maximum_raised_by_a_schedule_after_creation_is_found() -> None:
+def test_maximum_raised_by_a_later_schedule_is_found() -> None:
     template, group = budget_at_maximum.passes.resources
     schedule = {
         "type": "aws:autoscaling/schedule:Schedule",
@@ -112,9 +112,7 @@ def test_a_maximum_raised_by_a_schedule_after_creation_is_found() -> None:
         (budget_by_team, "teams", "nobody"),
     ],
 )
-def test_a_cap_of_something_that_does_not_exist_is_a_violation(
-    rule: Rule[Any], field: str, name: str
-) -> None:
+def test_cap_of_an_unknown_owner_is_a_violation(rule: Rule[Any], field: str, name: str) -> None:
     (found,) = judged(rule, example_nodes(1), **{field: {name: "9000 USD"}})
     assert "does not exist" in found.message
     assert name in found.message
@@ -137,7 +135,7 @@ def test_a_cap_of_something_that_does_not_exist_is_a_violation(
         {"gpufleet:site": "use7", "gpufleet:node-group": "mine"},
     ],
 )
-def test_nodes_that_belong_to_nobody_are_found_where_there_are_caps(
+def test_nodes_without_an_owner_are_found_if_there_are_caps(
     rule: Rule[Any], field: str, name: str, tags: dict[str, str]
 ) -> None:
     nodes = example_nodes(1, **tags)
@@ -148,7 +146,7 @@ def test_nodes_that_belong_to_nobody_are_found_where_there_are_caps(
     assert judged(rule, nodes) == []
 
 
-def test_a_team_tag_cannot_move_a_groups_cost_to_another_team() -> None:
+def test_team_tag_cannot_move_the_cost_of_a_group_to_another_team() -> None:
     caps = {"serving": "100 USD"}
     nodes = example_nodes(1, **{"gpufleet:team": "research"})
     (found,) = judged(budget_by_team, nodes, teams=caps)
@@ -163,7 +161,7 @@ def test_a_team_tag_cannot_move_a_groups_cost_to_another_team() -> None:
         (budget_by_team, "teams", "serving"),
     ],
 )
-def test_caps_may_be_compared_with_the_cost_at_maximum(rule: Rule[Any], field: str, name: str) -> None:
+def test_caps_can_be_compared_with_the_maximum_cost(rule: Rule[Any], field: str, name: str) -> None:
     resources = budget_at_maximum.passes.resources
     caps = {field: {name: "1000 USD"}}
     assert judged(rule, resources, **caps) == []
@@ -179,7 +177,7 @@ def test_every_resource_of_unknown_cost_is_named_with_its_reason() -> None:
     assert "no price is known" in found[0].message
 
 
-def test_an_unknown_size_fails_closed() -> None:
+def test_unknown_size_fails_closed() -> None:
     template, group = budget_at_maximum.passes.resources
     open_size = {**group, "props": {**group["props"], "maxSize": UNKNOWN}}
     (found,) = judged(budget_unknown_cost, (template, open_size))
@@ -187,14 +185,14 @@ def test_an_unknown_size_fails_closed() -> None:
     assert "atlas-prod-use1-serve/compute" in found.violation.remedy
 
 
-def test_an_assumption_outside_of_the_fleet_file_is_told_since_it_would_count_nowhere() -> None:
+def test_assumption_outside_the_fleet_file_is_reported_as_ineffective() -> None:
     gateway = budget_unknown_cost.passes.resources
     found = judged(budget_unknown_cost, gateway, settings={"assume": {"atlas-prod-use1-nat-*": "40 USD"}})
     assert any("in the configuration of this run alone" in each.message for each in found)
     assert any("NAT gateway in us-west-2" in each.message for each in found)
 
 
-def test_an_assumed_amount_counts_against_the_budget() -> None:
+def test_assumed_amount_counts_against_the_budget() -> None:
     settings = {"assume": {"atlas-prod-use1-nat-*": "6000 USD"}}
     fleet = {**example_fleet(), "policies": {"budget-unknown-cost": {"settings": settings}}}
     (found,) = examples.judge(budget_monthly, Example(budget_unknown_cost.passes.resources, fleet=fleet))
@@ -202,6 +200,6 @@ def test_an_assumed_amount_counts_against_the_budget() -> None:
 
 
 @pytest.mark.parametrize("assume", [{"*": "5 USD"}, {"a": "0 USD"}, {"a": "5 EUR"}])
-def test_assumptions_that_would_switch_the_rule_off_are_no_settings(assume: dict[str, str]) -> None:
+def test_assumptions_that_would_disable_the_rule_are_refused(assume: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"USD|resource"):
         budget_unknown_cost.settings.model_validate({"assume": assume})

@@ -41,23 +41,23 @@ def judged(
 
 
 @pytest.mark.parametrize("rule", [budget_increase, budget_open_changes, budget_commitment_end])
-def test_without_a_fleet_file_the_rule_fails_closed(rule: Rule[Any]) -> None:
+def test_missing_fleet_file_fails_closed(rule: Rule[Any]) -> None:
     (found,) = examples.judge(rule, Example(example_nodes(1)))
     assert "has no fleet file" in found.message
 
 
-def test_an_increase_says_before_after_and_the_limit() -> None:
+def test_increase_is_reported_with_before_after_and_limit() -> None:
     (found,) = judged(budget_increase, example_nodes(4), example_nodes(1), max_increase="1000 USD")
     assert "adds 1,811 USD a month (604 USD before, 2,414 USD after)" in found.message
     assert found.violation.fleet_field == "budget.max_increase"
 
 
-def test_without_a_limit_and_for_a_new_environment_any_increase_is_fine() -> None:
+def test_any_increase_passes_without_a_limit_and_in_a_new_environment() -> None:
     assert judged(budget_increase, example_nodes(8), example_nodes(1)) == []
     assert judged(budget_increase, example_nodes(8), max_increase="1000 USD") == []
 
 
-def test_what_an_interrupted_first_creation_still_lacks_is_no_increase() -> None:
+def test_rest_of_an_interrupted_first_creation_is_not_an_increase() -> None:
     rest = Example(
         example_nodes(8),
         before=example_nodes(1),
@@ -68,11 +68,11 @@ def test_what_an_interrupted_first_creation_still_lacks_is_no_increase() -> None
     assert len(examples.judge(budget_increase, replace(rest, unfinished=False))) == 1
 
 
-def test_less_cost_is_no_increase() -> None:
+def test_lower_cost_is_not_an_increase() -> None:
     assert judged(budget_increase, example_nodes(1), example_nodes(8), max_increase="1 USD") == []
 
 
-def test_an_increase_that_cannot_be_computed_fails_closed() -> None:
+def test_increase_that_cannot_be_computed_fails_closed() -> None:
     host = {"type": "aws:ec2/dedicatedHost:DedicatedHost", "name": "host"}
     (found,) = judged(budget_increase, (*example_nodes(1), host), example_nodes(1), max_increase="1000 USD")
     assert found.violation.unknown
@@ -81,7 +81,7 @@ def test_an_increase_that_cannot_be_computed_fails_closed() -> None:
     assert judged(budget_increase, both, both, max_increase="1000 USD") == []
 
 
-def test_an_increase_may_be_limited_at_maximum_size() -> None:
+def test_increase_can_be_limited_at_maximum_size() -> None:
     def group(most: int) -> tuple[dict[str, Any], ...]:
         template = {
             "type": "aws:ec2/launchTemplate:LaunchTemplate",
@@ -102,7 +102,7 @@ def test_an_increase_may_be_limited_at_maximum_size() -> None:
     assert judged(budget_increase, group(50), group(1), settings={"size": "maximum"}, **cap) != []
 
 
-def test_open_changes_that_break_the_budget_together_are_listed() -> None:
+def test_open_changes_that_exceed_the_budget_together_are_listed() -> None:
     opens = {"#7": "2500", "#9": "2000", "#11": "-4000"}
     (found,) = judged(budget_open_changes, example_nodes(2), example_nodes(1), opens=opens)
     assert "#7 (+2,500 USD), #9 (+2,000 USD)" in found.message
@@ -121,7 +121,7 @@ def test_open_changes_that_break_the_budget_together_are_listed() -> None:
     ],
     ids=["alone", "room for both", "saves", "adds nothing", "too dear by itself"],
 )
-def test_a_change_is_not_blamed_for_what_it_does_not_do(after: int, before: int, opens: Any) -> None:
+def test_change_is_not_charged_for_existing_excess(after: int, before: int, opens: Any) -> None:
     nodes = example_nodes
     assert judged(budget_open_changes, nodes(after), nodes(before), opens=opens) == []
 
@@ -140,26 +140,26 @@ def offering(**props: Any) -> dict[str, Any]:
     return {"type": OFFERING, "name": "offering", "props": {**given, **props}}
 
 
-def test_something_to_pay_at_once_needs_a_cap() -> None:
+def test_upfront_payment_needs_a_cap() -> None:
     (found,) = judged(budget_upfront, (offering(), block()))
     assert "1,888 USD are paid at once" in found.message
     assert judged(budget_upfront, example_nodes(1)) == []
 
 
-def test_an_upfront_payment_is_compared_with_its_own_cap() -> None:
+def test_upfront_payment_is_compared_with_its_own_cap() -> None:
     assert judged(budget_upfront, (offering(), block()), upfront="1888 USD") == []
     (found,) = judged(budget_upfront, (offering(), block()), upfront="1800 USD")
     assert found.violation.fleet_field == "budget.upfront"
 
 
 @pytest.mark.parametrize("props", [{"count": UNKNOWN}, {"duration_hours": 0}, {"upfront_fee": "0"}])
-def test_an_upfront_payment_of_unknown_size_fails_closed(props: dict[str, Any]) -> None:
+def test_upfront_payment_of_unknown_size_fails_closed(props: dict[str, Any]) -> None:
     (found,) = judged(budget_upfront, (offering(**props), block()), upfront="99999 USD")
     assert found.violation.unknown
     assert found.urn.endswith("::pretrain")
 
 
-def test_a_relative_start_is_settled_from_now() -> None:
+def test_relative_start_is_resolved_from_now() -> None:
     # From 2026-11-21: 14 days, up to 36 hours later, and a day long.
     resources = (offering(), block())
     assert judged(budget_commitment_end, resources, ends="2026-12-08") == []
@@ -168,7 +168,7 @@ def test_a_relative_start_is_settled_from_now() -> None:
     assert judged(budget_commitment_end, resources) == []
 
 
-def test_a_bought_block_ends_when_aws_says() -> None:
+def test_bought_block_ends_at_the_end_reported_by_aws() -> None:
     known = block(endDate="2027-01-05T11:30:00.000Z")
     assert judged(budget_commitment_end, (offering(), known), ends="2026-12-31") != []
     assert judged(budget_commitment_end, (offering(), known), ends="2027-01-05") == []
@@ -184,7 +184,7 @@ def test_a_bought_block_ends_when_aws_says() -> None:
         (offering(), block(endDate="soon")),
     ],
 )
-def test_an_end_that_is_not_known_fails_closed(resources: Any) -> None:
+def test_unknown_end_fails_closed(resources: Any) -> None:
     (found,) = judged(budget_commitment_end, resources, ends="2099-12-31")
     assert found.violation.unknown
 
@@ -193,7 +193,7 @@ def reservation(**props: Any) -> dict[str, Any]:
     return {"type": CAPACITY_RESERVATION, "name": "odcr", "props": {"instanceCount": 1, **props}}
 
 
-def test_a_reservation_with_an_end_is_a_commitment_and_one_without_is_by_the_settings() -> None:
+def test_reservation_with_an_end_is_a_commitment_and_one_without_depends_on_settings() -> None:
     late = reservation(endDateType="limited", endDate="2027-03-01T00:00:00Z")
     assert judged(budget_commitment_end, (late,), ends="2026-12-31") != []
     assert judged(budget_commitment_end, (late,), ends="2027-03-01") == []
@@ -205,7 +205,7 @@ def test_a_reservation_with_an_end_is_a_commitment_and_one_without_is_by_the_set
         assert len(strict) == 1
 
 
-def test_a_block_from_elsewhere_has_no_end_that_is_known() -> None:
+def test_foreign_block_has_no_known_end() -> None:
     fleet = example_fleet(ends="2099-12-31")
     fleet["cloud"][0]["node_groups"] = [
         {
@@ -219,7 +219,7 @@ def test_a_block_from_elsewhere_has_no_end_that_is_known() -> None:
     assert found.violation.unknown
 
 
-def test_old_prices_are_advice_unless_the_environment_says_otherwise() -> None:
+def test_old_prices_are_advisory_by_default() -> None:
     assert price_catalog_age.enforcement == "advisory"
     (found,) = judged(price_catalog_age, example_nodes(1))
     assert found.level == "advisory"

@@ -28,7 +28,7 @@ def fleet(environment: str) -> StackOfFleet:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_the_previewed_resources_cost_what_the_plan_says_line_by_line(
+def test_previewed_resources_cost_what_the_plan_says_line_by_line(
     emitted: Callable[[str], Stack], environment: str
 ) -> None:
     """With the engine's own preview; tests/unit/pricing/test_one_price.py asks more fleets, on mocks."""
@@ -42,7 +42,7 @@ def test_the_previewed_resources_cost_what_the_plan_says_line_by_line(
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_our_environments_break_no_budget_rule(emitted: Callable[[str], Stack], environment: str) -> None:
+def test_shipped_environments_break_no_budget_rule(emitted: Callable[[str], Stack], environment: str) -> None:
     opened = fleet(environment)
     assert opened.loaded is not None
     rules = [rule for rule in load_rules(ROOT) if rule.group == "budget"]
@@ -53,7 +53,7 @@ def test_our_environments_break_no_budget_rule(emitted: Callable[[str], Stack], 
     assert {each.rule.name for each in found} <= {"price-catalog-age"}
 
 
-def test_our_components_emit_what_the_budget_rules_look_at(emitted: Callable[[str], Stack]) -> None:
+def test_components_create_the_types_that_budget_rules_check(emitted: Callable[[str], Stack]) -> None:
     types = {each.type for environment in ENVIRONMENTS for each in emitted(environment)}
     for kind in (
         "aws:eks/nodeGroup:NodeGroup",
@@ -73,7 +73,7 @@ def test_our_components_emit_what_the_budget_rules_look_at(emitted: Callable[[st
         assert kind in PRICED or kind in FREE, kind
 
 
-def test_no_type_that_our_components_emit_is_left_out_of_the_table(emitted: Callable[[str], Stack]) -> None:
+def test_every_type_of_the_components_is_in_the_table(emitted: Callable[[str], Stack]) -> None:
     types = {each.type for environment in ENVIRONMENTS for each in emitted(environment)}
     known = {*PRICED, *FREE, *BY_USE}
     assert [

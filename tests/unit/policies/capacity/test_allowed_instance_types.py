@@ -55,7 +55,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "props"), WAYS)
-def test_a_type_outside_of_the_patterns_is_found_wherever_it_is_written(
+def test_type_outside_the_patterns_is_found_in_any_property(
     kind: str, props: dict[str, Any], ask: Ask
 ) -> None:
     (found,) = ask(RULE, {"type": kind, "props": props}, settings=ONLY)
@@ -69,12 +69,12 @@ def test_every_type_of_the_catalog_passes_by_default(kind: str, props: dict[str,
 
 
 @pytest.mark.parametrize("name", ["p5.48xlarg", "P5.48XLARGE", " p5.48xlarge", "p99.48xlarge"])
-def test_a_type_that_the_catalog_does_not_know_is_found(name: str, ask: Ask) -> None:
+def test_type_missing_in_the_catalog_is_found(name: str, ask: Ask) -> None:
     (found,) = ask(RULE, {"type": INSTANCE, "props": {"instanceType": name}})
     assert "not in the catalog" in found.message
 
 
-def test_a_type_without_a_catalog_entry_passes_where_the_settings_name_it(ask: Ask) -> None:
+def test_type_missing_in_the_catalog_passes_if_the_settings_list_it(ask: Ask) -> None:
     instance = {"type": INSTANCE, "props": {"instanceType": "p99.48xlarge"}}
     assert ask(RULE, instance, settings={"also": ["p99.48xlarge"]}) == []
 
@@ -94,12 +94,12 @@ def test_a_type_without_a_catalog_entry_passes_where_the_settings_name_it(ask: A
         (INSTANCE, {}),
     ],
 )
-def test_a_type_that_is_not_known_fails_closed(kind: str, props: dict[str, Any], ask: Ask) -> None:
+def test_unknown_type_value_fails_closed(kind: str, props: dict[str, Any], ask: Ask) -> None:
     (found,) = ask(RULE, {"type": kind, "props": props}, settings=ONLY)
     assert found.violation.unknown
 
 
-def test_a_launch_template_s_type_counts_where_the_launcher_names_none(ask: Ask) -> None:
+def test_launch_template_type_counts_if_the_launcher_has_none(ask: Ask) -> None:
     (found,) = ask(
         RULE,
         {"type": LAUNCH_TEMPLATE, "name": "template", "props": {"instanceType": OTHER}},
@@ -114,7 +114,7 @@ def test_a_launch_template_s_type_counts_where_the_launcher_names_none(ask: Ask)
     assert found.urn.endswith("::nodes")
 
 
-def test_a_pinned_version_of_a_template_is_not_the_one_that_was_judged(ask: Ask) -> None:
+def test_pinned_template_version_fails_closed(ask: Ask) -> None:
     (found,) = ask(
         RULE,
         {
@@ -139,11 +139,11 @@ def test_a_pinned_version_of_a_template_is_not_the_one_that_was_judged(ask: Ask)
     assert "version 3" in found.message
 
 
-def test_requirements_with_whole_names_are_judged_by_these(ask: Ask) -> None:
+def test_instance_requirements_with_exact_names_are_judged_by_them(ask: Ask) -> None:
     group = mixed({"instanceRequirements": {"allowedInstanceTypes": ["g6.xlarge"]}})
     assert ask(RULE, {"type": AUTO_SCALING_GROUP, "props": group}, settings=ONLY) == []
 
 
-def test_eks_s_default_type_counts_where_none_is_named(ask: Ask) -> None:
+def test_default_eks_type_counts_if_none_is_given(ask: Ask) -> None:
     (found,) = ask(RULE, {"type": NODE_GROUP, "props": {"scalingConfig": {"maxSize": 1}}}, settings=ONLY)
     assert "t3.medium" in found.message

@@ -26,35 +26,35 @@ def instance(provider: Any = "us-east-1", **props: Any) -> dict[str, Any]:
     return {"type": INSTANCE, "props": {"instanceType": "g6.xlarge", **props}, "region": provider}
 
 
-def test_a_provider_of_another_region_is_found(ask: Ask) -> None:
+def test_provider_of_another_region_is_found(ask: Ask) -> None:
     (found,) = ask(RULE, instance("eu-west-1"), settings=EAST)
     assert "'eu-west-1'" in found.message
     assert not found.violation.unknown
 
 
-def test_the_region_property_of_a_resource_counts_and_not_its_provider_s(ask: Ask) -> None:
+def test_region_property_of_a_resource_overrides_its_provider(ask: Ask) -> None:
     (found,) = ask(RULE, instance("us-east-1", region="eu-west-1"), settings=EAST)
     assert found.violation.prop == "region"
     assert ask(RULE, instance("eu-west-1", region="us-east-1"), settings=EAST) == []
 
 
 @pytest.mark.parametrize("region", ["US-EAST-1", " us-east-1", "us-east-1a"])
-def test_another_spelling_of_a_region_is_another_region(region: str, ask: Ask) -> None:
+def test_region_in_another_spelling_is_another_region(region: str, ask: Ask) -> None:
     assert len(ask(RULE, instance(region=region), settings=EAST)) == 1
 
 
 @pytest.mark.parametrize("described", [instance(UNKNOWN), instance(region=UNKNOWN)])
-def test_an_unknown_region_fails_closed(described: dict[str, Any], ask: Ask) -> None:
+def test_unknown_region_fails_closed(described: dict[str, Any], ask: Ask) -> None:
     (found,) = ask(RULE, described, settings=EAST)
     assert found.violation.unknown
 
 
-def test_a_region_that_nobody_names_fails_closed(ask: Ask) -> None:
+def test_missing_region_fails_closed(ask: Ask) -> None:
     (found,) = ask(RULE, instance(""), settings=EAST, config={})
     assert found.violation.unknown
 
 
-def test_without_a_fleet_and_without_settings_nothing_is_allowed(ask: Ask) -> None:
+def test_nothing_is_allowed_without_a_fleet_and_settings(ask: Ask) -> None:
     (found,) = ask(RULE, instance())
     assert "no region is allowed" in found.message
 
@@ -69,7 +69,7 @@ FLEET: dict[str, Any] = {
 }
 
 
-def test_the_regions_of_the_fleet_s_sites_are_the_default(ask: Ask) -> None:
+def test_regions_of_the_fleet_sites_are_the_default(ask: Ask) -> None:
     site = {
         "site": "use1",
         "region": "us-west-2",
@@ -82,7 +82,7 @@ def test_the_regions_of_the_fleet_s_sites_are_the_default(ask: Ask) -> None:
     assert len(ask(RULE, instance("us-east-1"), fleet=fleet)) == 1
 
 
-def test_a_fleet_without_cloud_sites_passes_with_nothing_in_the_cloud_alone(ask: Ask) -> None:
+def test_fleet_without_cloud_sites_passes_only_without_cloud_resources(ask: Ask) -> None:
     assert ask(RULE, fleet=FLEET) == []
     (found,) = ask(RULE, instance("us-east-1"), fleet=FLEET)
     assert "the fleet has no cloud site" in found.message
@@ -91,7 +91,7 @@ def test_a_fleet_without_cloud_sites_passes_with_nothing_in_the_cloud_alone(ask:
     assert unknown.violation.unknown
 
 
-def test_a_provider_with_many_resources_is_told_of_once() -> None:
+def test_provider_with_many_resources_is_reported_once() -> None:
     provider = examples.resource({"type": "pulumi:providers:aws", "name": "example"})
     buckets = [
         examples.resource({"type": BUCKETS[0], "name": f"b{n}", "region": "eu-west-1"}) for n in range(9)
@@ -102,20 +102,20 @@ def test_a_provider_with_many_resources_is_told_of_once() -> None:
     assert "9 resources" in found.message
 
 
-def test_the_budget_s_topic_and_key_may_be_beside_aws_budgets_and_a_bucket_may_not(ask: Ask) -> None:
+def test_topic_and_key_of_the_budget_may_be_in_its_region_and_a_bucket_may_not(ask: Ask) -> None:
     west = {"regions": ["us-west-2"]}
     assert ask(RULE, {"type": "aws:sns/topic:Topic", "region": "us-east-1"}, settings=west) == []
     assert ask(RULE, {"type": "aws:kms/key:Key", "region": "us-east-1"}, settings=west) == []
     assert len(ask(RULE, {"type": BUCKETS[0], "region": "us-east-1"}, settings=west)) == 1
 
 
-def test_the_region_in_which_a_capacity_block_is_looked_for_counts(ask: Ask) -> None:
+def test_region_of_a_capacity_block_search_counts(ask: Ask) -> None:
     offering = {"type": BLOCK_OFFERING, "props": {"region": "eu-west-1", "instance_type": "p5.48xlarge"}}
     assert len(ask(RULE, offering, settings=EAST)) == 1
 
 
 @pytest.mark.parametrize("module", sorted(WITHOUT_REGION))
-def test_services_that_the_rule_passes_by_take_no_region_in_pulumi_aws(module: str) -> None:
+def test_skipped_services_have_no_region_in_pulumi_aws(module: str) -> None:
     found = importlib.util.find_spec("pulumi_aws")
     assert found is not None
     assert found.origin is not None

@@ -47,7 +47,9 @@ A = {"zones": ["us-east-1a"]}
         (LUSTRE, {"subnetIds": "subnet-elsewhere"}),
     ],
 )
-def test_another_zone_is_found_wherever_it_is_written(kind: str, props: dict[str, Any], ask: Ask) -> None:
+def test_zone_that_is_not_allowed_is_found_in_any_property(
+    kind: str, props: dict[str, Any], ask: Ask
+) -> None:
     (found,) = ask(RULE, {"type": kind, "props": props}, settings=A)
     assert not found.violation.unknown
 
@@ -63,24 +65,24 @@ def test_another_zone_is_found_wherever_it_is_written(kind: str, props: dict[str
         (NODE_GROUP, {"subnetIds": [UNKNOWN]}),
     ],
 )
-def test_an_unknown_or_missing_zone_fails_closed(kind: str, props: dict[str, Any], ask: Ask) -> None:
+def test_unknown_or_missing_zone_fails_closed(kind: str, props: dict[str, Any], ask: Ask) -> None:
     (found,) = ask(RULE, {"type": kind, "props": props}, settings=A)
     assert found.violation.unknown
 
 
-def test_subnets_of_this_stack_are_followed_though_their_ids_are_unknown(ask: Ask) -> None:
+def test_subnets_of_this_stack_are_resolved_though_their_ids_are_unknown(ask: Ask) -> None:
     subnet = {"type": SUBNET, "name": "subnet", "props": {"availabilityZone": "us-east-1a"}}
     group = {"type": NODE_GROUP, "name": "nodes", "props": {"subnetIds": UNKNOWN}}
     assert ask(RULE, subnet, {**group, "depends": {"subnetIds": ["subnet"]}}, settings=A) == []
 
 
-def test_a_foreign_subnet_passes_where_the_settings_name_it(ask: Ask) -> None:
+def test_foreign_subnet_passes_if_the_settings_list_it(ask: Ask) -> None:
     group = {"type": NODE_GROUP, "props": {"subnetIds": ["subnet-1", "subnet-2"]}}
     (found,) = ask(RULE, group, settings={**A, "subnets": ["subnet-1"]})
     assert "subnet-2" in found.message
 
 
-def test_an_allowed_zone_passes(ask: Ask) -> None:
+def test_allowed_zone_passes(ask: Ask) -> None:
     assert ask(RULE, {"type": INSTANCE, "props": {"availabilityZone": "us-east-1a"}}, settings=A) == []
 
 

@@ -87,7 +87,7 @@ def hidden(resource: Described, **props: Any) -> Described:
         ),
     ],
 )
-def test_a_capacity_block_never_gets_a_placement_group(resources: tuple[Described, ...], ask: Ask) -> None:
+def test_capacity_block_never_gets_a_placement_group(resources: tuple[Described, ...], ask: Ask) -> None:
     described = [
         {**each, "depends": {}} if each["name"] == "template" and len(resources) == 1 else each
         for each in resources
@@ -96,7 +96,7 @@ def test_a_capacity_block_never_gets_a_placement_group(resources: tuple[Describe
     assert "placement" in found.violation.prop
 
 
-def test_an_eks_group_of_the_market_capacity_block_counts_though_its_template_is_silent(ask: Ask) -> None:
+def test_eks_group_of_the_capacity_block_market_counts_by_itself(ask: Ask) -> None:
     silent = {"type": LAUNCH_TEMPLATE, "name": "template", "props": {"placement": {"groupName": "close"}}}
     group = {
         "type": NODE_GROUP,
@@ -108,7 +108,7 @@ def test_an_eks_group_of_the_market_capacity_block_counts_though_its_template_is
     assert ask(PLACEMENT, silent, hidden(group, capacityType="ON_DEMAND")) == []
 
 
-def test_a_template_outside_of_the_stack_may_name_a_placement_group(ask: Ask) -> None:
+def test_template_outside_the_stack_fails_closed(ask: Ask) -> None:
     group = {
         "type": NODE_GROUP,
         "props": {"capacityType": "CAPACITY_BLOCK", "launchTemplate": {"id": "lt-elsewhere", "version": "1"}},
@@ -117,14 +117,14 @@ def test_a_template_outside_of_the_stack_may_name_a_placement_group(ask: Ask) ->
     assert found.violation.unknown
 
 
-def test_a_placement_group_for_other_nodes_is_none_of_this_rule_s(ask: Ask) -> None:
+def test_placement_group_of_other_nodes_is_ignored(ask: Ask) -> None:
     group = {"type": PLACEMENT_GROUP, "name": "close", "props": {"strategy": "cluster"}}
     other = {**template(placement={"groupName": "close"}), "name": "other", "depends": {}}
     del other["props"]["capacityReservationSpecification"]
     assert ask(PLACEMENT, group, other, block(), template(), nodes()) == []
 
 
-def test_nodes_that_start_with_the_block_and_stop_before_its_end_pass(ask: Ask) -> None:
+def test_nodes_that_start_and_stop_with_the_block_pass(ask: Ask) -> None:
     inside = [action("start", START, 2), action("stop", "2031-05-08T11:00:00Z", 0)]
     assert ask(DATES, block(), template(), nodes(), *inside) == []
 
@@ -137,14 +137,12 @@ def test_nodes_that_start_with_the_block_and_stop_before_its_end_pass(ask: Ask) 
         (nodes(minimum=UNKNOWN), "minSize"),
     ],
 )
-def test_nodes_that_stand_before_the_block_starts_are_found(
-    described: Described, prop: str, ask: Ask
-) -> None:
+def test_nodes_running_before_the_block_starts_are_found(described: Described, prop: str, ask: Ask) -> None:
     found = ask(DATES, block(), template(), described)
     assert prop in [each.violation.prop for each in found]
 
 
-def test_nodes_may_stand_while_the_block_runs(ask: Ask) -> None:
+def test_nodes_may_run_while_the_block_runs(ask: Ask) -> None:
     inside = dt.datetime(2031, 5, 3, tzinfo=dt.UTC)
     assert ask(DATES, block(), template(), nodes(2, 2), now=inside) == []
     after = dt.datetime(2031, 5, 9, tzinfo=dt.UTC)
@@ -162,14 +160,14 @@ def test_nodes_may_stand_while_the_block_runs(ask: Ask) -> None:
         [action("daily", START, 0, recurrence="0 8 * * *")],
     ],
 )
-def test_a_scheduled_action_outside_of_the_dates_or_without_an_end_is_found(
+def test_scheduled_action_outside_the_dates_or_without_an_end_is_found(
     actions: list[Described], ask: Ask
 ) -> None:
     (found,) = ask(DATES, block(), template(), nodes(), *actions)
     assert found.violation.prop in ("startTime", "recurrence")
 
 
-def test_a_written_date_cannot_be_held_against_a_block_that_is_not_bought_yet(ask: Ask) -> None:
+def test_fixed_date_is_not_compared_with_a_block_that_is_not_bought_yet(ask: Ask) -> None:
     unbought = block(startDate=UNKNOWN, endDate=UNKNOWN)
     found = ask(DATES, unbought, template(), nodes(), action("start", START, 2))
     assert [each.violation.unknown for each in found] == [True]
@@ -186,14 +184,14 @@ def schedule(count: int, held: str = "block") -> Described:
     }
 
 
-def test_the_fleet_s_own_schedule_follows_the_block_that_its_group_launches_into(ask: Ask) -> None:
+def test_schedule_of_the_fleet_follows_the_block_of_its_group(ask: Ask) -> None:
     assert ask(DATES, block(), template(), nodes(), schedule(2)) == []
     other = {**block(), "name": "other"}
     (found,) = ask(DATES, block(), other, template(), nodes(), schedule(2, "other"))
     assert found.violation.prop == "reservation_id"
 
 
-def test_a_schedule_does_not_start_more_nodes_than_the_block_holds(ask: Ask) -> None:
+def test_schedule_with_more_nodes_than_the_block_is_found(ask: Ask) -> None:
     (found,) = ask(DATES, block(), template(), nodes(), schedule(3))
     assert found.violation.prop == "nodes"
     offering = {"type": BLOCK_OFFERING, "name": "offering", "props": {"count": 2}}
@@ -205,7 +203,7 @@ def test_a_schedule_does_not_start_more_nodes_than_the_block_holds(ask: Ask) -> 
     assert found.violation.prop == "nodes"
 
 
-def test_a_group_that_uses_no_block_is_none_of_these_rules(ask: Ask) -> None:
+def test_group_without_a_block_is_ignored(ask: Ask) -> None:
     plain = {**nodes(2, 2), "depends": {}}
     del plain["props"]["launchTemplate"]
     assert ask(DATES, plain, action("daily", START, 2, recurrence="0 8 * * *")) == []

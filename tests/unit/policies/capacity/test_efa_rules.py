@@ -84,11 +84,11 @@ def nodes(
     return {"type": NODE_GROUP, "name": "nodes", "props": {**props, **more}, "depends": depends}
 
 
-def test_every_interface_of_the_type_passes(ask: Ask) -> None:
+def test_all_interfaces_of_the_type_pass(ask: Ask) -> None:
     assert ask(EFA, *AROUND, template(interfaces()), nodes()) == []
 
 
-def test_a_missing_interface_is_found_with_both_numbers(ask: Ask) -> None:
+def test_missing_interface_is_found_with_both_numbers(ask: Ask) -> None:
     (found,) = ask(EFA, *AROUND, template(interfaces()[:-1]), nodes())
     assert "31 EFA interfaces, and p5.48xlarge has 32" in found.message
 
@@ -103,9 +103,7 @@ def test_a_missing_interface_is_found_with_both_numbers(ask: Ask) -> None:
         (0, {"interfaceType": "efa-only"}),
     ],
 )
-def test_a_wrong_card_device_or_type_of_interface_is_found(
-    index: int, change: dict[str, Any], ask: Ask
-) -> None:
+def test_wrong_card_device_or_interface_type_is_found(index: int, change: dict[str, Any], ask: Ask) -> None:
     wrong = interfaces()
     wrong[index] = {**wrong[index], **change}
     (found,) = ask(EFA, *AROUND, template(wrong), nodes())
@@ -121,23 +119,23 @@ def test_training_without_efa_is_found_and_serving_without_efa_passes(ask: Ask) 
     assert ask(EFA, *AROUND, plain, nodes("batch"), settings={"workloads": ["batch"]}) != []
 
 
-def test_half_of_the_interfaces_are_found_whatever_the_work(ask: Ask) -> None:
+def test_half_of_the_interfaces_is_found_for_any_workload(ask: Ask) -> None:
     assert len(ask(EFA, *AROUND, template(interfaces()[:9]), nodes("batch"))) == 1
 
 
-def test_types_without_efa_need_none(ask: Ask) -> None:
+def test_types_without_efa_need_no_interfaces(ask: Ask) -> None:
     plain = template([{"interfaceType": "interface"}])
     assert ask(EFA, *AROUND, plain, nodes(instanceTypes=["g6.xlarge"])) == []
 
 
-def test_a_type_beside_that_has_another_layout_or_none_is_found(ask: Ask) -> None:
+def test_additional_type_with_another_layout_is_found(ask: Ask) -> None:
     found = ask(EFA, *AROUND, template(interfaces()), nodes(instanceTypes=[KIND, "p5en.48xlarge"]))
     assert any("p5en.48xlarge has 16" in each.message for each in found)
     found = ask(EFA, *AROUND, template(interfaces()), nodes(instanceTypes=[KIND, "g6.xlarge"]))
     assert any("g6.xlarge has no EFA" in each.message for each in found)
 
 
-def test_training_without_a_launch_template_has_no_efa(ask: Ask) -> None:
+def test_training_without_a_launch_template_is_found(ask: Ask) -> None:
     bare = nodes()
     del bare["props"]["launchTemplate"]
     del bare["depends"]["launchTemplate"]
@@ -154,12 +152,12 @@ def test_training_without_a_launch_template_has_no_efa(ask: Ask) -> None:
         template(interfaces(), options={"ignoreChanges": ["networkInterfaces"]}),
     ],
 )
-def test_interfaces_that_are_unknown_or_ignored_fail_closed(made: Described, ask: Ask) -> None:
+def test_unknown_or_ignored_interfaces_fail_closed(made: Described, ask: Ask) -> None:
     found = ask(EFA, *AROUND, made, nodes())
     assert any(each.violation.unknown for each in found)
 
 
-def test_an_unknown_maximum_counts_as_several_nodes(ask: Ask) -> None:
+def test_unknown_maximum_counts_as_several_nodes(ask: Ask) -> None:
     unknown = nodes(scalingConfig={"maxSize": UNKNOWN})
     assert ask(EFA, *AROUND, template(interfaces()[:3]), unknown) != []
 
@@ -174,14 +172,14 @@ def test_an_unknown_maximum_counts_as_several_nodes(ask: Ask) -> None:
         (),
     ],
 )
-def test_a_security_group_that_does_not_refer_to_itself_both_ways_is_found(
+def test_security_group_without_rules_to_and_from_itself_is_found(
     rules: tuple[Described, ...], ask: Ask
 ) -> None:
     (found,) = ask(EFA, GROUP, A, *rules, template(interfaces()), nodes())
     assert "no security group" in found.message
 
 
-def test_rules_inside_of_the_group_and_old_stand_alone_ones_count_as_well(ask: Ask) -> None:
+def test_inline_and_legacy_rules_count(ask: Ask) -> None:
     inline = {"ingress": [{"self": True, "protocol": "-1"}], "egress": [{"self": True, "protocol": "-1"}]}
     assert ask(EFA, {**GROUP, "props": inline}, A, template(interfaces()), nodes()) == []
     old = [
@@ -204,14 +202,14 @@ def test_interfaces_in_different_security_groups_are_found(ask: Ask) -> None:
     assert "different security groups" in found.message
 
 
-def test_efa_does_not_cross_zones(ask: Ask) -> None:
+def test_efa_in_several_zones_is_found(ask: Ask) -> None:
     (found,) = ask(EFA, *AROUND, template(interfaces()), nodes(zones=("a", "b")))
     assert "us-east-1a, us-east-1b" in found.message
     (found,) = ask(EFA, *AROUND, template(interfaces()), nodes(zones=()))
     assert found.violation.unknown
 
 
-def test_a_group_in_a_block_is_in_the_block_s_one_zone(ask: Ask) -> None:
+def test_group_in_a_block_is_in_the_zone_of_the_block(ask: Ask) -> None:
     block = nodes(zones=("a", "b"), capacityType="CAPACITY_BLOCK")
     assert ask(EFA, *AROUND, template(interfaces()), block) == []
 
@@ -229,7 +227,7 @@ def placed(strategy: Any) -> tuple[Described, Described]:
     return group, made
 
 
-def test_a_placement_group_of_the_stack_is_judged_by_its_strategy(ask: Ask) -> None:
+def test_placement_group_of_the_stack_is_judged_by_its_strategy(ask: Ask) -> None:
     assert ask(CLOSE, *AROUND, *placed("cluster"), nodes()) == []
     for strategy in ("spread", "partition", "Cluster"):
         (found,) = ask(CLOSE, *AROUND, *placed(strategy), nodes())
@@ -238,7 +236,7 @@ def test_a_placement_group_of_the_stack_is_judged_by_its_strategy(ask: Ask) -> N
     assert found.violation.unknown
 
 
-def test_a_placement_group_on_the_auto_scaling_group_counts_and_a_foreign_one_is_unknown(ask: Ask) -> None:
+def test_placement_group_of_an_auto_scaling_group_counts_and_a_foreign_one_is_unknown(ask: Ask) -> None:
     group = {
         "type": AUTO_SCALING_GROUP,
         "name": "nodes",

@@ -44,7 +44,7 @@ def test_efa_has_larger_steps_and_needs_metadata(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("throughput", ["", 200, 50, 124, "fast"])
-def test_a_throughput_that_the_tier_does_not_have_is_found(throughput: Any, ask: Ask) -> None:
+def test_unsupported_throughput_is_found(throughput: Any, ask: Ask) -> None:
     (found,) = ask(RULE, lustre(perUnitStorageThroughput=throughput))
     assert found.violation.prop == "perUnitStorageThroughput"
 
@@ -58,13 +58,13 @@ def test_scratch_has_a_fixed_throughput_no_efa_and_no_metadata(ask: Ask) -> None
 
 
 @pytest.mark.parametrize("iops", [1, 1501, 9000, 204_000])
-def test_metadata_iops_outside_of_the_steps_are_found(iops: int, ask: Ask) -> None:
+def test_unsupported_metadata_iops_are_found(iops: int, ask: Ask) -> None:
     (found,) = ask(RULE, lustre(metadataConfiguration={"iops": iops}))
     assert found.violation.prop == "metadataConfiguration.iops"
 
 
 @pytest.mark.parametrize("deployment", ["", "SCRATCH_1", "persistent_2", "PERSISTENT_3"])
-def test_a_deployment_type_that_the_catalog_does_not_know_is_found(deployment: str, ask: Ask) -> None:
+def test_deployment_type_missing_in_the_catalog_is_found(deployment: str, ask: Ask) -> None:
     (found,) = ask(RULE, lustre(deploymentType=deployment))
     assert found.violation.prop == "deploymentType"
     assert (deployment or "the default") in found.message
@@ -86,11 +86,11 @@ def test_unknown_values_fail_closed(prop: str, ask: Ask) -> None:
     assert found.violation.prop == prop
 
 
-def test_a_secret_size_stays_secret(ask: Ask) -> None:
+def test_secret_size_stays_secret(ask: Ask) -> None:
     (found,) = ask(RULE, {**lustre(storageCapacity=3601), "secrets": ["storageCapacity"]})
     assert "3601" not in found.message
     assert "[secret]" in found.message
 
 
-def test_the_other_kinds_of_fsx_are_none_of_this_rule_s(ask: Ask) -> None:
+def test_other_fsx_types_are_ignored(ask: Ask) -> None:
     assert ask(RULE, {"type": "aws:fsx/openZfsFileSystem:OpenZfsFileSystem", "props": {}}) == []

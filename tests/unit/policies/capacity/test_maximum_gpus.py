@@ -47,35 +47,35 @@ def count(found: list[RuleViolation]) -> str:
     return one.message.split(" GPUs")[0]
 
 
-def test_a_group_counts_at_its_maximum_and_not_at_what_it_starts_with(ask: Ask) -> None:
+def test_group_counts_at_its_maximum(ask: Ask) -> None:
     assert count(ask(RULE, group(4), settings=limit(31))) == "32"
     assert ask(RULE, group(4), settings=limit(32)) == []
 
 
-def test_no_limit_means_no_rule(ask: Ask) -> None:
+def test_rule_is_off_without_a_limit(ask: Ask) -> None:
     assert ask(RULE, group(4000, instanceTypes=[UNKNOWN])) == []
 
 
-def test_kinds_are_named_in_any_case_and_a_kind_that_does_not_exist_is_an_error(ask: Ask) -> None:
+def test_gpu_kinds_ignore_case_and_an_unknown_kind_is_an_error(ask: Ask) -> None:
     assert count(ask(RULE, group(4), settings=limit(1, "h100"))) == "32"
     (found,) = ask(RULE, group(4), settings=limit(1000, "H1000"))
     assert "no instance type" in found.message
 
 
-def test_other_kinds_count_for_all_alone(ask: Ask) -> None:
+def test_other_gpu_kinds_count_only_for_the_total(ask: Ask) -> None:
     l40s = group(2, "other", instanceTypes=["g6e.48xlarge"])
     assert ask(RULE, group(1), l40s, settings=limit(8)) == []
     assert count(ask(RULE, group(1), l40s, settings=limit(8, "all"))) == "24"
 
 
-def test_groups_add_up_and_the_largest_are_named_first(ask: Ask) -> None:
+def test_groups_are_summed_and_the_largest_are_named_first(ask: Ask) -> None:
     (found,) = ask(RULE, group(1, "small"), group(3, "large"), settings=limit(8))
     assert found.message.endswith(
         "large 24, small 8; lower the maximum of these, or raise `policies.maximum-gpus.settings.max_gpus`"
     )
 
 
-def test_of_several_types_the_one_with_the_most_gpus_counts(ask: Ask) -> None:
+def test_type_with_the_most_gpus_counts(ask: Ask) -> None:
     types = ["p5.4xlarge", H100]
     assert count(ask(RULE, group(2, instanceTypes=types), settings=limit(1))) == "16"
 
@@ -151,13 +151,13 @@ def reserved(count: int, size: int, criteria: str = "targeted") -> list[dict[str
     ]
 
 
-def test_a_reservation_and_the_group_that_fills_it_count_once(ask: Ask) -> None:
+def test_reservation_and_its_group_count_once(ask: Ask) -> None:
     assert count(ask(RULE, *reserved(4, 4), settings=limit(1))) == "32"
     assert count(ask(RULE, *reserved(4, 2), settings=limit(1))) == "32"
     assert count(ask(RULE, *reserved(2, 4), settings=limit(1))) == "32"
 
 
-def test_an_open_reservation_counts_once_with_a_group_of_its_type_and_zone_alone(ask: Ask) -> None:
+def test_open_reservation_counts_once_with_a_group_of_its_type_and_zone(ask: Ask) -> None:
     held = reserved(4, 4, "open")[0]
     subnet = {"type": SUBNET, "name": "subnet", "props": {"availabilityZone": "us-east-1a"}}
     inside = {**group(4, subnetIds=UNKNOWN), "depends": {"subnetIds": ["subnet"]}}
@@ -166,7 +166,7 @@ def test_an_open_reservation_counts_once_with_a_group_of_its_type_and_zone_alone
     assert count(ask(RULE, held, other, inside, settings=limit(1))) == "64"
 
 
-def test_a_block_that_is_still_to_be_bought_counts_as_its_offering_was_asked_for(ask: Ask) -> None:
+def test_block_to_be_bought_counts_as_requested(ask: Ask) -> None:
     offering = {
         "type": BLOCK_OFFERING,
         "name": "offering",
@@ -191,11 +191,11 @@ def test_a_block_that_is_still_to_be_bought_counts_as_its_offering_was_asked_for
         {"type": BLOCK_SCHEDULE, "props": {"nodes": 9}, "depends": {"group_name": ["nodes"]}},
     ],
 )
-def test_a_maximum_that_is_raised_after_creation_counts(raising: dict[str, Any], ask: Ask) -> None:
+def test_maximum_raised_after_creation_counts(raising: dict[str, Any], ask: Ask) -> None:
     assert count(ask(RULE, group(1), {**raising, "name": "later"}, settings=limit(1))) == "72"
 
 
-def test_a_maximum_raised_by_the_group_s_name_counts_as_well(ask: Ask) -> None:
+def test_maximum_raised_by_the_group_name_counts(ask: Ask) -> None:
     named = {
         "type": AUTO_SCALING_GROUP,
         "name": "nodes",
@@ -209,7 +209,7 @@ def test_a_maximum_raised_by_the_group_s_name_counts_as_well(ask: Ask) -> None:
     assert count(ask(RULE, named, later, settings=limit(1))) == "72"
 
 
-def test_a_warm_pool_and_application_auto_scaling_raise_a_maximum(ask: Ask) -> None:
+def test_warm_pool_and_application_auto_scaling_raise_a_maximum(ask: Ask) -> None:
     warm = group(1, warmPoolConfig={"maxGroupPreparedCapacity": 3})
     assert count(ask(RULE, warm, settings=limit(1))) == "24"
     fleet = {
@@ -248,7 +248,7 @@ def test_a_warm_pool_and_application_auto_scaling_raise_a_maximum(ask: Ask) -> N
         {"type": "kubernetes:karpenter.sh/v1:NodePool", "props": {"spec": {}}},
     ],
 )
-def test_what_cannot_be_counted_fails_closed(described: dict[str, Any], ask: Ask) -> None:
+def test_uncountable_group_fails_closed(described: dict[str, Any], ask: Ask) -> None:
     found = ask(RULE, described, settings=limit(10_000))
     assert found != []
     assert all(each.violation.unknown for each in found)
@@ -267,5 +267,5 @@ def test_what_cannot_be_counted_fails_closed(described: dict[str, Any], ask: Ask
         {"type": SCHEDULE, "props": {"autoscalingGroupName": "elsewhere", "maxSize": 0}},
     ],
 )
-def test_what_has_no_gpus_or_a_known_maximum_passes(described: dict[str, Any], ask: Ask) -> None:
+def test_group_without_gpus_or_with_a_known_maximum_passes(described: dict[str, Any], ask: Ask) -> None:
     assert ask(RULE, described, settings=limit(10_000)) == []

@@ -33,18 +33,16 @@ Judge = Callable[[str, str], list[RuleViolation]]
 
 @pytest.mark.parametrize("environment", ["prod", "sandbox", "dev"])
 @pytest.mark.parametrize("rule", [rule.name for rule in RULES])
-def test_our_environments_keep_the_rule(environment: str, rule: str, judge_emitted: Judge) -> None:
+def test_shipped_environments_pass_the_rule(environment: str, rule: str, judge_emitted: Judge) -> None:
     assert [each.message for each in judge_emitted(environment, rule)] == []
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.types], ids=lambda rule: str(rule.name))
-def test_the_sandbox_registers_a_type_that_the_rule_looks_at(
-    rule: object, emitted: Callable[[str], Stack]
-) -> None:
+def test_sandbox_has_a_type_that_the_rule_checks(rule: object, emitted: Callable[[str], Stack]) -> None:
     assert emitted("sandbox").of_type(*sorted(rule.types))  # type: ignore[attr-defined]
 
 
-def test_the_sandbox_registers_every_type_that_rules_follow_to_one_another(
+def test_sandbox_has_every_type_that_the_rules_resolve(
     emitted: Callable[[str], Stack],
 ) -> None:
     present = {each.type for each in emitted("sandbox")}

@@ -58,11 +58,11 @@ def nodes(size: int = 2, name: str = "nodes", of: str = "template", **more: Any)
     }
 
 
-def test_a_reservation_that_its_group_names_passes(ask: Ask) -> None:
+def test_reservation_used_by_its_group_passes(ask: Ask) -> None:
     assert ask(FIRST, held(), template(), nodes()) == []
 
 
-def test_a_reservation_or_block_that_nothing_uses_is_paid_for_nothing(ask: Ask) -> None:
+def test_unused_reservation_or_block_is_found(ask: Ask) -> None:
     (found,) = ask(FIRST, held())
     assert found.urn.endswith("::held")
     (found,) = ask(FIRST, {"type": CAPACITY_BLOCK, "name": "block", "props": {"instanceType": KIND}})
@@ -70,18 +70,18 @@ def test_a_reservation_or_block_that_nothing_uses_is_paid_for_nothing(ask: Ask) 
 
 
 @pytest.mark.parametrize("more", [{}, {"subnetIds": UNKNOWN}])
-def test_a_group_of_its_type_that_passes_by_a_reservation_with_room_is_found(
+def test_group_that_does_not_use_a_matching_reservation_with_capacity_is_found(
     more: dict[str, Any], ask: Ask
 ) -> None:
     found = ask(FIRST, held(), template(), nodes(1), template(False), nodes(4, "more", "plain", **more))
     assert [each.urn.rpartition("::")[2] for each in found] == ["more"]
 
 
-def test_a_group_beside_a_full_reservation_passes(ask: Ask) -> None:
+def test_group_beside_a_full_reservation_passes(ask: Ask) -> None:
     assert ask(FIRST, held(), template(), nodes(2), template(False), nodes(4, "peak", "plain")) == []
 
 
-def test_a_group_of_another_type_or_zone_or_on_spot_is_not_passing_by(ask: Ask) -> None:
+def test_group_of_another_type_or_zone_or_on_spot_passes(ask: Ask) -> None:
     base = (held(), template(), nodes(1), template(False))
     assert ask(FIRST, *base, nodes(4, "more", "plain", instanceTypes=["g6.xlarge"])) == []
     assert ask(FIRST, *base, nodes(4, "more", "plain", capacityType="SPOT")) == []
@@ -92,7 +92,7 @@ def test_a_group_of_another_type_or_zone_or_on_spot_is_not_passing_by(ask: Ask) 
 
 
 @pytest.mark.parametrize("preference", ["none", UNKNOWN])
-def test_an_open_reservation_is_not_to_be_declined(preference: Any, ask: Ask) -> None:
+def test_group_that_declines_an_open_reservation_is_found(preference: Any, ask: Ask) -> None:
     group = {
         "type": AUTO_SCALING_GROUP,
         "name": "nodes",
@@ -106,7 +106,7 @@ def test_an_open_reservation_is_not_to_be_declined(preference: Any, ask: Ask) ->
     assert f"{SPEC}.capacityReservationPreference" in [each.violation.prop for each in found]
 
 
-def test_an_open_reservation_is_used_by_a_group_of_its_type_and_zone(ask: Ask) -> None:
+def test_open_reservation_is_used_by_a_group_of_its_type_and_zone(ask: Ask) -> None:
     subnet = {"type": SUBNET, "name": "subnet", "props": {"availabilityZone": "us-east-1a"}}
     node = {"type": INSTANCE, "name": "node", "props": {"instanceType": KIND, "subnetId": UNKNOWN}}
     used = {**node, "depends": {"subnetId": ["subnet"]}}
@@ -120,19 +120,21 @@ def test_an_open_reservation_is_used_by_a_group_of_its_type_and_zone(ask: Ask) -
         ({"capacityType": "SPOT"}, "spot"),
     ],
 )
-def test_what_cannot_start_in_the_reservation_is_found(more: dict[str, Any], text: str, ask: Ask) -> None:
+def test_group_that_cannot_start_in_the_reservation_is_found(
+    more: dict[str, Any], text: str, ask: Ask
+) -> None:
     (found,) = ask(FIRST, held(), template(), nodes(**more))
     assert text in found.message
 
 
-def test_a_group_larger_than_its_reservation_is_found(ask: Ask) -> None:
+def test_group_larger_than_its_reservation_is_found(ask: Ask) -> None:
     (found,) = ask(FIRST, held(), template(), nodes(3))
     assert "3 instances" in found.message
     (found,) = ask(FIRST, held(3), template(), nodes(2), nodes(2, "second"))
     assert "4 instances" in found.message
 
 
-def test_a_group_in_another_zone_than_its_reservation_is_found(ask: Ask) -> None:
+def test_group_in_another_zone_than_its_reservation_is_found(ask: Ask) -> None:
     subnet = {"type": SUBNET, "name": "subnet", "props": {"availabilityZone": "us-east-1b"}}
     away = nodes(subnetIds=UNKNOWN)
     away["depends"]["subnetIds"] = ["subnet"]
@@ -149,27 +151,27 @@ def placed(value: Any = UNKNOWN) -> Described:
     return made
 
 
-def test_a_placement_group_forced_onto_a_reservation_loses_its_nodes(ask: Ask) -> None:
+def test_placement_group_forced_on_a_reservation_is_found(ask: Ask) -> None:
     (found,) = ask(PLACEMENT, CLOSE, held(), placed(), nodes())
     assert found.violation.prop == "placement.groupName"
     (found,) = ask(PLACEMENT, held(), template(placement={"groupName": "elsewhere"}), nodes())
     assert not found.violation.unknown
 
 
-def test_nodes_and_reservation_of_one_placement_group_pass(ask: Ask) -> None:
+def test_nodes_and_reservation_in_one_placement_group_pass(ask: Ask) -> None:
     inside = {**held(placementGroupArn=UNKNOWN), "depends": {"placementGroupArn": ["close"]}}
     assert ask(PLACEMENT, CLOSE, inside, placed(), nodes()) == []
     known = held(placementGroupArn="arn:close")
     assert ask(PLACEMENT, CLOSE, known, placed(), nodes()) == []
 
 
-def test_nodes_outside_of_their_reservation_s_placement_group_are_found(ask: Ask) -> None:
+def test_nodes_outside_the_placement_group_of_their_reservation_are_found(ask: Ask) -> None:
     inside = {**held(placementGroupArn=UNKNOWN), "depends": {"placementGroupArn": ["close"]}}
     (found,) = ask(PLACEMENT, CLOSE, inside, template(), nodes())
     assert "names no placement group" in found.message
 
 
-def test_a_reservation_of_somebody_else_may_be_in_any_placement_group(ask: Ask) -> None:
+def test_foreign_reservation_may_be_in_any_placement_group(ask: Ask) -> None:
     spec = {"capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"}}
     node = {"instanceType": KIND, "placementGroup": "close", SPEC: spec}
     (found,) = ask(PLACEMENT, {"type": INSTANCE, "props": node})
@@ -177,7 +179,7 @@ def test_a_reservation_of_somebody_else_may_be_in_any_placement_group(ask: Ask) 
     assert ask(PLACEMENT, {"type": INSTANCE, "props": {"instanceType": KIND, SPEC: spec}}) == []
 
 
-def test_the_fleet_file_tells_the_placement_group_of_an_existing_reservation(ask: Ask) -> None:
+def test_fleet_file_gives_the_placement_group_of_an_existing_reservation(ask: Ask) -> None:
     odcr = {
         "nodes": 1,
         "id": "cr-0123456789abcdef0",

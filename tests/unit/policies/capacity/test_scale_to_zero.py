@@ -31,14 +31,14 @@ def group(minimum: Any, **more: Any) -> dict[str, Any]:
     return {"type": NODE_GROUP, "name": "nodes", "props": {**props, **more}}
 
 
-def test_a_minimum_above_zero_is_found_outside_of_prod_alone(ask: Ask) -> None:
+def test_minimum_above_zero_is_found_only_outside_prod(ask: Ask) -> None:
     assert ask(RULE, group(1)) == []
     (found,) = ask(RULE, group(1), stack="dev")
     assert "keeps 1 instances" in found.message
     assert ask(RULE, group(0), stack="dev") == []
 
 
-def test_a_wanted_size_above_zero_is_no_minimum(ask: Ask) -> None:
+def test_desired_size_above_zero_is_not_a_minimum(ask: Ask) -> None:
     sized = group(0, scalingConfig={"minSize": 0, "desiredSize": 2, "maxSize": 4})
     assert ask(RULE, sized, settings=NOWHERE) == []
 
@@ -65,18 +65,18 @@ def test_every_kind_of_group_counts(described: dict[str, Any], ask: Ask) -> None
         {**group(0), "options": {"ignoreChanges": ["scalingConfig"]}},
     ],
 )
-def test_a_minimum_that_is_unknown_or_ignored_fails_closed(described: dict[str, Any], ask: Ask) -> None:
+def test_unknown_or_ignored_minimum_fails_closed(described: dict[str, Any], ask: Ask) -> None:
     (found,) = ask(RULE, described, settings=NOWHERE)
     assert found.violation.unknown
 
 
-def test_a_minimum_that_a_schedule_raises_later_is_found(ask: Ask) -> None:
+def test_minimum_raised_by_a_schedule_is_found(ask: Ask) -> None:
     later = {"type": SCHEDULE, "name": "later", "depends": {"autoscalingGroupName": ["nodes"]}}
     assert len(ask(RULE, group(0), {**later, "props": {"minSize": 1}}, settings=NOWHERE)) == 1
     assert ask(RULE, group(0), {**later, "props": {"minSize": -1}}, settings=NOWHERE) == []
 
 
-def test_system_nodes_are_kept_and_gpus_do_not_hide_among_them(ask: Ask) -> None:
+def test_system_nodes_are_exempt_unless_they_have_gpus(ask: Ask) -> None:
     system = {"labels": {"gpufleet.io/node-group": "system"}}
     assert ask(RULE, group(2, instanceTypes=["m7i.xlarge"], **system), settings=NOWHERE) == []
     tagged = {"tags": {"gpufleet:node-group": "system"}}
@@ -86,14 +86,14 @@ def test_system_nodes_are_kept_and_gpus_do_not_hide_among_them(ask: Ask) -> None
     assert len(ask(RULE, group(2, instanceTypes=["m7i.xlarge"]), settings=NOWHERE)) == 1
 
 
-def test_workloads_that_the_settings_name_are_kept(ask: Ask) -> None:
+def test_workloads_in_the_settings_are_exempt(ask: Ask) -> None:
     serving = group(1, labels={"gpufleet.io/workload": "inference"})
     assert ask(RULE, serving, settings={**NOWHERE, "workloads": ["inference"]}) == []
     assert len(ask(RULE, serving, settings={**NOWHERE, "workloads": ["batch"]})) == 1
     assert len(ask(RULE, group(1), settings={**NOWHERE, "workloads": [""]})) == 1
 
 
-def test_nodes_that_fill_a_reservation_may_stay_since_it_is_paid_for(ask: Ask) -> None:
+def test_nodes_that_fill_a_reservation_are_exempt(ask: Ask) -> None:
     spec = {"capacityReservationTarget": {"capacityReservationId": UNKNOWN}}
     held = {"type": CAPACITY_RESERVATION, "name": "held", "props": {"instanceType": "g6.xlarge"}}
     template = {
@@ -109,5 +109,5 @@ def test_nodes_that_fill_a_reservation_may_stay_since_it_is_paid_for(ask: Ask) -
     )
 
 
-def test_a_single_instance_is_no_group(ask: Ask) -> None:
+def test_single_instance_is_not_a_group(ask: Ask) -> None:
     assert ask(RULE, {"type": INSTANCE, "props": {"instanceType": "g6.xlarge"}}, settings=NOWHERE) == []

@@ -54,16 +54,14 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "props"), WAYS)
-def test_spot_is_found_however_it_is_bought(kind: str, props: dict[str, Any], ask: Ask) -> None:
+def test_spot_is_found_in_every_purchase_form(kind: str, props: dict[str, Any], ask: Ask) -> None:
     (found,) = ask(RULE, {"type": kind, "props": props})
     assert not found.violation.unknown
     assert "spot" in found.message
 
 
 @pytest.mark.parametrize(("kind", "props"), WAYS)
-def test_spot_passes_in_environments_that_the_settings_name(
-    kind: str, props: dict[str, Any], ask: Ask
-) -> None:
+def test_spot_passes_in_environments_of_the_settings(kind: str, props: dict[str, Any], ask: Ask) -> None:
     assert ask(RULE, {"type": kind, "props": props}, settings={"environments": ["pro*"]}) == []
     assert ask(RULE, {"type": kind, "props": props}, stack="dev") == []
 
@@ -93,14 +91,12 @@ def test_spot_hidden_in_a_launch_template_is_found(kind: str, props: dict[str, A
         (INSTANCE, {"launchTemplate": {"id": "lt-elsewhere", "version": "$Latest"}}),
     ],
 )
-def test_how_instances_are_bought_fails_closed_where_it_is_unknown(
-    kind: str, props: dict[str, Any], ask: Ask
-) -> None:
+def test_unknown_purchase_option_fails_closed(kind: str, props: dict[str, Any], ask: Ask) -> None:
     (found,) = ask(RULE, {"type": kind, "props": props})
     assert found.violation.unknown
 
 
-def test_workloads_that_the_settings_name_pass_and_others_do_not(ask: Ask) -> None:
+def test_only_workloads_of_the_settings_pass(ask: Ask) -> None:
     batch = {"workloads": ["batch"]}
     for workload, found in (("batch", 0), ("training", 1), ("Batch", 1)):
         labels = {"gpufleet.io/workload": workload}
@@ -112,7 +108,7 @@ def test_workloads_that_the_settings_name_pass_and_others_do_not(ask: Ask) -> No
     assert len(ask(RULE, secret, settings=batch)) == 1
 
 
-def test_karpenter_may_not_choose_spot(ask: Ask) -> None:
+def test_karpenter_with_spot_is_found(ask: Ask) -> None:
     need = {"key": "karpenter.sh/capacity-type", "values": ["on-demand", "spot"]}
     spec = {"template": {"spec": {"requirements": [need]}}}
     pool = {"type": "kubernetes:karpenter.sh/v1:NodePool", "props": {"spec": spec}}

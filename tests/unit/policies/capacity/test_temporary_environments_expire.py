@@ -40,39 +40,39 @@ def instance(**tags: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["pr-17", "tmp-a", "temp-x", "test-load", "ana-scratch"])
-def test_a_temporary_environment_without_a_date_is_found(name: str, ask: Ask) -> None:
+def test_temporary_environment_without_a_date_is_found(name: str, ask: Ask) -> None:
     (found,) = ask(RULE, fleet=fleet(name))
     assert "no expiry date" in found.message
 
 
 @pytest.mark.parametrize("name", ["prod", "dev", "sandbox", "pretrain", "prod-pr"])
-def test_other_environments_need_none(name: str, ask: Ask) -> None:
+def test_other_environments_need_no_date(name: str, ask: Ask) -> None:
     assert ask(RULE, instance(), fleet=fleet(name)) == []
 
 
-def test_a_stack_of_a_temporary_name_counts_though_its_fleet_file_is_another_s(ask: Ask) -> None:
+def test_stack_with_a_temporary_name_counts_for_any_fleet_file(ask: Ask) -> None:
     assert len(ask(RULE, fleet=fleet("dev"), stack="pr-99")) == 1
     assert len(ask(RULE, fleet=fleet("dev"), stack="PR-99")) == 1
 
 
-def test_a_stack_without_a_fleet_file_is_judged_by_its_name(ask: Ask) -> None:
+def test_stack_without_a_fleet_file_is_judged_by_its_name(ask: Ask) -> None:
     assert len(ask(RULE, stack="tmp-trial")) == 1
     assert ask(RULE) == []
 
 
 @pytest.mark.parametrize(("date", "text"), [("2026-11-20", "expired on"), ("2027-01-31", "30 days at most")])
-def test_a_date_in_the_past_or_too_far_ahead_is_found(date: str, text: str, ask: Ask) -> None:
+def test_date_in_the_past_or_too_far_ahead_is_found(date: str, text: str, ask: Ask) -> None:
     (found,) = ask(RULE, fleet=fleet(expires=date))
     assert text in found.message
 
 
-def test_the_last_day_itself_passes_and_the_settings_lengthen_the_time(ask: Ask) -> None:
+def test_last_day_passes_and_the_settings_extend_the_limit(ask: Ask) -> None:
     assert ask(RULE, fleet=fleet(expires="2026-11-21")) == []
     assert ask(RULE, fleet=fleet(expires="2026-12-21")) == []
     assert ask(RULE, fleet=fleet(expires="2027-01-31"), settings={"max_days": 90}) == []
 
 
-def test_an_expired_environment_of_any_name_is_found(ask: Ask) -> None:
+def test_expired_environment_of_any_name_is_found(ask: Ask) -> None:
     (found,) = ask(RULE, fleet=fleet("dev", expires="2026-11-20"))
     assert "expired on" in found.message
     assert ask(RULE, fleet=fleet("dev", expires="2029-01-01")) == []
@@ -86,7 +86,7 @@ def test_capacity_without_the_tag_or_with_another_date_is_found(value: Any, ask:
 
 
 @pytest.mark.parametrize("key", ["gpufleet:Expires", "expires"])
-def test_a_tag_of_another_key_is_another_tag(key: str, ask: Ask) -> None:
+def test_tag_with_another_key_does_not_count(key: str, ask: Ask) -> None:
     assert len(ask(RULE, instance(**{key: SOON}), fleet=fleet(expires=SOON))) == 1
 
 
@@ -96,7 +96,7 @@ def test_unknown_tags_fail_closed(tags: Any, ask: Ask) -> None:
     assert found.violation.unknown
 
 
-def test_the_tags_of_auto_scaling_groups_and_of_what_templates_launch_count(ask: Ask) -> None:
+def test_tags_of_auto_scaling_groups_and_templates_count(ask: Ask) -> None:
     group = {"type": AUTO_SCALING_GROUP, "name": "g", "props": {"tags": [{"key": TAG, "value": SOON}]}}
     launches = [{"resourceType": "instance", "tags": {TAG: SOON}}]
     props = {"tags": {TAG: SOON}, "tagSpecifications": launches}
@@ -107,7 +107,7 @@ def test_the_tags_of_auto_scaling_groups_and_of_what_templates_launch_count(ask:
     assert found.violation.prop == "tagSpecifications[1].tags"
 
 
-def test_a_tag_whose_changes_are_ignored_may_be_an_old_one(ask: Ask) -> None:
+def test_tag_with_ignored_changes_is_found(ask: Ask) -> None:
     ignored = {**instance(**{TAG: SOON}), "options": {"ignoreChanges": ["tags"]}}
     assert len(ask(RULE, ignored, fleet=fleet(expires=SOON))) == 1
 

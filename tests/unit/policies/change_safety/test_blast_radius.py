@@ -31,7 +31,7 @@ def other(name: str, size: int, site: str = "use1") -> Described:
     return nodes(name, size, site, instanceTypes=["g6.2xlarge"], __replace=["instanceTypes"])
 
 
-def test_a_quarter_passes_and_more_does_not(ask: Ask) -> None:
+def test_quarter_of_the_nodes_passes_and_more_is_found(ask: Ask) -> None:
     before = [nodes("a", 10), nodes("b", 30)]
     assert ask(RULE, before, [other("a", 10), nodes("b", 30)]) == []
     before = [nodes("a", 11), nodes("b", 30)]
@@ -41,19 +41,19 @@ def test_a_quarter_passes_and_more_does_not(ask: Ask) -> None:
     assert "a 11" in found[0].message
 
 
-def test_a_part_of_the_fleet_may_be_all_of_a_site(ask: Ask) -> None:
+def test_disrupting_all_nodes_of_one_site_is_found(ask: Ask) -> None:
     before = [nodes("a", 20, "use1"), nodes("b", 200, "usw2")]
     (found,) = ask(RULE, before, [nodes("b", 200, "usw2")])
     assert "20 of the 20 nodes of use1" in found.message
 
 
-def test_groups_add_up(ask: Ask) -> None:
+def test_groups_are_summed(ask: Ask) -> None:
     before = [nodes(name, 10) for name in "abcdefgh"]
     after = [other(name, 10) if name in "abc" else nodes(name, 10) for name in "abcdefgh"]
     assert "30 of the 80" in ask(RULE, before, after)[0].message
 
 
-def test_a_launch_template_of_several_groups_disturbs_all_of_them(ask: Ask) -> None:
+def test_launch_template_of_several_groups_disrupts_all_of_them(ask: Ask) -> None:
     def template(data: str) -> Described:
         return {"type": LAUNCH_TEMPLATE, "name": "template", "props": {"userData": data}}
 
@@ -63,30 +63,30 @@ def test_a_launch_template_of_several_groups_disturbs_all_of_them(ask: Ask) -> N
     assert ask(RULE, [template("a"), *groups], [template("a"), *groups]) == []
 
 
-def test_few_nodes_may_always_go(ask: Ask) -> None:
+def test_few_nodes_may_always_be_disrupted(ask: Ask) -> None:
     assert ask(RULE, [nodes("a", 8)], []) == []
     assert ask(RULE, [nodes("a", 9)], []) != []
     assert ask(RULE, [nodes("a", 9)], [], settings={"minimum_nodes": 9}) == []
 
 
-def test_the_percentage_is_a_setting(ask: Ask) -> None:
+def test_percentage_is_a_setting(ask: Ask) -> None:
     before = [nodes("a", 20), nodes("b", 20)]
     after = [other("a", 20), nodes("b", 20)]
     assert ask(RULE, before, after, settings={"percent": 50}) == []
     assert ask(RULE, before, after, settings={"percent": 49}) != []
 
 
-def test_the_nodes_of_a_capacity_block_count_though_their_group_starts_at_none(ask: Ask) -> None:
+def test_nodes_of_a_capacity_block_count_though_their_group_starts_at_zero(ask: Ask) -> None:
     block = nodes("a", 0, capacityType="CAPACITY_BLOCK")
     assert "100 of the 100" in ask(RULE, [block], [])[0].message
 
 
-def test_a_size_that_is_not_known_fails_closed(ask: Ask) -> None:
+def test_unknown_size_fails_closed(ask: Ask) -> None:
     (found,) = ask(RULE, [nodes("a", UNKNOWN), nodes("b", 400)], [nodes("b", 400)])
     assert found.violation.unknown
 
 
-def test_racks_that_are_taken_out_count_as_well(ask: Ask) -> None:
+def test_removed_racks_count(ask: Ask) -> None:
     def fleet(last: str) -> Described:
         site = {
             "site": "dc1",
@@ -115,5 +115,5 @@ def test_racks_that_are_taken_out_count_as_well(ask: Ask) -> None:
     assert ask(RULE, fleet_before=fleet("040"), fleet=fleet("080")) == []
 
 
-def test_a_new_environment_disturbs_nothing(ask: Ask) -> None:
+def test_new_environment_disrupts_nothing(ask: Ask) -> None:
     assert ask(RULE, [], [nodes("a", 100)]) == []

@@ -52,23 +52,23 @@ def fleet(*racks: str, cloud: tuple[str, ...] = ()) -> Described:
     }
 
 
-def test_a_cluster_that_is_deleted_or_replaced_is_found(ask: Ask) -> None:
+def test_deleted_or_replaced_cluster_is_found(ask: Ask) -> None:
     assert len(ask(RULE, [cluster()])) == 1
     (found,) = ask(RULE, [cluster()], [cluster(roleArn="b", __replace=["roleArn"])])
     assert "replaced (by roleArn)" in found.message
 
 
-def test_a_cluster_may_be_upgraded_renamed_by_an_alias_and_made(ask: Ask) -> None:
+def test_upgraded_aliased_or_new_cluster_passes(ask: Ask) -> None:
     assert ask(RULE, [cluster(version="1.34")], [cluster(version="1.35")]) == []
     assert ask(RULE, [cluster()], [{**cluster("east"), "options": {"aliases": ["use1"]}}]) == []
     assert ask(RULE, [], [cluster()]) == []
 
 
-def test_a_cluster_that_is_retained_survives_its_deletion(ask: Ask) -> None:
+def test_retained_cluster_survives_its_deletion(ask: Ask) -> None:
     assert ask(RULE, [{**cluster(), "options": {"retainOnDelete": True}}]) == []
 
 
-def test_racks_and_sites_that_drop_out_of_the_fleet_are_found_without_any_resource(ask: Ask) -> None:
+def test_racks_and_sites_removed_from_the_fleet_are_found(ask: Ask) -> None:
     (found,) = ask(RULE, fleet_before=fleet("dc1", "dc2"), fleet=fleet("dc1"))
     assert "'dc2'" in found.message
     assert found.urn == ""
@@ -76,6 +76,6 @@ def test_racks_and_sites_that_drop_out_of_the_fleet_are_found_without_any_resour
     assert "cloud site 'usw2'" in found.message
 
 
-def test_sites_that_stay_or_come_are_not_found(ask: Ask) -> None:
+def test_kept_and_new_sites_pass(ask: Ask) -> None:
     assert ask(RULE, fleet_before=fleet("dc1"), fleet=fleet("dc1", "dc2")) == []
     assert ask(RULE, fleet=fleet("dc1")) == []

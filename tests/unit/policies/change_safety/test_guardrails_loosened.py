@@ -55,7 +55,7 @@ CAPS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "field"), CAPS)
-def test_a_cap_that_rises_or_goes_is_found(
+def test_raised_or_removed_cap_is_found(
     before: dict[str, Any], after: dict[str, Any], field: str, ask: Ask
 ) -> None:
     (found,) = ask(RULE, fleet_before=fleet(before), fleet=fleet(after))
@@ -64,7 +64,7 @@ def test_a_cap_that_rises_or_goes_is_found(
 
 
 @pytest.mark.parametrize(("before", "after", "field"), CAPS)
-def test_a_cap_that_falls_or_comes_is_not_found(
+def test_lowered_or_new_cap_passes(
     before: dict[str, Any], after: dict[str, Any], field: str, ask: Ask
 ) -> None:
     tightened = ask(RULE, fleet_before=fleet(after), fleet=fleet(before))
@@ -81,7 +81,7 @@ def test_a_cap_that_falls_or_comes_is_not_found(
         (level("guardrails-loosened", "mandatory"), {}),
     ],
 )
-def test_a_rule_that_is_lowered_is_found(before: dict[str, Any], after: dict[str, Any], ask: Ask) -> None:
+def test_lowered_rule_level_is_found(before: dict[str, Any], after: dict[str, Any], ask: Ask) -> None:
     (found,) = ask(RULE, fleet_before=fleet(**before), fleet=fleet(**after))
     assert "becomes" in found.message
 
@@ -96,19 +96,19 @@ def test_a_rule_that_is_lowered_is_found(before: dict[str, Any], after: dict[str
         ({}, {}),
     ],
 )
-def test_a_rule_that_is_raised_or_stays_is_not_found(
+def test_raised_or_unchanged_rule_level_passes(
     before: dict[str, Any], after: dict[str, Any], ask: Ask
 ) -> None:
     assert ask(RULE, fleet_before=fleet(**before), fleet=fleet(**after)) == []
 
 
-def test_other_settings_of_a_rule_may_let_more_pass(ask: Ask) -> None:
+def test_changed_rule_settings_are_found(ask: Ask) -> None:
     after = level("spot-only-in-dev", None, workloads=["training"])
     (found,) = ask(RULE, fleet_before=fleet(), fleet=fleet(**after))
     assert "settings differ" in found.message
 
 
-def test_an_exemption_that_is_added_or_lengthened_is_found_and_one_that_goes_is_not(ask: Ask) -> None:
+def test_added_or_extended_exemption_is_found_and_a_removed_one_passes(ask: Ask) -> None:
     one = fleet(exemptions=[EXEMPTION])
     longer = fleet(exemptions=[{**EXEMPTION, "expires": "2027-12-01"}])
     (found,) = ask(RULE, fleet_before=fleet(), fleet=one)
@@ -119,14 +119,14 @@ def test_an_exemption_that_is_added_or_lengthened_is_found_and_one_that_goes_is_
     assert ask(RULE, fleet_before=one, fleet=fleet()) == []
 
 
-def test_a_tag_that_need_not_be_there_and_a_later_end_are_found(ask: Ask) -> None:
+def test_removed_required_tag_and_later_expiry_are_found(ask: Ask) -> None:
     (found,) = ask(RULE, fleet_before=fleet(), fleet=fleet(required_tags=["team"]))[:1]
     assert "required_tags" in found.message
     (found,) = ask(RULE, fleet_before=fleet(expires="2026-12-01"), fleet=fleet())
     assert "becomes never" in found.message
 
 
-def test_a_new_environment_has_nothing_that_it_could_loosen(ask: Ask) -> None:
+def test_new_environment_loosens_nothing(ask: Ask) -> None:
     assert ask(RULE, fleet=fleet({"monthly": "9000000 USD"}, exemptions=[EXEMPTION])) == []
 
 
@@ -137,7 +137,7 @@ def spec(**more: Any) -> FleetSpec:
 GUARD_EXEMPTION = {**EXEMPTION, "rule": RULE, "resource": "stack"}
 
 
-def test_the_guard_is_enforced_as_the_fleet_file_before_the_change_says() -> None:
+def test_guard_is_enforced_at_the_level_before_the_change() -> None:
     before = spec(**level(RULE, "mandatory"))
     for own in (spec(), spec(**level(RULE, "disabled")), spec(**level(RULE, "advisory"))):
         configured = configure([guardrails_loosened], own)
@@ -145,7 +145,7 @@ def test_the_guard_is_enforced_as_the_fleet_file_before_the_change_says() -> Non
         assert held.enforcement == "mandatory"
 
 
-def test_a_change_may_raise_the_guard_and_a_new_environment_sets_it() -> None:
+def test_change_may_raise_the_guard_and_a_new_environment_sets_it() -> None:
     own = spec(**level(RULE, "mandatory"))
     for before in (spec(), spec(**level(RULE, "disabled")), None):
         (held,), _ = guarded(configure([guardrails_loosened], own), before, own)
@@ -157,7 +157,7 @@ def test_a_change_may_raise_the_guard_and_a_new_environment_sets_it() -> None:
     assert held.enforcement == "advisory"
 
 
-def test_a_change_cannot_exempt_itself_from_the_guard() -> None:
+def test_change_cannot_exempt_itself_from_the_guard() -> None:
     own = spec(exemptions=[GUARD_EXEMPTION])
     _, granted = guarded(configure([guardrails_loosened], own), spec(), own)
     assert granted == ()
@@ -165,17 +165,17 @@ def test_a_change_cannot_exempt_itself_from_the_guard() -> None:
     assert len(granted) == 1
 
 
-def test_exemptions_from_other_rules_are_left_as_they_are() -> None:
+def test_exemptions_from_other_rules_are_not_affected() -> None:
     own = spec(exemptions=[EXEMPTION])
     _, granted = guarded(configure([guardrails_loosened], spec()), spec(), own)
     assert [each.rule for each in granted] == ["storage-survives"]
 
 
-def test_an_end_that_makes_an_environment_temporary_is_found(ask: Ask) -> None:
+def test_new_expiry_that_makes_an_environment_temporary_is_found(ask: Ask) -> None:
     (found,) = ask(RULE, fleet_before=fleet(), fleet=fleet(expires="2026-12-01"))
     assert "never becomes 2026-12-01" in found.message
 
 
-def test_another_environment_in_the_same_file_is_found(ask: Ask) -> None:
+def test_changed_environment_name_is_found(ask: Ask) -> None:
     (found,) = ask(RULE, fleet_before=fleet(), fleet=fleet(environment="dev"))
     assert "prod becomes dev" in found.message

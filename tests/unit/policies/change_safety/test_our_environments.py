@@ -29,14 +29,14 @@ def judged(rule: Rule[Any], before: Stack, after: Stack) -> list[str]:
 
 
 @pytest.mark.parametrize("rule", OVER_RESOURCES, ids=lambda rule: str(rule.name))
-def test_taking_away_the_whole_sandbox_is_found(rule: Rule[Any], emitted: Callable[[str], Stack]) -> None:
+def test_removal_of_the_whole_sandbox_is_found(rule: Rule[Any], emitted: Callable[[str], Stack]) -> None:
     sandbox = emitted("sandbox")
     assert judged(rule, sandbox, Stack(())) != []
     assert judged(rule, sandbox, sandbox) == []
     assert judged(rule, Stack(()), sandbox) == []
 
 
-def test_every_file_system_bucket_and_their_keys_are_found(emitted: Callable[[str], Stack]) -> None:
+def test_every_file_system_bucket_and_key_is_found(emitted: Callable[[str], Stack]) -> None:
     sandbox = emitted("sandbox")
     (rule,) = [rule for rule in RULES if rule.name == "storage-survives"]
     found = judged(rule, sandbox, Stack(()))

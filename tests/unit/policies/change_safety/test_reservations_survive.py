@@ -34,20 +34,20 @@ def offering(**more: Any) -> Described:
     return {"type": BLOCK_OFFERING, "name": "offering", "props": {"count": 2, **more}}
 
 
-def test_a_reservation_that_is_deleted_or_replaced_is_given_back(ask: Ask) -> None:
+def test_deleted_or_replaced_reservation_is_found(ask: Ask) -> None:
     assert "given back" in ask(RULE, [odcr()])[0].message
     (found,) = ask(RULE, [odcr()], [odcr(instanceType="g6.xlarge", __replace=["instanceType"])])
     assert "replaced (by instanceType)" in found.message
 
 
 @pytest.mark.parametrize(("count", "found"), [(3, 1), (0, 1), (UNKNOWN, 1), (4, 0), (5, 0)])
-def test_a_reservation_may_grow_and_not_shrink(count: Any, found: int, ask: Ask) -> None:
+def test_reservation_may_grow_and_not_shrink(count: Any, found: int, ask: Ask) -> None:
     judged = ask(RULE, [odcr()], [odcr(count)])
     assert len(judged) == found
     assert all(each.violation.unknown == (count is UNKNOWN) for each in judged)
 
 
-def test_a_block_is_neither_bought_again_nor_forgotten(ask: Ask) -> None:
+def test_block_is_neither_bought_again_nor_forgotten(ask: Ask) -> None:
     before = [offering(), block()]
     found = ask(RULE, before, [offering(count=4, __replace=["count"]), block(__replace=["offering"])])
     assert len(found) == 2
@@ -57,7 +57,7 @@ def test_a_block_is_neither_bought_again_nor_forgotten(ask: Ask) -> None:
     assert gone.urn.endswith("::block")
 
 
-def test_retaining_a_block_on_delete_is_still_forgetting_it(ask: Ask) -> None:
+def test_retained_block_is_found_as_forgotten(ask: Ask) -> None:
     retained = {**block(), "options": {"retainOnDelete": True}}
     assert len(ask(RULE, [offering(), retained])) == 1
     assert ask(RULE, [{**odcr(), "options": {"retainOnDelete": True}}]) == []
@@ -66,15 +66,15 @@ def test_retaining_a_block_on_delete_is_still_forgetting_it(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("end", "found"), [("2026-11-20T11:30:00Z", 0), ("2026-11-22T11:30:00Z", 1), ("soon", 1), (UNKNOWN, 1)]
 )
-def test_what_has_ended_may_go(end: Any, found: int, ask: Ask) -> None:
+def test_ended_reservation_may_be_deleted(end: Any, found: int, ask: Ask) -> None:
     assert len(ask(RULE, [offering(), block(endDate=end)])) == found
     assert len(ask(RULE, [odcr(endDate=end)])) == found
 
 
-def test_a_rename_by_an_alias_keeps_the_reservation(ask: Ask) -> None:
+def test_rename_with_an_alias_keeps_the_reservation(ask: Ask) -> None:
     renamed = {**odcr(), "name": "serve", "options": {"aliases": ["base"]}}
     assert ask(RULE, [odcr()], [renamed]) == []
 
 
-def test_a_new_environment_reserves_what_it_likes(ask: Ask) -> None:
+def test_new_environment_may_reserve_anything(ask: Ask) -> None:
     assert ask(RULE, [], [odcr(), offering(), block()]) == []

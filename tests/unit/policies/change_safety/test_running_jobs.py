@@ -39,7 +39,7 @@ def template(**more: Any) -> Described:
     return {"type": LAUNCH_TEMPLATE, "name": "template", "props": more}
 
 
-def test_a_group_with_jobs_is_neither_deleted_nor_replaced(ask: Ask) -> None:
+def test_group_with_jobs_is_neither_deleted_nor_replaced(ask: Ask) -> None:
     before = [template(), nodes()]
     (found,) = ask(RULE, before, [template()], jobs=JOBS)
     assert "3 jobs run" in found.message
@@ -52,38 +52,38 @@ def test_a_group_with_jobs_is_neither_deleted_nor_replaced(ask: Ask) -> None:
 @pytest.mark.parametrize(
     "more", [{"version": "1.36"}, {"releaseVersion": "x"}, {"launchTemplate": {"id": "lt-2", "version": "1"}}]
 )
-def test_a_group_with_jobs_is_not_rolled_by_its_own_properties(more: dict[str, Any], ask: Ask) -> None:
+def test_group_with_jobs_is_not_rolled_by_its_properties(more: dict[str, Any], ask: Ask) -> None:
     assert len(ask(RULE, [template(), nodes()], [template(), nodes(**more)], jobs=JOBS)) == 1
 
 
-def test_a_new_version_of_its_launch_template_rolls_a_group(ask: Ask) -> None:
+def test_new_launch_template_version_rolls_a_group(ask: Ask) -> None:
     (found,) = ask(RULE, [template(userData="a"), nodes()], [template(userData="b"), nodes()], jobs=JOBS)
     assert "userData of its launch template" in found.message
     assert found.urn.endswith("::pretrain")
 
 
 @pytest.mark.parametrize("more", [{"tags": {"a": "b"}}, {"description": "other"}])
-def test_tags_of_the_template_itself_roll_nothing(more: dict[str, Any], ask: Ask) -> None:
+def test_tags_of_the_template_roll_nothing(more: dict[str, Any], ask: Ask) -> None:
     assert ask(RULE, [template(), nodes()], [template(**more), nodes()], jobs=JOBS) == []
 
 
-def test_labels_tags_and_a_larger_maximum_disturb_nobody(ask: Ask) -> None:
+def test_labels_tags_and_a_larger_maximum_disrupt_no_job(ask: Ask) -> None:
     harmless: list[dict[str, Any]] = [{"labels": {"a": "b"}}, {"tags": {**TAGS, "x": "y"}}, {"taints": []}]
     for more in harmless:
         assert ask(RULE, [template(), nodes()], [template(), nodes(**more)], jobs=JOBS) == []
     assert ask(RULE, [template(), nodes()], [template(), nodes(size=8)], jobs=JOBS) == []
 
 
-def test_a_maximum_below_the_nodes_that_run_stops_some_of_them(ask: Ask) -> None:
+def test_maximum_below_the_running_nodes_stops_some(ask: Ask) -> None:
     (found,) = ask(RULE, [template(), nodes()], [template(), nodes(size=2)], jobs=JOBS)
     assert "lowers its maximum to 2" in found.message
 
 
-def test_an_idle_group_may_go(ask: Ask) -> None:
+def test_idle_group_may_be_deleted(ask: Ask) -> None:
     assert ask(RULE, [template(), nodes()], [], jobs=IDLE) == []
 
 
-def test_an_unknown_number_of_jobs_fails_closed_for_training_alone(ask: Ask) -> None:
+def test_unknown_number_of_jobs_fails_closed_only_for_training(ask: Ask) -> None:
     (found,) = ask(RULE, [template(), nodes()])
     assert found.violation.unknown
     assert ask(RULE, [template(), nodes("batch")]) == []
@@ -92,12 +92,12 @@ def test_an_unknown_number_of_jobs_fails_closed_for_training_alone(ask: Ask) -> 
     assert len(ask(RULE, [template(), nodes()], jobs={"use1/other": 0})) == 1
 
 
-def test_work_that_is_called_something_else_by_the_change_is_still_what_it_was(ask: Ask) -> None:
+def test_workload_renamed_by_the_change_counts_as_before(ask: Ask) -> None:
     after = nodes("batch", __replace=["instanceTypes"])
     assert len(ask(RULE, [template(), nodes()], [template(), after])) == 1
 
 
-def test_an_auto_scaling_group_is_rolled_by_an_instance_refresh_alone(ask: Ask) -> None:
+def test_only_an_instance_refresh_rolls_an_auto_scaling_group(ask: Ask) -> None:
     def group(**more: Any) -> Described:
         props = {
             "tags": [{"key": key, "value": value} for key, value in TAGS.items()],
@@ -121,16 +121,16 @@ def test_an_auto_scaling_group_is_rolled_by_an_instance_refresh_alone(ask: Ask) 
     assert len(ask(RULE, [old, group()], [], jobs=JOBS)) == 1
 
 
-def test_an_alias_keeps_the_nodes_and_their_jobs(ask: Ask) -> None:
+def test_alias_keeps_the_nodes_and_their_jobs(ask: Ask) -> None:
     renamed = {**nodes(), "name": "train", "options": {"aliases": ["pretrain"]}}
     assert ask(RULE, [template(), nodes()], [template(), renamed], jobs=JOBS) == []
 
 
-def test_a_group_without_tags_is_known_by_its_name(ask: Ask) -> None:
+def test_group_without_tags_is_recognized_by_its_name(ask: Ask) -> None:
     bare = nodes(tags={})
     assert ask(RULE, [template(), bare], jobs={"pretrain": 0}) == []
     assert len(ask(RULE, [template(), bare], jobs={"pretrain": 2})) == 1
 
 
-def test_a_new_environment_has_no_jobs(ask: Ask) -> None:
+def test_new_environment_has_no_jobs(ask: Ask) -> None:
     assert ask(RULE, [], [template(), nodes()]) == []

@@ -23,7 +23,7 @@ def lustre(name: str = "checkpoints", **props: Any) -> Described:
 
 
 @pytest.mark.parametrize("kind", DATA)
-def test_everything_that_holds_data_is_kept(kind: str, ask: Ask) -> None:
+def test_every_resource_with_data_is_kept(kind: str, ask: Ask) -> None:
     before: Described = {"type": kind, "name": "data", "props": {"size": 1}}
     (found,) = ask(RULE, [before])
     assert "deleted" in found.message
@@ -34,18 +34,18 @@ def test_everything_that_holds_data_is_kept(kind: str, ask: Ask) -> None:
     assert ask(RULE, [before], [before]) == []
 
 
-def test_what_is_created_and_what_holds_nothing_passes(ask: Ask) -> None:
+def test_new_resources_and_those_without_data_pass(ask: Ask) -> None:
     assert ask(RULE, [], [lustre()]) == []
     assert ask(RULE, [{"type": INSTANCE, "name": "node"}]) == []
 
 
-def test_a_new_name_with_an_alias_is_no_deletion_and_without_one_it_is(ask: Ask) -> None:
+def test_rename_with_an_alias_passes_and_without_one_is_a_deletion(ask: Ask) -> None:
     renamed = {**lustre("ckpt"), "options": {"aliases": ["checkpoints"]}}
     assert ask(RULE, [lustre()], [renamed]) == []
     assert len(ask(RULE, [lustre()], [lustre("ckpt")])) == 1
 
 
-def test_an_alias_does_not_hide_a_replacement(ask: Ask) -> None:
+def test_alias_does_not_hide_a_replacement(ask: Ask) -> None:
     renamed = {
         **lustre("ckpt", deploymentType="SCRATCH_2", __replace=["deploymentType"]),
         "options": {"aliases": ["checkpoints"]},
@@ -54,29 +54,29 @@ def test_an_alias_does_not_hide_a_replacement(ask: Ask) -> None:
     assert found.urn.endswith("::ckpt")
 
 
-def test_what_is_retained_on_delete_survives_a_deletion_and_not_a_replacement(ask: Ask) -> None:
+def test_retained_resource_survives_a_deletion_and_not_a_replacement(ask: Ask) -> None:
     retained = {**lustre(), "options": {"retainOnDelete": True}}
     assert ask(RULE, [retained]) == []
     assert len(ask(RULE, [retained], [{**retained, "props": {"__replace": ["subnetIds"]}}])) == 1
 
 
-def test_protection_is_no_exemption(ask: Ask) -> None:
+def test_protection_is_not_an_exemption(ask: Ask) -> None:
     assert len(ask(RULE, [{**lustre(), "options": {"protect": True}}])) == 1
 
 
-def test_scratch_may_go_where_the_settings_say_so(ask: Ask) -> None:
+def test_scratch_may_be_deleted_if_the_settings_allow_it(ask: Ask) -> None:
     scratch = lustre(deploymentType="SCRATCH_2")
     assert len(ask(RULE, [scratch])) == 1
     assert ask(RULE, [scratch], settings={"scratch": True}) == []
     assert len(ask(RULE, [lustre()], settings={"scratch": True})) == 1
 
 
-def test_a_file_system_that_becomes_scratch_is_not_scratch_yet(ask: Ask) -> None:
+def test_file_system_changed_to_scratch_still_counts_as_persistent(ask: Ask) -> None:
     after = lustre(deploymentType="SCRATCH_2", __replace=["deploymentType"])
     assert len(ask(RULE, [lustre()], [after], settings={"scratch": True})) == 1
 
 
-def test_a_key_that_data_is_encrypted_by_is_kept_and_another_is_not(ask: Ask) -> None:
+def test_key_that_encrypts_data_is_kept_and_another_is_not(ask: Ask) -> None:
     key: Described = {"type": KEY, "name": "key", "props": {"arn": "arn:key"}}
     encrypted = {**lustre(), "depends": {"kmsKeyId": ["key"]}}
     assert ask(RULE, [key]) == []
@@ -87,7 +87,7 @@ def test_a_key_that_data_is_encrypted_by_is_kept_and_another_is_not(ask: Ask) ->
     assert len(ask(RULE, [key, named], [named])) == 1
 
 
-def test_the_key_of_a_bucket_is_named_by_a_resource_beside_it(ask: Ask) -> None:
+def test_key_of_a_bucket_may_be_in_a_separate_resource(ask: Ask) -> None:
     key: Described = {"type": KEY, "name": "key"}
     beside = {
         "type": "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
@@ -99,7 +99,7 @@ def test_the_key_of_a_bucket_is_named_by_a_resource_beside_it(ask: Ask) -> None:
     assert "encryption" in found.message
 
 
-def test_a_new_environment_takes_nothing_away(ask: Ask) -> None:
+def test_new_environment_deletes_nothing(ask: Ask) -> None:
     assert ask(RULE, [], [lustre(), {"type": KEY, "name": "key"}]) == []
 
 
@@ -127,7 +127,7 @@ def lifecycle(days: Any = None, *, former: Any = None, status: str = "Enabled") 
         ([lifecycle(90)], [lifecycle(UNKNOWN)], "not known"),
     ],
 )
-def test_a_bucket_does_not_delete_sooner_what_is_in_it(
+def test_bucket_must_not_expire_its_objects_sooner(
     before: list[Described], after: list[Described], how: str, ask: Ask
 ) -> None:
     (found,) = ask(RULE, [bucket(), *before], [bucket(), *after])
@@ -135,14 +135,14 @@ def test_a_bucket_does_not_delete_sooner_what_is_in_it(
     assert found.urn.endswith("::models")
 
 
-def test_a_bucket_that_keeps_longer_as_long_or_is_new_passes(ask: Ask) -> None:
+def test_bucket_with_longer_same_or_new_retention_passes(ask: Ask) -> None:
     assert ask(RULE, [bucket(), lifecycle(30)], [bucket(), lifecycle(90)]) == []
     assert ask(RULE, [bucket(), lifecycle(30)], [bucket(), lifecycle(30)]) == []
     assert ask(RULE, [bucket(), lifecycle(30)], [bucket()]) == []
     assert ask(RULE, [], [bucket(), lifecycle(1)]) == []
 
 
-def test_rules_inside_the_bucket_count_and_so_does_a_new_name(ask: Ask) -> None:
+def test_inline_lifecycle_rules_and_renames_count(ask: Ask) -> None:
     inside = bucket(lifecycleRules=[{"enabled": True, "expiration": {"days": 1}}])
     assert len(ask(RULE, [bucket()], [inside])) == 1
     assert len(ask(RULE, [bucket()], [{**inside, "name": "m2", "options": {"aliases": ["models"]}}])) == 1
@@ -154,11 +154,11 @@ def ours(**outputs: str) -> list[Described]:
     return [component, {**bucket(), "parent": "ours"}]
 
 
-def test_the_lifecycle_of_a_bucket_whose_creation_was_interrupted_shortens_nothing(ask: Ask) -> None:
+def test_lifecycle_of_an_interrupted_bucket_creation_shortens_nothing(ask: Ask) -> None:
     assert ask(RULE, ours(), [*ours(), lifecycle(30)]) == []
 
 
-def test_a_lifecycle_that_was_taken_away_and_one_of_another_component_shorten(ask: Ask) -> None:
+def test_removed_or_foreign_lifecycle_shortens_retention(ask: Ask) -> None:
     complete = ours(lifecycleId="atlas-models")
     assert len(ask(RULE, complete, [*complete, lifecycle(30)])) == 1
     other = [{**ours()[0], "type": "user:storage:Bucket"}, ours()[1]]

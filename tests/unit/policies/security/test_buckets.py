@@ -36,7 +36,7 @@ def policy(*statements: dict[str, Any], name: str = "policy") -> Described:
     return {"type": POLICY, "name": name, "props": {"bucket": "b", "policy": text}}
 
 
-def test_a_bucket_that_does_not_exist_yet_is_found_by_reference(ask: Ask) -> None:
+def test_bucket_that_does_not_exist_yet_is_found_by_reference(ask: Ask) -> None:
     block = {
         "type": BLOCK,
         "name": "block",
@@ -48,7 +48,7 @@ def test_a_bucket_that_does_not_exist_yet_is_found_by_reference(ask: Ask) -> Non
     assert found.urn.endswith("::other")
 
 
-def test_one_block_does_not_count_for_two_buckets(ask: Ask) -> None:
+def test_one_public_access_block_does_not_count_for_two_buckets(ask: Ask) -> None:
     block = {
         "type": BLOCK,
         "name": "block",
@@ -59,7 +59,7 @@ def test_one_block_does_not_count_for_two_buckets(ask: Ask) -> None:
     assert {each.urn.rpartition("::")[2] for each in found} == {"bucket", "other"}
 
 
-def test_a_block_of_another_buckets_name_does_not_count(ask: Ask) -> None:
+def test_public_access_block_of_another_bucket_does_not_count(ask: Ask) -> None:
     block = {
         "type": BLOCK,
         "name": "block",
@@ -80,14 +80,12 @@ def test_a_block_of_another_buckets_name_does_not_count(ask: Ask) -> None:
     ],
 )
 @pytest.mark.parametrize("bucket", [BUCKET, OTHER], ids=["bucket", "bucketV2"])
-def test_a_bucket_that_nothing_configures_is_found_under_either_type(
-    ask: Ask, rule: str, bucket: Described
-) -> None:
+def test_unconfigured_bucket_is_found_under_either_type(ask: Ask, rule: str, bucket: Described) -> None:
     (found,) = ask(rule, bucket)
     assert found.urn.endswith(bucket["name"])
 
 
-def test_a_policy_that_refuses_plain_http_passes_inline_and_as_a_resource(ask: Ask) -> None:
+def test_policy_that_denies_plain_http_passes_inline_and_as_a_resource(ask: Ask) -> None:
     assert ask("bucket-tls-only", BUCKET, policy(TLS)) == []
     inline = {**BUCKET, "props": {"bucket": "b", "policy": json.dumps({"Statement": TLS})}}
     assert ask("bucket-tls-only", inline) == []
@@ -112,36 +110,36 @@ def test_a_policy_that_refuses_plain_http_passes_inline_and_as_a_resource(ask: A
         {"Condition": {}},
     ],
 )
-def test_a_policy_that_refuses_less_than_all_plain_http_is_found(ask: Ask, change: dict[str, Any]) -> None:
+def test_policy_that_denies_only_some_plain_http_is_found(ask: Ask, change: dict[str, Any]) -> None:
     assert ask("bucket-tls-only", BUCKET, policy({**TLS, **change}))
 
 
-def test_elements_that_turn_the_refusal_around_are_found(ask: Ask) -> None:
+def test_elements_that_invert_the_denial_are_found(ask: Ask) -> None:
     for element in ("Action", "Resource", "Principal"):
         turned = {f"Not{key}" if key == element else key: value for key, value in TLS.items()}
         assert ask("bucket-tls-only", BUCKET, policy(turned))
 
 
-def test_a_second_policy_is_found_for_it_replaces_the_first(ask: Ask) -> None:
+def test_second_policy_is_found_since_it_replaces_the_first(ask: Ask) -> None:
     (found,) = ask("bucket-tls-only", BUCKET, policy(TLS), policy(TLS, name="second"))
     assert "2 policies" in found.message
 
 
-def test_a_policy_that_is_not_known_beforehand_fails_closed_and_says_how_to_make_it_known(ask: Ask) -> None:
+def test_unknown_policy_fails_closed_with_a_remedy(ask: Ask) -> None:
     hidden = {"type": POLICY, "name": "policy", "props": {"bucket": "b", "policy": UNKNOWN}}
     (found,) = ask("bucket-tls-only", BUCKET, hidden)
     assert found.violation.unknown
     assert "bucket's name" in found.violation.remedy
 
 
-def test_a_bucket_whose_name_pulumi_makes_up_is_judged_by_the_pair_of_arns(ask: Ask) -> None:
+def test_bucket_with_a_generated_name_is_judged_by_its_pair_of_arns(ask: Ask) -> None:
     unnamed = {**BUCKET, "props": {}}
     held = {**policy(TLS), "depends": {"bucket": ["bucket"]}}
     named = {**held, "props": {**held["props"], "bucket": UNKNOWN}}
     assert ask("bucket-tls-only", unnamed, named) == []
 
 
-def test_a_public_grant_is_found_in_inline_grants_and_in_acl_resources(ask: Ask) -> None:
+def test_public_grant_is_found_in_inline_grants_and_acl_resources(ask: Ask) -> None:
     uri = "http://acs.amazonaws.com/groups/global/AllUsers"
     inline = {**BUCKET, "props": {"grants": [{"type": "Group", "uri": uri, "permissions": ["READ"]}]}}
     grants = {"accessControlPolicy": {"grants": [{"grantee": {"type": "Group", "uri": uri.upper()}}]}}
@@ -155,7 +153,7 @@ def _lifecycle(**rule: Any) -> Described:
     return {"type": LIFECYCLE, "name": "lifecycle", "props": {"bucket": "b", "rules": [whole]}}
 
 
-def test_a_bucket_whose_objects_all_expire_needs_no_versions(ask: Ask) -> None:
+def test_bucket_whose_objects_all_expire_needs_no_versions(ask: Ask) -> None:
     assert ask("bucket-versioning", BUCKET, _lifecycle()) == []
     assert ask("bucket-versioning", BUCKET, _lifecycle(), settings={"expiring": False})
 
@@ -173,7 +171,5 @@ def test_a_bucket_whose_objects_all_expire_needs_no_versions(ask: Ask) -> None:
         {"filter": {"prefix": UNKNOWN}},
     ],
 )
-def test_a_lifecycle_that_does_not_let_all_objects_expire_is_no_excuse(
-    ask: Ask, change: dict[str, Any]
-) -> None:
+def test_lifecycle_that_expires_only_some_objects_needs_versions(ask: Ask, change: dict[str, Any]) -> None:
     assert ask("bucket-versioning", BUCKET, _lifecycle(**change))

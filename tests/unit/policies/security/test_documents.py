@@ -28,31 +28,31 @@ def policy(document: Any, kind: str = ROLE_POLICY, prop: str = "policy") -> Desc
     return {"type": kind, "props": {prop: text}}
 
 
-def test_strings_and_lists_are_the_same() -> None:
+def test_string_equals_a_list_of_one() -> None:
     one = parse(json.dumps({"Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}}))
     many = parse({"Statement": [{"Effect": "Allow", "Action": ["s3:*"], "Resource": ["*"]}]})
     assert one.statements == many.statements
     assert one.statements[0].actions == ("s3:*",)
 
 
-def test_cases_of_names_and_effects_do_not_matter() -> None:
+def test_names_and_effects_ignore_case() -> None:
     (statement,) = parse({"statement": [{"EFFECT": " allow", "aCtion": "S3:Get*", "RESOURCE": "*"}]})
     assert statement.allows
     assert statement.actions == ("s3:get*",)
     assert statement.all_resources
 
 
-def test_an_element_that_is_named_twice_is_an_error() -> None:
+def test_duplicate_element_is_an_error() -> None:
     text = '{"Statement": [{"Effect": "Deny", "Effect": "Allow", "Action": "*", "Resource": "*"}]}'
     assert "twice" in parse(text).error
 
 
 @pytest.mark.parametrize("value", ["{", "[]", '"text"', "{}", '{"Statement": ["x"]}', 5])
-def test_what_is_no_policy_is_an_error_and_not_an_empty_policy(value: Any) -> None:
+def test_invalid_policy_is_an_error_and_not_an_empty_policy(value: Any) -> None:
     assert parse(value).error
 
 
-def test_unknown_text_and_unknown_parts_are_told_apart_from_known_ones() -> None:
+def test_unknown_text_and_unknown_parts_are_recognized() -> None:
     assert parse(UNKNOWN).unknown
     assert parse({"Statement": UNKNOWN}).unknown
     part = parse(allow(Action="s3:*", Resource=[UNKNOWN, "*"]))
@@ -89,9 +89,7 @@ def test_unknown_text_and_unknown_parts_are_told_apart_from_known_ones() -> None
         },
     ],
 )
-def test_a_policy_that_is_too_wide_is_found_in_every_type_that_holds_one(
-    ask: Ask, elements: dict[str, Any]
-) -> None:
+def test_too_broad_policy_is_found_in_every_type_that_holds_one(ask: Ask, elements: dict[str, Any]) -> None:
     document = allow(**elements)
     for kind in (
         ROLE_POLICY,
@@ -118,19 +116,17 @@ def test_a_policy_that_is_too_wide_is_found_in_every_type_that_holds_one(
         },
     ],
 )
-def test_a_policy_that_names_what_it_is_for_passes(ask: Ask, elements: dict[str, Any]) -> None:
+def test_narrow_policy_passes(ask: Ask, elements: dict[str, Any]) -> None:
     assert ask("iam-no-wildcards", policy(allow(**elements))) == []
 
 
-def test_a_denial_may_have_wildcards(ask: Ask) -> None:
+def test_denial_may_have_wildcards(ask: Ask) -> None:
     document = {"Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]}
     assert ask("iam-no-wildcards", policy(document)) == []
 
 
 @pytest.mark.parametrize("rule", ["iam-no-wildcards", "no-public-policies"])
-def test_text_that_is_not_known_in_a_preview_is_judged_by_up_or_refused_when_asked(
-    ask: Ask, rule: str
-) -> None:
+def test_unknown_policy_in_a_preview_is_judged_by_up_or_refused_on_request(ask: Ask, rule: str) -> None:
     kind = ROLE_POLICY if rule == "iam-no-wildcards" else "aws:s3/bucketPolicy:BucketPolicy"
     hidden = policy(UNKNOWN, kind)
     assert ask(rule, hidden, preview=True) == []
@@ -186,7 +182,7 @@ OPEN_PRINCIPALS = ["*", {"AWS": "*"}, {"AWS": ["123456789012", "*"]}, {"aws": "*
         {"StringEquals": {"aws:SourceAccount": []}},
     ],
 )
-def test_a_policy_for_anybody_is_found_unless_a_condition_names_somebody(
+def test_policy_for_everyone_is_found_unless_a_condition_limits_it(
     ask: Ask, principal: Any, condition: Any
 ) -> None:
     elements = {"Principal": principal, "Action": "s3:GetObject", "Resource": "*"}
@@ -210,17 +206,17 @@ def test_a_policy_for_anybody_is_found_unless_a_condition_names_somebody(
         {"ArnLike": {"aws:SourceArn": "arn:aws:s3:::b"}},
     ],
 )
-def test_a_condition_on_who_asks_makes_anybody_somebody(ask: Ask, condition: Any) -> None:
+def test_condition_on_the_caller_limits_everyone(ask: Ask, condition: Any) -> None:
     document = allow(Principal="*", Action="sns:Publish", Resource="*", Condition=condition)
     assert ask("no-public-policies", policy(document, "aws:sns/topicPolicy:TopicPolicy")) == []
 
 
-def test_everybody_but_somebody_is_everybody(ask: Ask) -> None:
+def test_everyone_except_one_principal_is_everyone(ask: Ask) -> None:
     document = allow(NotPrincipal={"AWS": "123456789012"}, Action="sqs:*", Resource="*")
     assert ask("no-public-policies", policy(document, "aws:sqs/queuePolicy:QueuePolicy"))
 
 
-def test_a_key_that_its_account_governs_is_not_public(ask: Ask) -> None:
+def test_key_under_control_of_its_account_is_not_public(ask: Ask) -> None:
     document = allow(Principal={"AWS": "arn:aws:iam::123456789012:root"}, Action="kms:*", Resource="*")
     assert ask("no-public-policies", policy(document, "aws:kms/key:Key")) == []
     assert ask("iam-no-wildcards", policy(document, "aws:kms/key:Key")) == []
@@ -236,7 +232,7 @@ def test_a_key_that_its_account_governs_is_not_public(ask: Ask) -> None:
         {"StringLike": {"token.actions.githubusercontent.com:sub": ["repo:atlas/infra:*", "*"]}},
     ],
 )
-def test_an_identity_provider_is_trusted_for_named_subjects_alone(ask: Ask, condition: Any) -> None:
+def test_identity_provider_is_trusted_only_for_named_subjects(ask: Ask, condition: Any) -> None:
     provider = {"Federated": "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"}
     action = "sts:AssumeRoleWithWebIdentity"
     extra = {} if condition is None else {"Condition": condition}
@@ -249,7 +245,7 @@ def test_an_identity_provider_is_trusted_for_named_subjects_alone(ask: Ask, cond
     assert ask("iam-trust-restricted", policy(good, ROLE, "assumeRolePolicy")) == []
 
 
-def test_a_trust_policy_that_is_not_known_fails_closed(ask: Ask) -> None:
+def test_unknown_trust_policy_fails_closed(ask: Ask) -> None:
     (found,) = ask("iam-trust-restricted", policy(UNKNOWN, ROLE, "assumeRolePolicy"))
     assert found.violation.unknown
 
@@ -273,14 +269,14 @@ def test_a_trust_policy_that_is_not_known_fails_closed(ask: Ask) -> None:
         (ROLE, "managedPolicyArns", True),
     ],
 )
-def test_an_administrators_policy_is_found_however_it_is_attached(
+def test_administrator_policy_is_found_in_any_attachment(
     ask: Ask, arn: str, kind: str, prop: str, many: bool
 ) -> None:
     described = {"type": kind, "props": {prop: [arn] if many else arn}}
     assert ask("iam-no-admin-policies", described)
 
 
-def test_an_attached_policy_that_is_not_known_is_judged_by_up(ask: Ask) -> None:
+def test_unknown_attached_policy_is_judged_by_up(ask: Ask) -> None:
     kind = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
     hidden = {"type": kind, "props": {"policyArn": UNKNOWN}}
     assert ask("iam-no-admin-policies", hidden, preview=True) == []
@@ -296,5 +292,5 @@ def test_an_attached_policy_that_is_not_known_is_judged_by_up(ask: Ask) -> None:
         "aws:iam/serviceSpecificCredential:ServiceSpecificCredential",
     ],
 )
-def test_long_lived_credentials_are_found_whatever_they_say(ask: Ask, kind: str) -> None:
+def test_long_lived_credentials_are_found_with_any_policy(ask: Ask, kind: str) -> None:
     assert ask("no-long-lived-keys", {"type": kind})

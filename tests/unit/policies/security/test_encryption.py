@@ -50,7 +50,7 @@ PLAIN: Described = {
     ],
 )
 @pytest.mark.parametrize("key", ["aws:kms/key:Key", "aws:kms/alias:Alias", "aws:kms/replicaKey:ReplicaKey"])
-def test_a_key_that_does_not_exist_yet_counts_when_the_property_is_computed_from_it(
+def test_new_key_counts_if_the_property_is_computed_from_it(
     ask: Ask, rule: str, kind: str, props: dict[str, Any], prop: str, key: str
 ) -> None:
     made = {"type": key, "name": "key"}
@@ -63,16 +63,16 @@ def test_a_key_that_does_not_exist_yet_counts_when_the_property_is_computed_from
 
 
 @pytest.mark.parametrize("kind", ["SCRATCH_1", "SCRATCH_2", None])
-def test_scratch_file_systems_take_no_key_and_need_none(ask: Ask, kind: str | None) -> None:
+def test_scratch_file_systems_support_and_need_no_key(ask: Ask, kind: str | None) -> None:
     props: dict[str, Any] = {} if kind is None else {"deploymentType": kind}
     assert ask("file-systems-encrypted", {"type": LUSTRE, "props": props}) == []
 
 
-def test_a_deployment_type_that_is_not_known_needs_a_key(ask: Ask) -> None:
+def test_unknown_deployment_type_needs_a_key(ask: Ask) -> None:
     assert ask("file-systems-encrypted", {"type": LUSTRE, "props": {"deploymentType": UNKNOWN}})
 
 
-def test_a_launch_template_that_maps_no_root_device_takes_the_images(ask: Ask) -> None:
+def test_launch_template_without_a_root_device_uses_that_of_the_image(ask: Ask) -> None:
     other = {"blockDeviceMappings": [{"deviceName": "/dev/sdb", "ebs": {"encrypted": True}}]}
     silent: list[dict[str, Any]] = [{}, {"blockDeviceMappings": []}, other]
     for props in silent:
@@ -82,7 +82,7 @@ def test_a_launch_template_that_maps_no_root_device_takes_the_images(ask: Ask) -
     assert ask("ebs-encrypted", {"type": TEMPLATE, "props": other}, settings=settings) == []
 
 
-def test_an_instance_without_a_root_device_or_a_template_is_found(ask: Ask) -> None:
+def test_instance_without_a_root_device_or_template_is_found(ask: Ask) -> None:
     kind = "aws:ec2/instance:Instance"
     assert ask("ebs-encrypted", {"type": kind, "props": {}})
     assert ask("ebs-encrypted", {"type": kind, "props": {"launchTemplate": {"id": "lt-1"}}}) == []
@@ -90,14 +90,14 @@ def test_an_instance_without_a_root_device_or_a_template_is_found(ask: Ask) -> N
     assert ask("ebs-encrypted", {"type": kind, "props": extra})
 
 
-def test_spot_fleets_are_judged_by_each_of_their_specifications(ask: Ask) -> None:
+def test_each_specification_of_a_spot_fleet_is_judged(ask: Ask) -> None:
     kind = "aws:ec2/spotFleetRequest:SpotFleetRequest"
     good = {"rootBlockDevices": [{"encrypted": True}]}
     assert ask("ebs-encrypted", {"type": kind, "props": {"launchSpecifications": [good]}}) == []
     assert ask("ebs-encrypted", {"type": kind, "props": {"launchSpecifications": [good, {}]}})
 
 
-def test_encryption_by_default_covers_its_region_and_nothing_that_says_otherwise(ask: Ask) -> None:
+def test_default_encryption_covers_its_region_except_explicit_opt_outs(ask: Ask) -> None:
     assert ask("ebs-encrypted", DEFAULT, PLAIN) == []
     assert ask("ebs-encrypted", DEFAULT, {**PLAIN, "region": "us-west-2"})
     own = {**PLAIN, "props": {**PLAIN["props"], "region": "us-west-2"}}
@@ -106,18 +106,18 @@ def test_encryption_by_default_covers_its_region_and_nothing_that_says_otherwise
     assert ask("ebs-encrypted", DEFAULT, {**PLAIN, "props": explicit})
 
 
-def test_encryption_by_default_that_is_off_covers_nothing(ask: Ask) -> None:
+def test_disabled_default_encryption_covers_nothing(ask: Ask) -> None:
     off = {**DEFAULT, "props": {"enabled": False}}
     assert {each.urn.rpartition("::")[2] for each in ask("ebs-encrypted", off, PLAIN)} == {"default", "plain"}
 
 
-def test_a_volumes_own_key_can_be_left_to_aws_by_a_setting(ask: Ask) -> None:
+def test_setting_allows_the_aws_managed_key_for_volumes(ask: Ask) -> None:
     volume = {"type": "aws:ebs/volume:Volume", "props": {"encrypted": True}}
     assert ask("ebs-encrypted", volume)
     assert ask("ebs-encrypted", volume, settings={"volume_key": False}) == []
 
 
-def test_only_listed_algorithms_are_enough_for_a_bucket(ask: Ask) -> None:
+def test_only_listed_algorithms_pass_for_a_bucket(ask: Ask) -> None:
     bucket = {"type": "aws:s3/bucket:Bucket", "name": "bucket", "props": {"bucket": "b"}}
     inline = {
         "rule": {"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}},
@@ -127,7 +127,7 @@ def test_only_listed_algorithms_are_enough_for_a_bucket(ask: Ask) -> None:
     assert ask("buckets-encrypted", described, settings={"algorithms": ["aws:kms"]})
 
 
-def test_a_plain_parameter_is_fine_where_it_says_that_it_is_no_secret(ask: Ask) -> None:
+def test_plain_parameter_passes_if_marked_as_not_secret(ask: Ask) -> None:
     kind = "aws:ssm/parameter:Parameter"
     both = {"type": "String", "insecureValue": "ami-1", "value": "secret"}
     assert (
@@ -148,7 +148,7 @@ def test_a_plain_parameter_is_fine_where_it_says_that_it_is_no_secret(ask: Ask) 
         (UNKNOWN, False),
     ],
 )
-def test_a_rotation_schedule_counts_by_how_often_it_is(ask: Ask, schedule: Any, fine: bool) -> None:
+def test_rotation_schedule_is_judged_by_its_interval(ask: Ask, schedule: Any, fine: bool) -> None:
     secret = {"type": "aws:secretsmanager/secret:Secret", "name": "secret"}
     rotation = {
         "type": "aws:secretsmanager/secretRotation:SecretRotation",
@@ -159,7 +159,7 @@ def test_a_rotation_schedule_counts_by_how_often_it_is(ask: Ask, schedule: Any, 
     assert (ask("secrets-rotated", secret, rotation) == []) is fine
 
 
-def test_a_secret_that_nothing_rotates_is_found_beside_one_that_is(ask: Ask) -> None:
+def test_secret_without_rotation_is_found_beside_a_rotated_one(ask: Ask) -> None:
     kind = "aws:secretsmanager/secret:Secret"
     rotation = {
         "type": "aws:secretsmanager/secretRotation:SecretRotation",
@@ -171,7 +171,7 @@ def test_a_secret_that_nothing_rotates_is_found_beside_one_that_is(ask: Ask) -> 
     assert found.urn.endswith("::two")
 
 
-def test_keys_that_kms_cannot_rotate_are_left_alone_and_imported_ones_are_not(ask: Ask) -> None:
+def test_keys_without_kms_rotation_are_skipped_and_imported_ones_are_found(ask: Ask) -> None:
     kind = "aws:kms/key:Key"
     signing = {"keyUsage": "SIGN_VERIFY", "customerMasterKeySpec": "RSA_2048"}
     assert ask("kms-rotation", {"type": kind, "props": signing}) == []
@@ -179,7 +179,7 @@ def test_keys_that_kms_cannot_rotate_are_left_alone_and_imported_ones_are_not(as
     assert ask("kms-rotation", {"type": "aws:kms/externalKey:ExternalKey"})
 
 
-def test_logs_may_be_kept_for_ever_where_a_setting_says_so(ask: Ask) -> None:
+def test_setting_allows_logs_without_expiry(ask: Ask) -> None:
     kind = "aws:cloudwatch/logGroup:LogGroup"
     for props in ({}, {"retentionInDays": 0}):
         assert ask("log-retention", {"type": kind, "props": props})
@@ -187,7 +187,7 @@ def test_logs_may_be_kept_for_ever_where_a_setting_says_so(ask: Ask) -> None:
     assert ask("log-retention", {"type": kind, "props": {"retentionInDays": 30}}, settings={"days": 30}) == []
 
 
-def test_a_key_states_its_policy_itself_or_by_a_resource_of_its_own(ask: Ask) -> None:
+def test_key_has_an_inline_policy_or_a_separate_one(ask: Ask) -> None:
     other = {"type": "aws:kms/key:Key", "name": "other"}
     policy = {
         "type": "aws:kms/keyPolicy:KeyPolicy",

@@ -33,7 +33,7 @@ def judge(judged: Resource) -> list[RuleViolation]:
 @pytest.mark.parametrize(
     "kind", ["aws-native:ec2:SecurityGroup", "command:local:Command", "awscc:s3:Bucket", "terraform:state:X"]
 )
-def test_a_resource_of_another_package_is_found(kind: str) -> None:
+def test_resource_of_another_package_is_found(kind: str) -> None:
     (found,) = judge(made_by(kind))
     assert kind in found.message
 
@@ -49,7 +49,7 @@ def test_a_resource_of_another_package_is_found(kind: str) -> None:
         "pulumi-python:dynamic/anything:AtAll",
     ],
 )
-def test_a_resource_that_makes_others_unseen_is_found(kind: str, ask: Ask) -> None:
+def test_resource_that_creates_hidden_resources_is_found(kind: str, ask: Ask) -> None:
     assert ask("judged-resources", {"type": kind})
 
 
@@ -64,7 +64,7 @@ def test_a_resource_that_makes_others_unseen_is_found(kind: str, ask: Ask) -> No
         "kubernetes:helm.sh/v3:Release",
     ],
 )
-def test_what_a_controller_a_list_or_a_chart_makes_unseen_is_found(kind: str) -> None:
+def test_hidden_resources_of_controllers_lists_and_charts_are_found(kind: str) -> None:
     assert judge(made_by(kind))
 
 
@@ -77,11 +77,11 @@ def test_what_a_controller_a_list_or_a_chart_makes_unseen_is_found(kind: str) ->
         "kubernetes:kueue.x-k8s.io/v1beta1:ClusterQueue",
     ],
 )
-def test_objects_that_stay_in_the_cluster_are_let(kind: str) -> None:
+def test_objects_inside_the_cluster_pass(kind: str) -> None:
     assert judge(made_by(kind)) == []
 
 
-def test_a_chart_is_let_by_its_repository_and_name_alone() -> None:
+def test_chart_is_allowed_only_by_repository_and_name() -> None:
     def release(**props: object) -> Resource:
         return replace(made_by("kubernetes:helm.sh/v3:Release"), props=props)
 
@@ -92,16 +92,16 @@ def test_a_chart_is_let_by_its_repository_and_name_alone() -> None:
     assert judge(release(chart="gpu-operator"))
 
 
-def test_components_are_no_resources_of_a_package(ask: Ask) -> None:
+def test_components_are_not_package_resources(ask: Ask) -> None:
     assert ask("judged-resources", {"type": "other:module:Component"}) == []
 
 
-def test_a_package_that_was_reviewed_is_let_by_a_setting(ask: Ask) -> None:
+def test_reviewed_package_is_allowed_by_a_setting(ask: Ask) -> None:
     native = {"type": "pulumi:providers:aws-native"}
     assert ask("judged-resources", native, settings={"packages": ["aws", "aws-native"]}) == []
 
 
-def test_everything_in_our_environments_is_where_rules_look(emitted: Callable[[str], Stack]) -> None:
+def test_all_resources_of_the_shipped_environments_are_judged(emitted: Callable[[str], Stack]) -> None:
     stack = emitted("sandbox")
     assert [found.message for each in stack for found in judge(each)] == []
     assert any(each.provider is not None for each in stack)

@@ -185,7 +185,7 @@ def _is_protected(resource: Resource, path: str) -> bool:
 
 
 @pytest.mark.parametrize(("kind", "path", "value", "rule"), CHANGED, ids=lambda each: str(each)[:60])
-def test_each_resource_of_prod_with_a_weaker_property_is_found(
+def test_each_weakened_property_of_prod_is_found(
     emitted: Callable[[str], Stack],
     broken: Callable[[list[Resource]], Found],
     kind: str,
@@ -206,7 +206,7 @@ def test_each_resource_of_prod_with_a_weaker_property_is_found(
 
 
 @pytest.mark.parametrize(("kind", "ending", "rule"), REMOVED, ids=lambda each: str(each)[:60])
-def test_each_resource_of_prod_that_protects_is_missed(
+def test_each_removed_protective_resource_of_prod_is_found(
     emitted: Callable[[str], Stack],
     broken: Callable[[list[Resource]], Found],
     kind: str,
@@ -220,7 +220,7 @@ def test_each_resource_of_prod_that_protects_is_missed(
         assert rule in broken([each for each in stack if each.urn != victim.urn]), victim.urn
 
 
-def test_protection_that_is_taken_off_storage_or_its_key_is_found(
+def test_protection_removed_from_storage_or_its_key_is_found(
     emitted: Callable[[str], Stack], broken: Callable[[list[Resource]], Found]
 ) -> None:
     stack = emitted("prod")
@@ -232,7 +232,7 @@ def test_protection_that_is_taken_off_storage_or_its_key_is_found(
         assert "storage-protected" in found, victim.urn
 
 
-def test_a_further_rule_on_the_efa_group_is_found(
+def test_extra_rule_on_the_efa_group_is_found(
     emitted: Callable[[str], Stack], broken: Callable[[list[Resource]], Found]
 ) -> None:
     stack = emitted("prod")

@@ -57,27 +57,27 @@ def fleet(environment: str, **more: Any) -> Mapping[str, Any]:
     }
 
 
-def test_a_node_group_without_a_launch_template_is_found_by_three_rules(ask: Ask) -> None:
+def test_node_group_without_a_launch_template_breaks_three_rules(ask: Ask) -> None:
     bare = {"type": NODE_GROUP, "props": {"scalingConfig": {"maxSize": 1}}}
     for rule in ("imdsv2-required", "ebs-encrypted", "templates-known"):
         assert ask(rule, bare), rule
 
 
-def test_an_instance_of_a_template_takes_the_templates_metadata_options(ask: Ask) -> None:
+def test_instance_uses_the_metadata_options_of_its_template(ask: Ask) -> None:
     kind = "aws:ec2/instance:Instance"
     assert ask("imdsv2-required", {"type": kind, "props": {"launchTemplate": {"id": "lt-1"}}}) == []
     own = {"launchTemplate": {"id": "lt-1"}, "metadataOptions": {"httpTokens": "optional"}}
     assert ask("imdsv2-required", {"type": kind, "props": own})
 
 
-def test_a_metadata_service_that_is_off_needs_no_tokens(ask: Ask) -> None:
+def test_disabled_metadata_service_needs_no_tokens(ask: Ask) -> None:
     off = {"type": TEMPLATE, "props": {"metadataOptions": {"httpEndpoint": "disabled"}}}
     assert ask("imdsv2-required", off) == []
     ignored = {**off, "options": {"ignoreChanges": ["metadataOptions"]}}
     assert ask("imdsv2-required", ignored)
 
 
-def test_a_template_from_elsewhere_or_of_an_older_version_is_found(ask: Ask) -> None:
+def test_foreign_template_or_older_version_is_found(ask: Ask) -> None:
     group = "aws:autoscaling/group:Group"
     away = {"type": group, "props": {"maxSize": 1, "launchTemplate": {"id": "lt-away", "version": "1"}}}
     (found,) = ask("templates-known", away)
@@ -97,7 +97,7 @@ def test_a_template_from_elsewhere_or_of_an_older_version_is_found(ask: Ask) -> 
     assert ask("templates-known", here, newest) == []
 
 
-def test_a_template_that_is_read_is_none_of_this_stack(ask: Ask) -> None:
+def test_looked_up_template_is_not_part_of_the_stack(ask: Ask) -> None:
     declared = {"type": TEMPLATE, "name": "nodes", "props": {"id": "lt-1"}}
     group = {
         "type": "aws:autoscaling/group:Group",
@@ -117,7 +117,7 @@ def _public(group: str) -> Described:
     return {"type": TEMPLATE, "name": group, "props": {"tags": tags, "networkInterfaces": [interface]}}
 
 
-def test_a_public_address_is_for_node_groups_whose_fleet_file_asks_for_it(ask: Ask) -> None:
+def test_public_address_passes_only_for_groups_that_request_it_in_the_fleet_file(ask: Ask) -> None:
     asked = fleet("dev")
     assert ask("no-public-ip", _public("open"), fleet=asked) == []
     assert ask("no-public-ip", _public("closed"), fleet=asked)
@@ -125,7 +125,7 @@ def test_a_public_address_is_for_node_groups_whose_fleet_file_asks_for_it(ask: A
     assert ask("no-public-ip", _public("open"))
 
 
-def test_a_carrier_address_and_an_elastic_one_on_an_instance_are_public_too(ask: Ask) -> None:
+def test_carrier_and_elastic_addresses_are_public(ask: Ask) -> None:
     carrier = {"networkInterfaces": [{"associateCarrierIpAddress": "true"}]}
     assert ask("no-public-ip", {"type": TEMPLATE, "props": carrier})
     assert ask("no-public-ip", {"type": "aws:ec2/eip:Eip", "props": {"instance": UNKNOWN}})
@@ -140,7 +140,7 @@ def _at(day: dt.date) -> dt.datetime:
 
 
 @pytest.mark.parametrize("version", [f"{major}.{minor}" for major, minor in CALENDAR])
-def test_what_eks_offered_stays_offered_whatever_day_it_is(ask: Ask, version: str) -> None:
+def test_offered_eks_version_is_judged_independently_of_the_date(ask: Ask, version: str) -> None:
     cluster = {"type": CLUSTER, "props": {"version": version}}
     answers = {
         tuple(each.message for each in ask("eks-version-offered", cluster, now=_at(dt.date(year, 6, 1))))
@@ -150,7 +150,7 @@ def test_what_eks_offered_stays_offered_whatever_day_it_is(ask: Ask, version: st
     assert (answers == {()}) is (version in offered())
 
 
-def test_a_version_leaves_standard_support_by_the_calendar_and_that_is_advice(ask: Ask) -> None:
+def test_version_past_standard_support_is_advisory(ask: Ask) -> None:
     cluster = {"type": CLUSTER, "props": {"version": "1.34", **STANDARD}}
     ends = CALENDAR[(1, 34)].standard
     assert ends is not None
@@ -166,25 +166,25 @@ def test_a_version_leaves_standard_support_by_the_calendar_and_that_is_advice(as
     assert "20 days" in early.message
 
 
-def test_a_version_whose_dates_nobody_knows_is_left_alone(ask: Ask) -> None:
+def test_version_without_known_dates_passes(ask: Ask) -> None:
     for version in ("1.36", "1.99", UNKNOWN):
         cluster = {"type": CLUSTER, "props": {"version": version, **STANDARD}}
         assert ask("eks-version-standard-support", cluster, now=_at(dt.date(2040, 1, 1))) == []
 
 
-def test_extended_support_is_told_unless_it_is_wanted(ask: Ask) -> None:
+def test_extended_support_is_reported_unless_allowed(ask: Ask) -> None:
     cluster = {"type": CLUSTER, "props": {"version": "1.35", "upgradePolicy": {"supportType": "EXTENDED"}}}
     assert ask("eks-version-standard-support", cluster)
     assert ask("eks-version-standard-support", cluster, settings={"extended": True}) == []
 
 
-def test_a_newer_version_is_let_by_a_setting(ask: Ask) -> None:
+def test_setting_allows_a_newer_version(ask: Ask) -> None:
     cluster = {"type": CLUSTER, "props": {"version": "1.37"}}
     assert ask("eks-version-offered", cluster)
     assert ask("eks-version-offered", cluster, settings={"also": ["1.37"]}) == []
 
 
-def test_a_public_endpoint_can_be_forbidden_even_for_named_networks(ask: Ask) -> None:
+def test_public_endpoint_can_be_forbidden_for_listed_networks(ask: Ask) -> None:
     access = {
         "endpointPublicAccess": True,
         "endpointPrivateAccess": True,
@@ -206,19 +206,19 @@ def test_storage_without_protect_is_found_outside_temporary_environments(ask: As
     assert ask("storage-protected", {**bare, "options": {"protect": True}}, stack="prod") == []
 
 
-def test_the_environment_is_what_the_fleet_file_says_and_not_the_stacks_name(ask: Ask) -> None:
+def test_environment_comes_from_the_fleet_file_and_not_the_stack_name(ask: Ask) -> None:
     bare = {"type": BUCKET}
     assert ask("storage-protected", bare, stack="dev", fleet=fleet("prod"))
     assert ask("storage-protected", bare, stack="prod", fleet=fleet("dev")) == []
 
 
-def test_an_environment_that_soon_ends_is_temporary_and_one_that_ends_some_day_is_not(ask: Ask) -> None:
+def test_only_an_environment_that_expires_soon_is_temporary(ask: Ask) -> None:
     assert ask("storage-protected", {"type": BUCKET}, fleet=fleet("trial", expires="2026-12-01")) == []
     assert ask("storage-protected", {"type": BUCKET}, fleet=fleet("trial", expires="2099-12-01"))
     assert ask("storage-protected", {"type": BUCKET}, fleet=fleet("trial"))
 
 
-def test_the_key_of_storage_is_protected_as_the_storage_is(ask: Ask) -> None:
+def test_key_of_storage_is_protected_like_the_storage(ask: Ask) -> None:
     key = {"type": "aws:kms/key:Key", "name": "key"}
     system = {
         "type": LUSTRE,
@@ -233,7 +233,7 @@ def test_the_key_of_storage_is_protected_as_the_storage_is(ask: Ask) -> None:
     assert ask("storage-protected", key) == []
 
 
-def test_what_fsx_cannot_back_up_needs_no_backups(ask: Ask) -> None:
+def test_file_system_that_fsx_cannot_back_up_needs_no_backups(ask: Ask) -> None:
     linked = {
         "type": LUSTRE,
         "name": "fs",
@@ -282,7 +282,7 @@ PRIVATE_KEY = "-----BEGIN " + "OPENSSH PRIVATE KEY-----\nb3Bl\n"
         ("kubernetes:core/v1:ConfigMap", "data", lambda text: {"key": [text]}),
     ],
 )
-def test_a_credential_in_the_clear_is_found_and_not_repeated(
+def test_plaintext_credential_is_found_and_not_printed(
     ask: Ask, text: str, kind: str, prop: str, wrap: Callable[[str], Any]
 ) -> None:
     (found,) = ask("no-plain-secrets", {"type": kind, "props": {prop: wrap(text)}})
@@ -290,7 +290,7 @@ def test_a_credential_in_the_clear_is_found_and_not_repeated(
     assert text not in found.message
 
 
-def test_a_secret_of_pulumis_is_let_where_only_its_owner_reads_it(ask: Ask) -> None:
+def test_pulumi_secret_passes_where_only_its_owner_reads_it(ask: Ask) -> None:
     kept = {"type": "aws:secretsmanager/secretVersion:SecretVersion", "props": {"secretString": ACCESS_KEY}}
     assert ask("no-plain-secrets", kept)
     assert ask("no-plain-secrets", {**kept, "secrets": ["secretString"]}) == []
@@ -298,6 +298,6 @@ def test_a_secret_of_pulumis_is_let_where_only_its_owner_reads_it(ask: Ask) -> N
     assert ask("no-plain-secrets", readable)
 
 
-def test_ordinary_text_is_no_credential(ask: Ask) -> None:
+def test_ordinary_text_is_not_a_credential(ask: Ask) -> None:
     props = {"userData": "#!/bin/bash\necho AKIA is a prefix, and so is hf_\n", "name": UNKNOWN}
     assert ask("no-plain-secrets", {"type": TEMPLATE, "props": props}) == []

@@ -41,7 +41,7 @@ def tokens() -> frozenset[str]:
 
 
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
-def test_an_environment_of_ours_breaks_no_security_rule(
+def test_shipped_environments_break_no_security_rule(
     judge_emitted: Callable[[str], list[RuleViolation]], environment: str
 ) -> None:
     assert [f"{each.rule.name}: {each.urn}: {each.message}" for each in judge_emitted(environment)] == []
@@ -50,14 +50,14 @@ def test_an_environment_of_ours_breaks_no_security_rule(
 @pytest.mark.parametrize(
     "rule", [rule for rule in RULES if rule.types and rule.name not in NOT_OURS], ids=lambda rule: rule.name
 )
-def test_our_components_emit_a_type_that_the_rule_looks_at(
+def test_components_create_a_type_that_the_rule_checks(
     rule: Rule[Any], emitted: Callable[[str], Stack]
 ) -> None:
     assert rule.types & {each.type for each in emitted("sandbox")}
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.types], ids=lambda rule: rule.name)
-def test_the_types_that_a_rule_looks_at_are_pulumi_aws_types(rule: Rule[Any], tokens: frozenset[str]) -> None:
+def test_types_of_a_rule_are_pulumi_aws_types(rule: Rule[Any], tokens: frozenset[str]) -> None:
     aws = {kind for kind in rule.types if kind.startswith("aws:")}
     assert aws <= tokens
     assert aws or rule.types == {PROVIDER}
@@ -66,7 +66,7 @@ def test_the_types_that_a_rule_looks_at_are_pulumi_aws_types(rule: Rule[Any], to
 @pytest.mark.parametrize(
     "rule", [rule for rule in RULES if rule.name in NOT_OURS], ids=lambda rule: rule.name
 )
-def test_a_rule_said_not_to_be_for_our_components_has_no_type_of_theirs(
+def test_rule_marked_as_unused_has_no_type_of_the_components(
     rule: Rule[Any], emitted: Callable[[str], Stack]
 ) -> None:
     assert not rule.types & {each.type for each in emitted("sandbox")}

@@ -497,19 +497,19 @@ every = pytest.mark.parametrize("case", CASES, ids=_id)
 
 
 @every
-def test_a_resource_with_the_property_passes(case: Protected, ask: Ask) -> None:
+def test_resource_with_the_property_passes(case: Protected, ask: Ask) -> None:
     assert [each.message for each in ask(case.rule, *case.others, case.resource())] == []
 
 
 @pytest.mark.parametrize(("case", "bad"), WEAKENED, ids=_ids(WEAKENED))
-def test_a_weakened_property_is_found_where_it_is(case: Protected, bad: Any, ask: Ask) -> None:
+def test_weakened_property_is_found_at_its_path(case: Protected, bad: Any, ask: Ask) -> None:
     found = ask(case.rule, *case.others, case.resource(bad))
     assert found
     assert {each.urn.rpartition("::")[2] for each in found} <= {"judged", "bucket"}
 
 
 @pytest.mark.parametrize("case", [each for each in CASES if each.unknown_is_bad], ids=_id)
-def test_an_unknown_property_fails_closed_and_says_so(case: Protected, ask: Ask) -> None:
+def test_unknown_property_fails_closed_and_is_reported_as_unknown(case: Protected, ask: Ask) -> None:
     found = ask(case.rule, *case.others, case.resource(UNKNOWN))
     assert any(each.violation.unknown for each in found)
     assert any("not known yet" in each.message for each in found)
@@ -517,7 +517,7 @@ def test_an_unknown_property_fails_closed_and_says_so(case: Protected, ask: Ask)
 
 @pytest.mark.parametrize("case", [each for each in CASES if each.ignored], ids=_id)
 @pytest.mark.parametrize("whole", [False, True], ids=["the path", "the whole property"])
-def test_a_property_under_ignore_changes_is_found(case: Protected, whole: bool, ask: Ask) -> None:
+def test_property_under_ignore_changes_is_found(case: Protected, whole: bool, ask: Ask) -> None:
     path = re.split(r"[.\[]", case.path)[0] if whole else case.path
     options = {**case.options, "ignoreChanges": [path]}
     found = ask(case.rule, *case.others, case.resource(options=options))
@@ -525,7 +525,7 @@ def test_a_property_under_ignore_changes_is_found(case: Protected, whole: bool, 
 
 
 @every
-def test_a_nested_component_hides_nothing(case: Protected, ask: Ask) -> None:
+def test_nested_component_hides_nothing(case: Protected, ask: Ask) -> None:
     parent = {"type": "other:module:Component", "name": "outer"}
     inner = {"type": "other:module:Component", "name": "inner", "parent": "outer"}
     found = ask(case.rule, parent, inner, *case.others, case.resource(case.bad[0], parent="inner"))
@@ -533,7 +533,7 @@ def test_a_nested_component_hides_nothing(case: Protected, ask: Ask) -> None:
 
 
 @every
-def test_a_provider_of_another_region_hides_nothing(case: Protected, ask: Ask) -> None:
+def test_provider_of_another_region_hides_nothing(case: Protected, ask: Ask) -> None:
     assert ask(case.rule, *case.others, case.resource(case.bad[0], region="eu-central-1"))
     props = {**case.resource(case.bad[0])["props"], "region": "eu-central-1"}
     assert ask(case.rule, *case.others, {**case.resource(), "props": props})
@@ -543,7 +543,7 @@ def test_a_provider_of_another_region_hides_nothing(case: Protected, ask: Ask) -
     ("case", "bad"),
     [(c, b) for c, b in WEAKENED if isinstance(b, str) and b.strip() and b not in ("true", "false")],
 )
-def test_a_secret_value_is_judged_and_not_shown(case: Protected, bad: str, ask: Ask) -> None:
+def test_secret_value_is_judged_and_not_shown(case: Protected, bad: str, ask: Ask) -> None:
     found = ask(case.rule, *case.others, case.resource(bad, secrets=[case.path]))
     assert found
     shown = [re.sub(r", and .*", "", each.violation.message) for each in found]

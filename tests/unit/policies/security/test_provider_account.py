@@ -44,17 +44,17 @@ def judged(
         {"endpoints": UNKNOWN},
     ],
 )
-def test_a_provider_that_leads_elsewhere_is_found(props: dict[str, Any]) -> None:
+def test_provider_of_another_account_or_endpoint_is_found(props: dict[str, Any]) -> None:
     assert judged(**props)
 
 
-def test_a_provider_with_a_region_and_a_known_account_is_let() -> None:
+def test_provider_with_a_region_and_a_known_account_passes() -> None:
     assert judged(region="us-east-1", skipRegionValidation="true") == []
     assert judged(accounts=("111122223333",), assumeRoles=[{"roleArn": ROLE}]) == []
     assert judged(accounts=("444455556666",), assumeRoles=[{"roleArn": ROLE}])
 
 
-def test_the_emulated_aws_has_keys_and_no_roles() -> None:
+def test_emulated_aws_has_keys_and_no_roles() -> None:
     sandbox = {"gpufleet:cloud": "sandbox"}
     keys: dict[str, Any] = {
         "accessKey": "x",
@@ -66,7 +66,7 @@ def test_the_emulated_aws_has_keys_and_no_roles() -> None:
     assert judged(**keys)
 
 
-def test_our_environments_have_providers_that_it_looks_at(emitted: Callable[[str], Stack]) -> None:
+def test_shipped_environments_have_providers_that_the_rule_checks(emitted: Callable[[str], Stack]) -> None:
     providers = emitted("prod").of_type("pulumi:providers:aws")
     judge = Judge(configure([provider_account]), policy_context(config={"gpufleet:cloud": "sandbox"}))
     assert providers

@@ -56,43 +56,43 @@ def rule(name: str, cidr: Any, **more: Any) -> Described:
         ["10.0.0.0/8", "0.0.0.0/2"],
     ],
 )
-def test_networks_that_are_nobodys_alone_or_together_are_the_world(cidrs: list[str]) -> None:
+def test_networks_that_together_cover_the_internet_are_the_world(cidrs: list[str]) -> None:
     assert world(block for each in cidrs if (block := network(each)) is not None) is not None
 
 
 @pytest.mark.parametrize(
     "cidrs", [[], ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"], ["fc00::/7"], ["3.0.0.0/8", "5.0.0.0/8"]]
 )
-def test_somebodys_networks_are_not_the_world(cidrs: list[str]) -> None:
+def test_networks_of_one_owner_are_not_the_world(cidrs: list[str]) -> None:
     assert world(block for each in cidrs if (block := network(each)) is not None) is None
 
 
-def test_a_world_made_of_many_rules_of_one_group_is_found(ask: Ask) -> None:
+def test_world_split_over_many_rules_of_one_group_is_found(ask: Ask) -> None:
     parts = [rule(f"part-{first}", f"{first}.0.0.0/8") for first in range(128, 160)]
     (found,) = ask("no-open-ingress", GROUP, *parts)
     assert "128.0.0.0/3" in found.message
 
 
-def test_the_same_networks_in_two_groups_are_no_world(ask: Ask) -> None:
+def test_same_networks_in_two_groups_are_not_the_world(ask: Ask) -> None:
     other = {**GROUP, "name": "other"}
     elsewhere = {**rule("b", "13.0.0.0/8"), "depends": {"securityGroupId": ["other"]}}
     assert ask("no-open-ingress", GROUP, other, rule("a", "12.0.0.0/8"), elsewhere) == []
 
 
-def test_an_open_admin_port_is_found_where_the_port_itself_is_allowed(ask: Ask) -> None:
+def test_open_admin_port_is_found_if_the_port_itself_is_allowed(ask: Ask) -> None:
     ssh = rule("ssh", "0.0.0.0/0", fromPort=22, toPort=22)
     assert ask("no-open-ingress", GROUP, ssh, settings={"ports": [22]}) == []
     (found,) = ask("no-open-admin-ports", GROUP, ssh)
     assert "port 22 " in found.message
 
 
-def test_an_open_range_names_all_admin_ports_in_it_once(ask: Ask) -> None:
+def test_open_range_lists_all_its_admin_ports_once(ask: Ask) -> None:
     (found,) = ask("no-open-admin-ports", GROUP, rule("all", "::/0", fromPort=0, toPort=4000))
     assert "22, 3389, 2049, 988" in found.message
     assert "6443" not in found.message
 
 
-def test_an_admin_port_open_in_halves_over_two_ranges_is_found(ask: Ask) -> None:
+def test_admin_port_open_in_halves_over_two_ranges_is_found(ask: Ask) -> None:
     halves = [
         rule(f"half-{index}", f"{64 + index}.0.0.0/8", fromPort=20, toPort=22 + index) for index in range(64)
     ]
@@ -101,13 +101,13 @@ def test_an_admin_port_open_in_halves_over_two_ranges_is_found(ask: Ask) -> None
 
 
 @pytest.mark.parametrize("protocol", ["-1", "all", -1, UNKNOWN, "TCP", "6"])
-def test_all_protocols_unknown_ones_and_tcp_by_number_cover_ssh(ask: Ask, protocol: Any) -> None:
+def test_all_unknown_and_numeric_tcp_protocols_cover_ssh(ask: Ask, protocol: Any) -> None:
     assert ask(
         "no-open-admin-ports", GROUP, rule("r", "0.0.0.0/0", ipProtocol=protocol, fromPort=22, toPort=22)
     )
 
 
-def test_icmp_and_other_ports_are_no_admin_ports(ask: Ask) -> None:
+def test_icmp_and_other_ports_are_not_admin_ports(ask: Ask) -> None:
     assert (
         ask("no-open-admin-ports", GROUP, rule("r", "0.0.0.0/0", ipProtocol="icmp", fromPort=8, toPort=0))
         == []
@@ -115,14 +115,14 @@ def test_icmp_and_other_ports_are_no_admin_ports(ask: Ask) -> None:
     assert ask("no-open-admin-ports", GROUP, rule("r", "0.0.0.0/0")) == []
 
 
-def test_an_allowed_port_may_be_open_by_itself_and_not_in_a_range(ask: Ask) -> None:
+def test_allowed_port_may_be_open_as_single_port_and_not_in_a_range(ask: Ask) -> None:
     settings = {"ports": [443]}
     assert ask("no-open-ingress", GROUP, rule("r", "0.0.0.0/0"), settings=settings) == []
     assert ask("no-open-ingress", GROUP, rule("r", "0.0.0.0/0", toPort=444), settings=settings)
     assert ask("no-open-ingress", GROUP, rule("r", "0.0.0.0/0", ipProtocol="-1"), settings=settings)
 
 
-def test_a_prefix_list_of_the_stack_is_as_wide_as_its_entries(ask: Ask) -> None:
+def test_prefix_list_of_the_stack_is_as_wide_as_its_entries(ask: Ask) -> None:
     names = {"type": "aws:ec2/managedPrefixList:ManagedPrefixList", "name": "list"}
     narrow = {**names, "props": {"entries": [{"cidr": "203.0.113.0/24"}]}}
     uses = {
@@ -142,19 +142,19 @@ def test_a_prefix_list_of_the_stack_is_as_wide_as_its_entries(ask: Ask) -> None:
     assert ask("no-open-ingress", GROUP, narrow, added, uses)
 
 
-def test_a_prefix_list_from_elsewhere_fails_closed_unless_it_is_trusted(ask: Ask) -> None:
+def test_foreign_prefix_list_fails_closed_unless_it_is_trusted(ask: Ask) -> None:
     uses = {"type": INGRESS, "props": {"ipProtocol": "tcp", "prefixListId": "pl-1234"}}
     (found,) = ask("no-open-ingress", uses)
     assert found.violation.unknown
     assert ask("no-open-ingress", uses, settings={"prefix_lists": True}) == []
 
 
-def test_a_rule_whose_direction_is_unknown_counts_as_ingress(ask: Ask) -> None:
+def test_rule_with_an_unknown_direction_counts_as_ingress(ask: Ask) -> None:
     props = {"type": UNKNOWN, "protocol": "tcp", "cidrBlocks": ["0.0.0.0/0"]}
     assert ask("no-open-ingress", {"type": OLDER, "props": props})
 
 
-def test_egress_to_the_world_is_for_web_ports_alone(ask: Ask) -> None:
+def test_egress_to_the_world_is_allowed_only_for_web_ports(ask: Ask) -> None:
     def out(**props: Any) -> Described:
         return {"type": EGRESS, "props": {"cidrIpv4": "0.0.0.0/0", **props}}
 
@@ -166,7 +166,7 @@ def test_egress_to_the_world_is_for_web_ports_alone(ask: Ask) -> None:
     assert ask("no-open-egress", out(ipProtocol="-1", cidrIpv4="10.0.0.0/8")) == []
 
 
-def test_every_vpc_needs_its_default_group_closed(ask: Ask) -> None:
+def test_default_security_group_of_every_vpc_must_be_closed(ask: Ask) -> None:
     vpc = {"type": "aws:ec2/vpc:Vpc", "name": "vpc"}
     other = {"type": "aws:ec2/vpc:Vpc", "name": "other"}
     closed = {
@@ -180,7 +180,7 @@ def test_every_vpc_needs_its_default_group_closed(ask: Ask) -> None:
 
 @pytest.mark.parametrize("kind", [INGRESS, EGRESS, OLDER])
 @pytest.mark.parametrize("target", ["vpc", "closed"])
-def test_a_rule_of_its_own_on_the_default_group_is_found(ask: Ask, kind: str, target: str) -> None:
+def test_separate_rule_on_the_default_group_is_found(ask: Ask, kind: str, target: str) -> None:
     vpc = {"type": "aws:ec2/vpc:Vpc", "name": "vpc"}
     closed = {
         "type": "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
@@ -192,20 +192,18 @@ def test_a_rule_of_its_own_on_the_default_group_is_found(ask: Ask, kind: str, ta
     assert found.urn.endswith("::added")
 
 
-def test_the_default_vpc_counts_too(ask: Ask) -> None:
+def test_default_vpc_counts(ask: Ask) -> None:
     default = {"type": "aws:ec2/defaultVpc:DefaultVpc", "name": "default"}
     assert ask("default-security-group-closed", default)
     assert ask("vpc-flow-logs", default)
 
 
-def test_an_efa_group_with_both_rules_and_nothing_else_passes(ask: Ask) -> None:
+def test_efa_group_with_exactly_both_rules_passes(ask: Ask) -> None:
     assert ask(EFA, GROUP, IN, OUT, NODES) == []
 
 
 @pytest.mark.parametrize("left", [(IN,), (OUT,), ()], ids=["no egress", "no ingress", "no rules"])
-def test_an_efa_group_without_a_rule_to_or_from_itself_is_found(
-    ask: Ask, left: tuple[Described, ...]
-) -> None:
+def test_efa_group_without_a_rule_to_or_from_itself_is_found(ask: Ask, left: tuple[Described, ...]) -> None:
     (found,) = ask(EFA, GROUP, *left, NODES)
     assert "all traffic" in found.message
 
@@ -233,13 +231,13 @@ def test_an_efa_group_without_a_rule_to_or_from_itself_is_found(
         {"type": INGRESS, "props": {"ipProtocol": "-1", "prefixListId": "pl-1"}, "depends": ON_GROUP},
     ],
 )
-def test_any_further_rule_on_the_efa_group_is_found(ask: Ask, extra: Described) -> None:
+def test_extra_rule_on_the_efa_group_is_found(ask: Ask, extra: Described) -> None:
     other = {**GROUP, "name": "other"}
     (found,) = ask(EFA, GROUP, other, IN, OUT, {**extra, "name": "extra"}, NODES)
     assert "extra" in found.message
 
 
-def test_a_rule_for_some_ports_among_members_is_not_all_traffic(ask: Ask) -> None:
+def test_rule_for_some_ports_is_not_all_traffic(ask: Ask) -> None:
     tcp = {**IN, "props": {**IN["props"], "ipProtocol": "tcp", "fromPort": 0, "toPort": 65535}}
     assert ask(EFA, GROUP, tcp, OUT, NODES)
 
@@ -257,14 +255,14 @@ def test_a_rule_for_some_ports_among_members_is_not_all_traffic(ask: Ask) -> Non
         ),
     ],
 )
-def test_older_rule_resources_make_an_efa_group_as_well(
+def test_legacy_rule_resources_count_for_an_efa_group(
     ask: Ask, inward: Described, outward: Described
 ) -> None:
     rules = [{"depends": ON_GROUP, **each, "name": name} for each, name in ((inward, "in"), (outward, "out"))]
     assert ask(EFA, GROUP, *rules, NODES) == []
 
 
-def test_inline_rules_make_an_efa_group_as_well_and_inline_extras_break_it(ask: Ask) -> None:
+def test_inline_rules_count_for_an_efa_group_and_extra_ones_are_found(ask: Ask) -> None:
     itself = {"protocol": "-1", "self": True}
     inline = {**GROUP, "props": {"ingress": [itself], "egress": [itself]}}
     assert ask(EFA, inline, NODES) == []
@@ -274,7 +272,7 @@ def test_inline_rules_make_an_efa_group_as_well_and_inline_extras_break_it(ask: 
 
 
 @pytest.mark.parametrize("groups", [[], ["sg-elsewhere"], None])
-def test_an_efa_interface_without_a_group_of_this_stack_is_found(ask: Ask, groups: Any) -> None:
+def test_efa_interface_without_a_group_of_this_stack_is_found(ask: Ask, groups: Any) -> None:
     interface = {"interfaceType": "EFA-only", **({} if groups is None else {"securityGroups": groups})}
     template = {**NODES, "props": {"networkInterfaces": [interface]}}
     assert ask(EFA, GROUP, IN, OUT, template)
@@ -287,7 +285,7 @@ def test_each_of_several_efa_interfaces_needs_the_group(ask: Ask) -> None:
     assert found.violation.prop == "networkInterfaces[1].securityGroups"
 
 
-def test_file_systems_and_network_interfaces_with_efa_are_judged_too(ask: Ask) -> None:
+def test_file_systems_and_network_interfaces_with_efa_are_judged(ask: Ask) -> None:
     system = {
         "type": "aws:fsx/lustreFileSystem:LustreFileSystem",
         "name": "fs",
@@ -309,7 +307,7 @@ def test_ordinary_interfaces_need_no_efa_group(ask: Ask) -> None:
     assert ask(EFA, {**NODES, "props": plain, "depends": {}}) == []
 
 
-def test_an_ssh_key_without_source_groups_opens_ssh_to_everybody(ask: Ask) -> None:
+def test_ssh_key_without_source_groups_opens_ssh_to_the_world(ask: Ask) -> None:
     kind = "aws:eks/nodeGroup:NodeGroup"
     rule_name = "node-ssh-restricted"
     for access in ({"ec2SshKey": "k"}, {"ec2SshKey": "k", "sourceSecurityGroupIds": []}, UNKNOWN):

@@ -32,7 +32,7 @@ def lifecycle(*schedules: Any) -> dict[str, Any]:
     return {"type": LIFECYCLE, "props": {"policyDetails": {"schedules": list(schedules)}}}
 
 
-def test_every_switch_of_pulumi_aws_that_copies_tags_is_known() -> None:
+def test_every_tag_copying_property_of_pulumi_aws_is_known() -> None:
     known = {token for token in taggable_types() if any(p.startswith("copyTagsTo") for p in besides(token))}
     assert known - set(COPIES) == {
         "aws:rds/clusterInstance:ClusterInstance",
@@ -42,7 +42,7 @@ def test_every_switch_of_pulumi_aws_that_copies_tags_is_known() -> None:
 
 
 @pytest.mark.parametrize(("token", "prop"), SWITCHES)
-def test_a_switch_that_copies_tags_is_on(ask: Ask, token: str, prop: str) -> None:
+def test_tag_copying_property_must_be_enabled(ask: Ask, token: str, prop: str) -> None:
     props = {"deploymentType": "PERSISTENT_2", **dict.fromkeys(COPIES[token], True)}
     assert ask(RULE, {"type": token, "props": props}) == []
     for value in (False, None, UNKNOWN, "yes"):
@@ -52,34 +52,34 @@ def test_a_switch_that_copies_tags_is_on(ask: Ask, token: str, prop: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["SCRATCH_1", "SCRATCH_2", None])
-def test_a_scratch_file_system_has_no_backups(ask: Ask, kind: str | None) -> None:
+def test_scratch_file_system_has_no_backups(ask: Ask, kind: str | None) -> None:
     assert ask(RULE, {"type": LUSTRE, "props": {"deploymentType": kind}}) == []
 
 
-def test_a_file_system_of_an_unknown_kind_fails_closed(ask: Ask) -> None:
+def test_file_system_of_an_unknown_type_fails_closed(ask: Ask) -> None:
     assert len(ask(RULE, {"type": LUSTRE, "props": {"deploymentType": UNKNOWN}})) == 1
 
 
 @pytest.mark.parametrize("token", ECS)
-def test_tasks_get_tags_only_where_the_service_says_so(ask: Ask, token: str) -> None:
+def test_tasks_get_tags_only_if_the_service_propagates_them(ask: Ask, token: str) -> None:
     assert ask(RULE, {"type": token, "props": {"propagateTags": "SERVICE"}}) == []
     for value in (None, "NONE", UNKNOWN):
         assert len(ask(RULE, {"type": token, "props": {"propagateTags": value}})) == 1
 
 
-def test_batch_jobs_get_their_definitions_tags(ask: Ask) -> None:
+def test_batch_jobs_get_the_tags_of_their_definition(ask: Ask) -> None:
     assert ask(RULE, {"type": JOB_DEFINITION, "props": {"propagateTags": True}}) == []
     assert len(ask(RULE, {"type": JOB_DEFINITION, "props": {"tags": GOOD}})) == 1
 
 
 @pytest.mark.parametrize(("token", "prop"), sorted(MADE_WITH.items()))
-def test_what_a_template_of_a_service_creates_is_tagged(ask: Ask, token: str, prop: str) -> None:
+def test_resources_created_by_a_service_template_are_tagged(ask: Ask, token: str, prop: str) -> None:
     assert ask(RULE, {"type": token, "props": {prop: GOOD}}) == []
     for tags in (None, {}, {**GOOD, "team": " "}, UNKNOWN):
         assert len(ask(RULE, {"type": token, "props": {prop: tags}})) == 1
 
 
-def test_snapshots_of_a_lifecycle_policy_copy_tags_or_are_given_them(ask: Ask) -> None:
+def test_snapshots_of_a_lifecycle_policy_copy_or_set_tags(ask: Ask) -> None:
     assert ask(RULE, lifecycle({"copyTags": True}, {"tagsToAdd": GOOD})) == []
     assert len(ask(RULE, lifecycle({"copyTags": True}, {}))) == 1
     assert len(ask(RULE, lifecycle({"tagsToAdd": {"Team": "research"}}))) == 1
@@ -87,7 +87,7 @@ def test_snapshots_of_a_lifecycle_policy_copy_tags_or_are_given_them(ask: Ask) -
         assert [each.violation.unknown for each in ask(RULE, unknown)] == [True]
 
 
-def test_volumes_that_pods_claim_are_tagged_by_the_driver(ask: Ask) -> None:
+def test_driver_tags_volumes_that_pods_claim(ask: Ask) -> None:
     assert ask(RULE, addon(configured(GOOD))) == []
     yaml = "controller:\n  extraVolumeTags:\n    team: a\n    cost-center: b\n    project: c\n"
     assert ask(RULE, addon(yaml)) == []
@@ -96,10 +96,10 @@ def test_volumes_that_pods_claim_are_tagged_by_the_driver(ask: Ask) -> None:
     assert [each.violation.unknown for each in ask(RULE, addon(UNKNOWN))] == [True]
 
 
-def test_other_add_ons_make_nothing_that_is_billed(ask: Ask) -> None:
+def test_other_add_ons_create_nothing_billed(ask: Ask) -> None:
     assert ask(RULE, addon(None, "coredns")) == []
 
 
-def test_a_secret_configuration_is_not_shown(ask: Ask) -> None:
+def test_secret_configuration_is_not_shown(ask: Ask) -> None:
     (found,) = ask(RULE, {**addon(configured({**GOOD, "team": "hush "})), "secrets": ["configurationValues"]})
     assert "hush" not in found.message

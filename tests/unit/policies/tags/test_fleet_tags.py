@@ -81,13 +81,13 @@ def template(tags: Any, specified: Any) -> dict[str, Any]:
         {**SITE, "gpufleet:storage": "data"},
     ],
 )
-def test_the_fleets_tags_pass_with_those_of_a_place_and_others(ask: Ask, more: dict[str, Any]) -> None:
+def test_tags_of_fleet_and_place_and_additional_ones_pass(ask: Ask, more: dict[str, Any]) -> None:
     assert ask(RULE, volume({**GOOD, **more}), fleet=FLEET) == []
 
 
 @pytest.mark.parametrize("key", list(EVERYWHERE))
 @pytest.mark.parametrize("value", ["other", "", "ML", "Prod", "atlas ", UNKNOWN])
-def test_another_value_than_the_fleet_files_is_found(ask: Ask, key: str, value: Any) -> None:
+def test_value_that_differs_from_the_fleet_file_is_found(ask: Ask, key: str, value: Any) -> None:
     for resource in (
         volume({**GOOD, key: value}),
         {"type": AUTO_SCALING_GROUP, "props": {"tags": as_list({**GOOD, key: value})}},
@@ -98,7 +98,7 @@ def test_another_value_than_the_fleet_files_is_found(ask: Ask, key: str, value: 
         assert found.violation.unknown == (value is UNKNOWN)
 
 
-def test_missing_tags_of_the_fleet_are_found_together(ask: Ask) -> None:
+def test_missing_fleet_tags_are_found_together(ask: Ask) -> None:
     (found,) = ask(RULE, volume({"team": "ml"}), fleet=FLEET)
     assert "cost-center, project, gpufleet:environment, gpufleet:fleet, gpufleet:site" in found.message
     (unclear,) = ask(RULE, volume(UNKNOWN), fleet=FLEET)
@@ -120,13 +120,13 @@ def test_missing_tags_of_the_fleet_are_found_together(ask: Ask) -> None:
         ({"gpufleet:Site": "use1"}, "gpufleet:Site"),
     ],
 )
-def test_a_place_that_is_not_the_fleets_is_found(ask: Ask, more: dict[str, Any], key: str) -> None:
+def test_place_outside_the_fleet_is_found(ask: Ask, more: dict[str, Any], key: str) -> None:
     (found,) = ask(RULE, volume({**GOOD, **more}), fleet=FLEET)
     assert repr(key) in found.message
 
 
 @pytest.mark.parametrize("own_region", [True, False])
-def test_a_sites_tag_on_something_in_another_region_is_found(ask: Ask, own_region: bool) -> None:
+def test_site_tag_in_another_region_is_found(ask: Ask, own_region: bool) -> None:
     elsewhere = volume({**GOOD, **SITE}, region="us-east-1" if own_region else "eu-west-1")
     if own_region:
         elsewhere["props"]["region"] = "eu-west-1"
@@ -134,7 +134,7 @@ def test_a_sites_tag_on_something_in_another_region_is_found(ask: Ask, own_regio
     assert "which is in us-east-1, and this is in eu-west-1" in found.message
 
 
-def test_what_is_billed_to_a_site_names_it_and_what_is_the_accounts_need_not(ask: Ask) -> None:
+def test_billed_resources_of_a_site_name_it_and_those_of_the_account_need_not(ask: Ask) -> None:
     for resource in (
         volume(EVERYWHERE),
         {"type": AUTO_SCALING_GROUP, "props": {"tags": as_list(EVERYWHERE)}},
@@ -148,7 +148,7 @@ def test_what_is_billed_to_a_site_names_it_and_what_is_the_accounts_need_not(ask
 
 
 @pytest.mark.parametrize("launched", [{}, {"gpufleet:node-group": "open"}])
-def test_what_is_launched_belongs_to_the_node_group_of_its_template(
+def test_launched_resources_belong_to_the_node_group_of_their_template(
     ask: Ask, launched: dict[str, Any]
 ) -> None:
     of_group = {**GOOD, "gpufleet:node-group": "sweep"}
@@ -157,7 +157,7 @@ def test_what_is_launched_belongs_to_the_node_group_of_its_template(
     assert found.violation.prop == "tagSpecifications[0].tags.gpufleet:node-group"
 
 
-def test_a_temporary_environments_last_day_is_on_everything(ask: Ask) -> None:
+def test_last_day_of_a_temporary_environment_is_on_everything(ask: Ask) -> None:
     fleet = {**FLEET, "expires": "2031-06-30"}
     (missing,) = ask(RULE, volume(GOOD), fleet=fleet)
     assert "gpufleet:expires" in missing.message
@@ -166,7 +166,7 @@ def test_a_temporary_environments_last_day_is_on_everything(ask: Ask) -> None:
     assert ask(RULE, volume({**GOOD, "gpufleet:expires": "2031-06-30"}), fleet=fleet) == []
 
 
-def test_a_single_tag_cannot_say_otherwise(ask: Ask) -> None:
+def test_separate_tag_resource_cannot_contradict(ask: Ask) -> None:
     def single(key: str, value: Any) -> dict[str, Any]:
         return {"type": "aws:ec2/tag:Tag", "props": {"resourceId": "i-1", "key": key, "value": value}}
 
@@ -188,12 +188,12 @@ def test_a_single_tag_cannot_say_otherwise(ask: Ask) -> None:
     assert len(ask(RULE, of_group, fleet=FLEET)) == 1
 
 
-def test_a_secret_value_is_not_shown(ask: Ask) -> None:
+def test_secret_value_is_not_shown(ask: Ask) -> None:
     (found,) = ask(RULE, volume({**GOOD, "team": "hush"}, secrets=["tags.team"]), fleet=FLEET)
     assert "hush" not in found.message
 
 
-def test_without_a_fleet_file_it_fails_closed(ask: Ask) -> None:
+def test_missing_fleet_file_fails_closed(ask: Ask) -> None:
     (found,) = ask(RULE, volume(GOOD))
     assert found.violation.unknown
     assert "no fleet file" in found.message
@@ -215,7 +215,7 @@ def remedied(described: dict[str, Any], fleet: dict[str, Any] | None = FLEET) ->
 
 
 @pytest.mark.parametrize("tags", [None, {}, {"team": "other"}, {"team": UNKNOWN}])
-def test_the_fleets_tags_are_added_and_what_else_is_there_is_kept(ask: Ask, tags: Any) -> None:
+def test_fleet_tags_are_added_and_other_tags_kept(ask: Ask, tags: Any) -> None:
     described = {"type": VOLUME, "props": {"size": 1, "tags": tags}}
     changed = remedied(described)
     assert changed == {"tags": {**(tags or {}), **GOOD}}
@@ -224,17 +224,17 @@ def test_the_fleets_tags_are_added_and_what_else_is_there_is_kept(ask: Ask, tags
     assert kept == {"tags": {"Name": "x", "owner": UNKNOWN, "Team": "y", **GOOD}}
 
 
-def test_what_is_right_is_not_touched() -> None:
+def test_correct_tags_are_unchanged() -> None:
     assert remedied(volume({**GOOD, "Name": "x"})) is None
     assert remedied({"type": AUTO_SCALING_GROUP, "props": {"tags": as_list(GOOD)}}) is None
 
 
-def test_tags_that_are_not_known_as_a_whole_cannot_be_mended() -> None:
+def test_unknown_tags_cannot_be_remediated() -> None:
     assert remedied(volume(UNKNOWN)) is None
     assert remedied({"type": AUTO_SCALING_GROUP, "props": {"tags": UNKNOWN}}) is None
 
 
-def test_a_list_keeps_its_order_and_whether_each_tag_is_passed_on(ask: Ask) -> None:
+def test_tag_list_keeps_its_order_and_propagation(ask: Ask) -> None:
     before = [
         {"key": "Name", "value": "x", "propagateAtLaunch": False},
         UNKNOWN,
@@ -249,7 +249,7 @@ def test_a_list_keeps_its_order_and_whether_each_tag_is_passed_on(ask: Ask) -> N
     assert ask(RULE, {"type": AUTO_SCALING_GROUP, "props": changed}, fleet=FLEET) == []
 
 
-def test_a_launch_templates_specifications_are_mended_and_completed() -> None:
+def test_specifications_of_a_launch_template_are_fixed_and_completed() -> None:
     changed = remedied(template({**GOOD, "Name": "x"}, {"Name": "node", "team": "other"}))
     assert changed is not None
     assert "tags" not in changed
@@ -259,12 +259,12 @@ def test_a_launch_templates_specifications_are_mended_and_completed() -> None:
 
 
 @pytest.mark.parametrize("entries", [UNKNOWN, [UNKNOWN]])
-def test_specifications_that_are_not_known_are_left(entries: Any) -> None:
+def test_unknown_specifications_are_unchanged(entries: Any) -> None:
     described = {"type": LAUNCH_TEMPLATE, "props": {"tags": GOOD, "tagSpecifications": entries}}
     assert remedied(described) is None
 
 
-def test_no_kind_is_added_beside_one_that_is_not_known() -> None:
+def test_no_kind_is_added_beside_an_unknown_one() -> None:
     entries = [{"resourceType": UNKNOWN, "tags": {}}]
     changed = remedied({"type": LAUNCH_TEMPLATE, "props": {"tags": GOOD, "tagSpecifications": entries}})
     assert changed == {"tagSpecifications": [{"resourceType": UNKNOWN, "tags": GOOD}]}
@@ -275,7 +275,7 @@ def test_iam_gets_no_two_spellings_of_a_key() -> None:
     assert remedied(role) == {"tags": {"Name": "x", **EVERYWHERE}}
 
 
-def test_a_site_is_added_only_where_the_region_leaves_no_choice_and_none_is_named() -> None:
+def test_site_is_added_only_if_the_region_has_one_and_none_is_named() -> None:
     assert remedied(volume({}, region="eu-west-1")) == {"tags": EVERYWHERE}
     assert remedied(volume({"gpufleet:site": "moon"})) == {"tags": {"gpufleet:site": "moon", **EVERYWHERE}}
     network = {"cidr": "10.41.0.0/16"}
@@ -283,18 +283,18 @@ def test_a_site_is_added_only_where_the_region_leaves_no_choice_and_none_is_name
     assert remedied(volume({}), fleet=twice) == {"tags": EVERYWHERE}
 
 
-def test_the_real_providers_result_is_mended_with_the_tags() -> None:
+def test_result_of_the_real_provider_is_fixed_with_the_tags() -> None:
     props = {"tags": {"Name": "x"}, "tagsAll": {"Name": "x", "by": "provider"}}
     changed = remedied({"type": VOLUME, "props": props})
     assert changed == {"tags": {"Name": "x", **GOOD}, "tagsAll": {"Name": "x", "by": "provider", **GOOD}}
 
 
-def test_single_tags_and_stacks_without_a_fleet_file_are_left() -> None:
+def test_separate_tags_and_stacks_without_a_fleet_file_are_unchanged() -> None:
     assert remedied({"type": "aws:ec2/tag:Tag", "props": {"key": "team", "value": "x"}}) is None
     assert remedied(volume({}), fleet=None) is None
 
 
-def test_what_was_secret_goes_back_to_the_engine_as_a_secret() -> None:
+def test_secret_values_return_to_the_engine_as_secrets() -> None:
     tags = {"owner": "hush", "later": UNKNOWN}
     resource = examples.resource(volume(tags, secrets=["tags.owner"]))
     assert rule.remediate is not None

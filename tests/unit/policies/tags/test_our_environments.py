@@ -34,7 +34,7 @@ def judged(environment: str, stack: Stack) -> list[RuleViolation]:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_our_environments_keep_every_mandatory_rule(environment: str, emitted: Emitted) -> None:
+def test_shipped_environments_pass_every_mandatory_rule(environment: str, emitted: Emitted) -> None:
     found = judged(environment, emitted(environment))
     assert [each.message for each in found if each.rule.name != ADVICE] == []
     # Whether the account that pays activated the keys is for its owner to say.
@@ -42,11 +42,11 @@ def test_our_environments_keep_every_mandatory_rule(environment: str, emitted: E
 
 
 @pytest.mark.parametrize("name", sorted(set(RULES) - {ADVICE}))
-def test_the_sandbox_registers_a_type_that_the_rule_looks_at(name: str, emitted: Emitted) -> None:
+def test_sandbox_has_a_type_that_the_rule_checks(name: str, emitted: Emitted) -> None:
     assert emitted("sandbox").of_type(*sorted(RULES[name].types))
 
 
-def test_the_sandbox_registers_every_type_by_which_tags_reach_what_is_billed(emitted: Emitted) -> None:
+def test_sandbox_has_every_type_that_passes_tags_to_billed_resources(emitted: Emitted) -> None:
     stack = emitted("sandbox")
     for token in (LAUNCH_TEMPLATE, NODE_GROUP, AUTO_SCALING_GROUP, LUSTRE, ADDON, PROVIDER):
         assert stack.of_type(token)
@@ -91,12 +91,12 @@ def of_another_team(props: dict[str, Any]) -> dict[str, Any]:
         (ADDON, lambda props: {**props, "configurationValues": None}, {"copied-tags"}),
     ],
 )
-def test_a_tag_that_goes_is_missed(kind: str, change: Change, rules: set[str], emitted: Emitted) -> None:
+def test_removed_tag_is_found(kind: str, change: Change, rules: set[str], emitted: Emitted) -> None:
     found = judged("prod", Stack(changed(emitted("prod"), kind, change)))
     assert {each.rule.name for each in found} - {ADVICE} == rules
 
 
-def test_ignored_changes_of_tags_are_missed(emitted: Emitted) -> None:
+def test_ignored_tag_changes_are_found(emitted: Emitted) -> None:
     stack = Stack(
         replace(each, options=replace(each.options, ignore_changes=("tags",))) if each.type == VPC else each
         for each in emitted("prod")

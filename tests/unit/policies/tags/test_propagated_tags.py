@@ -64,36 +64,36 @@ def kinds_of(found: list[RuleViolation]) -> set[str]:
     return {kind for kind in REQUIRED for each in found if f"each {kind} it launches" in each.message}
 
 
-def test_what_is_required_is_what_our_own_launch_template_tags() -> None:
+def test_required_kinds_equal_those_of_the_components() -> None:
     assert set(REQUIRED) == set(TAGGED_AT_LAUNCH)
 
 
-def test_a_template_that_tags_all_three_kinds_passes_with_its_group(ask: Ask) -> None:
+def test_template_that_tags_all_three_kinds_passes_with_its_group(ask: Ask) -> None:
     assert ask(RULE, template(), node_group()) == []
     assert ask(RULE, template(), group()) == []
 
 
 @pytest.mark.parametrize("missing", REQUIRED)
-def test_each_kind_that_is_left_out_is_found_once_however_many_groups_use_it(ask: Ask, missing: str) -> None:
+def test_each_missing_kind_is_found_once_for_any_number_of_groups(ask: Ask, missing: str) -> None:
     left = specifications(*(kind for kind in REQUIRED if kind != missing))
     (found,) = ask(RULE, template(left), node_group("a"), node_group("b"))
     assert kinds_of([found]) == {missing}
     assert found.urn.endswith("::lt")
 
 
-def test_a_template_that_nothing_here_uses_is_judged_too(ask: Ask) -> None:
+def test_unused_template_is_judged(ask: Ask) -> None:
     assert kinds_of(ask(RULE, template([]))) == set(REQUIRED)
     assert ask(RULE, template()) == []
 
 
-def test_a_node_group_without_a_launch_template_is_found_whatever_its_own_tags(ask: Ask) -> None:
+def test_node_group_without_a_launch_template_is_found_despite_its_tags(ask: Ask) -> None:
     alone = {**node_group(launchTemplate=None), "depends": {}}
     (found,) = ask(RULE, alone)
     assert "no launch template" in found.message
     assert found.violation.prop == "launchTemplate"
 
 
-def test_a_template_of_somewhere_else_or_an_older_version_fails_closed(ask: Ask) -> None:
+def test_foreign_template_or_older_version_fails_closed(ask: Ask) -> None:
     elsewhere = node_group(launchTemplate={"id": "lt-elsewhere", "version": "1"})
     del elsewhere["depends"]
     (found,) = ask(RULE, elsewhere)
@@ -105,20 +105,20 @@ def test_a_template_of_somewhere_else_or_an_older_version_fails_closed(ask: Ask)
 
 
 @pytest.mark.parametrize("value", ["", "  ", "research "])
-def test_a_blank_value_at_launch_is_found(ask: Ask, value: str) -> None:
+def test_blank_value_at_launch_is_found(ask: Ask, value: str) -> None:
     bad = specifications("instance", tags={**GOOD, "team": value})
     (found,) = ask(RULE, template([*bad, *specifications("volume", "network-interface")]), node_group())
     assert "each instance it launches" in found.message
 
 
-def test_another_spelling_is_not_the_key(ask: Ask) -> None:
+def test_key_in_another_spelling_does_not_count(ask: Ask) -> None:
     wrong = {"Team": "research", "cost-center": "cc-4711", "project": "atlas"}
     found = ask(RULE, template(specifications(*REQUIRED, tags=wrong)))
     assert kinds_of(found) == set(REQUIRED)
     assert all("Team" in each.message for each in found)
 
 
-def test_unknown_specifications_fail_closed_and_an_unknown_other_value_does_not(ask: Ask) -> None:
+def test_unknown_specifications_fail_closed_and_an_unknown_other_value_passes(ask: Ask) -> None:
     for unclear in (UNKNOWN, [UNKNOWN], specifications(UNKNOWN), specifications(*REQUIRED, tags=UNKNOWN)):
         found = ask(RULE, template(unclear), node_group())
         assert found
@@ -126,14 +126,14 @@ def test_unknown_specifications_fail_closed_and_an_unknown_other_value_does_not(
     assert ask(RULE, template(specifications(*REQUIRED, tags={**GOOD, "Name": UNKNOWN}))) == []
 
 
-def test_a_secret_value_is_not_shown(ask: Ask) -> None:
+def test_secret_value_is_not_shown(ask: Ask) -> None:
     bad = template(specifications(*REQUIRED, tags={**GOOD, "team": "hush "}))
     found = ask(RULE, {**bad, "secrets": [f"tagSpecifications[{index}].tags" for index in range(3)]})
     assert found
     assert not any("hush" in each.message for each in found)
 
 
-def test_an_auto_scaling_groups_tags_reach_instances_only_where_they_are_passed_on(ask: Ask) -> None:
+def test_tags_of_an_auto_scaling_group_reach_instances_only_if_propagated(ask: Ask) -> None:
     half = template(specifications("volume", "network-interface"))
     assert ask(RULE, half, group(entries(GOOD))) == []
     assert kinds_of(ask(RULE, half, group(entries(GOOD, passed_on=False)))) == {"instance"}
@@ -141,17 +141,17 @@ def test_an_auto_scaling_groups_tags_reach_instances_only_where_they_are_passed_
     assert unclear.violation.unknown
 
 
-def test_an_auto_scaling_groups_tags_never_reach_volumes(ask: Ask) -> None:
+def test_tags_of_an_auto_scaling_group_never_reach_volumes(ask: Ask) -> None:
     found = ask(RULE, template(specifications("instance")), group(entries(GOOD)))
     assert kinds_of(found) == {"volume", "network-interface"}
 
 
-def test_a_blank_tag_of_the_group_wins_over_the_templates(ask: Ask) -> None:
+def test_blank_tag_of_the_group_overrides_the_template(ask: Ask) -> None:
     (found,) = ask(RULE, template(), group(entries({"team": " "})))
     assert "blank" in found.message
 
 
-def test_a_group_with_a_launch_configuration_cannot_tag_its_volumes(ask: Ask) -> None:
+def test_group_with_a_launch_configuration_cannot_tag_its_volumes(ask: Ask) -> None:
     old = {
         "type": LAUNCH_CONFIGURATION,
         "name": "old",
@@ -162,7 +162,7 @@ def test_a_group_with_a_launch_configuration_cannot_tag_its_volumes(ask: Ask) ->
     assert kinds_of(found) == {"volume", "network-interface"}
 
 
-def test_a_stand_alone_tag_comes_after_the_first_launch_and_does_not_count(ask: Ask) -> None:
+def test_separate_tag_resource_does_not_count_since_it_follows_the_first_launch(ask: Ask) -> None:
     half = template(specifications("volume", "network-interface"))
     later = [
         {
@@ -178,7 +178,7 @@ def test_a_stand_alone_tag_comes_after_the_first_launch_and_does_not_count(ask: 
     assert kinds_of(ask(RULE, half, group(), *later)) == {"instance"}
 
 
-def test_a_fleets_own_tags_do_not_count_and_its_templates_do(ask: Ask) -> None:
+def test_tags_of_a_fleet_do_not_count_and_those_of_its_templates_do(ask: Ask) -> None:
     fleet = {
         "type": FLEET,
         "name": "fleet",
@@ -193,7 +193,7 @@ def test_a_fleets_own_tags_do_not_count_and_its_templates_do(ask: Ask) -> None:
     assert ask(RULE, template(), fleet) == []
 
 
-def test_a_spot_fleet_without_templates_tags_instances_and_never_volumes(ask: Ask) -> None:
+def test_spot_fleet_without_templates_tags_instances_and_never_volumes(ask: Ask) -> None:
     def spot_fleet(tags: Any) -> dict[str, Any]:
         launch = {"ami": "ami-1", "instanceType": "p4d.24xlarge", "tags": tags}
         return {"type": SPOT_FLEET, "props": {"targetCapacity": 1, "launchSpecifications": [launch]}}
@@ -202,12 +202,12 @@ def test_a_spot_fleet_without_templates_tags_instances_and_never_volumes(ask: As
     assert kinds_of(ask(RULE, spot_fleet({}))) == {"instance", "volume"}
 
 
-def test_a_spot_instance_request_tags_itself_alone(ask: Ask) -> None:
+def test_spot_instance_request_tags_only_itself(ask: Ask) -> None:
     request = {"type": SPOT_INSTANCE_REQUEST, "props": {"instanceType": "g6e.xlarge", "tags": GOOD}}
     assert kinds_of(ask(RULE, request)) == {"instance", "volume"}
 
 
-def test_batch_tags_its_instances_itself_and_has_none_on_fargate(ask: Ask) -> None:
+def test_batch_tags_its_instances_and_has_none_on_fargate(ask: Ask) -> None:
     def batch(**props: Any) -> dict[str, Any]:
         return {"type": BATCH, "props": {"tags": GOOD, "computeResources": {"maxVcpus": 4, **props}}}
 
@@ -229,7 +229,7 @@ def test_batch_tags_its_instances_itself_and_has_none_on_fargate(ask: Ask) -> No
         ({"volumeTags": {**GOOD, "team": " "}}, False),
     ],
 )
-def test_a_single_instances_volumes_need_tags_of_their_own(
+def test_volumes_of_a_single_instance_need_their_own_tags(
     ask: Ask, props: dict[str, Any], fine: bool
 ) -> None:
     found = ask(RULE, {"type": INSTANCE, "props": {"instanceType": "p5.48xlarge", "tags": GOOD, **props}})
@@ -237,20 +237,20 @@ def test_a_single_instances_volumes_need_tags_of_their_own(
     assert kinds_of(found) == (set() if fine else {"volume"})
 
 
-def test_default_tags_of_the_provider_reach_an_instances_volumes_and_no_launch_template(ask: Ask) -> None:
+def test_default_tags_reach_volumes_of_an_instance_and_no_launch_template(ask: Ask) -> None:
     provider = {"defaultTags": json.dumps({"tags": GOOD})}
     assert ask(RULE, {"type": INSTANCE, "props": {"instanceType": "t3.micro"}}, provider=provider) == []
     assert kinds_of(ask(RULE, template([]), node_group(), provider=provider)) == set(REQUIRED)
 
 
-def test_what_has_to_be_tagged_can_be_set(ask: Ask) -> None:
+def test_required_kinds_are_a_setting(ask: Ask) -> None:
     assert ask(RULE, template(specifications("volume")), node_group(), settings=VOLUME_ALONE) == []
     spot = {"launched": ["spot-instances-request"]}
     (found,) = ask(RULE, template(), node_group(), settings=spot)
     assert "spot-instances-request" in found.message
 
 
-def test_a_template_in_a_component_and_another_region_is_judged_like_any_other(ask: Ask) -> None:
+def test_template_in_a_component_and_another_region_is_judged(ask: Ask) -> None:
     holder = {"type": "gpufleet:node_group:NodeGroup", "name": "holder"}
     hidden = template([], parent="holder", region="eu-west-1", options={"ignoreChanges": ["imageId"]})
     assert kinds_of(ask(RULE, holder, hidden)) == set(REQUIRED)

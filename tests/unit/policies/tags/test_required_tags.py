@@ -35,24 +35,24 @@ def as_list(tags: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"key": key, "value": value, "propagateAtLaunch": True} for key, value in tags.items()]
 
 
-def test_all_required_keys_with_values_pass_in_a_map_and_in_a_list(ask: Ask) -> None:
+def test_all_required_keys_with_values_pass_in_a_map_and_a_list(ask: Ask) -> None:
     assert ask(RULE, volume({**GOOD, "Name": ""})) == []
     assert ask(RULE, group(as_list(GOOD))) == []
 
 
 @pytest.mark.parametrize("tags", [None, {}, {"team": None}])
-def test_a_resource_without_tags_is_found_and_lacks_every_key(ask: Ask, tags: Any) -> None:
+def test_resource_without_tags_lacks_every_key(ask: Ask, tags: Any) -> None:
     (found,) = ask(RULE, volume(tags))
     assert "team, cost-center, project" in found.message
     assert not found.violation.unknown
 
 
 @pytest.mark.parametrize("token", [*sorted(taggable_types())[::97], AUTO_SCALING_GROUP])
-def test_every_taggable_type_is_asked_even_when_it_is_registered_without_tags(ask: Ask, token: str) -> None:
+def test_every_taggable_type_is_judged_even_without_tags(ask: Ask, token: str) -> None:
     assert len(ask(RULE, {"type": token, "props": {}})) == 1
 
 
-def test_types_that_take_no_tags_are_not_asked(ask: Ask) -> None:
+def test_types_without_tag_support_are_not_judged(ask: Ask) -> None:
     assert ask(RULE, {"type": "aws:ec2/route:Route", "props": {}}) == []
     assert ask(RULE, {"type": "aws:devopsguru/resourceCollection:ResourceCollection", "props": {}}) == []
 
@@ -72,7 +72,7 @@ def test_types_that_take_no_tags_are_not_asked(ask: Ask) -> None:
         ({"is": "research"}, "no text"),
     ],
 )
-def test_a_value_that_says_nothing_is_found(ask: Ask, value: Any, why: str) -> None:
+def test_blank_or_placeholder_value_is_found(ask: Ask, value: Any, why: str) -> None:
     for resource in (volume({**GOOD, "team": value}), group(as_list({**GOOD, "team": value}))):
         (found,) = ask(RULE, resource)
         assert why in found.message
@@ -80,7 +80,7 @@ def test_a_value_that_says_nothing_is_found(ask: Ask, value: Any, why: str) -> N
 
 
 @pytest.mark.parametrize("spelling", ["Team", "TEAM", "team ", " team"])
-def test_a_key_in_another_spelling_is_not_the_key_and_is_named(ask: Ask, spelling: str) -> None:
+def test_key_in_another_spelling_does_not_count_and_is_named(ask: Ask, spelling: str) -> None:
     tags = {**GOOD, spelling: "research"}
     del tags["team"]
     (found,) = ask(RULE, volume(tags))
@@ -88,25 +88,25 @@ def test_a_key_in_another_spelling_is_not_the_key_and_is_named(ask: Ask, spellin
     assert spelling in found.message
 
 
-def test_underscores_for_dashes_are_another_key(ask: Ask) -> None:
+def test_underscores_instead_of_dashes_are_another_key(ask: Ask) -> None:
     (found,) = ask(RULE, volume({"team": "a", "cost_center": "b", "project": "c"}))
     assert "cost_center" in found.message
 
 
 @pytest.mark.parametrize("key", ["aws:createdBy", "AWS:x"])
-def test_keys_of_awss_own_are_refused(ask: Ask, key: str) -> None:
+def test_reserved_aws_keys_are_refused(ask: Ask, key: str) -> None:
     (found,) = ask(RULE, volume({**GOOD, key: "x"}))
     assert "AWS's own" in found.message
     assert ask(RULE, volume({**GOOD, "awsome": "x"})) == []
 
 
-def test_tags_that_are_unknown_as_a_whole_fail_closed(ask: Ask) -> None:
+def test_unknown_tags_fail_closed(ask: Ask) -> None:
     for resource in (volume(UNKNOWN), group(UNKNOWN)):
         (found,) = ask(RULE, resource)
         assert found.violation.unknown
 
 
-def test_an_unknown_value_of_a_required_key_fails_closed_and_of_another_does_not(ask: Ask) -> None:
+def test_unknown_value_of_a_required_key_fails_closed_and_of_another_passes(ask: Ask) -> None:
     for make in (volume, lambda tags: group(as_list(tags))):
         (found,) = ask(RULE, make({**GOOD, "team": UNKNOWN}))
         assert found.violation.unknown
@@ -114,7 +114,7 @@ def test_an_unknown_value_of_a_required_key_fails_closed_and_of_another_does_not
         assert ask(RULE, make({**GOOD, "owner": UNKNOWN})) == []
 
 
-def test_an_unknown_entry_of_a_list_may_be_the_missing_key_and_not_the_ones_that_are_there(ask: Ask) -> None:
+def test_unknown_list_entry_may_only_be_a_missing_key(ask: Ask) -> None:
     assert ask(RULE, group([*as_list(GOOD), UNKNOWN])) == []
     (found,) = ask(RULE, group([*as_list({"team": "a", "project": "b"}), UNKNOWN]))
     assert found.violation.unknown
@@ -122,12 +122,12 @@ def test_an_unknown_entry_of_a_list_may_be_the_missing_key_and_not_the_ones_that
     assert "team" not in found.message
 
 
-def test_a_key_that_a_list_has_twice_is_found(ask: Ask) -> None:
+def test_duplicate_key_in_a_list_is_found(ask: Ask) -> None:
     (found,) = ask(RULE, group([*as_list(GOOD), *as_list({"team": " "})]))
     assert "twice" in found.message
 
 
-def test_what_the_engine_sends_is_read_as_such() -> None:
+def test_engine_format_is_parsed() -> None:
     """The marks as both engines send them: one tag unknown, one secret, or the whole unknown."""
 
     def judged(tags: Any) -> list[Any]:
@@ -145,7 +145,7 @@ def test_what_the_engine_sends_is_read_as_such() -> None:
     assert "hush" not in found.text
 
 
-def test_a_secret_value_is_judged_and_never_shown(ask: Ask) -> None:
+def test_secret_value_is_judged_and_never_shown(ask: Ask) -> None:
     settings = {"values": {"team": ["research"]}}
     for secrets in (["tags.team"], ["tags"]):
         (found,) = ask(RULE, volume({**GOOD, "team": "hush"}, secrets=secrets), settings=settings)
@@ -154,7 +154,7 @@ def test_a_secret_value_is_judged_and_never_shown(ask: Ask) -> None:
     assert ask(RULE, volume(GOOD, secrets=["tags.team"]), settings=settings) == []
 
 
-def test_allowed_values_and_patterns_hold_to_the_letter(ask: Ask) -> None:
+def test_allowed_values_and_patterns_match_exactly(ask: Ask) -> None:
     settings = {"values": {"team": ["research", "serving"]}, "patterns": {"cost-center": r"cc-\d{4}"}}
     assert ask(RULE, volume(GOOD), settings=settings) == []
     (team,) = ask(RULE, volume({**GOOD, "team": "Research"}), settings=settings)
@@ -163,7 +163,7 @@ def test_allowed_values_and_patterns_hold_to_the_letter(ask: Ask) -> None:
     assert r"cc-\d{4}" in centre.message
 
 
-def test_further_keys_can_be_required_and_types_excepted(ask: Ask) -> None:
+def test_additional_keys_can_be_required_and_types_excluded(ask: Ask) -> None:
     (found,) = ask(RULE, volume(GOOD), settings={"keys": ["owner"], "values": {"tier": ["a"]}})
     assert "lack owner, tier" in found.message
     assert ask(RULE, volume({}), settings={"except_types": [VOLUME]}) == []
@@ -180,12 +180,12 @@ def test_further_keys_can_be_required_and_types_excepted(ask: Ask) -> None:
         {"key": ["team"]},
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         RequiredTagsSettings.model_validate(settings)
 
 
-def test_the_fleet_file_says_which_keys_are_required(ask: Ask) -> None:
+def test_fleet_file_lists_the_required_keys(ask: Ask) -> None:
     fleet = {
         "apiVersion": "gpufleet/v1",
         "fleet": "atlas",
@@ -201,22 +201,20 @@ def test_the_fleet_file_says_which_keys_are_required(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("encode", [json.dumps, lambda value: value], ids=["JSON text", "an object"])
-def test_default_tags_of_the_provider_count_for_maps_and_not_for_lists(
-    ask: Ask, encode: Callable[[Any], Any]
-) -> None:
+def test_default_tags_count_for_maps_and_not_for_lists(ask: Ask, encode: Callable[[Any], Any]) -> None:
     provider = {"defaultTags": encode({"tags": GOOD})}
     assert ask(RULE, volume(), provider=provider) == []
     assert ask(RULE, volume({"Name": "x"}), provider=provider) == []
     assert len(ask(RULE, group([]), provider=provider)) == 1
 
 
-def test_a_resources_own_tag_wins_over_the_providers(ask: Ask) -> None:
+def test_own_tag_overrides_the_default_tag(ask: Ask) -> None:
     provider = {"defaultTags": json.dumps({"tags": GOOD})}
     (found,) = ask(RULE, volume({"team": " "}), provider=provider)
     assert "blank" in found.message
 
 
-def test_unknown_tags_may_replace_the_providers_and_unknown_defaults_may_lack_a_key(ask: Ask) -> None:
+def test_unknown_tags_may_override_defaults_and_unknown_defaults_may_lack_a_key(ask: Ask) -> None:
     provider = {"defaultTags": json.dumps({"tags": GOOD})}
     assert [each.violation.unknown for each in ask(RULE, volume(UNKNOWN), provider=provider)] == [True]
     unknown = {"defaultTags": UNKNOWN}
@@ -224,13 +222,13 @@ def test_unknown_tags_may_replace_the_providers_and_unknown_defaults_may_lack_a_
     assert ask(RULE, volume(GOOD), provider=unknown) == []
 
 
-def test_a_bad_default_tag_of_the_provider_is_found_and_its_value_not_shown(ask: Ask) -> None:
+def test_invalid_default_tag_is_found_and_its_value_not_shown(ask: Ask) -> None:
     provider = {"defaultTags": json.dumps({"tags": {**GOOD, "team": "hush "}})}
     (found,) = ask(RULE, volume(), provider=provider)
     assert "hush" not in found.message
 
 
-def test_the_result_that_the_real_provider_works_out_counts(ask: Ask) -> None:
+def test_tags_computed_by_the_real_provider_count(ask: Ask) -> None:
     """Default tags of its environment variables are nowhere else."""
     worked_out = {"type": VOLUME, "props": {"tags": {"Name": "x"}, "tagsAll": {**GOOD, "Name": "x"}}}
     assert ask(RULE, worked_out) == []
@@ -238,7 +236,7 @@ def test_the_result_that_the_real_provider_works_out_counts(ask: Ask) -> None:
     assert ask(RULE, {"type": VOLUME, "props": {"tags": {**GOOD, "x": UNKNOWN}, "tagsAll": UNKNOWN}}) == []
 
 
-def test_an_object_that_leaves_the_providers_tags_out_lacks_them(ask: Ask) -> None:
+def test_object_that_excludes_default_tags_lacks_them(ask: Ask) -> None:
     provider = {"defaultTags": json.dumps({"tags": GOOD})}
     thing = "aws:s3/bucketObjectv2:BucketObjectv2"
     assert ask(RULE, {"type": thing, "props": {}}, provider=provider) == []
@@ -247,7 +245,7 @@ def test_an_object_that_leaves_the_providers_tags_out_lacks_them(ask: Ask) -> No
 
 
 @pytest.mark.parametrize("value", [" ", "", UNKNOWN, None])
-def test_a_single_tag_of_another_resource_cannot_blank_a_required_one(ask: Ask, value: Any) -> None:
+def test_separate_tag_resource_cannot_blank_a_required_tag(ask: Ask, value: Any) -> None:
     single = {"type": "aws:ec2/tag:Tag", "props": {"resourceId": "i-1", "key": "team", "value": value}}
     of_group = {
         "type": AUTO_SCALING_TAG,
@@ -258,7 +256,7 @@ def test_a_single_tag_of_another_resource_cannot_blank_a_required_one(ask: Ask, 
         assert found.violation.unknown == (value is UNKNOWN)
 
 
-def test_single_tags_pass_when_they_say_something_or_are_not_required(ask: Ask) -> None:
+def test_separate_tags_pass_if_they_have_a_value_or_are_not_required(ask: Ask) -> None:
     def single(key: Any, value: str) -> dict[str, Any]:
         return {"type": "aws:ec2/tag:Tag", "props": {"resourceId": "i-1", "key": key, "value": value}}
 
@@ -267,7 +265,7 @@ def test_single_tags_pass_when_they_say_something_or_are_not_required(ask: Ask) 
     assert [each.violation.unknown for each in ask(RULE, single(UNKNOWN, "x"))] == [True]
 
 
-def test_neither_region_nor_parent_nor_alias_nor_protection_changes_the_answer(ask: Ask) -> None:
+def test_region_parent_alias_and_protection_do_not_change_the_result(ask: Ask) -> None:
     holder = {"type": "gpufleet:storage:SharedStorage", "name": "holder"}
     inner = {"type": "gpufleet:storage:Inner", "name": "inner", "parent": "holder"}
     hidden = volume({}, name="deep", parent="inner", region="eu-west-1", options={"protect": True})

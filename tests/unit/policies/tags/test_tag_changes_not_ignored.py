@@ -70,16 +70,16 @@ def test_ignored_changes_of_cost_tags_are_found(ask: Ask, path: str, kind: str) 
         ('tagSpecifications[0].tags["x.example/y"]', LAUNCH_TEMPLATE),
     ],
 )
-def test_ignored_changes_of_anything_else_pass(ask: Ask, path: str, kind: str) -> None:
+def test_ignored_changes_of_other_properties_pass(ask: Ask, path: str, kind: str) -> None:
     assert ask(RULE, ignoring(path, kind)) == []
 
 
-def test_further_required_keys_count(ask: Ask) -> None:
+def test_additional_required_keys_count(ask: Ask) -> None:
     assert len(ask(RULE, ignoring("tags.owner"), settings={"keys": ["owner"]})) == 1
 
 
 @pytest.mark.parametrize("path", ["value", "key", "*", "resourceId"])
-def test_a_single_tag_of_a_cost_key_follows_its_program(ask: Ask, path: str) -> None:
+def test_separate_tag_resource_of_a_cost_key_is_judged(ask: Ask, path: str) -> None:
     for key, count in (("team", 1), (UNKNOWN, 1), ("Name", 1 if path == "*" else 0)):
         assert len(ask(RULE, ignoring(path, "aws:ec2/tag:Tag", key=key, value="x"))) == count
     of_group = ignoring("tag.value", AUTO_SCALING_TAG, tag={"key": "team", "value": "x"})
@@ -100,14 +100,14 @@ def test_a_single_tag_of_a_cost_key_follows_its_program(ask: Ask, path: str) -> 
         ({}, 0),
     ],
 )
-def test_tags_that_the_provider_leaves_alone_are_no_cost_tags(
+def test_tags_ignored_by_the_provider_must_not_be_cost_tags(
     ask: Ask, ignored: dict[str, Any], count: int, encode: Callable[[Any], Any]
 ) -> None:
     assert len(ask(RULE, {"type": PROVIDER, "props": {"ignoreTags": encode(ignored)}})) == count
 
 
 @pytest.mark.parametrize("ignored", [UNKNOWN, {"keys": UNKNOWN}, {"keys": [UNKNOWN]}])
-def test_a_providers_list_that_is_not_known_fails_closed(ask: Ask, ignored: Any) -> None:
+def test_unknown_ignore_list_of_the_provider_fails_closed(ask: Ask, ignored: Any) -> None:
     (found,) = ask(RULE, {"type": PROVIDER, "props": {"ignoreTags": ignored}})
     assert found.violation.unknown
     assert ask(RULE, {"type": PROVIDER, "props": {"region": UNKNOWN}}) == []

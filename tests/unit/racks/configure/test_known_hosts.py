@@ -35,7 +35,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("address", "port", "names", "known"), CASES)
-def test_a_host_is_known_when_ssh_keygen_finds_it(address, port, names, known, key, tmp_path):
+def test_host_is_known_if_ssh_keygen_finds_it(address, port, names, known, key, tmp_path):
     path = tmp_path / "known_hosts"
     path.write_text(f"# comment\n\n{names} {key}\n")
     assert is_known(address, port, read_known_hosts([path])) is known
@@ -56,7 +56,7 @@ def test_hashed_names_are_found(key, tmp_path):
     assert not is_known("ctl02", 22, keys)
 
 
-def test_an_authority_makes_hosts_known_and_a_revoked_key_does_not(key, tmp_path):
+def test_certificate_authority_makes_hosts_known_and_a_revoked_key_does_not(key, tmp_path):
     path = tmp_path / "known_hosts"
     path.write_text(f"@cert-authority *.dc1.example.com {key}\n@revoked ctl09 {key}\n")
     keys = read_known_hosts([path])
@@ -64,7 +64,7 @@ def test_an_authority_makes_hosts_known_and_a_revoked_key_does_not(key, tmp_path
     assert not is_known("ctl09", 22, keys)
 
 
-def test_a_fingerprint_is_the_one_that_ssh_keygen_shows(key, tmp_path):
+def test_fingerprint_equals_that_of_ssh_keygen(key, tmp_path):
     shown = subprocess.run(
         ["ssh-keygen", "-l", "-f", tmp_path / "key.pub"], capture_output=True, text=True, check=True
     ).stdout
@@ -72,12 +72,12 @@ def test_a_fingerprint_is_the_one_that_ssh_keygen_shows(key, tmp_path):
     assert fingerprint("no base64!") == ""
 
 
-def test_unreadable_lines_and_missing_files_are_passed_over(tmp_path):
+def test_invalid_lines_and_missing_files_are_skipped(tmp_path):
     (tmp_path / "known_hosts").write_text("nonsense\n|1|broken ssh-ed25519 AAAA\n")
     assert not is_known("ctl01", 22, read_known_hosts([tmp_path / "known_hosts", tmp_path / "none"]))
 
 
-def test_hosts_that_nobody_knows_are_one_finding_with_its_remedy(tmp_path, key):
+def test_unknown_hosts_are_one_finding_with_its_remedy(tmp_path, key):
     files = (tmp_path / "known_hosts", tmp_path / "other")
     connections = {f"dgx00{n}": (f"dgx00{n}.dc1", 22) for n in (1, 2, 3)}
     files[0].write_text(f"dgx002.dc1 {key}\n")
@@ -89,7 +89,7 @@ def test_hosts_that_nobody_knows_are_one_finding_with_its_remedy(tmp_path, key):
     refuse_unknown(["dgx002", "local"], connections, files, "prod")
 
 
-def test_an_ssh_configuration_says_where_else_keys_are(tmp_path):
+def test_ssh_configuration_can_name_other_known_hosts_files(tmp_path):
     config = tmp_path / "ssh_config"
     config.write_text(f"Host *\n  UserKnownHostsFile {tmp_path}/mine\n")
     files = known_hosts_files(tmp_path / "stack", config)
@@ -99,7 +99,7 @@ def test_an_ssh_configuration_says_where_else_keys_are(tmp_path):
         known_hosts_files(tmp_path, config)
 
 
-def test_ssh_itself_takes_the_arguments(tmp_path):
+def test_ssh_accepts_the_arguments(tmp_path):
     import shlex
 
     files = (tmp_path / "with blank" / "known_hosts", tmp_path / "other")

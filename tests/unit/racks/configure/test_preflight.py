@@ -18,7 +18,7 @@ def verdict(host: str, check: str) -> PreflightVerdict:
     return PreflightVerdict(host, check, "fail", "", "", f"{check} is wrong")
 
 
-def test_a_host_that_measured_nothing_is_out_with_what_ansible_said_of_it() -> None:
+def test_host_without_measurements_is_excluded_with_the_ansible_error() -> None:
     found = PreflightMeasurements()
     found(event("away", "unreachable", "no route"))
     found(event("nosudo", "failed", "sudo: a password is required"))
@@ -30,7 +30,7 @@ def test_a_host_that_measured_nothing_is_out_with_what_ansible_said_of_it() -> N
     ]
 
 
-def test_of_a_host_that_measured_the_verdict_is_the_reason() -> None:
+def test_verdict_is_the_reason_for_a_measured_host() -> None:
     found = PreflightMeasurements()
     found(event("full", "ok", **{RESULT_KEY: {"schema": 1}}))
     found(event("full", "failed", "what the playbook said"))
@@ -39,7 +39,7 @@ def test_of_a_host_that_measured_the_verdict_is_the_reason() -> None:
     assert [(item.task, item.message) for item in why] == [("disk", "disk is wrong")]
 
 
-def test_faults_of_hardware_leave_nobody_out_unless_they_are_all_that_was_asked_for() -> None:
+def test_hardware_faults_exclude_hosts_only_if_only_preflight_runs() -> None:
     assert left_out([verdict("node", "gpus")], PreflightMeasurements()) == ({}, [])
     assert left_out([verdict("node", "gpus")], PreflightMeasurements(), strict=True)[0] == {
         "node": HostStats(failed=1)
@@ -55,7 +55,7 @@ def test_no_host_fails_without_a_reason() -> None:
     assert [(item.task, item.message) for item in why] == [("t", "what is expected of hosts cannot be read")]
 
 
-def test_tasks_of_preflight_are_not_counted() -> None:
+def test_preflight_tasks_are_not_counted() -> None:
     found = PreflightMeasurements()
     for kind in ("started", "ok", "started", "ok", "started", "skipped"):
         found(event("node", kind))

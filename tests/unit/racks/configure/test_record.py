@@ -25,11 +25,11 @@ def event(kind, host="a", **more):
     return TaskEvent(kind=kind, host=host, task="Task", role="base", **more)
 
 
-def test_there_is_no_last_run_at_first(folder):
+def test_first_run_has_no_previous_run(folder):
     assert folder.last() is None
 
 
-def test_a_whole_run_is_read_as_it_was_written(folder):
+def test_complete_run_round_trips(folder):
     last = LastRun("r1", True, {"a": "done", "b": "failed", "c": "unreachable"}, ("base",), "t")
     folder.save(last)
     assert folder.last() == last
@@ -37,7 +37,7 @@ def test_a_whole_run_is_read_as_it_was_written(folder):
     assert stat.S_IMODE(folder.last_file.stat().st_mode) == 0o600
 
 
-def test_a_run_that_was_cut_short_is_known_as_far_as_its_journal(folder):
+def test_interrupted_run_is_known_from_its_journal(folder):
     with folder.locked():
         folder.save(LastRun("r1", False, dict.fromkeys("abc", "pending"), (), "t"))
         journal = folder.open_journal("r1", Redactor([]))
@@ -52,19 +52,19 @@ def test_a_run_that_was_cut_short_is_known_as_far_as_its_journal(folder):
     assert last.left == ("a", "b", "c")
 
 
-def test_a_run_that_was_killed_before_its_journal_leaves_all_hosts(folder):
+def test_run_killed_before_its_journal_leaves_all_hosts_pending(folder):
     folder.save(LastRun("r1", False, dict.fromkeys("ab", "pending")))
     assert folder.last().left == ("a", "b")
 
 
-def test_a_broken_file_is_the_users_to_remove(folder):
+def test_damaged_file_is_reported_for_the_user_to_remove(folder):
     folder.last_file.parent.mkdir(parents=True)
     folder.last_file.write_text("{")
     with pytest.raises(InputError, match="cannot be read"):
         folder.last()
 
 
-def test_a_journal_holds_no_secret_and_is_its_owners(folder):
+def test_journal_has_no_secret_and_is_private(folder):
     with folder.locked():
         journal = folder.open_journal("r1", Redactor([SECRET]))
     diff = Diff(f"/etc/{SECRET}", f"+{SECRET}")
@@ -90,7 +90,7 @@ def test_old_runs_are_removed(folder):
     assert left == {f"r{number:02}" for number in range(5, 25)}
 
 
-def test_one_run_at_a_time(folder):
+def test_concurrent_runs_are_refused(folder):
     with folder.locked(), pytest.raises(RefusedError, match="is in progress"), folder.locked():
         pass
     with folder.locked():

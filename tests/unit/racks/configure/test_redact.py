@@ -14,7 +14,7 @@ SECRET = 'k3y-with-"quotes"-and-\\-backslash-0123456789'
 
 @pytest.mark.parametrize("before", ["", "a", "ab", "abc", "user:"])
 @pytest.mark.parametrize("after", ["", "\n", "xy"])
-def test_base64_of_a_secret_is_found_wherever_it_starts(before, after):
+def test_base64_of_a_secret_is_found_at_any_offset(before, after):
     encoded = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
     said = Redactor([SECRET]).text(f"payload {encoded}")
     assert MARK in said
@@ -22,7 +22,7 @@ def test_base64_of_a_secret_is_found_wherever_it_starts(before, after):
     assert len(said) < len("payload ") + len(MARK) + len(before) * 2 + 16
 
 
-def test_a_secret_is_found_in_json_and_in_keys_of_mappings():
+def test_secret_is_found_in_json_and_mapping_keys():
     redactor = Redactor([SECRET])
     value = {"a": [SECRET, {"b": f"x{SECRET}y"}], SECRET: 1, "n": None, "t": (SECRET,)}
     said = json.dumps(redactor.value(value))
@@ -31,11 +31,11 @@ def test_a_secret_is_found_in_json_and_in_keys_of_mappings():
     assert redactor.text(json.dumps({"k": SECRET})) == json.dumps({"k": MARK})
 
 
-def test_what_is_no_secret_stays_as_it_is():
+def test_ordinary_text_is_kept():
     value = {"a": ["plain", 1, True, None, 2.5]}
     assert Redactor([SECRET]).value(value) == value
     assert Redactor([]).text("anything") == "anything"
 
 
-def test_a_short_value_does_not_tear_up_every_text():
+def test_short_value_is_not_masked_inside_words():
     assert Redactor(["on", ""]).text("on and on") == "on and on"

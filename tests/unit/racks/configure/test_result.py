@@ -29,7 +29,7 @@ def collector():
     return Collector(Redactor([SECRET]))
 
 
-def test_equal_changes_of_hosts_are_one_and_others_stand_apart(collector):
+def test_equal_changes_of_hosts_are_merged_and_others_separate(collector):
     for host in ("b", "a"):
         collector(changed(host))
     collector(changed("c", "+other"))
@@ -39,7 +39,7 @@ def test_equal_changes_of_hosts_are_one_and_others_stand_apart(collector):
     ]
 
 
-def test_counts_are_ansibles_where_changed_is_ok_too(collector):
+def test_counts_equal_those_of_ansible_where_changed_is_ok(collector):
     collector(TaskEvent("started", "a", "x", "base"))
     collector(changed("a"))
     collector(TaskEvent("skipped", "a", "y", "base"))
@@ -51,14 +51,14 @@ def test_counts_are_ansibles_where_changed_is_ok_too(collector):
     assert collector.role_seconds == {"base": 0.5}
 
 
-def test_a_failure_that_a_role_handled_is_none(collector):
+def test_rescued_failure_is_not_a_failure(collector):
     collector(TaskEvent("failed", "a", "try", "base", message="handled"))
     collector(TaskEvent("failed", "b", "try", "base", message=f"key {SECRET}"))
     (failure,) = collector.failures({"a": HostStats(ok=3), "b": HostStats(failed=1)})
     assert (failure.host, failure.message) == ("b", "key <secret>")
 
 
-def test_memory_goes_with_what_changed_and_not_with_tasks_times_hosts(collector):
+def test_memory_grows_with_changes_and_not_with_tasks_times_hosts(collector):
     hosts = [f"dgx{number:03}" for number in range(500)]
     for host in hosts:
         collector(changed(host, "+" + "x" * 3000))
@@ -99,7 +99,7 @@ def shown(made, **options):
     return text.getvalue()
 
 
-def test_a_report_groups_changes_by_role_and_hosts_by_range(collector):
+def test_report_groups_changes_by_role_and_hosts_by_range(collector):
     for host in ("dgx001", "dgx002", "dgx003"):
         collector(changed(host))
     text = shown(result(changes=collector.changes))
@@ -113,7 +113,7 @@ def test_a_report_groups_changes_by_role_and_hosts_by_range(collector):
     assert "+new" not in shown(result(changes=collector.changes), diffs=False)
 
 
-def test_a_long_difference_is_cut_on_the_screen_and_whole_on_the_page(collector):
+def test_long_diff_is_truncated_on_screen_and_complete_on_the_page(collector):
     collector(changed("a", "\n".join(f"+line {number}" for number in range(40))))
     made = result(changes=collector.changes)
     assert "28 more lines" in shown(made)
@@ -121,7 +121,7 @@ def test_a_long_difference_is_cut_on_the_screen_and_whole_on_the_page(collector)
     assert "+line 39" in configure_page(made)
 
 
-def test_the_page_says_everything_and_escapes_it():
+def test_page_has_everything_and_escapes_it():
     page = configure_page(result())
     assert "&lt;b&gt;no&lt;/b&gt;" in page and "<b>no" not in page
     for word in (
@@ -138,13 +138,13 @@ def test_the_page_says_everything_and_escapes_it():
     assert "Cut short: killed" in configure_page(result(cut_short="killed"))
 
 
-def test_the_page_of_a_run_without_anything_is_whole():
+def test_page_of_an_empty_run_is_complete():
     page = configure_page(result(hosts={}, failures=(), verdicts=(), role_seconds={}))
     assert "What failed" not in page and "Preflight" not in page and "<svg" not in page
     assert page.rstrip().endswith("</html>")
 
 
-def test_the_page_is_well_formed():
+def test_page_is_well_formed():
     from html.parser import HTMLParser
 
     open_tags: list[str] = []

@@ -97,17 +97,17 @@ def printed(program: str, errors: int = subprocess.PIPE) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_ssh_starts_roots_interpreter_itself_where_sudo_asks_for_nothing() -> None:
+def test_ssh_starts_the_root_interpreter_with_passwordless_sudo() -> None:
     one, others = map(json.loads, printed(HOPS))
     assert one == ["ssh", "ubuntu", ["sudo", "-n", "-H", "-u", "root", "/usr/bin/python3"]]
     assert others == [2, 2, 2, 2]  # mitogen's own way: with a password, with other flags, by another program
 
 
-def test_a_host_that_is_gone_gets_no_file_and_other_mistakes_are_told() -> None:
+def test_lost_host_gets_no_file_and_other_errors_are_reported() -> None:
     assert printed(GONE) == ["raised"]
 
 
-def test_a_line_that_nobody_can_be_told_ends_nothing_of_mitogen_s() -> None:
+def test_output_to_a_closed_terminal_does_not_stop_mitogen() -> None:
     controlling, terminal = os.openpty()
     os.close(controlling)
     try:
@@ -116,7 +116,7 @@ def test_a_line_that_nobody_can_be_told_ends_nothing_of_mitogen_s() -> None:
         os.close(terminal)
 
 
-def test_a_module_takes_along_what_mitogen_itself_finds_that_it_needs() -> None:
+def test_module_carries_the_dependencies_that_mitogen_finds() -> None:
     collections = ROOT / "gpufleet" / "collections"
     modules = collections / "ansible_collections" / "gpufleet" / "rack" / "plugins" / "modules"
     done = subprocess.run(
@@ -175,7 +175,7 @@ def without_processes(told: Any) -> Any:
     return re.sub(r"/[^ ]*/run/", "/", told) if isinstance(told, str) else told
 
 
-def test_tasks_that_need_no_host_end_as_with_ansible_s_own_strategy(both: tuple[Any, Any]) -> None:
+def test_local_tasks_end_as_with_the_strategy_of_ansible(both: tuple[Any, Any]) -> None:
     theirs, ours = both
     assert theirs[0] == ours[0] == 2
     assert len(theirs[1]) > 60
@@ -183,7 +183,7 @@ def test_tasks_that_need_no_host_end_as_with_ansible_s_own_strategy(both: tuple[
         assert one == other
 
 
-def test_tasks_that_need_no_host_get_no_worker_and_others_do(both: tuple[Any, Any]) -> None:
+def test_local_tasks_get_no_worker_and_others_do(both: tuple[Any, Any]) -> None:
     def of(told: list[dict[str, Any]], task: str) -> set[int]:
         facts = [
             each["result"]["ansible_facts"] for each in told if each["event"] == "ok" and each["task"] == task

@@ -39,7 +39,7 @@ def ansible_hosts(inventory: Path, pattern: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("site", "pattern"), [("", "onprem"), ("zulu", "site_zulu"), ("alpha", "site_alpha")]
 )
-def test_without_a_limit_hosts_and_their_order_are_those_of_ansible(
+def test_hosts_and_order_without_a_limit_equal_those_of_ansible(
     plan: FleetPlan, inventory: Path, site: str, pattern: str
 ) -> None:
     chosen = select_hosts(plan, inventory, site=site)
@@ -47,7 +47,7 @@ def test_without_a_limit_hosts_and_their_order_are_those_of_ansible(
     assert len(chosen) == (4 if site else 8)
 
 
-def test_a_limit_is_a_pattern_as_ansible_reads_it_within_the_site(plan: FleetPlan, inventory: Path) -> None:
+def test_limit_is_an_ansible_pattern_within_the_site(plan: FleetPlan, inventory: Path) -> None:
     limit = "role_gpu:!*dgx002"
     wanted = set(ansible_hosts(inventory, limit))
     assert set(select_hosts(plan, inventory, limit=limit)) == wanted
@@ -56,7 +56,7 @@ def test_a_limit_is_a_pattern_as_ansible_reads_it_within_the_site(plan: FleetPla
     assert len(here) == 2
 
 
-def test_nobody_and_an_unknown_site_are_refused(plan: FleetPlan, inventory: Path) -> None:
+def test_empty_selection_and_unknown_site_are_refused(plan: FleetPlan, inventory: Path) -> None:
     with pytest.raises(InputError, match="no rack host of site 'alpha' matches 'dgx001'"):
         select_hosts(plan, inventory, site="alpha", limit="dgx001")
     with pytest.raises(InputError, match="no rack site 'moon'"):

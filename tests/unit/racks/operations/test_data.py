@@ -19,7 +19,7 @@ def made(name: str, *given: str) -> dict[str, object]:
     return found | dict(operation.variables(values) if operation.variables is not None else {})
 
 
-def test_paths_on_this_machine_are_taken_from_where_the_command_was_given(
+def test_local_paths_are_relative_to_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -30,7 +30,7 @@ def test_paths_on_this_machine_are_taken_from_where_the_command_was_given(
     assert name.startswith("support-") and name.endswith("Z.tar.gz")
 
 
-def test_a_backup_that_is_not_on_this_machine_is_looked_for_on_the_databases_host(
+def test_backup_missing_locally_is_searched_on_the_database_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -44,7 +44,7 @@ def test_a_backup_that_is_not_on_this_machine_is_looked_for_on_the_databases_hos
     )
 
 
-def test_pods_have_as_long_to_leave_members_as_nodes() -> None:
+def test_pods_get_the_same_time_to_leave_members_and_nodes() -> None:
     roles = ("kubernetes_control_plane", "kubernetes_node")
     found = made("upgrade_kubernetes", "batch=10%", "drain=60")
     assert {found[f"{role}_drain_timeout_s"] for role in roles} == {60}
@@ -53,18 +53,18 @@ def test_pods_have_as_long_to_leave_members_as_nodes() -> None:
 
 
 @pytest.mark.parametrize("given", ["drain=1", "batch=0", "version=1.36"])
-def test_what_no_upgrade_of_kubernetes_takes_is_refused(given: str) -> None:
+def test_unsupported_kubernetes_upgrade_is_refused(given: str) -> None:
     with pytest.raises(InputError):
         find_operation("upgrade_kubernetes").values([given])
 
 
 @pytest.mark.parametrize("given", ["version=25.05", "version=25.05.8-1", "version=newest"])
-def test_a_version_of_slurm_has_three_numbers(given: str) -> None:
+def test_slurm_version_has_three_numbers(given: str) -> None:
     with pytest.raises(InputError):
         find_operation("upgrade_slurm").values([given])
 
 
 @pytest.mark.parametrize("given", ["folder=backups", "folder=/a b", "keep=0"])
-def test_what_is_no_folder_or_keeps_nothing_is_refused(given: str) -> None:
+def test_invalid_folder_and_retention_of_zero_are_refused(given: str) -> None:
     with pytest.raises(InputError):
         find_operation("backup").values([given])

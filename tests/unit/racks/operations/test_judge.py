@@ -28,7 +28,7 @@ def judged(found: dict[str, Any], operation: str = "upgrade_driver") -> list[str
     return verdict(PROJECT, "dgx01", ROLES, found, VALUES, operation=operation)
 
 
-def test_a_node_that_is_drained_for_this_operation_is_fit() -> None:
+def test_node_drained_for_this_operation_passes() -> None:
     assert judged(answers()) == []
     assert judged(answers(OURS)) == []
 
@@ -42,12 +42,12 @@ def test_a_node_that_is_drained_for_this_operation_is_fit() -> None:
         OURS.replace("IDLE+DRAIN", "IDLE*+DRAIN"),
     ],
 )
-def test_a_node_that_others_have_drained_or_that_is_away_is_not(state: str) -> None:
+def test_node_drained_by_others_or_down_fails(state: str) -> None:
     (wrong,) = judged(answers(state))
     assert wrong.startswith("slurm_node: state: it is ")
 
 
-def test_a_fault_of_the_node_and_every_missing_measurement_are_told() -> None:
+def test_node_fault_and_every_missing_measurement_are_reported() -> None:
     found = answers(OURS)
     gpus = found["nvidia_driver"]["measurements"]["nvidia_driver_gpus"]
     found["nvidia_driver"]["measurements"]["nvidia_driver_gpus"] = gpus | {
@@ -60,20 +60,20 @@ def test_a_fault_of_the_node_and_every_missing_measurement_are_told() -> None:
         assert all(line.startswith("nvidia_driver: ") for line in wrong)
 
 
-def test_only_the_drain_goes_and_only_from_the_state() -> None:
+def test_only_the_drain_flag_is_removed_from_the_state() -> None:
     state = "NodeName=dgx01 State=MIXED+DRAIN+PLANNED Reason=gpufleet operate: x by ada [root@now]"
     assert "State=MIXED+PLANNED " in without_own_drain(state, "x")
     assert without_own_drain(state, "") == without_own_drain(state, "y") == state
 
 
-def test_a_host_measures_the_roles_of_its_groups() -> None:
+def test_host_measures_the_roles_of_its_groups() -> None:
     groups = {"onprem": ["dgx01", "ctl01"], "rack_gpu_nodes": ["dgx01"], "rack_slurm": ["ctl01"]}
     assert {"base", "nvidia_driver"} <= set(roles_of_host(PROJECT, groups, "dgx01"))
     assert "nvidia_driver" not in roles_of_host(PROJECT, groups, "ctl01")
     assert "munge" in roles_of_host(PROJECT, groups, "ctl01")
 
 
-def test_every_role_leaves_what_it_measured_where_the_verdict_looks() -> None:
+def test_every_role_writes_its_measurements_where_the_verdict_reads() -> None:
     for _, role in measuring_roles(PROJECT):
         (task, *_) = yaml.safe_load((PROJECT / "roles" / role / "tasks" / "verify.yml").read_text())[-1:]
         assert task.get("register") == f"{role}__verified", role

@@ -27,7 +27,7 @@ DEMO = Operation(
 )
 
 
-def test_options_get_their_types_and_defaults_and_those_without_one_are_left_out() -> None:
+def test_options_get_their_types_and_defaults_and_unset_ones_are_left_out() -> None:
     assert DEMO.values(["how=this", "batch=25%", "reboot=No"]) == {
         "wait": 60,
         "batch": "25%",
@@ -36,7 +36,7 @@ def test_options_get_their_types_and_defaults_and_those_without_one_are_left_out
     }
 
 
-def test_a_resumed_run_keeps_the_options_that_are_not_given_again() -> None:
+def test_resumed_run_keeps_options_that_are_not_given_again() -> None:
     before = DEMO.values(["how=this", "wait=5"])
     assert DEMO.values(["how=that"], before) == before | {"how": "that"}
 
@@ -58,12 +58,12 @@ def test_a_resumed_run_keeps_the_options_that_are_not_given_again() -> None:
         (["how=this", "how=that"], "given twice"),
     ],
 )
-def test_a_wrong_option_is_refused_with_the_rule(given: list[str], message: str) -> None:
+def test_invalid_option_is_refused_with_the_rule(given: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         DEMO.values(given)
 
 
-def test_a_misspelt_option_or_operation_gets_the_nearest_name() -> None:
+def test_misspelt_option_or_operation_suggests_the_nearest_name() -> None:
     with pytest.raises(InputError) as option:
         DEMO.values(["how=this", "rebot=yes"])
     assert "did you mean 'reboot'?" in option.value.remedy
@@ -72,7 +72,7 @@ def test_a_misspelt_option_or_operation_gets_the_nearest_name() -> None:
     assert "did you mean 'upgrade_driver'?" in name.value.remedy
 
 
-def test_every_operation_is_for_hosts_that_exist_and_asks_before_it_harms() -> None:
+def test_every_operation_targets_existing_hosts_and_asks_before_damage() -> None:
     roles = {secret.role for secret in SECRETS}
     for operation in OPERATIONS.values():
         assert {operation.group, *operation.also} <= set(RACK_GROUPS) | {"onprem"}, operation.name
@@ -87,7 +87,7 @@ def test_every_operation_is_for_hosts_that_exist_and_asks_before_it_harms() -> N
                 assert option.read(text or str(option.default)) == option.default
 
 
-def test_the_driver_and_fabric_manager_are_asked_for_in_one_version() -> None:
+def test_driver_and_fabric_manager_have_one_version() -> None:
     upgrade = OPERATIONS["upgrade_driver"]
     assert upgrade.variables is not None
     assert upgrade.variables(upgrade.values([])) == {}
@@ -103,7 +103,7 @@ def test_the_driver_and_fabric_manager_are_asked_for_in_one_version() -> None:
         upgrade.values(["driver=595.91.07; reboot"])
 
 
-def test_the_power_of_a_node_goes_for_those_that_were_named_alone() -> None:
+def test_power_is_cut_only_for_named_nodes() -> None:
     cycle = OPERATIONS["power_cycle"]
     assert cycle.named and cycle.one_by_one and cycle.variables is not None
     assert cycle.variables(cycle.values(["confirm=dgx01,dgx02", "timeout=60"])) == {
@@ -117,7 +117,7 @@ def test_the_power_of_a_node_goes_for_those_that_were_named_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["upgrade_driver", "replace_node", "add_nodes"])
-def test_operations_that_judge_nodes_have_the_secrets_that_measuring_wants(name: str) -> None:
+def test_operations_that_judge_nodes_have_the_secrets_for_measuring(name: str) -> None:
     assert set(OPERATIONS[name].secrets_of) >= MEASURING_WITH_SECRETS
 
 

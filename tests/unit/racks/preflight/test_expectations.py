@@ -9,7 +9,7 @@ from gpufleet.racks.preflight.expectations import read_expectations, write_expec
 from tests.unit.racks.conftest import fleet, hosts, rack
 
 
-def test_what_is_read_is_what_was_written_and_nobody_elses_business(catalog, tmp_path):
+def test_expectations_round_trip_and_are_private(catalog, tmp_path):
     expected = expectations_for(fleet(rack(hosts=hosts(gpus=2))), catalog)
     path = tmp_path / "folder" / "expectations.json"
     write_expectations(expected, path)

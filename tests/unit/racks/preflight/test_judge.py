@@ -19,7 +19,7 @@ def one(verdicts, check):
     return found
 
 
-def test_a_healthy_host_passes_and_what_nobody_published_is_shown_but_not_judged(healthy, expected):
+def test_healthy_host_passes_and_unpublished_values_are_shown_but_not_judged(healthy, expected):
     found = statuses(judge({"dgx001": healthy()}, {"dgx001": expected()}))
     not_judged = {"cpu", "memory", "hugepages"}
     assert {check for check, status in found.items() if status == "not-judged"} == not_judged
@@ -27,7 +27,7 @@ def test_a_healthy_host_passes_and_what_nobody_published_is_shown_but_not_judged
     assert {"os", "kernel", "gpus", "gpu-links", "nics", "nic-links", "clock", "disk"} <= set(found)
 
 
-def test_a_missing_gpu_fails_with_both_counts(healthy, expected):
+def test_missing_gpu_fails_with_both_counts(healthy, expected):
     host = healthy(gpus=healthy()["gpus"][:7])
     verdict = one(judge({"dgx001": host}, {"dgx001": expected()}), "gpus")
     assert (verdict.status, verdict.measured, verdict.expected) == ("fail", "7 H100", "8 H100")
@@ -36,7 +36,7 @@ def test_a_missing_gpu_fails_with_both_counts(healthy, expected):
 
 
 @pytest.mark.parametrize(("device", "name"), [("20b2", "8 A100"), ("beef", "8 unknown 10de:beef")])
-def test_gpus_of_another_kind_fail_by_name(healthy, expected, device, name):
+def test_gpus_of_another_model_fail_by_name(healthy, expected, device, name):
     gpus = [gpu | {"device": device} for gpu in healthy()["gpus"]]
     verdict = one(judge({"dgx001": healthy(gpus=gpus)}, {"dgx001": expected()}), "gpus")
     assert verdict.status == "fail"
@@ -44,7 +44,7 @@ def test_gpus_of_another_kind_fail_by_name(healthy, expected, device, name):
     assert "is no H100 of this system" in verdict.message
 
 
-def test_a_missing_adapter_fails_and_storage_adapters_beside_the_rails_do_not(healthy, expected):
+def test_missing_adapter_fails_and_extra_storage_adapters_pass(healthy, expected):
     short = healthy(nics=healthy()["nics"][:7])
     assert one(judge({"a": short}, {"a": expected()}), "nics").status == "fail"
     assert len(healthy()["nics"]) > 8
@@ -52,7 +52,7 @@ def test_a_missing_adapter_fails_and_storage_adapters_beside_the_rails_do_not(he
 
 
 @pytest.mark.parametrize(("part", "check"), [("gpus", "gpu-links"), ("nics", "nic-links")])
-def test_a_narrow_link_fails_with_its_address(healthy, expected, part, check):
+def test_narrow_link_fails_with_its_address(healthy, expected, part, check):
     devices = healthy()[part]
     devices[3]["link_width"] = 8
     verdict = one(judge({"a": healthy(**{part: devices})}, {"a": expected()}), check)
@@ -60,7 +60,7 @@ def test_a_narrow_link_fails_with_its_address(healthy, expected, part, check):
     assert f"{devices[3]['address']} x8 of x16" in verdict.message
 
 
-def test_a_link_whose_width_is_not_known_fails(healthy, expected):
+def test_link_of_unknown_width_fails(healthy, expected):
     gpus = healthy()["gpus"]
     gpus[0]["link_width"] = None
     assert one(judge({"a": healthy(gpus=gpus)}, {"a": expected()}), "gpu-links").status == "fail"
@@ -75,7 +75,7 @@ def test_a_link_whose_width_is_not_known_fails(healthy, expected):
         ({"id": "rocky", "version": "9.4", "name": "Rocky Linux 9.4", "dgx_os": None}, "fail"),
     ],
 )
-def test_only_systems_that_the_roles_are_written_for_pass(healthy, expected, os, status):
+def test_only_supported_operating_systems_pass(healthy, expected, os, status):
     verdict = one(judge({"a": healthy(os=os)}, {"a": expected()}), "os")
     assert verdict.status == status
     if status == "fail":
@@ -83,12 +83,12 @@ def test_only_systems_that_the_roles_are_written_for_pass(healthy, expected, os,
         assert "Ubuntu 22.04" in verdict.remedy
 
 
-def test_a_clock_that_runs_free_fails(healthy, expected):
+def test_unsynchronized_clock_fails(healthy, expected):
     host = healthy(clock={"synchronized": False, "max_error_us": 16_000_000})
     assert one(judge({"a": host}, {"a": expected()}), "clock").status == "fail"
 
 
-def test_a_full_disk_fails_with_what_is_free_and_what_is_needed(healthy, expected):
+def test_full_disk_fails_with_free_and_required_space(healthy, expected):
     disks = healthy()["disks"]
     disks["/var"]["free_bytes"] = 2 * GIB
     verdict = one(judge({"a": healthy(disks=disks)}, {"a": expected()}), "disk")
@@ -96,13 +96,13 @@ def test_a_full_disk_fails_with_what_is_free_and_what_is_needed(healthy, expecte
     assert verdict.message == "/var has 2.0 GiB free, 10 GiB are needed"
 
 
-def test_a_path_that_was_not_measured_fails(healthy, expected):
+def test_unmeasured_path_fails(healthy, expected):
     disks = healthy()["disks"]
     del disks["/tmp"]
     assert one(judge({"a": healthy(disks=disks)}, {"a": expected()}), "disk").status == "fail"
 
 
-def test_a_file_system_without_inode_counts_passes_and_one_without_free_inodes_fails(healthy, expected):
+def test_file_system_without_inode_counts_passes_and_one_without_free_inodes_fails(healthy, expected):
     disks = healthy()["disks"]
     disks["/"]["free_inodes"] = None
     assert one(judge({"a": healthy(disks=disks)}, {"a": expected()}), "disk").status == "pass"
@@ -110,7 +110,7 @@ def test_a_file_system_without_inode_counts_passes_and_one_without_free_inodes_f
     assert one(judge({"a": healthy(disks=disks)}, {"a": expected()}), "disk").status == "fail"
 
 
-def test_secure_boot_and_a_translating_iommu_are_warnings(healthy, expected):
+def test_secure_boot_and_translating_iommu_are_warnings(healthy, expected):
     gpus = [gpu | {"iommu": "DMA-FQ"} for gpu in healthy()["gpus"]]
     host = healthy(gpus=gpus, secure_boot={"efi": True, "enabled": True})
     found = statuses(judge({"dgx001": host}, {"dgx001": expected()}))
@@ -124,13 +124,13 @@ def test_secure_boot_and_a_translating_iommu_are_warnings(healthy, expected):
     ("field", "value", "check"),
     [("cpus", 256, "cpu"), ("memory_gib", 4096, "memory"), ("hugepages", 512, "hugepages")],
 )
-def test_a_figure_that_is_expected_is_judged(healthy, expected, field, value, check):
+def test_expected_value_is_judged(healthy, expected, field, value, check):
     verdict = one(judge({"a": healthy()}, {"a": expected(**{field: value})}), check)
     assert verdict.status == "fail"
     assert verdict.expected
 
 
-def test_memory_that_firmware_keeps_is_no_fault(healthy, expected):
+def test_memory_reserved_by_firmware_is_not_a_fault(healthy, expected):
     host = healthy(memory={"total_kib": int(2048 * 0.98 * 1024 * 1024)})
     assert one(judge({"a": host}, {"a": expected(memory_gib=2048)}), "memory").status == "pass"
 
@@ -139,7 +139,7 @@ def test_memory_that_firmware_keeps_is_no_fault(healthy, expected):
     "part",
     ["os", "kernel", "cpu", "memory", "gpus", "nics", "clock", "disks", "iommu", "hugepages", "secure_boot"],
 )
-def test_every_measurement_that_is_missing_is_a_failure_with_its_reason(healthy, expected, part):
+def test_every_missing_measurement_is_a_failure_with_its_reason(healthy, expected, part):
     host = healthy(errors={part: "PermissionError: no"})
     del host[part]
     bad = failed(judge({"a": host}, {"a": expected()}))
@@ -147,7 +147,7 @@ def test_every_measurement_that_is_missing_is_a_failure_with_its_reason(healthy,
     assert all(verdict.message == f"{part} was not measured: PermissionError: no" for verdict in bad)
 
 
-def test_a_host_that_did_not_answer_is_one_failure(expected):
+def test_unreachable_host_is_one_failure(expected):
     (verdict,) = judge({}, {"dgx001": expected()})
     assert (verdict.host, verdict.check, verdict.status) == ("dgx001", "measured", "fail")
 
@@ -158,13 +158,13 @@ def test_measurements_of_another_version_are_refused(healthy, expected):
     assert "another version" in verdict.message
 
 
-def test_a_measurement_of_another_shape_is_a_failure_and_no_crash(healthy, expected):
+def test_malformed_measurement_is_a_failure(healthy, expected):
     verdict = one(judge({"a": healthy(clock={"sync": 1})}, {"a": expected()}), "clock")
     assert verdict.status == "fail"
     assert "not what the role's module reports" in verdict.message
 
 
-def test_the_one_host_that_differs_from_its_peers_is_named_and_the_others_are_not(healthy, expected):
+def test_only_the_host_that_differs_from_its_peers_is_named(healthy, expected):
     hosts = {f"dgx{n:03}": healthy() for n in range(1, 5)}
     hosts["dgx003"]["cpu"] = {"logical": 112, "sockets": 1}
     differing = [v for v in judge(hosts, dict.fromkeys(hosts, expected())) if v.check == "uniform"]
@@ -172,13 +172,13 @@ def test_the_one_host_that_differs_from_its_peers_is_named_and_the_others_are_no
     assert "processors: 112 here, 224 on 3 of 4" in differing[0].message
 
 
-def test_hosts_of_another_kind_are_no_peers(healthy, expected):
+def test_hosts_of_another_role_are_not_peers(healthy, expected):
     hosts = {"dgx001": healthy(), "ctl01": healthy(cpu={"logical": 16, "sockets": 1})}
     wanted = {"dgx001": expected(), "ctl01": expected(peers="dc1 controller", gpu_node=False)}
     assert not [v for v in judge(hosts, wanted) if v.check == "uniform"]
 
 
-def test_a_controller_is_not_asked_for_gpus(healthy, expected):
+def test_controller_needs_no_gpus(healthy, expected):
     host = healthy()
     for part in ("gpus", "nics", "iommu", "hugepages"):
         del host[part]
@@ -187,7 +187,7 @@ def test_a_controller_is_not_asked_for_gpus(healthy, expected):
     assert "fail" not in found.values()
 
 
-def test_expectations_follow_from_the_plan_and_the_catalog(make_fleet, make_rack, catalog):
+def test_expectations_follow_from_plan_and_catalog(make_fleet, make_rack, catalog):
     wanted = expectations_for(make_fleet(make_rack()), catalog)
     assert list(wanted) == ["dgx001", "dgx002", "dgx003", "ctl01"]
     node = wanted["dgx001"]
@@ -195,7 +195,7 @@ def test_expectations_follow_from_the_plan_and_the_catalog(make_fleet, make_rack
     assert not wanted["ctl01"].gpu_node
 
 
-def test_a_system_without_published_adapters_does_not_judge_them(make_fleet, make_rack, catalog, healthy):
+def test_system_without_published_adapters_does_not_judge_them(make_fleet, make_rack, catalog, healthy):
     wanted = expectations_for(make_fleet(make_rack(system="dgx-b300", gpu="B300")), catalog)
     assert wanted["dgx001"].nics is None
     assert one(judge({"dgx001": healthy()}, {"dgx001": wanted["dgx001"]}), "nics").status == "not-judged"
@@ -205,16 +205,14 @@ def test_a_system_without_published_adapters_does_not_judge_them(make_fleet, mak
     ("offset", "status", "says"),
     [(0.0, "pass", ""), (-59.0, "pass", ""), (90.0, "fail", "90 s ahead"), (-300.0, "fail", "300 s behind")],
 )
-def test_a_clock_that_shows_another_time_fails_though_it_calls_itself_synchronized(
-    healthy, expected, offset, status, says
-):
+def test_wrong_time_fails_even_if_the_clock_reports_synchronized(healthy, expected, offset, status, says):
     host = healthy(clock={"synchronized": True, "max_error_us": 400, "offset_s": offset})
     verdict = one(judge({"a": host}, {"a": expected()}), "clock")
     assert (verdict.status, says in verdict.message) == (status, True)
 
 
 @pytest.mark.parametrize(("sockets", "status"), [(2, "not-judged"), (1, "fail"), (None, "not-judged")])
-def test_a_socket_without_a_processor_fails(healthy, expected, sockets, status):
+def test_empty_cpu_socket_fails(healthy, expected, sockets, status):
     host = healthy(cpu={"logical": 224, "sockets": sockets})
     assert one(judge({"a": host}, {"a": expected(cpu_sockets=2)}), "cpu").status == status
 
@@ -233,7 +231,7 @@ def test_memory_and_sockets_of_a_system_come_from_the_catalog(make_fleet, make_r
     ("told", "offset"),
     [(105.0, 0.0), (100.0, 0.0), (40.0, -60.0), (170.0, 60.0), ("late", None), (None, None)],
 )
-def test_a_hosts_time_lies_within_that_of_its_task_or_its_clock_is_off(told, offset):
+def test_host_time_must_be_within_the_time_of_its_task(told, offset):
     from gpufleet.racks.events import TaskEvent
     from gpufleet.racks.preflight.run import _with_clock_offset
 
@@ -252,7 +250,7 @@ def test_a_hosts_time_lies_within_that_of_its_task_or_its_clock_is_off(told, off
         ({"schema": 0}, ["measured"]),
     ],
 )
-def test_a_run_leaves_out_whom_the_verdicts_leave_out(healthy, expected, changes, checks):
+def test_run_excludes_hosts_with_failed_verdicts(healthy, expected, changes, checks):
     host = healthy(**changes)
     found = refusals("dgx001", host, expected())
     assert [verdict.check for verdict in found] == checks

@@ -30,11 +30,11 @@ def shown(verdicts):
         ([], ""),
     ],
 )
-def test_hosts_fold_into_ranges(names, folded):
+def test_hosts_are_folded_into_ranges(names, folded):
     assert fold_hosts(names) == folded
 
 
-def test_equal_hosts_share_a_row_and_a_fault_is_said_once(healthy, expected):
+def test_equal_hosts_share_a_row_and_a_fault_is_printed_once(healthy, expected):
     hosts = {f"dgx{n:03}": healthy() for n in range(1, 65)}
     hosts["dgx007"]["gpus"].pop()
     del hosts["dgx009"]
@@ -46,13 +46,13 @@ def test_equal_hosts_share_a_row_and_a_fault_is_said_once(healthy, expected):
     assert len(text.splitlines()) < 12
 
 
-def test_hosts_that_differ_in_free_space_alone_share_a_row(healthy, expected):
+def test_hosts_that_differ_only_in_free_space_share_a_row(healthy, expected):
     hosts = {"dgx001": healthy(), "dgx002": healthy()}
     hosts["dgx002"]["disks"]["/"]["free_bytes"] //= 2
     assert "dgx[001-002] (2)" in shown(judge(hosts, dict.fromkeys(hosts, expected())))
 
 
-def test_no_host_is_cut_off_on_a_narrow_terminal(healthy, expected):
+def test_no_host_is_truncated_on_a_narrow_terminal(healthy, expected):
     names = [f"dgx{n:03}" for n in range(1, 99, 2)]
     hosts = {name: healthy() for name in names}
     text = io.StringIO()
@@ -61,10 +61,10 @@ def test_no_host_is_cut_off_on_a_narrow_terminal(healthy, expected):
     assert "097" in text.getvalue()
 
 
-def test_text_in_brackets_is_shown_as_it_is(healthy, expected):
+def test_text_in_brackets_is_shown_unchanged(healthy, expected):
     host = healthy(os={"id": "x", "version": "1", "name": "[red]Odd[/red]", "dgx_os": None})
     assert "[red]Odd[/red]" in shown(judge({"a": host}, {"a": expected()}))
 
 
-def test_a_fleet_without_faults_has_nothing_to_say_below_the_table(healthy, expected):
+def test_fleet_without_faults_has_nothing_below_the_table(healthy, expected):
     assert "fix:" not in shown(judge({"a": healthy()}, {"a": expected()}))

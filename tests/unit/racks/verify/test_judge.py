@@ -56,20 +56,20 @@ def test_values_are_those_of_the_inventory(
     assert values["ctl01"]["nvidia_driver_version"] == catalog.lock("2026.11").driver
 
 
-def test_a_role_s_defaults_count_but_for_those_that_ansible_has_to_resolve() -> None:
+def test_role_defaults_count_unless_ansible_must_resolve_them() -> None:
     defaults = defaults_of_role(ROOT / "ansible", "base")
     assert defaults["base_sysctl"]["vm.swappiness"] == 10
     assert "pyxis_enroot_install" not in defaults_of_role(ROOT / "ansible", "pyxis_enroot")
     assert defaults_of_role(ROOT / "ansible", "nobody") == {}
 
 
-def test_a_host_without_measurements_fails_once_with_the_reason_where_it_was_not_reached() -> None:
+def test_host_without_measurements_fails_once_with_the_reason() -> None:
     (result,) = judge({}, {"dgx01": ["munge", "base"]}, {}, {}, why={"dgx01": "Connection refused"})
     assert (result.role, result.check, result.status) == ("host", "reached", "fail")
     assert result.message == "Connection refused"
 
 
-def test_a_role_that_was_not_measured_fails_though_others_of_the_host_were() -> None:
+def test_unmeasured_role_fails_even_if_others_of_the_host_were_measured() -> None:
     results = judge(
         {"dgx01": MUNGE},
         {"dgx01": ["munge", "slurm_node"]},
@@ -82,16 +82,16 @@ def test_a_role_that_was_not_measured_fails_though_others_of_the_host_were() -> 
     assert all("slurm_node: oops" in item.message for item in results if item.role == "slurm_node")
 
 
-def test_a_role_that_nobody_can_judge_is_a_failure() -> None:
+def test_role_without_a_judge_is_a_failure() -> None:
     (result,) = judge({"dgx01": MUNGE}, {"dgx01": ["sauna"]}, {}, {})
     assert (result.role, result.status) == ("sauna", "fail")
 
 
-def test_measurements_that_no_role_of_the_host_made_are_left_alone() -> None:
+def test_measurements_of_unassigned_roles_are_ignored() -> None:
     assert judge({"dgx01": MUNGE}, {"dgx01": []}, {}, {}) == ()
 
 
-def test_the_table_folds_hosts_and_says_each_fault_once() -> None:
+def test_table_folds_hosts_and_prints_each_fault_once() -> None:
     bad = {"munge_key_mode": {"rc": 0, "stdout": "munge 644", "stderr": ""}}
     hosts = [f"dgx0{number}" for number in range(1, 5)]
     results = judge(
@@ -108,7 +108,7 @@ def test_the_table_folds_hosts_and_says_each_fault_once() -> None:
     assert "fail" not in shown([item for item in results if item.host == "dgx01"])
 
 
-def test_the_json_counts_every_check_of_every_host_and_lists_what_is_wrong() -> None:
+def test_json_counts_all_checks_and_lists_the_failures() -> None:
     results = judge(
         {"dgx01": MUNGE, "dgx02": {}},
         {"dgx01": ["munge"], "dgx02": ["munge"]},

@@ -26,21 +26,21 @@ FAULTS = (*HOST_FAULTS, *MONITORING_FAULTS, *SCHEDULER_FAULTS)
 
 
 @pytest.mark.parametrize("role", JUDGES)
-def test_a_working_host_passes_with_something_to_show(role: str) -> None:
+def test_working_host_passes_with_a_summary(role: str) -> None:
     results = list(JUDGES[role](measured(role)))
     assert results
     assert [(item.check, item.message) for item in results if item.status != "pass"] == []
 
 
 @pytest.mark.parametrize(("role", "changes", "check", "message"), FAULTS)
-def test_a_fault_is_named(role: str, changes: dict[str, Any], check: str, message: str) -> None:
+def test_fault_is_named(role: str, changes: dict[str, Any], check: str, message: str) -> None:
     results = list(JUDGES[role](measured(role, changes)))
     assert [item.message for item in results if item.check == check and item.status == "fail"] == [message]
     assert all(item.remedy for item in results if item.status == "fail")
 
 
 @pytest.mark.parametrize("role", JUDGES)
-def test_each_missing_measurement_is_a_failure_by_itself(role: str) -> None:
+def test_each_missing_measurement_is_a_separate_failure(role: str) -> None:
     judged = JUDGES[role](measured(role))
     needed = {item.check for item in judged}
     for name in GOOD[role]:
@@ -54,13 +54,13 @@ def test_each_missing_measurement_is_a_failure_by_itself(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", JUDGES)
-def test_output_that_nobody_can_read_is_a_failure_and_no_error(role: str) -> None:
+def test_unparsable_output_is_a_failure_and_not_an_exception(role: str) -> None:
     found = measured(role, dict.fromkeys(GOOD[role], "\x00 ; || {"))
     for item in JUDGES[role](found):
         assert item.status in ("pass", "fail", "warn")
 
 
-def test_a_clock_without_servers_and_a_pending_reboot_are_warnings() -> None:
+def test_clock_without_servers_and_pending_reboot_are_warnings() -> None:
     changes: dict[str, Any] = {
         "time_tracking": TRACKING.replace("Normal", "Not synchronised"),
         "reboot_required": "*** System restart required ***\n",
@@ -70,7 +70,7 @@ def test_a_clock_without_servers_and_a_pending_reboot_are_warnings() -> None:
     assert results["clock"].status == "pass"
 
 
-def test_a_container_is_not_asked_for_what_its_machine_decides() -> None:
+def test_container_is_not_judged_by_settings_of_its_machine() -> None:
     changes: dict[str, Any] = {
         "kernel_command_line": "",
         "cpu_governor": (1, ""),
@@ -79,7 +79,7 @@ def test_a_container_is_not_asked_for_what_its_machine_decides() -> None:
     assert [item.status for item in JUDGES["base"](measured("base", changes, container=True))] == ["pass"] * 3
 
 
-def test_in_a_container_a_file_system_counts_by_its_place() -> None:
+def test_file_system_in_a_container_is_judged_by_its_path() -> None:
     bound = "/dev/vda /home ext4 rw 0 0\n"
     first, *_ = JUDGES["nfs_client"](measured("nfs_client", {"mounted": bound}, container=True))
     assert first.status == "pass"
@@ -91,7 +91,7 @@ def test_in_a_container_a_file_system_counts_by_its_place() -> None:
     assert first.message == "/home is not mounted"
 
 
-def test_ports_that_are_named_have_to_be_good_each() -> None:
+def test_each_named_port_must_be_good() -> None:
     named = [f"mlx5_{number}" for number in range(1, 8)]
     first, *_ = JUDGES["rdma"](measured("rdma", {"ports": HALF}, rdma_devices=named))
     assert first.status == "pass"
@@ -99,7 +99,7 @@ def test_ports_that_are_named_have_to_be_good_each() -> None:
     assert first.message == "mlx5_0 at 200 Gb/s instead of 400; mlx5_12 is not there"
 
 
-def test_without_slurm_the_timer_has_to_run() -> None:
+def test_timer_must_run_without_slurm() -> None:
     found = measured("health_check", {"timer": (3, "inactive\n")}, health_check_slurm=False)
     results = {item.check: item for item in JUDGES["health_check"](found)}
     assert results["timer"].message == "gpufleet-health.timer is inactive"
@@ -138,7 +138,7 @@ def test_every_role_is_measured_where_it_is_installed_and_has_a_judge() -> None:
     assert set(installed) <= set(JUDGES)
 
 
-def test_instances_of_divided_gpus_are_counted_where_gpus_were() -> None:
+def test_mig_instances_are_counted_instead_of_gpus() -> None:
     values = {"mig_layout": {"0": {"1g.10gb": 7}}, "slurm_node_mig": {"0": {"1g.10gb": 7}}}
     listed = "".join(f"nvidia.com/gpu={name}\n" for name in [*(f"0:{i}" for i in range(7)), *range(1, 8)])
     (cdi,) = [
@@ -169,7 +169,7 @@ def test_instances_of_divided_gpus_are_counted_where_gpus_were() -> None:
 
 
 @pytest.mark.parametrize("role", JUDGES)
-def test_judges_ask_for_measurements_that_the_role_makes(role: str) -> None:
+def test_judges_use_only_measurements_that_the_role_makes(role: str) -> None:
     file = ROOT / "ansible" / "roles" / role / "tasks" / "verify.yml"
     text = file.read_text()
     made = names_of(file)

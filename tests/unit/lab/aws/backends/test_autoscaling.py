@@ -53,7 +53,7 @@ def _described(aws: Any) -> Any:
     return answer["AutoScalingGroups"][0]
 
 
-def test_a_group_tells_all_that_it_was_given(aws: Any, group: str) -> None:
+def test_group_description_has_all_that_was_set(aws: Any, group: str) -> None:
     found = _described(aws)
     assert (found["MinSize"], found["MaxSize"], found["DesiredCapacity"]) == (0, 4, 2)
     assert (found["CapacityRebalance"], found["MaxInstanceLifetime"]) == (True, 604800)
@@ -68,7 +68,7 @@ def test_a_group_tells_all_that_it_was_given(aws: Any, group: str) -> None:
     assert policy["InstancesDistribution"]["SpotAllocationStrategy"] == "price-capacity-optimized"
 
 
-def test_only_tags_that_say_so_reach_the_instances(aws: Any, group: str) -> None:
+def test_only_propagated_tags_reach_the_instances(aws: Any, group: str) -> None:
     ids = [one["InstanceId"] for one in _described(aws)["Instances"]]
     assert len(ids) == 2
     for reservation in aws("ec2").describe_instances(InstanceIds=ids)["Reservations"]:
@@ -79,7 +79,7 @@ def test_only_tags_that_say_so_reach_the_instances(aws: Any, group: str) -> None
             assert "note" not in tags
 
 
-def test_an_update_changes_what_it_names_and_keeps_the_rest(aws: Any, group: str) -> None:
+def test_update_changes_only_the_given_fields(aws: Any, group: str) -> None:
     aws("autoscaling").update_auto_scaling_group(
         AutoScalingGroupName="sweep", MaxSize=6, CapacityRebalance=False, MaxInstanceLifetime=691200
     )
@@ -89,7 +89,7 @@ def test_an_update_changes_what_it_names_and_keeps_the_rest(aws: Any, group: str
     assert len(found["MixedInstancesPolicy"]["LaunchTemplate"]["Overrides"]) == 2
 
 
-def test_a_refresh_replaces_every_instance(aws: Any, group: str, refused: Any) -> None:
+def test_refresh_replaces_every_instance(aws: Any, group: str, refused: Any) -> None:
     scaling = aws("autoscaling")
     before = {one["InstanceId"] for one in _described(aws)["Instances"]}
     started = scaling.start_instance_refresh(AutoScalingGroupName="sweep")["InstanceRefreshId"]
@@ -102,7 +102,7 @@ def test_a_refresh_replaces_every_instance(aws: Any, group: str, refused: Any) -
         scaling.cancel_instance_refresh(AutoScalingGroupName="sweep")
 
 
-def test_a_group_with_instances_is_deleted_only_by_force(aws: Any, group: str, refused: Any) -> None:
+def test_group_with_instances_is_deleted_only_with_force(aws: Any, group: str, refused: Any) -> None:
     scaling = aws("autoscaling")
     with refused("ResourceInUse"):
         scaling.delete_auto_scaling_group(AutoScalingGroupName="sweep")
@@ -113,7 +113,7 @@ def test_a_group_with_instances_is_deleted_only_by_force(aws: Any, group: str, r
     assert aws("ec2").describe_network_interfaces()["NetworkInterfaces"] == []
 
 
-def test_a_group_whose_template_could_launch_nothing_is_refused(
+def test_group_with_an_unusable_template_is_refused(
     aws: Any, network: Any, template: str, refused: Any
 ) -> None:
     scaling, ec2 = aws("autoscaling"), aws("ec2")

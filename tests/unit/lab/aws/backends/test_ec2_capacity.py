@@ -33,7 +33,7 @@ def _offers(ec2: Any, hours: int = 14 * DAY, **more: Any) -> Any:
     ]
 
 
-def test_a_reservation_lives_from_creation_to_cancellation(aws: Any, refused: Any, tags: Any) -> None:
+def test_reservation_is_created_updated_and_cancelled(aws: Any, refused: Any, tags: Any) -> None:
     ec2 = aws("ec2")
     made = _reserve(ec2, TagSpecifications=tags("capacity-reservation", fleet="atlas"))
     reservation = made["CapacityReservationId"]
@@ -65,7 +65,7 @@ def test_a_reservation_lives_from_creation_to_cancellation(aws: Any, refused: An
         ec2.modify_capacity_reservation(CapacityReservationId=reservation, InstanceCount=1)
 
 
-def test_reservations_are_found_by_filter_and_by_page(aws: Any) -> None:
+def test_reservations_are_filtered_and_paginated(aws: Any) -> None:
     ec2 = aws("ec2", "us-east-2")
     for zone in ("us-east-2a", "us-east-2b", "us-east-2b"):
         _reserve(ec2, AvailabilityZone=zone)
@@ -81,7 +81,7 @@ def test_reservations_are_found_by_filter_and_by_page(aws: Any) -> None:
     assert "NextToken" not in rest
 
 
-def test_a_reservation_that_ec2_would_not_make_is_refused(aws: Any, refused: Any) -> None:
+def test_invalid_reservation_is_refused(aws: Any, refused: Any) -> None:
     ec2 = aws("ec2")
     past = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
     with refused("InvalidInstanceType"):
@@ -102,7 +102,7 @@ def test_a_reservation_that_ec2_would_not_make_is_refused(aws: Any, refused: Any
         ec2.cancel_capacity_reservation(CapacityReservationId="cr-00000000000000000")
 
 
-def test_only_a_cluster_group_takes_a_reservation(aws: Any, refused: Any) -> None:
+def test_only_a_cluster_placement_group_accepts_a_reservation(aws: Any, refused: Any) -> None:
     ec2 = aws("ec2")
     near = ec2.create_placement_group(GroupName="near", Strategy="cluster")["PlacementGroup"]["GroupArn"]
     far = ec2.create_placement_group(GroupName="far", Strategy="spread")["PlacementGroup"]["GroupArn"]
@@ -111,7 +111,7 @@ def test_only_a_cluster_group_takes_a_reservation(aws: Any, refused: Any) -> Non
         _reserve(ec2, PlacementGroupArn=far)
 
 
-def test_instances_that_target_a_reservation_use_it_up(aws: Any, refused: Any, network: Any) -> None:
+def test_instances_that_target_a_reservation_use_its_capacity(aws: Any, refused: Any, network: Any) -> None:
     ec2 = aws("ec2")
     reservation = _reserve(ec2, InstanceMatchCriteria="targeted")["CapacityReservationId"]
 
@@ -146,7 +146,7 @@ def test_instances_that_target_a_reservation_use_it_up(aws: Any, refused: Any, n
     assert found["AvailableInstanceCount"] == 2
 
 
-def test_offerings_begin_and_end_at_the_day_boundary_within_eight_weeks(aws: Any) -> None:
+def test_offerings_start_and_end_at_the_day_boundary_within_eight_weeks(aws: Any) -> None:
     ec2, now = aws("ec2"), dt.datetime.now(dt.UTC)
     offers = _offers(ec2)
     assert offers
@@ -164,7 +164,7 @@ def test_offerings_begin_and_end_at_the_day_boundary_within_eight_weeks(aws: Any
     assert _offers(ec2) == offers, "the same question gives the same offerings"
 
 
-def test_offerings_keep_to_the_range_asked_for(aws: Any) -> None:
+def test_offerings_are_within_the_requested_range(aws: Any) -> None:
     ec2 = aws("ec2")
     start = dt.datetime.now(dt.UTC) + dt.timedelta(days=10)
     offers = _offers(ec2, 2 * DAY, StartDateRange=start, EndDateRange=start + dt.timedelta(days=4))
@@ -174,12 +174,12 @@ def test_offerings_keep_to_the_range_asked_for(aws: Any) -> None:
 
 
 @pytest.mark.parametrize("days", [1, 13, 14, 21, 28, 182])
-def test_durations_that_are_offered(aws: Any, days: int) -> None:
+def test_valid_durations_are_offered(aws: Any, days: int) -> None:
     assert _offers(aws("ec2"), days * DAY)
 
 
 @pytest.mark.parametrize("hours", [12, 25, 15 * DAY, 20 * DAY, 183 * DAY, 189 * DAY])
-def test_durations_that_are_not(aws: Any, refused: Any, hours: int) -> None:
+def test_invalid_durations_are_refused(aws: Any, refused: Any, hours: int) -> None:
     with refused("InvalidParameterValue"):
         _offers(aws("ec2"), hours)
 
@@ -187,12 +187,12 @@ def test_durations_that_are_not(aws: Any, refused: Any, hours: int) -> None:
 @pytest.mark.parametrize(
     "more", [{"InstanceCount": 65}, {"InstanceCount": 0}, {"InstanceType": "g6e.48xlarge"}]
 )
-def test_blocks_that_are_never_offered(aws: Any, refused: Any, more: dict[str, Any]) -> None:
+def test_unsupported_blocks_are_never_offered(aws: Any, refused: Any, more: dict[str, Any]) -> None:
     with refused("InvalidParameterValue"):
         _offers(aws("ec2"), **more)
 
 
-def test_a_known_price_is_charged_and_an_unknown_one_is_marked(aws: Any) -> None:
+def test_known_price_is_charged_and_an_unknown_one_is_marked(aws: Any) -> None:
     known = load_catalog().instances["p5.48xlarge"].capacity_block["us-east-1"].amount
     assert known is not None
     offer = _offers(aws("ec2"), DAY)[0]
@@ -202,9 +202,7 @@ def test_a_known_price_is_charged_and_an_unknown_one_is_marked(aws: Any) -> None
     assert "fictitious" in unknown["CapacityBlockOfferingId"]
 
 
-def test_a_block_that_was_bought_is_scheduled_and_cannot_be_cancelled(
-    aws: Any, refused: Any, tags: Any
-) -> None:
+def test_bought_block_is_scheduled_and_cannot_be_cancelled(aws: Any, refused: Any, tags: Any) -> None:
     ec2 = aws("ec2", "us-west-2")
     offer = _offers(ec2, DAY)[0]
     bought = ec2.purchase_capacity_block(
@@ -232,7 +230,7 @@ def test_a_block_that_was_bought_is_scheduled_and_cannot_be_cancelled(
         ec2.purchase_capacity_block(CapacityBlockOfferingId="cbo-00000000000000000", **LINUX)
 
 
-def test_an_account_holds_at_most_256_instances_in_blocks(aws: Any, refused: Any) -> None:
+def test_account_holds_at_most_256_instances_in_blocks(aws: Any, refused: Any) -> None:
     ec2 = aws("ec2", "us-east-2")
     offer = _offers(ec2, DAY, InstanceCount=64)[0]["CapacityBlockOfferingId"]
     for _ in range(4):
@@ -241,9 +239,7 @@ def test_an_account_holds_at_most_256_instances_in_blocks(aws: Any, refused: Any
         ec2.purchase_capacity_block(CapacityBlockOfferingId=offer, **LINUX)
 
 
-def test_a_block_becomes_active_and_expires_as_time_goes_by(
-    monkeypatch: pytest.MonkeyPatch, refused: Any
-) -> None:
+def test_block_becomes_active_and_expires_over_time(monkeypatch: pytest.MonkeyPatch, refused: Any) -> None:
     backends.install("ec2")
     from gpufleet.lab.aws.backends import ec2_capacity_blocks, ec2_capacity_reservations, ec2_instances
 

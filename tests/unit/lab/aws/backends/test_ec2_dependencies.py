@@ -22,7 +22,7 @@ def vpc(aws: Any) -> Any:
     return found
 
 
-def test_a_network_is_taken_apart_in_order_or_not_at_all(aws: Any, vpc: Any, refused: Any) -> None:
+def test_network_is_deleted_in_order_or_not_at_all(aws: Any, vpc: Any, refused: Any) -> None:
     ec2 = aws("ec2")
     with refused("DependencyViolation"):
         ec2.delete_vpc(VpcId=vpc["vpc"])
@@ -50,7 +50,7 @@ def test_a_network_is_taken_apart_in_order_or_not_at_all(aws: Any, vpc: Any, ref
     assert ec2.describe_addresses()["Addresses"] == []
 
 
-def test_a_security_group_that_something_uses_is_not_deleted(aws: Any, network: Any, refused: Any) -> None:
+def test_security_group_in_use_is_not_deleted(aws: Any, network: Any, refused: Any) -> None:
     ec2 = aws("ec2")
 
     def group(name: str) -> str:
@@ -77,7 +77,7 @@ def test_a_security_group_that_something_uses_is_not_deleted(aws: Any, network: 
         ec2.delete_security_group(GroupId=one)
 
 
-def test_a_group_that_names_itself_can_be_deleted(aws: Any, network: Any) -> None:
+def test_security_group_that_refers_to_itself_can_be_deleted(aws: Any, network: Any) -> None:
     ec2 = aws("ec2")
     group = ec2.create_security_group(GroupName="self", Description="self", VpcId=network.vpc)["GroupId"]
     rule = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
@@ -86,7 +86,7 @@ def test_a_group_that_names_itself_can_be_deleted(aws: Any, network: Any) -> Non
     ec2.delete_security_group(GroupId=group)
 
 
-def test_a_rule_can_be_changed_tagged_and_revoked_by_its_id(aws: Any, network: Any, refused: Any) -> None:
+def test_rule_can_be_changed_tagged_and_revoked_by_its_id(aws: Any, network: Any, refused: Any) -> None:
     ec2 = aws("ec2")
     group = ec2.create_security_group(GroupName="rules", Description="rules", VpcId=network.vpc)["GroupId"]
     (rule,) = ec2.authorize_security_group_ingress(

@@ -89,7 +89,7 @@ FULL = {
 }
 
 
-def test_every_field_of_a_launch_template_survives_the_round_trip(aws: Any, tags: Any) -> None:
+def test_every_field_of_a_launch_template_round_trips(aws: Any, tags: Any) -> None:
     ec2 = aws("ec2")
     made = ec2.create_launch_template(
         LaunchTemplateName="full",
@@ -105,7 +105,7 @@ def test_every_field_of_a_launch_template_survives_the_round_trip(aws: Any, tags
     assert made["Tags"] == [{"Key": "owner", "Value": "gpufleet"}]
 
 
-def test_versions_of_a_launch_template_and_its_default(aws: Any, refused: Any) -> None:
+def test_launch_template_has_versions_and_a_default(aws: Any, refused: Any) -> None:
     ec2 = aws("ec2")
     template = {
         "LaunchTemplateId": ec2.create_launch_template(
@@ -139,7 +139,7 @@ def test_versions_of_a_launch_template_and_its_default(aws: Any, refused: Any) -
         ec2.describe_launch_templates(LaunchTemplateNames=["versions"])
 
 
-def test_a_name_that_ec2_refuses_makes_no_launch_template(aws: Any, refused: Any) -> None:
+def test_invalid_name_creates_no_launch_template(aws: Any, refused: Any) -> None:
     with refused("InvalidLaunchTemplateName.MalformedException"):
         aws("ec2").create_launch_template(
             LaunchTemplateName="with space", LaunchTemplateData={"InstanceType": "p5.48xlarge"}
@@ -159,18 +159,18 @@ EFA_TYPES = [
 
 
 @pytest.mark.parametrize("name", EFA_TYPES)
-def test_the_catalogs_layout_of_each_type_launches(aws: Any, launch: Any, name: str) -> None:
+def test_catalog_layout_of_each_type_launches(aws: Any, launch: Any, name: str) -> None:
     launched = launch(name, _interfaces(name))
     assert [one["InstanceType"] for one in launched] == [name]
     aws("ec2").terminate_instances(InstanceIds=[launched[0]["InstanceId"]])
 
 
-def test_an_efa_only_primary_interface_is_refused(launch: Any, refused: Any) -> None:
+def test_efa_only_primary_interface_is_refused(launch: Any, refused: Any) -> None:
     with refused("InvalidParameterCombination"):
         launch("p5.48xlarge", [{"NetworkCardIndex": 0, "DeviceIndex": 0, "InterfaceType": "efa-only"}])
 
 
-def test_more_efa_interfaces_than_the_type_takes_are_refused(launch: Any, refused: Any) -> None:
+def test_too_many_efa_interfaces_are_refused(launch: Any, refused: Any) -> None:
     extra = {"NetworkCardIndex": 0, "DeviceIndex": 1, "InterfaceType": "efa-only"}
     with refused("AttachmentLimitExceeded"):
         launch("g6e.12xlarge", [{**extra, "DeviceIndex": 0, "InterfaceType": "efa"}, extra])
@@ -186,12 +186,12 @@ def test_efa_on_the_first_card_of_p6_b300_is_refused(launch: Any, refused: Any) 
         launch("p6-b300.48xlarge", [*_interfaces("p6-b300.48xlarge")[:1], _on(0, 1)])
 
 
-def test_a_card_that_the_type_does_not_have_is_refused(launch: Any, refused: Any) -> None:
+def test_card_index_beyond_the_type_is_refused(launch: Any, refused: Any) -> None:
     with refused("InvalidParameterValue"):
         launch("p4d.24xlarge", [*_interfaces("p4d.24xlarge"), _on(4, 0)])
 
 
-def test_a_public_address_with_several_interfaces_is_refused(launch: Any, refused: Any) -> None:
+def test_public_address_with_several_interfaces_is_refused(launch: Any, refused: Any) -> None:
     first, *rest = _interfaces("p5.48xlarge")
     with refused("InvalidParameterCombination"):
         launch("p5.48xlarge", [{**first, "AssociatePublicIpAddress": True}, *rest])
@@ -201,7 +201,7 @@ def _on(card: int, device: int) -> dict[str, Any]:
     return {"NetworkCardIndex": card, "DeviceIndex": device, "InterfaceType": "efa-only"}
 
 
-def test_a_launch_into_a_block_never_gets_a_placement_group(aws: Any, refused: Any) -> None:
+def test_launch_into_a_block_with_a_placement_group_is_refused(aws: Any, refused: Any) -> None:
     ec2 = aws("ec2")
     ec2.create_placement_group(GroupName="not-with-a-block", Strategy="cluster")
     offer = ec2.describe_capacity_block_offerings(
@@ -233,9 +233,7 @@ def test_a_launch_into_a_block_never_gets_a_placement_group(aws: Any, refused: A
         )
 
 
-def test_as_many_instances_as_asked_for_are_launched_and_their_interfaces_go_with_them(
-    aws: Any, launch: Any
-) -> None:
+def test_requested_number_of_instances_is_launched_and_deleted_with_interfaces(aws: Any, launch: Any) -> None:
     ec2 = aws("ec2")
     before = {one["NetworkInterfaceId"] for one in ec2.describe_network_interfaces()["NetworkInterfaces"]}
     launched = launch("g6e.48xlarge", _interfaces("g6e.48xlarge")[:1], count=3)
@@ -246,7 +244,7 @@ def test_as_many_instances_as_asked_for_are_launched_and_their_interfaces_go_wit
 
 
 @pytest.mark.parametrize("device", ["/dev/xvda", "/dev/sda1"])
-def test_an_instance_has_the_volumes_of_its_template_and_they_go_with_it(
+def test_instance_has_the_volumes_of_its_template_and_they_are_deleted_with_it(
     aws: Any, network: Any, device: str
 ) -> None:
     ec2, ssm = aws("ec2"), aws("ssm")

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 
-def test_a_group_is_described_as_it_was_made_and_is_gone_after_its_deletion(
-    aws: Any, refused: Any, tags: Any
-) -> None:
+def test_group_is_described_as_created_and_gone_after_deletion(aws: Any, refused: Any, tags: Any) -> None:
     ec2 = aws("ec2")
     made = ec2.create_placement_group(
         GroupName="train", Strategy="cluster", TagSpecifications=tags("placement-group", fleet="atlas")
@@ -42,7 +40,7 @@ def test_tags_of_a_group_change_with_the_common_tag_operations(aws: Any) -> None
     ec2.delete_placement_group(GroupName="tagged")
 
 
-def test_partitions_belong_to_partition_groups_alone(aws: Any, refused: Any) -> None:
+def test_only_partition_groups_have_partitions(aws: Any, refused: Any) -> None:
     ec2 = aws("ec2")
     made = ec2.create_placement_group(GroupName="parts", Strategy="partition", PartitionCount=7)
     assert made["PlacementGroup"]["PartitionCount"] == 7
@@ -60,9 +58,7 @@ def test_partitions_belong_to_partition_groups_alone(aws: Any, refused: Any) -> 
 
 
 @pytest.mark.parametrize("through", ["instances", "scaling group"])
-def test_a_group_that_holds_instances_is_not_deleted(
-    aws: Any, refused: Any, network: Any, through: str
-) -> None:
+def test_group_with_instances_is_not_deleted(aws: Any, refused: Any, network: Any, through: str) -> None:
     ec2, scaling = aws("ec2"), aws("autoscaling")
     name = f"used-by-{through.replace(' ', '-')}"
     ec2.create_placement_group(GroupName=name, Strategy="cluster")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def test_an_add_on_lives_from_creation_to_deletion(aws: Any, cluster: Any, role: str, refused: Any) -> None:
+def test_add_on_is_created_updated_and_deleted(aws: Any, cluster: Any, role: str, refused: Any) -> None:
     eks = aws("eks")
     name = {"clusterName": "atlas", "addonName": "vpc-cni"}
     made = eks.create_addon(
@@ -41,7 +41,7 @@ def test_an_add_on_lives_from_creation_to_deletion(aws: Any, cluster: Any, role:
     assert eks.list_pod_identity_associations(clusterName="atlas")["associations"] == []
 
 
-def test_the_versions_of_an_add_on_can_be_asked_for(aws: Any) -> None:
+def test_versions_of_an_add_on_are_listed(aws: Any) -> None:
     (addon,) = aws("eks").describe_addon_versions(addonName="coredns", kubernetesVersion="1.34")["addons"]
     version = addon["addonVersions"][0]
     assert version["compatibilities"][0]["defaultVersion"] is True
@@ -56,7 +56,7 @@ ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 
 
-def test_an_access_entry_lives_from_creation_to_deletion(aws: Any, cluster: Any, refused: Any) -> None:
+def test_access_entry_is_created_updated_and_deleted(aws: Any, cluster: Any, refused: Any) -> None:
     eks = aws("eks")
     entry = {"clusterName": "atlas", "principalArn": "arn:aws:iam::123456789012:role/admins"}
     made = eks.create_access_entry(**entry, kubernetesGroups=["admins"], tags={"fleet": "atlas"})[
@@ -95,7 +95,7 @@ def test_an_access_entry_lives_from_creation_to_deletion(aws: Any, cluster: Any,
         eks.describe_access_entry(**entry)
 
 
-def test_access_entries_of_nodes_take_no_groups_and_no_policies(aws: Any, cluster: Any, refused: Any) -> None:
+def test_access_entries_of_nodes_accept_no_groups_and_policies(aws: Any, cluster: Any, refused: Any) -> None:
     eks = aws("eks")
     entry = {"clusterName": "atlas", "principalArn": "arn:aws:iam::123456789012:role/self-managed"}
     with refused("InvalidParameterException"):
@@ -107,7 +107,7 @@ def test_access_entries_of_nodes_take_no_groups_and_no_policies(aws: Any, cluste
     eks.delete_access_entry(**entry)
 
 
-def test_a_cluster_on_config_maps_takes_no_access_entries_and_a_creator_is_let_in_otherwise(
+def test_config_map_cluster_refuses_access_entries_and_others_admit_the_creator(
     aws: Any, network: Any, role: str, refused: Any
 ) -> None:
     eks = aws("eks")
@@ -130,7 +130,7 @@ def test_a_cluster_on_config_maps_takes_no_access_entries_and_a_creator_is_let_i
     assert not any(name.startswith(("eks-cluster-sg-old", "eks-cluster-sg-new")) for name in names)
 
 
-def test_a_pod_identity_association_lives_from_creation_to_deletion(
+def test_pod_identity_association_is_created_updated_and_deleted(
     aws: Any, cluster: Any, role: str, refused: Any
 ) -> None:
     eks = aws("eks")

@@ -7,7 +7,7 @@ def _described(aws: Any) -> Any:
     return aws("eks").describe_cluster(name="atlas")["cluster"]
 
 
-def test_a_cluster_tells_all_that_it_was_given_and_what_eks_adds(
+def test_cluster_description_has_the_input_and_the_eks_defaults(
     aws: Any, cluster: Any, network: Any, key: str
 ) -> None:
     found = _described(aws)
@@ -29,9 +29,7 @@ def test_a_cluster_tells_all_that_it_was_given_and_what_eks_adds(
     assert cluster["identity"]["oidc"]["issuer"] == found["identity"]["oidc"]["issuer"]
 
 
-def test_a_cluster_that_eks_would_not_make_is_refused(
-    aws: Any, network: Any, role: str, key: str, refused: Any
-) -> None:
+def test_invalid_cluster_is_refused(aws: Any, network: Any, role: str, key: str, refused: Any) -> None:
     eks, subnets = aws("eks"), list(network.subnets)
 
     def make(**network_config: Any) -> None:
@@ -78,7 +76,7 @@ def test_cluster_settings_change_one_kind_at_a_time(aws: Any, cluster: Any, refu
         eks.describe_update(name="atlas", updateId="none")
 
 
-def test_a_cluster_goes_up_one_minor_version_at_a_time(aws: Any, cluster: Any, refused: Any) -> None:
+def test_cluster_upgrades_one_minor_version_at_a_time(aws: Any, cluster: Any, refused: Any) -> None:
     eks = aws("eks")
     for wrong in ("1.35", "1.32", "1.33"):
         with refused("InvalidParameterException"):
@@ -87,7 +85,7 @@ def test_a_cluster_goes_up_one_minor_version_at_a_time(aws: Any, cluster: Any, r
     assert _described(aws)["version"] == "1.34"
 
 
-def test_secrets_of_a_cluster_are_encrypted_once(
+def test_encryption_of_secrets_can_be_enabled_once(
     aws: Any, network: Any, role: str, key: str, refused: Any
 ) -> None:
     eks = aws("eks")

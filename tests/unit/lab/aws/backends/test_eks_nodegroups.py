@@ -13,7 +13,7 @@ def template(aws: Any) -> str:
     return made_id
 
 
-def test_a_node_group_lives_from_creation_to_deletion(
+def test_node_group_is_created_updated_and_deleted(
     aws: Any, cluster: Any, network: Any, role: str, template: str, refused: Any
 ) -> None:
     eks, ec2 = aws("eks"), aws("ec2")
@@ -78,7 +78,7 @@ def test_a_node_group_lives_from_creation_to_deletion(
         eks.list_tags_for_resource(resourceArn=arn)
 
 
-def test_a_capacity_block_node_group_needs_a_template_that_says_so(
+def test_capacity_block_node_group_needs_a_matching_template(
     aws: Any, cluster: Any, network: Any, role: str, template: str, refused: Any
 ) -> None:
     eks, ec2 = aws("eks"), aws("ec2")
@@ -141,7 +141,7 @@ def test_a_capacity_block_node_group_needs_a_template_that_says_so(
     ],
     ids=["instance profile", "spot", "unknown placement group", "efa-only primary", "subnet"],
 )
-def test_templates_that_eks_refuses(
+def test_invalid_templates_are_refused(
     aws: Any, cluster: Any, network: Any, role: str, refused: Any, data: dict[str, Any]
 ) -> None:
     ec2 = aws("ec2")
@@ -158,7 +158,7 @@ def test_templates_that_eks_refuses(
     assert aws("eks").list_nodegroups(clusterName="atlas")["nodegroups"] == []
 
 
-def test_the_nodes_of_a_group_are_instances_that_come_and_go_with_it(
+def test_nodes_are_instances_that_exist_as_long_as_their_group(
     aws: Any, cluster: Any, network: Any, role: str, refused: Any
 ) -> None:
     eks, ec2 = aws("eks"), aws("ec2")

@@ -33,7 +33,7 @@ def _described(aws: Any, file_system: str) -> Any:
     return aws("fsx").describe_file_systems(FileSystemIds=[file_system])["FileSystems"][0]
 
 
-def test_a_file_system_tells_all_that_it_was_given_and_what_fsx_adds(
+def test_file_system_description_has_the_input_and_the_fsx_defaults(
     aws: Any, make: Any, network: Any, refused: Any
 ) -> None:
     fsx, ec2 = aws("fsx"), aws("ec2")
@@ -81,7 +81,7 @@ def test_a_file_system_tells_all_that_it_was_given_and_what_fsx_adds(
         ec2.describe_network_interfaces(NetworkInterfaceIds=found["NetworkInterfaceIds"])
 
 
-def test_a_file_system_only_grows_and_keeps_what_an_update_leaves_out(
+def test_file_system_only_grows_and_an_update_keeps_other_fields(
     aws: Any, file_system: str, refused: Any
 ) -> None:
     fsx = aws("fsx")
@@ -104,9 +104,7 @@ def test_a_file_system_only_grows_and_keeps_what_an_update_leaves_out(
         )
 
 
-def test_the_older_persistent_type_changes_its_throughput_on_ssd_and_not_on_hdd(
-    aws: Any, make: Any, refused: Any
-) -> None:
+def test_persistent_1_changes_its_throughput_on_ssd_and_not_on_hdd(aws: Any, make: Any, refused: Any) -> None:
     fsx = aws("fsx")
     older = {"DeploymentType": "PERSISTENT_1"}
     ssd = make(lustre={**older, "PerUnitStorageThroughput": 50})["FileSystemId"]
@@ -137,7 +135,7 @@ EFA = {"EfaEnabled": True, "MetadataConfiguration": {"Mode": "AUTOMATIC"}}
         (4800, {**P2, **EFA, "PerUnitStorageThroughput": 1000}),
     ],
 )
-def test_sizes_that_fsx_takes(
+def test_valid_sizes_are_accepted(
     aws: Any, make: Any, network: Any, capacity: int, lustre: dict[str, Any]
 ) -> None:
     made = make(capacity, lustre=lustre, SecurityGroupIds=[network.group])
@@ -170,14 +168,14 @@ def test_sizes_that_fsx_takes(
         "efa on persistent 1",
     ],
 )
-def test_sizes_that_fsx_refuses(
+def test_invalid_sizes_are_refused(
     make: Any, network: Any, refused: Any, capacity: int | None, lustre: dict[str, Any]
 ) -> None:
     with refused("BadRequest"):
         make(capacity, lustre=lustre, SecurityGroupIds=[network.group])
 
 
-def test_a_network_that_does_not_exist_is_refused(aws: Any, make: Any, network: Any, refused: Any) -> None:
+def test_missing_network_is_refused(aws: Any, make: Any, network: Any, refused: Any) -> None:
     with refused("InvalidNetworkSettings"):
         make(SecurityGroupIds=["sg-00000000000000000"])
     with refused("InvalidNetworkSettings"):
@@ -195,7 +193,7 @@ def bucket(aws: Any) -> str:
     return "s3://atlas-data"
 
 
-def test_an_association_lives_from_creation_to_deletion(
+def test_association_is_created_updated_and_deleted(
     aws: Any, file_system: str, bucket: str, refused: Any
 ) -> None:
     fsx = aws("fsx")
@@ -234,7 +232,7 @@ def test_an_association_lives_from_creation_to_deletion(
         fsx.describe_data_repository_associations(**name)
 
 
-def test_an_association_with_a_bucket_that_is_not_there_is_misconfigured(aws: Any, file_system: str) -> None:
+def test_association_with_a_missing_bucket_is_misconfigured(aws: Any, file_system: str) -> None:
     fsx = aws("fsx")
     made = fsx.create_data_repository_association(
         FileSystemId=file_system, FileSystemPath="/lost", DataRepositoryPath="s3://no-such-bucket-here"
@@ -244,7 +242,7 @@ def test_an_association_with_a_bucket_that_is_not_there_is_misconfigured(aws: An
     assert "no-such-bucket-here" in found["FailureDetails"]["Message"]
 
 
-def test_associations_go_with_their_file_system(aws: Any, make: Any, bucket: str) -> None:
+def test_associations_are_deleted_with_their_file_system(aws: Any, make: Any, bucket: str) -> None:
     fsx = aws("fsx")
     made = make()["FileSystemId"]
     fsx.create_data_repository_association(FileSystemId=made, DataRepositoryPath=bucket)
@@ -253,7 +251,7 @@ def test_associations_go_with_their_file_system(aws: Any, make: Any, bucket: str
     assert fsx.describe_data_repository_associations(Filters=filters)["Associations"] == []
 
 
-def test_a_file_system_with_automatic_backups_takes_no_association(
+def test_file_system_with_automatic_backups_refuses_an_association(
     aws: Any, make: Any, bucket: str, refused: Any
 ) -> None:
     fsx = aws("fsx")

@@ -22,7 +22,7 @@ def local() -> Any:
     return client
 
 
-def test_operations_that_moto_lacks_work_under_mock_aws(local: Any) -> None:
+def test_operations_missing_in_moto_work_under_mock_aws(local: Any) -> None:
     backends.install()
     with mock_aws():
         made = local("ec2").create_placement_group(GroupName="train", Strategy="cluster")["PlacementGroup"]
@@ -37,7 +37,7 @@ def test_operations_that_moto_lacks_work_under_mock_aws(local: Any) -> None:
         assert local("service-quotas").get_service_quota(**quota)["Quota"]["Value"] > 0
 
 
-def test_each_mock_begins_with_an_empty_account(local: Any) -> None:
+def test_each_mock_starts_with_an_empty_account(local: Any) -> None:
     backends.install("ec2")
     for _ in range(2):
         with mock_aws():
@@ -55,7 +55,7 @@ def test_installing_twice_changes_nothing() -> None:
     assert EC2Response.create_placement_group is first
 
 
-def test_every_operation_is_one_of_aws() -> None:
+def test_every_operation_exists_in_aws() -> None:
     from moto.core.utils import get_service_model
 
     backends.install()
@@ -66,7 +66,7 @@ def test_every_operation_is_one_of_aws() -> None:
         assert set(handlers) <= known, service
 
 
-def test_an_operation_cannot_be_registered_twice() -> None:
+def test_operation_cannot_be_registered_twice() -> None:
     backends.install("ec2")
     with pytest.raises(ValueError, match="registered twice"):
         operation("ec2", "CreatePlacementGroup")(lambda _: {})

@@ -8,11 +8,11 @@ FLEET = {"fleet": "atlas"}
 TAGS = [{"Key": "fleet", "Value": "atlas"}]
 
 
-def test_an_account_that_nobody_used_is_empty(endpoint: Any) -> None:
+def test_unused_account_is_empty(endpoint: Any) -> None:
     assert list_resources(endpoint, ["us-east-1", "us-west-2"]) == []
 
 
-def test_reading_adds_nothing_that_would_be_listed(endpoint: Any, aws: Any) -> None:
+def test_reading_creates_nothing(endpoint: Any, aws: Any) -> None:
     aws("ec2").describe_images()
     name = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
     aws("ssm").get_parameter(Name=name)
@@ -23,7 +23,9 @@ def test_reading_adds_nothing_that_would_be_listed(endpoint: Any, aws: Any) -> N
     assert list_resources(endpoint, ["us-east-1"]) == []
 
 
-def test_resources_are_listed_with_their_tags_and_found_by_them(endpoint: Any, aws: Any, tags: Any) -> None:
+def test_resources_are_listed_with_their_tags_and_filtered_by_them(
+    endpoint: Any, aws: Any, tags: Any
+) -> None:
     client = aws("ec2")
     mine = client.create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tags("vpc", **FLEET, env="dev"))
     other = client.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
@@ -49,7 +51,7 @@ def test_resources_are_listed_with_their_tags_and_found_by_them(endpoint: Any, a
     assert list_resources(endpoint, ["us-east-1"]) == []
 
 
-def test_what_is_over_but_still_visible_is_not_listed(endpoint: Any, aws: Any) -> None:
+def test_ended_resources_that_are_still_visible_are_not_listed(endpoint: Any, aws: Any) -> None:
     client = aws("ec2")
     subnet = client.describe_subnets()["Subnets"][0]["SubnetId"]
     instance = client.run_instances(ImageId="ami-12345678", MinCount=1, MaxCount=1, SubnetId=subnet)
@@ -69,7 +71,7 @@ def test_what_is_over_but_still_visible_is_not_listed(endpoint: Any, aws: Any) -
     assert list_resources(endpoint, ["us-east-1"]) == []
 
 
-def test_a_capacity_block_is_listed_as_what_nobody_can_delete(endpoint: Any, aws: Any) -> None:
+def test_capacity_block_is_listed_as_not_deletable(endpoint: Any, aws: Any) -> None:
     client = aws("ec2", "us-west-2")
     offer = client.describe_capacity_block_offerings(
         InstanceType="p5.48xlarge", InstanceCount=1, CapacityDurationHours=24

@@ -23,7 +23,7 @@ BUDGET = {
 NAME = {"AccountId": ACCOUNT, "BudgetName": "atlas"}
 
 
-def test_a_budget_lives_from_creation_to_deletion(aws: Any, refused: Any) -> None:
+def test_budget_is_created_updated_and_deleted(aws: Any, refused: Any) -> None:
     budgets = aws("budgets")
     budgets.create_budget(
         AccountId=ACCOUNT,
@@ -83,7 +83,7 @@ def test_a_budget_lives_from_creation_to_deletion(aws: Any, refused: Any) -> Non
         ([TOPIC, {**TOPIC, "Address": "b"}], "CreationLimitExceededException"),
     ],
 )
-def test_subscribers_that_budgets_refuses(
+def test_invalid_subscribers_are_refused(
     aws: Any, refused: Any, subscribers: list[dict[str, str]], code: str
 ) -> None:
     from botocore.exceptions import ParamValidationError
@@ -99,7 +99,7 @@ def test_subscribers_that_budgets_refuses(
     assert aws("budgets").describe_budgets(AccountId=ACCOUNT)["Budgets"] == []
 
 
-def test_cost_anomalies_are_watched_and_told(aws: Any, refused: Any) -> None:
+def test_cost_anomalies_have_monitors_and_subscriptions(aws: Any, refused: Any) -> None:
     ce = aws("ce")
     monitor = ce.create_anomaly_monitor(
         AnomalyMonitor={
@@ -151,7 +151,7 @@ def test_cost_anomalies_are_watched_and_told(aws: Any, refused: Any) -> None:
 P_INSTANCES = {"ServiceCode": "ec2", "QuotaCode": "L-417A185B"}
 
 
-def test_a_quota_is_raised_by_a_request(aws: Any, refused: Any) -> None:
+def test_quota_is_raised_by_a_request(aws: Any, refused: Any) -> None:
     quotas = aws("service-quotas")
     default = quotas.get_aws_default_service_quota(**P_INSTANCES)["Quota"]
     assert (default["QuotaName"], default["Value"]) == ("Running On-Demand P instances", 0.0)

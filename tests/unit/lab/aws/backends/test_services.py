@@ -21,7 +21,7 @@ MANAGED = "arn:aws:iam::aws:policy/"
         "service-role/AmazonEBSCSIDriverPolicy",
     ],
 )
-def test_a_managed_policy_is_there_when_it_is_named(aws: Any, role: str, policy: str) -> None:
+def test_managed_policy_exists_when_it_is_used(aws: Any, role: str, policy: str) -> None:
     iam = aws("iam")
     iam.attach_role_policy(RoleName="node", PolicyArn=MANAGED + policy)
     attached = {
@@ -35,7 +35,7 @@ def test_a_managed_policy_is_there_when_it_is_named(aws: Any, role: str, policy:
     assert iam.list_policies(Scope="Local")["Policies"] == []
 
 
-def test_a_managed_policy_that_aws_does_not_have_is_refused(aws: Any, role: str, refused: Any) -> None:
+def test_unknown_managed_policy_is_refused(aws: Any, role: str, refused: Any) -> None:
     with refused("NoSuchEntity"):
         aws("iam").attach_role_policy(RoleName="node", PolicyArn=MANAGED + "AmazonEKSClusterPolicyy")
     with refused("NoSuchEntity"):
@@ -54,7 +54,7 @@ AMIS = [
 
 
 @pytest.mark.parametrize("name", AMIS)
-def test_a_public_parameter_names_an_image_that_is_always_the_same(aws: Any, name: str) -> None:
+def test_public_parameter_always_names_the_same_image(aws: Any, name: str) -> None:
     ssm, ec2 = aws("ssm"), aws("ec2")
     found = ssm.get_parameter(Name=name)["Parameter"]
     assert found["Value"].startswith("ami-")
@@ -67,7 +67,7 @@ def test_a_public_parameter_names_an_image_that_is_always_the_same(aws: Any, nam
     assert elsewhere != found["Value"], "an image belongs to one region"
 
 
-def test_the_recommended_image_is_told_in_one_document_too(aws: Any) -> None:
+def test_recommended_image_is_also_in_one_document(aws: Any) -> None:
     base = AMIS[0].removesuffix("/image_id")
     document = json.loads(aws("ssm").get_parameter(Name=base)["Parameter"]["Value"])
     assert document["image_id"] == aws("ssm").get_parameter(Name=AMIS[0])["Parameter"]["Value"]
@@ -83,12 +83,12 @@ def test_the_recommended_image_is_told_in_one_document_too(aws: Any) -> None:
         "/somebody/elses",
     ],
 )
-def test_a_public_parameter_that_aws_does_not_have_is_refused(aws: Any, refused: Any, name: str) -> None:
+def test_unknown_public_parameter_is_refused(aws: Any, refused: Any, name: str) -> None:
     with refused("ParameterNotFound"):
         aws("ssm").get_parameter(Name=name)
 
 
-def test_a_key_is_rotated_with_its_period(aws: Any, refused: Any) -> None:
+def test_key_rotation_has_its_period(aws: Any, refused: Any) -> None:
     kms = aws("kms")
     key = kms.create_key()["KeyMetadata"]["KeyId"]
     status = kms.get_key_rotation_status(KeyId=key)
@@ -106,7 +106,7 @@ def test_a_key_is_rotated_with_its_period(aws: Any, refused: Any) -> None:
     assert kms.get_key_rotation_status(KeyId=signing)["KeyRotationEnabled"] is False
 
 
-def test_the_key_of_a_log_group_can_be_changed(aws: Any, refused: Any) -> None:
+def test_key_of_a_log_group_can_be_changed(aws: Any, refused: Any) -> None:
     logs = aws("logs")
     logs.create_log_group(logGroupName="/aws/eks/atlas/cluster")
     logs.associate_kms_key(logGroupName="/aws/eks/atlas/cluster", kmsKeyId="arn:aws:kms:us-east-1:1:key/1")
@@ -119,7 +119,7 @@ def test_the_key_of_a_log_group_can_be_changed(aws: Any, refused: Any) -> None:
         logs.associate_kms_key(logGroupName="/absent", kmsKeyId="arn:aws:kms:us-east-1:1:key/1")
 
 
-def test_a_protected_log_group_is_not_deleted(aws: Any, refused: Any) -> None:
+def test_protected_log_group_is_not_deleted(aws: Any, refused: Any) -> None:
     logs = aws("logs")
     logs.create_log_group(logGroupName="/kept")
     logs.put_log_group_deletion_protection(logGroupIdentifier="/kept", deletionProtectionEnabled=True)

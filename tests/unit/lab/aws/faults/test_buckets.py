@@ -28,19 +28,19 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("action", "parameters", "capacity", "refill"), PUBLISHED)
-def test_an_action_has_the_bucket_that_aws_publishes(
+def test_action_has_the_bucket_published_by_aws(
     action: str, parameters: dict[str, str], capacity: float, refill: float
 ) -> None:
     assert request_rate(action, parameters)[1] == RequestRate(capacity, refill)
 
 
-def test_launches_are_counted_by_instances_too() -> None:
+def test_launches_also_consume_tokens_per_instance() -> None:
     assert resource_rate("RunInstances") == RequestRate(1000, 2)
     assert resource_rate("TerminateInstances") == RequestRate(1000, 20)
     assert resource_rate("CreateSubnet") is None
 
 
-def test_a_full_bucket_gives_its_capacity_at_once_and_then_its_refill() -> None:
+def test_full_bucket_gives_its_capacity_at_once_and_then_refills() -> None:
     bucket = TokenBucket(RequestRate(4, 0.5), 100.0)
     assert [bucket.take(1, 100.0) for _ in range(5)] == [True] * 4 + [False]
     assert not bucket.take(1, 101.9)
@@ -48,12 +48,12 @@ def test_a_full_bucket_gives_its_capacity_at_once_and_then_its_refill() -> None:
     assert not bucket.take(1, 102.0)
 
 
-def test_a_bucket_never_holds_more_than_its_capacity() -> None:
+def test_bucket_never_exceeds_its_capacity() -> None:
     bucket = TokenBucket(RequestRate(2, 10), 0.0)
     assert [bucket.take(1, 1000.0) for _ in range(3)] == [True, True, False]
 
 
-def test_a_refused_request_costs_no_tokens() -> None:
+def test_refused_request_consumes_no_tokens() -> None:
     bucket = TokenBucket(RequestRate(10, 1), 0.0)
     assert not bucket.take(11, 0.0)
     assert bucket.take(10, 0.0)

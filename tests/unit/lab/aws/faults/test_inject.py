@@ -44,13 +44,13 @@ def asks(action: str, service: str = "ec2", region: str = "us-east-1", **paramet
     return Request(service, region, action, parameters, " ".join(parameters.values()))
 
 
-def test_without_a_file_nothing_goes_wrong(tmp_path: Path) -> None:
+def test_no_fault_file_injects_no_fault(tmp_path: Path) -> None:
     made = Injector(tmp_path / "faults.json")
     assert not made.refresh()
     assert made.before(asks("RunInstances")) is None
 
 
-def test_a_file_holds_at_the_next_request_and_is_over_with_its_end(tmp_path: Path, clock: Clock) -> None:
+def test_fault_file_applies_from_the_next_request_until_it_is_removed(tmp_path: Path, clock: Clock) -> None:
     made = injector(
         tmp_path, clock, Faults(failures=(InjectedFailure(action="ec2:CreateVpc", code="Oops", status=400),))
     )
@@ -61,7 +61,7 @@ def test_a_file_holds_at_the_next_request_and_is_over_with_its_end(tmp_path: Pat
     assert made.before(asks("CreateVpc")) is None
 
 
-def test_requests_beyond_the_bucket_are_refused_until_it_refills(tmp_path: Path, clock: Clock) -> None:
+def test_requests_above_the_bucket_are_refused_until_it_refills(tmp_path: Path, clock: Clock) -> None:
     made = injector(tmp_path, clock, Faults(throttle=True))
     said = [made.before(asks("CreateVpcEndpoint")) for _ in range(5)]
     assert said == [None] * 4 + [Refusal("RequestLimitExceeded", "Request limit exceeded.", 503)]
@@ -74,7 +74,7 @@ def test_requests_beyond_the_bucket_are_refused_until_it_refills(tmp_path: Path,
     }
 
 
-def test_actions_and_regions_have_buckets_of_their_own_and_other_services_have_none(
+def test_each_ec2_action_and_region_has_a_bucket_and_other_services_have_none(
     tmp_path: Path, clock: Clock
 ) -> None:
     made = injector(tmp_path, clock, Faults(throttle=True))
@@ -85,7 +85,7 @@ def test_actions_and_regions_have_buckets_of_their_own_and_other_services_have_n
     assert all(made.before(asks("CreateVpcEndpoint", "eks")) is None for _ in range(9))
 
 
-def test_a_launch_takes_a_token_for_each_instance(tmp_path: Path, clock: Clock) -> None:
+def test_launch_consumes_a_token_per_instance(tmp_path: Path, clock: Clock) -> None:
     made = injector(tmp_path, clock, Faults(throttle=True))
     assert made.before(asks("RunInstances", MaxCount="1000")) is None
     assert made.before(asks("RunInstances", MaxCount="1")) is not None
@@ -93,7 +93,7 @@ def test_a_launch_takes_a_token_for_each_instance(tmp_path: Path, clock: Clock) 
     assert made.before(asks("RunInstances", MaxCount="1")) is None
 
 
-def test_the_nth_call_fails_and_no_other(tmp_path: Path, clock: Clock) -> None:
+def test_only_the_nth_call_fails(tmp_path: Path, clock: Clock) -> None:
     made = injector(
         tmp_path, clock, Faults(failures=(InjectedFailure(action="ec2:CreateVpc", call=2, times=2),))
     )
@@ -102,14 +102,14 @@ def test_the_nth_call_fails_and_no_other(tmp_path: Path, clock: Clock) -> None:
     assert made.before(asks("CreateSubnet")) is None
 
 
-def test_a_failure_whose_action_is_done_comes_after_it(tmp_path: Path, clock: Clock) -> None:
+def test_failure_after_the_action_leaves_the_action_done(tmp_path: Path, clock: Clock) -> None:
     made = injector(tmp_path, clock, Faults(failures=(InjectedFailure(action="ec2:*", done=True),)))
     assert made.before(asks("CreateVpc")) is None
     assert made.after(asks("CreateVpc"), 200, b"") is not None
     assert made.after(asks("CreateVpc"), 200, b"") is None
 
 
-def test_what_was_made_is_not_found_for_a_while(tmp_path: Path, clock: Clock) -> None:
+def test_new_resource_is_not_found_for_a_while(tmp_path: Path, clock: Clock) -> None:
     made = injector(tmp_path, clock, Faults(late_s=2))
     assert made.before(asks("CreateSubnet", VpcId="vpc-0123456789abcdef0")) is None
     made.after(
@@ -126,7 +126,7 @@ def test_what_was_made_is_not_found_for_a_while(tmp_path: Path, clock: Clock) ->
     assert made.before(asks("DescribeSubnets", Id="subnet-0123456789abcdef1")) is None
 
 
-def test_a_new_role_is_not_found_by_its_name(tmp_path: Path, clock: Clock) -> None:
+def test_new_role_is_not_found_by_its_name(tmp_path: Path, clock: Clock) -> None:
     made = injector(tmp_path, clock, Faults(late_s=1))
     made.after(asks("CreateRole", "iam", RoleName="nodes"), 200, b"")
     refusal = made.before(asks("GetRole", "iam", RoleName="nodes"))
@@ -135,14 +135,14 @@ def test_a_new_role_is_not_found_by_its_name(tmp_path: Path, clock: Clock) -> No
     assert made.before(asks("GetRole", "iam", RoleName="nodes-2")) is None
 
 
-def test_a_refused_creation_hides_nothing(tmp_path: Path, clock: Clock) -> None:
+def test_refused_creation_hides_nothing(tmp_path: Path, clock: Clock) -> None:
     made = injector(tmp_path, clock, Faults(late_s=1))
     made.after(asks("CreateSubnet"), 400, b"subnet-0123456789abcdef1")
     assert made.before(asks("DescribeSubnets", Id="subnet-0123456789abcdef1")) is None
 
 
 @pytest.mark.parametrize(("zone", "asked", "refused"), [("", "a", True), ("a", "a", True), ("a", "b", False)])
-def test_a_reservation_is_refused_where_there_is_no_capacity(
+def test_reservation_is_refused_without_capacity(
     tmp_path: Path, clock: Clock, zone: str, asked: str, refused: bool
 ) -> None:
     made = injector(tmp_path, clock, Faults(shortages=(Shortage(type="p5.48xlarge", zone=zone),)))
@@ -156,7 +156,7 @@ def test_a_reservation_is_refused_where_there_is_no_capacity(
     assert made.before(other) is None
 
 
-def test_a_slow_action_takes_its_time_and_others_do_not(tmp_path: Path, clock: Clock) -> None:
+def test_only_the_slow_action_is_delayed(tmp_path: Path, clock: Clock) -> None:
     made = injector(tmp_path, clock, Faults(slow=(Slow(action="eks:CreateCluster", seconds=7),)))
     # It is performed at once, and its answer comes late: who dies meanwhile has made something.
     assert made.before(asks("CreateCluster", "eks")) is None
@@ -172,7 +172,7 @@ def test_a_slow_action_takes_its_time_and_others_do_not(tmp_path: Path, clock: C
     "text",
     ['{"throtle": true}', '{"failures": [{"action": "CreateVpc"}]}', '{"late_s": -1}', "[]", "nonsense"],
 )
-def test_a_file_that_means_nothing_is_refused_with_what_to_do(tmp_path: Path, text: str) -> None:
+def test_invalid_fault_file_is_refused_with_a_remedy(tmp_path: Path, text: str) -> None:
     path = tmp_path / "faults.json"
     path.write_text(text)
     with pytest.raises(InputError) as error:
@@ -212,7 +212,9 @@ def environ(
         (environ("s3", "GET", "/bucket/some/key"), "GetObject"),
     ],
 )  # fmt: skip
-def test_a_request_tells_its_operation_and_can_be_read_again(given: dict[str, Any], action: str) -> None:
+def test_request_body_can_be_read_again_after_its_operation_is_known(
+    given: dict[str, Any], action: str
+) -> None:
     body = given["wsgi.input"].getvalue()
     request = read_request(given)
     assert (request.action, request.region) == (action, "us-west-2")

@@ -70,14 +70,14 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
         shortage.install(tuple)
 
 
-def test_a_launch_is_refused_where_the_type_is_short(account: Account) -> None:
+def test_launch_is_refused_if_the_type_is_short(account: Account) -> None:
     account.shortages = (Shortage(type=KIND, zone=f"{REGION}a"),)
     with pytest.raises(ClientError, match=rf"InsufficientInstanceCapacity.*{KIND}.*\({REGION}a\)"):
         account.launch(0)
     assert account.launch(1)["Instances"]
 
 
-def test_a_shortage_ends_with_the_fault(account: Account) -> None:
+def test_shortage_ends_with_the_fault(account: Account) -> None:
     account.shortages = (Shortage(type=KIND),)
     with pytest.raises(ClientError):
         account.launch(0)
@@ -85,23 +85,23 @@ def test_a_shortage_ends_with_the_fault(account: Account) -> None:
     assert account.launch(0)["Instances"]
 
 
-def test_another_type_is_not_short(account: Account) -> None:
+def test_other_types_are_not_short(account: Account) -> None:
     account.shortages = (Shortage(type="p5.48xlarge"),)
     assert account.launch(0)["Instances"]
     assert len(account.group()) == 2
 
 
-def test_an_auto_scaling_group_takes_another_of_its_zones(account: Account) -> None:
+def test_auto_scaling_group_uses_another_of_its_zones(account: Account) -> None:
     account.shortages = (Shortage(type=KIND, zone=f"{REGION}a"),)
     assert account.group() == [f"{REGION}b"] * 2
 
 
-def test_an_auto_scaling_group_stays_empty_where_no_zone_has_capacity(account: Account) -> None:
+def test_auto_scaling_group_stays_empty_if_no_zone_has_capacity(account: Account) -> None:
     account.shortages = (Shortage(type=KIND),)
     assert account.group() == []
 
 
-def test_an_auto_scaling_group_launches_once_there_is_capacity(account: Account) -> None:
+def test_auto_scaling_group_launches_when_there_is_capacity(account: Account) -> None:
     account.shortages = (Shortage(type=KIND),)
     account.group()
     assert not shortage.launch_again()

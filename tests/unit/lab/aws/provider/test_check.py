@@ -28,7 +28,7 @@ def check(
     return filled, {problem.path: problem.reason for problem in problems}
 
 
-def test_defaults_of_the_real_provider_appear_among_the_inputs() -> None:
+def test_inputs_have_the_defaults_of_the_real_provider() -> None:
     filled, problems = check(VPC, {"cidrBlock": "10.0.0.0/16"})
     assert problems == {}
     assert filled == {
@@ -39,13 +39,13 @@ def test_defaults_of_the_real_provider_appear_among_the_inputs() -> None:
     }
 
 
-def test_a_default_never_overrides_the_program() -> None:
+def test_default_never_overrides_the_program() -> None:
     filled, _ = check(VPC, {"cidrBlock": "10.0.0.0/16", "enableDnsSupport": False})
     assert filled["enableDnsSupport"] is False
     assert "enableDnsSupport" not in filled["__defaults"]
 
 
-def test_a_name_is_the_logical_name_and_seven_hex_digits() -> None:
+def test_generated_name_is_the_logical_name_and_seven_hex_digits() -> None:
     filled, _ = check(ROLE, {"assumeRolePolicy": TRUST})
     stem, _, digits = filled["name"].rpartition("-")
     assert stem == "Thing"
@@ -54,11 +54,11 @@ def test_a_name_is_the_logical_name_and_seven_hex_digits() -> None:
     assert "name" in filled["__defaults"]
 
 
-def test_a_bucket_is_named_in_lower_case() -> None:
+def test_generated_bucket_name_is_lower_case() -> None:
     assert check(BUCKET, {})[0]["bucket"].startswith("thing-")
 
 
-def test_a_made_name_stays_for_the_life_of_the_resource() -> None:
+def test_generated_name_stays_for_the_life_of_the_resource() -> None:
     first, _ = check(ROLE, {"assumeRolePolicy": TRUST})
     again, _ = checked_inputs(
         handler_for(ROLE), AwsProviderConfig(), {"assumeRolePolicy": TRUST}, first, "Thing", b"another seed"
@@ -66,50 +66,50 @@ def test_a_made_name_stays_for_the_life_of_the_resource() -> None:
     assert again["name"] == first["name"]
 
 
-def test_a_replacement_gets_a_name_of_its_own() -> None:
+def test_replacement_gets_a_new_name() -> None:
     one = auto_name(AutoName(), "thing", b"one")
     assert one == auto_name(AutoName(), "thing", b"one")
     assert one != auto_name(AutoName(), "thing", b"two")
 
 
-def test_a_name_that_the_program_took_back_is_made_anew() -> None:
+def test_generated_name_replaces_a_name_removed_from_the_program() -> None:
     filled, _ = check(ROLE, {"assumeRolePolicy": TRUST}, old={"name": "given", "__defaults": []})
     assert filled["name"] != "given"
 
 
-def test_a_long_logical_name_is_cut_and_keeps_its_digits() -> None:
+def test_long_logical_name_is_truncated_and_keeps_its_digits() -> None:
     name = auto_name(AutoName(max_length=63), "x" * 100, b"seed")
     assert len(name) == 63
     assert name[-8] == "-"
 
 
-def test_an_alias_gets_its_prefix() -> None:
+def test_alias_gets_its_prefix() -> None:
     assert check("aws:kms/alias:Alias", {"targetKeyId": "k"})[0]["name"].startswith("alias/Thing-")
 
 
-def test_default_tags_join_and_the_programs_own_win() -> None:
+def test_default_tags_are_merged_and_tags_of_the_program_win() -> None:
     filled, _ = check(VPC, {"tags": {"team": "mine"}}, default_tags={"team": "theirs", "project": "atlas"})
     assert filled["tags"] == {"team": "mine", "project": "atlas"}
 
 
-def test_default_tags_stay_off_types_without_tags() -> None:
+def test_default_tags_are_not_set_on_types_without_tags() -> None:
     route = {"routeTableId": "r", "destinationCidrBlock": "0.0.0.0/0", "gatewayId": "g"}
     assert "tags" not in check("aws:ec2/route:Route", route, default_tags={"a": "1"})[0]
 
 
-def test_default_tags_stay_off_scaling_groups_whose_tags_are_a_list() -> None:
+def test_default_tags_are_not_set_on_scaling_groups_with_a_tag_list() -> None:
     group = {"minSize": 0, "maxSize": 1, "launchTemplate": {"id": "lt"}, "vpcZoneIdentifiers": ["s"]}
     filled, problems = check("aws:autoscaling/group:Group", group, default_tags={"a": "1"})
     assert problems == {}
     assert "tags" not in filled
 
 
-def test_an_unknown_property_is_refused_with_the_nearest_name() -> None:
+def test_unknown_property_is_refused_with_the_nearest_name() -> None:
     _, problems = check(VPC, {"cidrBlok": "10.0.0.0/16"})
     assert "did you mean 'cidrBlock'?" in problems["cidrBlok"]
 
 
-def test_an_unknown_nested_property_is_named_with_its_path() -> None:
+def test_unknown_nested_property_is_named_with_its_path() -> None:
     _, problems = check(
         "aws:eks/nodeGroup:NodeGroup",
         {"clusterName": "c", "nodeRoleArn": "r", "subnetIds": ["s"],
@@ -118,7 +118,7 @@ def test_an_unknown_nested_property_is_named_with_its_path() -> None:
     assert list(problems) == ["scalingConfig.maxsize"]
 
 
-def test_a_missing_required_property_is_named() -> None:
+def test_missing_required_property_is_named() -> None:
     _, problems = check("aws:ec2/subnet:Subnet", {"cidrBlock": "10.0.0.0/24"})
     assert problems == {"vpcId": "'vpcId' is required and missing: set it"}
 
@@ -132,7 +132,7 @@ def test_a_missing_required_property_is_named() -> None:
         ({"tags": ["a"]}, "tags"),
     ],
 )
-def test_a_value_of_another_type_is_refused(inputs: dict[str, Any], path: str) -> None:
+def test_value_of_the_wrong_type_is_refused(inputs: dict[str, Any], path: str) -> None:
     assert list(check(VPC, inputs)[1]) == [path]
 
 
@@ -180,7 +180,7 @@ def test_unknown_values_pass_every_check() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_refused_with_a_remedy(
+def test_impossible_inputs_are_refused_with_a_remedy(
     token: str, inputs: dict[str, Any], path: str, says: str
 ) -> None:
     _, problems = check(token, inputs)

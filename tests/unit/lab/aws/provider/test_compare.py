@@ -43,13 +43,13 @@ def test_each_kind_of_difference_is_named_with_its_path() -> None:
     }
 
 
-def test_a_nested_difference_is_named_where_it_is() -> None:
+def test_nested_difference_is_named_with_its_path() -> None:
     old = {"vpcConfig": {"subnetIds": ["a", "b"], "endpointPublicAccess": False}}
     new = {"vpcConfig": {"subnetIds": ["b", "a"], "endpointPublicAccess": True}}
     assert found(CLUSTER, old, new) == {"vpcConfig.endpointPublicAccess": "update"}
 
 
-def test_the_order_of_a_set_is_no_difference_and_that_of_a_list_is() -> None:
+def test_order_matters_in_lists_and_not_in_sets() -> None:
     assert found(NODES, {"subnetIds": ["a", "b"]}, {"subnetIds": ["b", "a"]}) == {}
     assert found(NODES, {"instanceTypes": ["a", "b"]}, {"instanceTypes": ["b", "a"]}) == {
         "instanceTypes[0]": "update",
@@ -57,20 +57,20 @@ def test_the_order_of_a_set_is_no_difference_and_that_of_a_list_is() -> None:
     }
 
 
-def test_a_set_of_blocks_compares_by_content() -> None:
+def test_set_of_blocks_is_compared_by_content() -> None:
     one = {"protocol": "-1", "fromPort": 0, "toPort": 0, "self": True}
     two = {"protocol": "tcp", "fromPort": 1, "toPort": 2, "cidrBlocks": ["10.0.0.0/8"]}
     assert found(GROUP, {"ingress": [one, two]}, {"ingress": [two, one]}) == {}
     assert found(GROUP, {"ingress": [one]}, {"ingress": [two, one]}) == {"ingress[0]": "add"}
 
 
-def test_numbers_and_booleans_compare_by_meaning() -> None:
+def test_numbers_and_booleans_are_compared_by_value() -> None:
     assert same(VPC, "true", True, "enableDnsSupport")
     assert same(VPC, 8, "8", "ipv4NetmaskLength")
     assert not same(VPC, 8, "9", "ipv4NetmaskLength")
 
 
-def test_documents_compare_by_meaning() -> None:
+def test_json_documents_are_compared_by_value() -> None:
     one = {"Statement": [{"Action": ["a"], "Effect": "Allow"}]}
     other = {"Statement": {"Effect": "Allow", "Action": "a"}}
     assert document_key(json.dumps(one)) == document_key(json.dumps(other, indent=4)) == document_key(one)
@@ -78,21 +78,21 @@ def test_documents_compare_by_meaning() -> None:
     assert document_key("not json") != document_key(json.dumps(one))
 
 
-def test_an_unknown_value_differs_from_any_known_one() -> None:
+def test_unknown_value_differs_from_any_known_one() -> None:
     assert found(VPC, {"cidrBlock": "a"}, {"cidrBlock": UNKNOWN}) == {"cidrBlock": "update"}
 
 
-def test_drift_leaves_open_what_the_program_leaves_open() -> None:
+def test_drift_ignores_properties_that_the_program_does_not_set() -> None:
     declared = {"vpcConfig": {"subnetIds": ["a"]}}
     actual = {"vpcConfig": {"subnetIds": ["a"], "endpointPublicAccess": True, "vpcId": "vpc-1"}}
     assert project(CLUSTER, declared["vpcConfig"], actual["vpcConfig"], "vpcConfig") == {"subnetIds": ["a"]}
 
 
-def test_drift_of_a_map_is_taken_whole() -> None:
+def test_drift_of_a_map_includes_all_keys() -> None:
     assert project(VPC, {"a": "1"}, {"a": "1", "b": "2"}, "tags") == {"a": "1", "b": "2"}
 
 
-def test_drift_of_a_set_of_blocks_names_only_what_moved() -> None:
+def test_drift_of_a_set_of_blocks_has_only_declared_fields() -> None:
     declared = [{"key": "a", "effect": "X"}, {"key": "b", "effect": "X"}]
     actual = [{"key": "b", "effect": "X", "value": ""}, {"key": "a", "effect": "Y", "value": ""}]
     assert project(NODES, declared, actual, "taints") == [
@@ -101,11 +101,11 @@ def test_drift_of_a_set_of_blocks_names_only_what_moved() -> None:
     ]
 
 
-def test_a_property_that_is_gone_leaves_the_inputs() -> None:
+def test_deleted_property_leaves_the_inputs() -> None:
     assert drifted_inputs(ROLE, {"description": "d"}, {"description": "d"}, {"description": None}) == {}
 
 
-def test_what_somebody_added_outside_the_program_joins_the_inputs() -> None:
+def test_property_added_outside_the_program_joins_the_inputs() -> None:
     now = {"enableDnsSupport": False}
     assert drifted_inputs(VPC, {"cidrBlock": "a"}, {"enableDnsSupport": True}, now) == {
         "cidrBlock": "a",
@@ -113,12 +113,12 @@ def test_what_somebody_added_outside_the_program_joins_the_inputs() -> None:
     }
 
 
-def test_what_aws_fills_in_by_itself_never_joins_the_inputs() -> None:
+def test_defaults_set_by_aws_never_join_the_inputs() -> None:
     before, now = {"enableDnsHostnames": False}, {"enableDnsHostnames": True}
     assert drifted_inputs(VPC, {"cidrBlock": "a"}, before, now) == {"cidrBlock": "a"}
 
 
 @pytest.mark.parametrize("nothing", [{}, {"__defaults": ["x"]}])
-def test_an_import_takes_every_input_that_aws_knows(nothing: dict[str, Any]) -> None:
+def test_import_reads_every_input_known_to_aws(nothing: dict[str, Any]) -> None:
     now = {"cidrBlock": "10.0.0.0/16", "arn": "arn:x", "tags": {}, "instanceTenancy": "default"}
     assert drifted_inputs(VPC, nothing, {}, now) == {"cidrBlock": "10.0.0.0/16", "instanceTenancy": "default"}

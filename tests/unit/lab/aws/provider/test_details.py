@@ -38,14 +38,14 @@ def template_data(world: World, resource: Resource, version: str = "$Latest") ->
     return data
 
 
-def test_a_launch_template_requires_imdsv2_and_encrypts_its_volumes(make: Make, world: World) -> None:
+def test_launch_template_requires_imdsv2_and_encrypts_its_volumes(make: Make, world: World) -> None:
     data = template_data(world, make("aws:ec2/launchTemplate:LaunchTemplate", **template(world)))
     assert data["MetadataOptions"]["HttpTokens"] == "required"
     assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
     assert [item["Ebs"]["Encrypted"] for item in data["BlockDeviceMappings"]] == [True]
 
 
-def test_a_launch_template_has_one_efa_interface_for_each_card(make: Make, world: World) -> None:
+def test_launch_template_has_one_efa_interface_per_card(make: Make, world: World) -> None:
     data = template_data(world, make("aws:ec2/launchTemplate:LaunchTemplate", **template(world)))
     shown = [
         (item["NetworkCardIndex"], item["DeviceIndex"], item["InterfaceType"], item["Groups"])
@@ -56,7 +56,7 @@ def test_a_launch_template_has_one_efa_interface_for_each_card(make: Make, world
     assert not any(item.get("AssociatePublicIpAddress") for item in data["NetworkInterfaces"])
 
 
-def test_a_launch_template_targets_a_capacity_block_without_a_placement_group(
+def test_launch_template_targets_a_capacity_block_without_a_placement_group(
     make: Make, world: World, engine: Engine
 ) -> None:
     offering = world.block_offering()["capacityBlockOfferingId"]
@@ -83,9 +83,7 @@ def test_a_launch_template_targets_a_capacity_block_without_a_placement_group(
     assert block.state["reservationType"] == "capacity-block"
 
 
-def test_a_changed_launch_template_gets_a_version_and_makes_it_the_default(
-    make: Make, world: World, engine: Engine
-) -> None:
+def test_changed_launch_template_gets_a_new_default_version(make: Make, world: World, engine: Engine) -> None:
     resource = make("aws:ec2/launchTemplate:LaunchTemplate", **template(world))
     assert (resource.state["latestVersion"], resource.state["defaultVersion"]) == (1, 1)
     engine.update(resource, {**template(world), "userData": "c2Vjb25k"})
@@ -94,7 +92,7 @@ def test_a_changed_launch_template_gets_a_version_and_makes_it_the_default(
     assert template_data(world, resource, "1")["UserData"] != "c2Vjb25k"
 
 
-def test_a_change_of_tags_alone_makes_no_version(make: Make, world: World, engine: Engine) -> None:
+def test_tag_change_creates_no_version(make: Make, world: World, engine: Engine) -> None:
     resource = make("aws:ec2/launchTemplate:LaunchTemplate", **template(world))
     planned = engine.update(resource, {**template(world), "tags": {"a": "b"}}, preview=True)
     assert planned["latestVersion"] == 1
@@ -102,7 +100,7 @@ def test_a_change_of_tags_alone_makes_no_version(make: Make, world: World, engin
     assert resource.state["latestVersion"] == 1
 
 
-def test_a_security_group_without_egress_lets_nothing_out(make: Make, world: World) -> None:
+def test_security_group_without_egress_blocks_outbound_traffic(make: Make, world: World) -> None:
     group = make("aws:ec2/securityGroup:SecurityGroup", vpcId=world.vpc.id)
     shown = world.client("ec2").describe_security_groups(GroupIds=[group.id])["SecurityGroups"][0]
     assert shown["IpPermissionsEgress"] == []
@@ -110,7 +108,7 @@ def test_a_security_group_without_egress_lets_nothing_out(make: Make, world: Wor
     assert shown["Description"] == "Managed by Pulumi"
 
 
-def test_an_efa_group_refers_to_itself_for_all_traffic_both_ways(world: World) -> None:
+def test_efa_group_refers_to_itself_for_all_traffic_in_both_directions(world: World) -> None:
     shown = world.client("ec2").describe_security_groups(GroupIds=[world.group.id])["SecurityGroups"][0]
     for direction in ("IpPermissions", "IpPermissionsEgress"):
         (rule,) = shown[direction]
@@ -119,9 +117,7 @@ def test_an_efa_group_refers_to_itself_for_all_traffic_both_ways(world: World) -
         assert rule["IpRanges"] == []
 
 
-def test_a_gateway_endpoint_keeps_a_route_in_each_of_its_tables(
-    make: Make, world: World, engine: Engine
-) -> None:
+def test_gateway_endpoint_has_a_route_in_each_of_its_tables(make: Make, world: World, engine: Engine) -> None:
     one, two = world.table.id, world.other_table.id
     inputs = {"vpcId": world.vpc.id, "serviceName": S3, "routeTableIds": [one]}
     endpoint = make("aws:ec2/vpcEndpoint:VpcEndpoint", **inputs)
@@ -135,7 +131,7 @@ def routes_of(world: World, table: str, endpoint: Resource) -> int:
     return len([route for route in found if route.get("GatewayId") == endpoint.id])
 
 
-def test_a_cluster_is_private_encrypted_and_logged(make: Make, world: World) -> None:
+def test_cluster_is_private_encrypted_and_logged(make: Make, world: World) -> None:
     resource = make("aws:eks/cluster:Cluster", **cluster(world))
     shown = world.client("eks").describe_cluster(name=resource.id)["cluster"]
     assert shown["resourcesVpcConfig"]["endpointPublicAccess"] is False
@@ -147,7 +143,7 @@ def test_a_cluster_is_private_encrypted_and_logged(make: Make, world: World) -> 
     assert resource.state["certificateAuthority"]["data"]
 
 
-def test_a_node_group_carries_labels_taints_and_template(make: Make, world: World) -> None:
+def test_node_group_has_labels_taints_and_template(make: Make, world: World) -> None:
     resource = make("aws:eks/nodeGroup:NodeGroup", **node_group(world))
     cluster_name, _, name = resource.id.partition(":")
     shown = world.client("eks").describe_nodegroup(clusterName=cluster_name, nodegroupName=name)["nodegroup"]
@@ -157,7 +153,7 @@ def test_a_node_group_carries_labels_taints_and_template(make: Make, world: Worl
     assert shown["scalingConfig"] == {"minSize": 0, "maxSize": 4, "desiredSize": 0}
 
 
-def test_a_node_group_follows_its_launch_template_in_place(make: Make, world: World, engine: Engine) -> None:
+def test_node_group_follows_its_launch_template_in_place(make: Make, world: World, engine: Engine) -> None:
     plain = make("aws:ec2/launchTemplate:LaunchTemplate", instanceType="p4d.24xlarge")
     inputs = {**node_group(world), "launchTemplate": {"id": plain.id, "version": "1"}}
     resource = make("aws:eks/nodeGroup:NodeGroup", **inputs)
@@ -168,7 +164,7 @@ def test_a_node_group_follows_its_launch_template_in_place(make: Make, world: Wo
     assert resource.state["launchTemplate"]["version"] == "2"
 
 
-def test_labels_and_taints_that_go_are_taken_away(make: Make, world: World, engine: Engine) -> None:
+def test_removed_labels_and_taints_are_deleted(make: Make, world: World, engine: Engine) -> None:
     inputs = {**node_group(world), "labels": {"gpu": "a100", "old": "1"}}
     resource = make("aws:eks/nodeGroup:NodeGroup", **inputs)
     engine.update(resource, {**inputs, "labels": {"gpu": "a100"}, "taints": []})
@@ -178,7 +174,7 @@ def test_labels_and_taints_that_go_are_taken_away(make: Make, world: World, engi
     assert not shown.get("taints")
 
 
-def test_a_bucket_is_private_and_encrypted(make: Make, world: World) -> None:
+def test_bucket_is_private_and_encrypted(make: Make, world: World) -> None:
     bucket = make("aws:s3/bucket:Bucket")
     switches = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
     make(
@@ -200,7 +196,7 @@ def test_a_bucket_is_private_and_encrypted(make: Make, world: World) -> None:
     assert rule["BucketKeyEnabled"] is True
 
 
-def test_a_bucket_with_objects_goes_only_when_told_to(engine: Engine, world: World) -> None:
+def test_bucket_with_objects_is_deleted_only_with_force_destroy(engine: Engine, world: World) -> None:
     bucket = engine.create("aws:s3/bucket:Bucket", "full", {})
     world.client("s3").put_object(Bucket=bucket.id, Key="checkpoint", Body=b"weights")
     with pytest.raises(Exception, match="BucketNotEmpty"):
@@ -211,7 +207,7 @@ def test_a_bucket_with_objects_goes_only_when_told_to(engine: Engine, world: Wor
     assert not engine.refresh(bucket)
 
 
-def test_a_file_system_is_encrypted_and_linked_to_its_bucket(make: Make, world: World) -> None:
+def test_file_system_is_encrypted_and_linked_to_its_bucket(make: Make, world: World) -> None:
     shown = world.client("fsx").describe_file_systems(FileSystemIds=[world.file_system.id])["FileSystems"][0]
     assert shown["LustreConfiguration"]["PerUnitStorageThroughput"] == 125
     assert shown["StorageCapacity"] == 1200
@@ -229,7 +225,7 @@ def test_a_file_system_is_encrypted_and_linked_to_its_bucket(make: Make, world: 
     assert association["S3"]["AutoExportPolicy"]["Events"] == events
 
 
-def test_a_budget_alerts_at_each_threshold(make: Make, world: World) -> None:
+def test_budget_alerts_at_each_threshold(make: Make, world: World) -> None:
     alerts = [
         {
             "comparisonOperator": "GREATER_THAN", "notificationType": "ACTUAL", "threshold": threshold,
@@ -250,14 +246,14 @@ def test_a_budget_alerts_at_each_threshold(make: Make, world: World) -> None:
     assert (float(limit["Amount"]), limit["Unit"]) == (250000, "USD")
 
 
-def test_a_key_waits_for_its_deletion_and_is_gone_for_the_program(engine: Engine, world: World) -> None:
+def test_key_pending_deletion_counts_as_deleted(engine: Engine, world: World) -> None:
     key = engine.create("aws:kms/key:Key", "short", {"deletionWindowInDays": 7})
     engine.delete(key)
     assert world.client("kms").describe_key(KeyId=key.id)["KeyMetadata"]["KeyState"] == "PendingDeletion"
     assert not engine.refresh(key)
 
 
-def test_resources_live_in_the_region_that_they_name(engine: Engine, world: World) -> None:
+def test_resources_are_in_the_region_of_their_region_property(engine: Engine, world: World) -> None:
     topic = engine.create("aws:sns/topic:Topic", "west", {"region": "us-west-2"})
     try:
         assert topic.id.split(":")[3] == "us-west-2"
@@ -270,7 +266,7 @@ def test_resources_live_in_the_region_that_they_name(engine: Engine, world: Worl
         engine.delete(topic)
 
 
-def test_the_providers_own_region_may_be_named_or_not(engine: Engine, world: World) -> None:
+def test_region_of_the_provider_may_be_given_or_not(engine: Engine, world: World) -> None:
     assert list(engine.diff(world.topic, {"region": "us-east-1"}).diffs) == []
 
 
@@ -280,7 +276,7 @@ def test_default_tags_reach_aws(engine: Engine, world: World) -> None:
     assert world.vpc.state["tagsAll"] == {"team": "ml-platform"}
 
 
-def test_a_policy_may_be_given_as_an_object(make: Make, world: World) -> None:
+def test_policy_may_be_an_object(make: Make, world: World) -> None:
     policy = {"Version": "2012-10-17", "Statement": [
         {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}},
     ]}  # fmt: skip
@@ -290,9 +286,7 @@ def test_a_policy_may_be_given_as_an_object(make: Make, world: World) -> None:
     assert json.loads(role.state["assumeRolePolicy"]) == policy
 
 
-def test_an_update_without_a_difference_does_what_a_creation_left_undone(
-    engine: Engine, world: World
-) -> None:
+def test_update_without_a_difference_completes_an_unfinished_creation(engine: Engine, world: World) -> None:
     bucket = engine.create("aws:s3/bucket:Bucket", "undone", {"bucket": "undone-bucket", "tags": {"a": "b"}})
     world.client("s3").delete_bucket_tagging(Bucket="undone-bucket")
     # What is known of a creation that broke off: its inputs, and hardly an output.
@@ -303,7 +297,7 @@ def test_an_update_without_a_difference_does_what_a_creation_left_undone(
     engine.delete(bucket)
 
 
-def test_an_update_of_what_is_complete_and_cannot_change_is_nothing(engine: Engine, world: World) -> None:
+def test_update_of_a_complete_immutable_resource_does_nothing(engine: Engine, world: World) -> None:
     inputs = {"role": world.node_role.id, "policyArn": "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"}
     attached = engine.create("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "attached", inputs)
     engine.update(attached, dict(attached.inputs))

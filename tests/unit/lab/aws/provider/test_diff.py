@@ -20,20 +20,20 @@ def diff(token: str, old: dict[str, Any], new: dict[str, Any], *ignore: str) -> 
     return planning.diff(handler_for(token), old, new, list(ignore))
 
 
-def test_nothing_changed_is_nothing_said() -> None:
+def test_unchanged_inputs_have_no_diff() -> None:
     answer = diff(NODES, {"labels": {"a": "b"}}, {"labels": {"a": "b"}})
     assert answer.changes is False
     assert (answer.diffs, answer.replaces, answer.detailed_diff) == ([], [], {})
 
 
-def test_a_nested_path_that_forces_a_replacement_replaces_its_property() -> None:
+def test_nested_path_that_forces_a_replacement_replaces_its_property() -> None:
     old = {"launchTemplate": {"id": "lt-1", "version": "1"}}
     answer = diff(NODES, old, {"launchTemplate": {"id": "lt-2", "version": "1"}})
     assert answer.replaces == ["launchTemplate"]
     assert answer.detailed_diff["launchTemplate.id"].kind is PropertyDiffKind.UPDATE_REPLACE
 
 
-def test_its_neighbour_changes_in_place() -> None:
+def test_neighbour_of_a_replaced_property_changes_in_place() -> None:
     old = {"launchTemplate": {"id": "lt-1", "version": "1"}}
     answer = diff(NODES, old, {"launchTemplate": {"id": "lt-1", "version": "2"}})
     assert answer.diffs == ["launchTemplate"]
@@ -48,30 +48,30 @@ def test_ignored_paths_are_not_compared() -> None:
     assert diff(NODES, old, new, "scalingConfig", "labels").changes is False
 
 
-def test_a_property_that_aws_fills_in_is_kept_when_the_program_no_longer_names_it() -> None:
+def test_property_set_by_aws_is_kept_when_the_program_no_longer_sets_it() -> None:
     old = {"enableDnsHostnames": True, "cidrBlock": "10.0.0.0/16"}
     assert diff("aws:ec2/vpc:Vpc", old, {"cidrBlock": "10.0.0.0/16"}).changes is False
     assert diff("aws:ec2/vpc:Vpc", old, {**old, "enableDnsHostnames": False}).diffs == ["enableDnsHostnames"]
 
 
-def test_another_region_replaces_everything() -> None:
+def test_changed_region_replaces_everything() -> None:
     assert diff("aws:ec2/vpc:Vpc", {"region": "us-east-1"}, {"region": "us-west-2"}).replaces == ["region"]
 
 
-def test_a_fixed_name_that_stays_is_deleted_before_its_replacement() -> None:
+def test_fixed_name_requires_delete_before_replace() -> None:
     old = {"name": "fixed", "path": "/", "__defaults": []}
     answer = diff("aws:iam/role:Role", old, {**old, "path": "/x/"})
     assert answer.delete_before_replace is True
 
 
-def test_a_made_name_lets_the_replacement_come_first() -> None:
+def test_generated_name_allows_create_before_delete() -> None:
     old = {"name": "role-1234567", "path": "/", "__defaults": ["name"]}
     answer = diff("aws:iam/role:Role", old, {**old, "path": "/x/"})
     assert answer.replaces == ["path"]
     assert answer.delete_before_replace is False
 
 
-def test_an_update_in_place_never_asks_for_a_deletion() -> None:
+def test_in_place_update_never_requires_a_deletion() -> None:
     old = {"name": "fixed", "maxSessionDuration": 3600}
     assert diff("aws:iam/role:Role", old, {**old, "maxSessionDuration": 7200}).delete_before_replace is False
 
@@ -90,7 +90,7 @@ def test_an_update_in_place_never_asks_for_a_deletion() -> None:
         ({"dataCompressionType": "LZ4"}, []),
     ],
 )
-def test_a_file_system_grows_in_place_and_shrinks_by_replacement(
+def test_file_system_grows_in_place_and_shrinks_by_replacement(
     changes: dict[str, Any], replaced: list[str]
 ) -> None:
     old = {
@@ -102,20 +102,20 @@ def test_a_file_system_grows_in_place_and_shrinks_by_replacement(
 
 
 @pytest.mark.parametrize("deployment", ["PERSISTENT_1", "PERSISTENT_2"])
-def test_persistent_file_systems_of_both_kinds_change_their_throughput_in_place(deployment: str) -> None:
+def test_persistent_file_systems_change_their_throughput_in_place(deployment: str) -> None:
     old = {"deploymentType": deployment, "storageType": "SSD", "perUnitStorageThroughput": 50}
     answer = diff(LUSTRE, old, {**old, "perUnitStorageThroughput": 200})
     assert (answer.diffs, answer.replaces) == (["perUnitStorageThroughput"], [])
 
 
-def test_a_file_system_with_efa_cannot_change_its_throughput_in_place() -> None:
+def test_file_system_with_efa_cannot_change_its_throughput_in_place() -> None:
     old = {"deploymentType": "PERSISTENT_2", "efaEnabled": True, "perUnitStorageThroughput": 125}
     assert diff(LUSTRE, old, {**old, "perUnitStorageThroughput": 250}).replaces == [
         "perUnitStorageThroughput"
     ]
 
 
-def test_encryption_of_secrets_goes_on_in_place_and_off_by_replacement() -> None:
+def test_encryption_of_secrets_is_enabled_in_place_and_disabled_by_replacement() -> None:
     encryption = {"encryptionConfig": {"provider": {"keyArn": "k"}, "resources": ["secrets"]}}
     assert diff("aws:eks/cluster:Cluster", {}, encryption).replaces == []
     assert diff("aws:eks/cluster:Cluster", encryption, {}).replaces == ["encryptionConfig"]
@@ -125,14 +125,14 @@ CLUSTER = "aws:eks/cluster:Cluster"
 VPC = {"subnetIds": ["subnet-1", "subnet-2"]}
 
 
-def test_a_previewed_cluster_does_not_know_its_security_group_yet() -> None:
+def test_security_group_of_a_new_cluster_is_unknown_in_a_preview() -> None:
     planned = planning.planned_create(handler_for(CLUSTER), AwsProviderConfig(), {"vpcConfig": VPC})
     assert planned["vpcConfig"]["clusterSecurityGroupId"] == UNKNOWN
     assert planned["vpcConfig"]["subnetIds"] == VPC["subnetIds"]
     assert not [key for key in planned if "." in key]
 
 
-def test_a_previewed_change_of_a_cluster_keeps_the_security_group_that_it_has() -> None:
+def test_security_group_of_a_changed_cluster_is_known_in_a_preview() -> None:
     old = {"vpcConfig": {**VPC, "clusterSecurityGroupId": "sg-1", "endpointPublicAccess": True}}
     declared = {"vpcConfig": {**VPC, "endpointPublicAccess": True}, "tags": {"a": "b"}}
     planned = planning.planned_update(
@@ -143,7 +143,7 @@ def test_a_previewed_change_of_a_cluster_keeps_the_security_group_that_it_has() 
     assert not [key for key in planned if "." in key]
 
 
-def test_networks_that_a_cluster_no_longer_names_stay_as_they_were() -> None:
+def test_networks_removed_from_the_program_stay_on_the_cluster() -> None:
     old = {"vpcConfig": {**VPC, "publicAccessCidrs": ["198.51.100.0/24"]}}
     planned = planning.planned_update(
         handler_for(CLUSTER), AwsProviderConfig(), {"vpcConfig": VPC}, dict(old), old

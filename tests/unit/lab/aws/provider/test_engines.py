@@ -88,7 +88,7 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stack]:
 
 
 @pytest.mark.parametrize("stack", ENGINES, indirect=True)
-def test_a_program_lives_on_this_provider(stack: Stack) -> None:
+def test_program_runs_on_this_provider(stack: Stack) -> None:
     planned = stack.run("preview")
     assert planned.changes.create >= RESOURCES
     assert stack.client("ec2").describe_vpcs(Filters=[{"Name": "tag:team", "Values": ["ml"]}])["Vpcs"] == []

@@ -29,9 +29,7 @@ def refused(call: Any, *arguments: Any) -> str:
     return details
 
 
-def test_an_aws_error_names_action_type_resource_code_message_and_remedy(
-    engine: Engine, world: World
-) -> None:
+def test_aws_error_has_action_type_resource_code_message_and_remedy(engine: Engine, world: World) -> None:
     inputs = {"vpcId": world.vpc.id, "cidrBlock": "192.168.0.0/24"}
     details = refused(engine.create, SUBNET, "outside", inputs)
     assert details.startswith(f"creating {SUBNET} outside: InvalidSubnet.Range: ")
@@ -39,7 +37,7 @@ def test_an_aws_error_names_action_type_resource_code_message_and_remedy(
     assert details.endswith("; correct the inputs and run up again")
 
 
-def test_a_collision_says_what_to_do(engine: Engine, world: World) -> None:
+def test_name_collision_has_a_remedy(engine: Engine, world: World) -> None:
     details = refused(
         engine.create, "aws:ec2/placementGroup:PlacementGroup", "twice",
         {"name": engine.create("aws:ec2/placementGroup:PlacementGroup", "once", {"strategy": "cluster"}).id,
@@ -49,13 +47,13 @@ def test_a_collision_says_what_to_do(engine: Engine, world: World) -> None:
     assert details.endswith("; choose another name, or delete what is there")
 
 
-def test_botocore_judges_every_parameter(engine: Engine) -> None:
+def test_botocore_validates_every_parameter(engine: Engine) -> None:
     details = refused(engine.create, "aws:cloudwatch/logGroup:LogGroup", "nameless", {"name": ""})
     assert "the AWS API refuses the parameters: Invalid length for parameter logGroupName" in details
     assert details.endswith("; correct the property that is named")
 
 
-def test_a_property_that_the_operation_lacks_is_named(engine: Engine, world: World) -> None:
+def test_property_missing_in_the_operation_is_named(engine: Engine, world: World) -> None:
     inputs = {"rule": world.rule.id, "arn": world.queue.state["arn"], "redshiftTarget": {"database": "d"}}
     made = engine.create("aws:cloudwatch/eventTarget:EventTarget", "redshift", inputs)
     engine.delete(made)
@@ -64,17 +62,17 @@ def test_a_property_that_the_operation_lacks_is_named(engine: Engine, world: Wor
         engine.create("aws:cloudwatch/eventTarget:EventTarget", "redshift", {**inputs, **parameters})
 
 
-def test_an_unserved_type_is_refused_by_check_with_its_name(engine: Engine) -> None:
+def test_check_refuses_an_unsupported_type_by_name(engine: Engine) -> None:
     with pytest.raises(CheckError, match="does not have the type aws:rds/instance:Instance"):
         engine.check("aws:rds/instance:Instance", "db", {})
 
 
-def test_an_unserved_function_is_refused_with_its_name(engine: Engine) -> None:
+def test_unsupported_function_is_refused_by_name(engine: Engine) -> None:
     details = refused(lambda: engine.invoke("aws:rds/getInstance:getInstance"))
     assert "does not have the function aws:rds/getInstance:getInstance" in details
 
 
-def test_a_resource_that_never_gets_ready_is_kept_with_its_id(engine: Engine, world: World) -> None:
+def test_resource_that_never_becomes_ready_is_kept_with_its_id(engine: Engine, world: World) -> None:
     role = world.make("aws:iam/role:Role", "half", assumeRolePolicy=TRUST)
     name = "arn:aws:iam::aws:policy/NoSuchPolicyAtAll"
     inputs = engine.check(
@@ -106,7 +104,7 @@ def init_failure(error: Any) -> Any:
     return detail
 
 
-def test_a_missing_neighbour_does_not_pass_for_a_deletion(engine: Engine, world: World) -> None:
+def test_missing_parent_is_not_reported_as_a_deletion(engine: Engine, world: World) -> None:
     group = engine.create("aws:eks/nodeGroup:NodeGroup", "stays", node_group(world))
     try:
         elsewhere = Resource(group.token, group.name, group.inputs, f"nowhere:{group.name}", group.state)
@@ -116,18 +114,18 @@ def test_a_missing_neighbour_does_not_pass_for_a_deletion(engine: Engine, world:
         engine.delete(group)
 
 
-def test_an_endpoint_that_does_not_answer_says_how_to_start_it() -> None:
+def test_unreachable_endpoint_is_reported_with_the_start_command() -> None:
     nowhere = clients_module.Clients("http://127.0.0.1:9")
     with pytest.raises(Exception, match="Could not connect") as caught:
         nowhere.get("sts", "us-east-1").get_caller_identity()
     assert "sandbox" in one_line(explain(caught.value, "aws:ec2/vpc:Vpc v", "reading"))
 
 
-def test_a_fault_of_the_provider_is_called_one() -> None:
+def test_provider_bug_is_reported_as_such() -> None:
     assert "fault of the provider" in one_line(explain(KeyError("x"), "aws:ec2/vpc:Vpc v", "reading"))
 
 
-def test_a_partial_creation_keeps_its_id_through_every_wrapping() -> None:
+def test_partial_creation_keeps_its_id_through_every_wrapper() -> None:
     with pytest.raises(PartialCreateError) as caught, keeping("vpc-1"):
         raise TimeoutError("not available")
     wrapped = explain(caught.value, "aws:ec2/vpc:Vpc v", "creating")
@@ -145,13 +143,13 @@ def test_a_partial_creation_keeps_its_id_through_every_wrapping() -> None:
         ("InvalidParameterValue", False),
     ],
 )  # fmt: skip
-def test_what_counts_as_gone(code: str, missing: bool) -> None:
+def test_not_found_codes_count_as_deleted(code: str, missing: bool) -> None:
     from botocore.exceptions import ClientError
 
     assert is_missing(ClientError({"Error": {"Code": code, "Message": "m"}}, "Op")) is missing
 
 
-def test_a_type_that_only_replaces_says_so_when_asked_to_update() -> None:
+def test_type_that_only_replaces_refuses_an_update() -> None:
     handler = handler_for("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
     with pytest.raises(NotImplementedError, match="policyArn"):
         handler.update(None, "id", {}, {}, frozenset({"policyArn"}))  # type: ignore[arg-type]

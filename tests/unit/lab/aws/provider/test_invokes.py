@@ -15,11 +15,11 @@ from tests.unit.lab.aws.provider.driver import Engine
 from tests.unit.lab.aws.provider.world import World
 
 
-def test_every_function_in_the_table_is_answered() -> None:
+def test_every_function_in_the_table_is_served() -> None:
     assert set(_FUNCTIONS) == set(FUNCTIONS)
 
 
-def test_who_asks_and_where(engine: Engine) -> None:
+def test_caller_identity_and_region_are_returned(engine: Engine) -> None:
     identity = engine.invoke("aws:index/getCallerIdentity:getCallerIdentity")
     assert identity["accountId"] == identity["id"] == ACCOUNT_ID
     assert identity["arn"].startswith("arn:aws:")
@@ -32,12 +32,12 @@ def test_who_asks_and_where(engine: Engine) -> None:
     assert (partition["partition"], partition["dnsSuffix"]) == ("aws", "amazonaws.com")
 
 
-def test_a_region_that_does_not_exist_is_refused(engine: Engine) -> None:
+def test_unknown_region_is_refused(engine: Engine) -> None:
     with pytest.raises(grpc.RpcError, match="no region 'us-nowhere-1'"):
         engine.invoke("aws:index/getRegion:getRegion", region="us-nowhere-1")
 
 
-def test_zones_come_in_order_and_may_be_left_out(engine: Engine) -> None:
+def test_zones_are_sorted_and_can_be_excluded(engine: Engine) -> None:
     token = "aws:index/getAvailabilityZones:getAvailabilityZones"
     found = engine.invoke(token, state="available")
     assert found["names"] == sorted(found["names"])
@@ -48,7 +48,7 @@ def test_zones_come_in_order_and_may_be_left_out(engine: Engine) -> None:
     assert engine.invoke(token, region="us-west-2")["names"][0] == "us-west-2a"
 
 
-def test_an_image_is_found_by_owner_and_name(engine: Engine, world: World) -> None:
+def test_image_is_found_by_owner_and_name(engine: Engine, world: World) -> None:
     image = world.client("ec2").describe_images(Owners=["amazon"])["Images"][0]
     found = engine.invoke(
         "aws:ec2/getAmi:getAmi", mostRecent=True, owners=["amazon"],
@@ -64,12 +64,12 @@ def test_several_images_need_most_recent(engine: Engine) -> None:
         engine.invoke("aws:ec2/getAmi:getAmi", owners=["amazon"])
 
 
-def test_no_image_says_what_to_check(engine: Engine) -> None:
+def test_missing_image_lists_what_to_check(engine: Engine) -> None:
     with pytest.raises(grpc.RpcError, match="check owners and filters"):
         engine.invoke("aws:ec2/getAmi:getAmi", filters=[{"name": "name", "values": ["no-such-image"]}])
 
 
-def test_the_cheapest_capacity_block_is_offered(engine: Engine, world: World) -> None:
+def test_cheapest_capacity_block_is_offered(engine: Engine, world: World) -> None:
     found = world.block_offering(hours=48)
     assert found["instanceType"] == "p5.48xlarge"
     assert found["capacityDurationHours"] == 48
@@ -80,7 +80,7 @@ def test_the_cheapest_capacity_block_is_offered(engine: Engine, world: World) ->
     assert float(found["upfrontFee"]) == min(float(offer["UpfrontFee"]) for offer in offers)
 
 
-def test_a_capacity_block_that_nobody_offers_is_refused(engine: Engine) -> None:
+def test_capacity_block_without_an_offering_is_refused(engine: Engine) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         engine.invoke(
             "aws:ec2/getCapacityBlockOffering:getCapacityBlockOffering", instanceType="t3.micro",
@@ -90,7 +90,7 @@ def test_a_capacity_block_that_nobody_offers_is_refused(engine: Engine) -> None:
     assert "t3.micro" in caught.value.details() or "Capacity Block" in caught.value.details()
 
 
-def test_instance_types_are_offered_by_zone(engine: Engine) -> None:
+def test_instance_types_are_listed_by_zone(engine: Engine) -> None:
     found = engine.invoke(
         "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings",
         locationType="availability-zone",
@@ -101,7 +101,7 @@ def test_instance_types_are_offered_by_zone(engine: Engine) -> None:
     assert len(found["locations"]) == len(found["instanceTypes"])
 
 
-def test_a_vpc_and_its_subnets_are_found(engine: Engine, world: World) -> None:
+def test_vpc_and_its_subnets_are_found(engine: Engine, world: World) -> None:
     made = {subnet.id for subnet in world.subnets}
     vpc = engine.invoke("aws:ec2/getVpc:getVpc", id=world.vpc.id)
     assert vpc["cidrBlock"] == "10.0.0.0/16"
@@ -136,13 +136,13 @@ def test_instances_are_found_by_their_tags(engine: Engine, world: World) -> None
         ec2.terminate_instances(InstanceIds=[made["InstanceId"]])
 
 
-def test_several_vpcs_are_one_too_many(engine: Engine, world: World) -> None:
+def test_several_matching_vpcs_are_refused(engine: Engine, world: World) -> None:
     assert world.vpc.id != world.other_vpc.id
     with pytest.raises(grpc.RpcError, match="narrow id, tags or filters"):
         engine.invoke("aws:ec2/getVpc:getVpc", state="available")
 
 
-def test_a_parameter_is_read(engine: Engine, world: World) -> None:
+def test_parameter_is_read(engine: Engine, world: World) -> None:
     world.client("ssm").put_parameter(Name="/fleet/ami", Value="ami-1", Type="String")
     found = engine.invoke("aws:ssm/getParameter:getParameter", name="/fleet/ami")
     assert (found["value"], found["insecureValue"], found["type"]) == ("ami-1", "ami-1", "String")
@@ -150,7 +150,7 @@ def test_a_parameter_is_read(engine: Engine, world: World) -> None:
     assert "insecureValue" not in engine.invoke("aws:ssm/getParameter:getParameter", name="/fleet/secret")
 
 
-def test_a_cluster_token_has_the_shape_that_eks_takes(engine: Engine) -> None:
+def test_cluster_token_has_the_format_of_eks(engine: Engine) -> None:
     found = engine.invoke("aws:eks/getClusterAuth:getClusterAuth", name="atlas")
     prefix, _, encoded = found["token"].partition(".")
     assert prefix == "k8s-aws-v1"
@@ -165,14 +165,14 @@ def test_unknown_arguments_are_refused(engine: Engine) -> None:
         engine.invoke("aws:index/getAvailabilityZones:getAvailabilityZones", regoin="x")
 
 
-def test_results_repeat_the_arguments_and_stay_in_the_declared_names(engine: Engine) -> None:
+def test_results_repeat_the_arguments_under_declared_names(engine: Engine) -> None:
     token = "aws:index/getAvailabilityZones:getAvailabilityZones"
     found = engine.invoke(token, state="available")
     assert found["state"] == "available"
     assert set(found) <= schema.function(token).outputs
 
 
-def test_the_objects_of_a_bucket_are_its_keys_as_far_as_asked(engine: Engine, world: World) -> None:
+def test_object_keys_of_a_bucket_are_listed_up_to_the_limit(engine: Engine, world: World) -> None:
     bucket = engine.create(
         "aws:s3/bucket:Bucket", "filled", {"bucket": "filled-bucket", "forceDestroy": True}
     )

@@ -63,33 +63,33 @@ def ec2(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     client.close()
 
 
-def test_throttling_is_repeated_beyond_what_botocore_does(ec2: Any, answers: Answers) -> None:
+def test_throttling_is_retried_longer_than_in_botocore(ec2: Any, answers: Answers) -> None:
     answers.prepared = [error("RequestLimitExceeded", status=503)] * 12 + [FOUND]
     assert ec2.describe_subnets()["Subnets"]
     assert answers.asked == 13
 
 
-def test_throttling_without_end_is_told(ec2: Any, answers: Answers) -> None:
+def test_endless_throttling_is_reported(ec2: Any, answers: Answers) -> None:
     answers.prepared = [error("RequestLimitExceeded", status=503)]
     with pytest.raises(ClientError, match="RequestLimitExceeded"):
         ec2.describe_subnets()
     assert answers.asked == patience.MOST_ATTEMPTS
 
 
-def test_the_pauses_of_a_throttled_request_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backoff_of_a_throttled_request_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience.random, "random", lambda: 1.0)
     refused = (None, {"Error": {"Code": "RequestLimitExceeded", "Message": ""}})
     pauses = [patience.Patience()._pause(refused, attempts) for attempts in range(1, 8)]
     assert pauses == [1, 2, 4, 8, 16, 20, 20]
 
 
-def test_a_question_that_the_server_fails_at_is_asked_again(ec2: Any, answers: Answers) -> None:
+def test_read_request_is_retried_after_a_server_error(ec2: Any, answers: Answers) -> None:
     answers.prepared = [error("InternalError", status=500)] * 3 + [FOUND]
     assert ec2.describe_subnets()["Subnets"]
     assert answers.asked == 4
 
 
-def test_a_creation_that_the_server_fails_at_is_not_sent_again(ec2: Any, answers: Answers) -> None:
+def test_creation_is_not_retried_after_a_server_error(ec2: Any, answers: Answers) -> None:
     answers.prepared = [error("InternalError", status=500), MADE]
     with pytest.raises(ClientError, match="InternalError") as failed:
         ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
@@ -97,28 +97,28 @@ def test_a_creation_that_the_server_fails_at_is_not_sent_again(ec2: Any, answers
     assert is_unsure(failed.value)
 
 
-def test_a_refusal_leaves_no_doubt(ec2: Any, answers: Answers) -> None:
+def test_refused_creation_has_a_known_outcome(ec2: Any, answers: Answers) -> None:
     answers.prepared = [error("InvalidSubnet.Conflict")]
     with pytest.raises(ClientError, match="Conflict") as failed:
         ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
     assert not is_unsure(failed.value)
 
 
-def test_what_was_just_made_is_looked_for_again(ec2: Any, answers: Answers) -> None:
+def test_new_resource_is_looked_up_again(ec2: Any, answers: Answers) -> None:
     answers.prepared = [MADE, NOT_FOUND, NOT_FOUND, FOUND]
     ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
     assert ec2.describe_subnets(SubnetIds=[SUBNET])["Subnets"]
     assert answers.asked == 4
 
 
-def test_what_somebody_else_made_is_missing_at_once(ec2: Any, answers: Answers) -> None:
+def test_missing_resource_of_others_is_reported_at_once(ec2: Any, answers: Answers) -> None:
     answers.prepared = [NOT_FOUND]
     with pytest.raises(ClientError, match="NotFound"):
         ec2.describe_subnets(SubnetIds=[SUBNET])
     assert answers.asked == 1
 
 
-def test_what_was_found_once_and_is_missing_then_is_gone(ec2: Any, answers: Answers) -> None:
+def test_resource_that_was_found_once_and_is_missing_is_deleted(ec2: Any, answers: Answers) -> None:
     answers.prepared = [MADE, FOUND, NOT_FOUND]
     ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
     ec2.describe_subnets(SubnetIds=[SUBNET])
@@ -127,7 +127,7 @@ def test_what_was_found_once_and_is_missing_then_is_gone(ec2: Any, answers: Answ
     assert answers.asked == 3
 
 
-def test_what_was_deleted_is_not_looked_for(ec2: Any, answers: Answers) -> None:
+def test_deleted_resource_is_not_looked_up_again(ec2: Any, answers: Answers) -> None:
     answers.prepared = [MADE, (200, b"<R><return>true</return></R>"), NOT_FOUND]
     ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
     ec2.delete_subnet(SubnetId=SUBNET)
@@ -136,7 +136,7 @@ def test_what_was_deleted_is_not_looked_for(ec2: Any, answers: Answers) -> None:
     assert answers.asked == 3
 
 
-def test_a_refusal_is_told_at_once(ec2: Any, answers: Answers) -> None:
+def test_refusal_is_reported_at_once(ec2: Any, answers: Answers) -> None:
     answers.prepared = [error("UnauthorizedOperation", status=403)]
     with pytest.raises(ClientError, match="UnauthorizedOperation"):
         ec2.describe_subnets()

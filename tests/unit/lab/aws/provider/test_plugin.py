@@ -42,7 +42,7 @@ def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subproce
     running.communicate(timeout=30)
 
 
-def test_a_process_prints_its_port_and_answers(process: subprocess.Popen[str], endpoint: str) -> None:
+def test_plugin_process_prints_its_port_and_answers(process: subprocess.Popen[str], endpoint: str) -> None:
     assert process.stdout is not None
     begun = time.monotonic()
     port = int(process.stdout.readline())
@@ -61,12 +61,12 @@ def test_a_process_prints_its_port_and_answers(process: subprocess.Popen[str], e
         assert "aws:regoin" in stub.CheckConfig(bad).failures[0].reason
 
 
-def test_the_plugin_lies_where_no_real_stack_looks_for_it() -> None:
+def test_plugin_is_stored_where_no_real_stack_looks_for_it() -> None:
     assert os.access(PLUGIN, os.X_OK)
     assert not (Path(sys.executable).parent / "pulumi-resource-aws").exists()
 
 
-def test_the_provider_starts_without_importing_pulumi_aws() -> None:
+def test_provider_starts_without_importing_pulumi_aws() -> None:
     code = (
         "import sys, gpufleet.lab.aws.provider.server as s;"
         "print([m for m in ('pulumi_aws', 'moto', 'boto3') if m in sys.modules])"

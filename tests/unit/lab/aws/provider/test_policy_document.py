@@ -16,7 +16,7 @@ def build(**arguments: Any) -> dict[str, Any]:
     return result
 
 
-def test_one_value_stands_alone_and_several_make_a_list() -> None:
+def test_single_value_is_a_string_and_several_are_a_list() -> None:
     document = build(statements=[{"actions": ["s3:Get*"], "resources": ["a", "b"]}])
     assert document == {
         "Version": "2012-10-17",
@@ -24,7 +24,7 @@ def test_one_value_stands_alone_and_several_make_a_list() -> None:
     }
 
 
-def test_principals_are_grouped_by_kind() -> None:
+def test_principals_are_grouped_by_type() -> None:
     principals = [
         {"type": "Service", "identifiers": ["ec2.amazonaws.com"]},
         {"type": "AWS", "identifiers": ["arn:aws:iam::123456789012:root"]},
@@ -37,7 +37,7 @@ def test_principals_are_grouped_by_kind() -> None:
     }
 
 
-def test_everybody_is_a_star() -> None:
+def test_everyone_is_an_asterisk() -> None:
     (statement,) = build(statements=[{"principals": [{"type": "*", "identifiers": ["*"]}]}])["Statement"]
     assert statement["Principal"] == "*"
 
@@ -55,14 +55,14 @@ def test_conditions_are_nested_by_test_and_variable() -> None:
     }
 
 
-def test_an_effect_a_sid_and_negations_are_kept() -> None:
+def test_effect_sid_and_negated_elements_are_kept() -> None:
     (statement,) = build(
         statements=[{"sid": "No", "effect": "Deny", "notActions": ["a"], "notResources": ["r"]}]
     )["Statement"]
     assert statement == {"Sid": "No", "Effect": "Deny", "NotAction": "a", "NotResource": "r"}
 
 
-def test_an_override_takes_the_place_of_the_statement_with_its_sid() -> None:
+def test_override_replaces_the_statement_with_its_sid() -> None:
     override = json.dumps({"Statement": [{"Sid": "One", "Effect": "Deny", "Action": "x"}]})
     document = build(
         statements=[{"sid": "One", "actions": ["a"]}, {"sid": "Two", "actions": ["b"]}],
@@ -80,12 +80,12 @@ def test_sources_come_first_and_must_not_share_a_sid() -> None:
         build(sourcePolicyDocuments=[source, source])
 
 
-def test_a_document_that_is_no_json_is_refused() -> None:
+def test_document_that_is_not_json_is_refused() -> None:
     with pytest.raises(InputError, match="not a JSON document"):
         build(sourcePolicyDocuments=["{"])
 
 
-def test_the_same_arguments_give_the_same_id() -> None:
+def test_same_arguments_give_the_same_id() -> None:
     one = get_policy_document(None, {"statements": [{"actions": ["a"]}]})  # type: ignore[arg-type]
     two = get_policy_document(None, {"statements": [{"actions": ["a"]}]})  # type: ignore[arg-type]
     assert one == two

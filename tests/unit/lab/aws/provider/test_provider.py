@@ -71,35 +71,35 @@ def test_unknown_inputs_stay_unknown_in_a_preview(engine: Engine) -> None:
     assert planned["availabilityZone"] == UNKNOWN
 
 
-def test_a_preview_makes_nothing(engine: Engine, world: World) -> None:
+def test_preview_creates_nothing(engine: Engine, world: World) -> None:
     before = world.client("sns").list_topics()["Topics"]
     engine.preview(TOPIC, "never", {})
     assert world.client("sns").list_topics()["Topics"] == before
 
 
-def test_an_account_that_is_not_allowed_is_refused(fresh: Engine, endpoint: str) -> None:
+def test_account_that_is_not_allowed_is_refused(fresh: Engine, endpoint: str) -> None:
     with pytest.raises(grpc.RpcError, match="aws:allowedAccountIds does not allow"):
         fresh.configure(endpoints=[{"ec2": endpoint}], allowedAccountIds=["999999999999"])
     fresh.configure(endpoints=[{"ec2": endpoint}], allowedAccountIds=["123456789012"])
     assert fresh.invoke("aws:index/getRegion:getRegion")["region"] == "us-east-1"
 
 
-def test_a_forbidden_account_is_refused(fresh: Engine, endpoint: str) -> None:
+def test_forbidden_account_is_refused(fresh: Engine, endpoint: str) -> None:
     with pytest.raises(grpc.RpcError, match="123456789012"):
         fresh.configure(endpoints=[{"ec2": endpoint}], forbiddenAccountIds=["123456789012"])
 
 
-def test_configuration_that_is_not_known_yet_is_left_out(fresh: Engine, endpoint: str) -> None:
+def test_unknown_configuration_is_left_out(fresh: Engine, endpoint: str) -> None:
     fresh.configure(region="eu-west-1", endpoints=[{"ec2": endpoint}], defaultTags=UNKNOWN)
     assert fresh.invoke("aws:index/getRegion:getRegion")["region"] == "eu-west-1"
 
 
-def test_a_provider_that_is_not_configured_says_so(fresh: Engine) -> None:
+def test_unconfigured_provider_is_reported(fresh: Engine) -> None:
     with pytest.raises(grpc.RpcError, match="not configured"):
         fresh.invoke("aws:index/getCallerIdentity:getCallerIdentity")
 
 
-def test_without_an_endpoint_the_checkouts_own_aws_is_started(
+def test_emulated_aws_of_the_checkout_starts_without_an_endpoint(
     fresh: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
@@ -112,7 +112,7 @@ def test_without_an_endpoint_the_checkouts_own_aws_is_started(
         daemon.stop(tmp_path)
 
 
-def test_a_changed_configuration_replaces_nothing(engine: Engine) -> None:
+def test_changed_configuration_replaces_nothing(engine: Engine) -> None:
     answer = engine.stub.DiffConfig(
         provider_pb2.DiffRequest(olds=as_struct({"region": "a"}), news=as_struct({"region": "b"}))
     )
@@ -124,7 +124,7 @@ def test_a_changed_configuration_replaces_nothing(engine: Engine) -> None:
     assert same.changes == provider_pb2.DiffResponse.DIFF_NONE
 
 
-def test_an_import_reads_inputs_that_recreate_the_resource(engine: Engine, world: World) -> None:
+def test_import_reads_inputs_that_recreate_the_resource(engine: Engine, world: World) -> None:
     imported = Resource("aws:ec2/subnet:Subnet", "imported", {}, world.subnets[0].id)
     assert engine.refresh(imported)
     wanted: dict[str, Any] = {
@@ -136,17 +136,17 @@ def test_an_import_reads_inputs_that_recreate_the_resource(engine: Engine, world
     assert list(engine.diff(imported, wanted).replaces) == []
 
 
-def test_what_an_id_alone_does_not_tell_cannot_be_imported(engine: Engine) -> None:
+def test_type_that_needs_more_than_an_id_cannot_be_imported(engine: Engine) -> None:
     lost = Resource("aws:eks/podIdentityAssociation:PodIdentityAssociation", "lost", {}, "a-1")
     with pytest.raises(grpc.RpcError, match="cannot be imported by its id 'a-1' alone"):
         engine.refresh(lost)
 
 
-def test_an_import_of_nothing_finds_nothing(engine: Engine) -> None:
+def test_import_of_a_missing_resource_finds_nothing(engine: Engine) -> None:
     assert not engine.refresh(Resource("aws:ec2/vpc:Vpc", "nothing", {}, "vpc-0123456789abcdef0"))
 
 
-def test_an_old_state_without_inputs_is_compared_by_its_outputs(engine: Engine, world: World) -> None:
+def test_old_state_without_inputs_is_compared_by_its_outputs(engine: Engine, world: World) -> None:
     bare = Resource(world.vpc.token, "bare", {}, world.vpc.id, world.vpc.state)
     answer = engine.diff(bare, {"cidrBlock": "10.0.0.0/16", "enableDnsHostnames": True})
     assert list(answer.diffs) == []

@@ -47,7 +47,7 @@ def wanted(resource: Resource) -> ResourceState:
 
 
 @each_type
-def test_each_type_is_found_again_by_what_a_pending_creation_remembers(
+def test_each_type_is_found_again_from_its_pending_creation(
     scenario: Scenario, engine: Engine, world: World, ask: ProviderCall
 ) -> None:
     finder = AwsFinder()
@@ -75,31 +75,31 @@ def test_each_type_is_found_again_by_what_a_pending_creation_remembers(
             engine.delete(made)
 
 
-def test_every_type_of_the_sandbox_has_a_rule() -> None:
+def test_every_type_of_the_sandbox_has_a_recovery_rule() -> None:
     rules = [*NAMED, *TAGGED, *DERIVED, *REPEATABLE, "aws:ec2/routeTableAssociation:RouteTableAssociation"]
     assert len(rules) == len(set(rules))
     assert set(tokens()) - set(rules) == _UNDECIDED
 
 
-def test_a_resource_without_tags_is_not_looked_for_among_all_others(ask: ProviderCall) -> None:
+def test_untagged_resource_is_not_matched_with_others(ask: ProviderCall) -> None:
     state = ResourceState("urn", "aws:ec2/vpc:Vpc", True, inputs={"cidrBlock": "10.0.0.0/16"})
     assert AwsFinder().find(state, ask) == Undecided("it has no tags to look for")
 
 
-def test_a_name_that_is_not_in_the_inputs_is_said(ask: ProviderCall) -> None:
+def test_name_missing_in_the_inputs_is_reported(ask: ProviderCall) -> None:
     state = ResourceState("urn", "aws:iam/role:Role", True, inputs={"namePrefix": "x"})
     answer = AwsFinder().find(state, ask)
     assert answer == Undecided("its inputs do not have name, by which it is named")
 
 
-def test_a_name_with_somebody_elses_tags_is_not_ours() -> None:
+def test_matching_name_with_foreign_tags_is_not_ours() -> None:
     state = ResourceState("urn", "aws:s3/bucket:Bucket", True, inputs={"tags": {"Name": "a", "team": "b"}})
     assert AwsFinder().is_it(state, {"tags": {"Name": "a", "team": "b", "more": "c"}})
     assert not AwsFinder().is_it(state, {"tags": {"Name": "a"}})
     assert not AwsFinder().is_it(state, {})
 
 
-def test_an_empty_bucket_may_have_no_tags_yet_and_one_with_objects_may_not() -> None:
+def test_only_an_empty_bucket_may_lack_tags() -> None:
     def ask(token: str, args: Properties) -> Properties:
         if args["bucket"] == "absent":
             raise ProviderError("NoSuchBucket")
@@ -116,11 +116,11 @@ def test_an_empty_bucket_may_have_no_tags_yet_and_one_with_objects_may_not() -> 
 @pytest.mark.parametrize(
     ("endpoint", "waits"), [("http://127.0.0.1:4566", False), ("", True), ("https://ec2.amazonaws.com", True)]
 )
-def test_only_a_cloud_that_lags_is_waited_for(endpoint: str, waits: bool) -> None:
+def test_only_an_eventually_consistent_cloud_is_waited_for(endpoint: str, waits: bool) -> None:
     assert (AwsFinder().settle_s({"AWS_ENDPOINT_URL": endpoint}) > 0) is waits
 
 
-def test_an_emulator_that_was_told_to_be_late_is_waited_for_that_long() -> None:
+def test_injected_delay_of_the_emulator_is_waited_for() -> None:
     env = sandbox_env(daemon.Endpoint("http://127.0.0.1:4566", 1, late_s=3.0))
     assert AwsFinder().settle_s(env) > 3
     assert AwsFinder().settle_s({**env, "AWS_ENDPOINT_URL": "https://ec2.amazonaws.com"}) == 20

@@ -24,7 +24,7 @@ NONE = provider_pb2.DiffResponse.DIFF_NONE
 each_type = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 
 
-def test_every_type_that_is_served_has_a_life_here() -> None:
+def test_every_supported_type_has_a_round_trip() -> None:
     assert {scenario.token for scenario in SCENARIOS} == set(tokens())
 
 
@@ -37,7 +37,7 @@ def tagged(inputs: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
 
 
 @each_type
-def test_a_preview_knows_the_inputs_and_marks_the_rest_unknown(
+def test_preview_knows_the_inputs_and_marks_the_rest_unknown(
     scenario: Scenario, engine: Engine, world: World
 ) -> None:
     inputs = scenario.inputs(world)
@@ -57,7 +57,7 @@ def test_a_preview_knows_the_inputs_and_marks_the_rest_unknown(
 
 
 @each_type
-def test_a_resource_lives_through_create_update_drift_and_delete(
+def test_resource_goes_through_create_update_drift_and_delete(
     scenario: Scenario, engine: Engine, world: World
 ) -> None:
     inputs = scenario.inputs(world)

@@ -12,11 +12,11 @@ from gpufleet.lab.aws.provider.schema import build
 each_type = pytest.mark.parametrize("token", tokens())
 
 
-def test_the_table_is_what_the_installed_pulumi_aws_says() -> None:
+def test_table_matches_the_installed_pulumi_aws() -> None:
     assert build.TARGET.read_text() == build.render()
 
 
-def test_the_table_is_of_the_version_that_is_served() -> None:
+def test_table_is_of_the_supported_version() -> None:
     assert schema._table()["version"] == VERSION
 
 
@@ -25,7 +25,7 @@ def test_every_type_of_the_table_has_a_handler() -> None:
 
 
 @each_type
-def test_a_handler_names_only_properties_that_exist(token: str) -> None:
+def test_handler_uses_only_existing_properties(token: str) -> None:
     handler = handler_for(token)
     assert handler.pulumi_type == token
     inputs = handler.schema.inputs.properties
@@ -48,12 +48,12 @@ def exists(handler: Handler, path: str) -> bool:
     return True
 
 
-def test_a_nested_block_tells_what_it_requires() -> None:
+def test_nested_block_lists_its_required_properties() -> None:
     taint = schema.struct("eks/NodeGroupTaint")
     assert taint.required == {"effect", "key"}
 
 
-def test_tags_that_are_a_list_are_no_tag_map() -> None:
+def test_tag_list_is_not_a_tag_map() -> None:
     assert not schema.resource("aws:autoscaling/group:Group").tagged
     assert schema.resource("aws:ec2/vpc:Vpc").tagged
     assert not schema.resource("aws:ec2/route:Route").tagged

@@ -28,44 +28,44 @@ class Once:
         return "done"
 
 
-def test_what_is_ready_at_once_is_not_waited_for() -> None:
+def test_ready_resource_is_not_waited_for() -> None:
     begun = time.monotonic()
     assert until(lambda: 7, timeout_s=60, what="it") == 7
     assert time.monotonic() - begun < 0.05
 
 
-def test_what_is_ready_soon_is_found_soon() -> None:
+def test_nearly_ready_resource_is_found_quickly() -> None:
     begun = time.monotonic()
     assert until(lambda: time.monotonic() - begun > 0.1 or None, timeout_s=60, what="it")
     assert time.monotonic() - begun < 1
 
 
-def test_a_wait_ends_with_what_did_not_happen() -> None:
+def test_timeout_names_the_state_that_was_not_reached() -> None:
     with pytest.raises(TimeoutError, match=r"vpc-1 becoming available did not happen within 0.05 s"):
         until(lambda: None, timeout_s=0.05, what="vpc-1 becoming available")
 
 
-def test_gone_is_none_or_not_found() -> None:
+def test_none_and_not_found_count_as_deleted() -> None:
     until_gone(lambda: None, timeout_s=1, what="it")
     until_gone(Once(9, failure("InvalidVpcID.NotFound")), timeout_s=1, what="it")
     with pytest.raises(ClientError, match="AuthFailure"):
         until_gone(Once(9, failure("AuthFailure")), timeout_s=1, what="it")
 
 
-def test_a_passing_error_is_retried() -> None:
+def test_transient_error_is_retried() -> None:
     call = Once(2, failure("NoSuchEntity"))
     assert settle(call, codes="NoSuchEntity", timeout_s=5) == "done"
     assert call.calls == 3
 
 
-def test_any_other_error_is_not() -> None:
+def test_other_errors_are_not_retried() -> None:
     call = Once(2, failure("AccessDenied"))
     with pytest.raises(ClientError):
         settle(call, codes="NoSuchEntity", timeout_s=5)
     assert call.calls == 1
 
 
-def test_the_message_decides_where_the_code_says_too_little() -> None:
+def test_message_decides_if_the_code_is_ambiguous() -> None:
     call = Once(1, failure("InvalidParameterException", "role does not exist"))
     assert settle(call, codes="InvalidParameter", message="does not exist", timeout_s=5) == "done"
     other = Once(1, failure("InvalidParameterException", "bad version"))
@@ -73,6 +73,6 @@ def test_the_message_decides_where_the_code_says_too_little() -> None:
         settle(other, codes="InvalidParameter", message="does not exist", timeout_s=5)
 
 
-def test_retries_are_bounded() -> None:
+def test_retries_are_limited() -> None:
     with pytest.raises(ClientError):
         settle(Once(10**6, failure("NoSuchEntity")), codes="NoSuchEntity", timeout_s=0.3)

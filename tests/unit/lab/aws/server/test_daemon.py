@@ -37,7 +37,7 @@ def test_only_a_start_is_waited_for(root: Path) -> None:
     assert waits == [False]
 
 
-def test_two_starters_at_once_get_one_server(root: Path) -> None:
+def test_concurrent_starts_give_one_server(root: Path) -> None:
     with ThreadPoolExecutor(max_workers=4) as pool:
         endpoints = list(pool.map(lambda _: daemon.ensure(root), range(4)))
     assert len(set(endpoints)) == 1
@@ -54,7 +54,7 @@ def test_stop_ends_the_process_and_a_second_stop_finds_nothing(root: Path) -> No
     assert not Files(root).runtime.exists()
 
 
-def test_a_pid_that_now_belongs_to_another_process_is_no_server_and_is_left_alone(root: Path) -> None:
+def test_reused_pid_of_another_process_is_not_stopped(root: Path) -> None:
     root.mkdir()
     Runtime(os.getpid(), 1, "not when this process started").write(Files(root).runtime)
     assert daemon.status(root) is None
@@ -63,7 +63,7 @@ def test_a_pid_that_now_belongs_to_another_process_is_no_server_and_is_left_alon
     assert daemon.ensure(root).pid != os.getpid()
 
 
-def test_a_server_of_older_code_is_replaced_and_its_state_goes_over(root: Path, client: Any) -> None:
+def test_server_of_older_code_is_replaced_and_its_state_kept(root: Path, client: Any) -> None:
     endpoint = daemon.ensure(root)
     client(endpoint, "s3").create_bucket(Bucket="carried-over")
     runtime = Runtime.read(Files(root).runtime)
@@ -77,7 +77,7 @@ def test_a_server_of_older_code_is_replaced_and_its_state_goes_over(root: Path, 
     assert [bucket["Name"] for bucket in buckets] == ["carried-over"]
 
 
-def test_a_folder_that_the_caller_stands_in_does_not_reach_the_server(
+def test_working_folder_of_the_caller_does_not_affect_the_server(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -87,13 +87,13 @@ def test_a_folder_that_the_caller_stands_in_does_not_reach_the_server(
     assert daemon.ensure(root).pid > 0
 
 
-def test_a_runtime_file_that_is_none_does_not_stop_a_start(root: Path) -> None:
+def test_invalid_runtime_file_does_not_stop_a_start(root: Path) -> None:
     root.mkdir()
     Files(root).runtime.write_text("{broken")
     assert daemon.ensure(root).pid > 0
 
 
-def test_the_next_server_takes_the_same_port(root: Path) -> None:
+def test_next_server_uses_the_same_port(root: Path) -> None:
     first = daemon.ensure(root)
     daemon.stop(root)
     second = daemon.ensure(root)
@@ -101,7 +101,7 @@ def test_the_next_server_takes_the_same_port(root: Path) -> None:
     assert second.pid != first.pid
 
 
-def test_an_idle_server_stops_by_itself_and_keeps_its_state(root: Path, client: Any) -> None:
+def test_idle_server_stops_and_keeps_its_state(root: Path, client: Any) -> None:
     # As long as a client may take until it asks for the first time.
     endpoint = daemon.ensure(root, idle_s=3)
     client(endpoint, "s3").create_bucket(Bucket="kept-over-idleness")
@@ -113,9 +113,7 @@ def test_an_idle_server_stops_by_itself_and_keeps_its_state(root: Path, client: 
     assert [bucket["Name"] for bucket in buckets] == ["kept-over-idleness"]
 
 
-def test_a_server_whose_folder_was_deleted_ends_and_leaves_its_successor_alone(
-    root: Path, client: Any
-) -> None:
+def test_server_of_a_deleted_folder_ends_and_keeps_its_successor(root: Path, client: Any) -> None:
     orphan = daemon.ensure(root)
     started = process_start(orphan.pid)
     client(orphan, "s3").create_bucket(Bucket="of-the-deleted-checkout")
@@ -131,7 +129,7 @@ def test_a_server_whose_folder_was_deleted_ends_and_leaves_its_successor_alone(
     assert client(daemon.ensure(root), "s3").list_buckets()["Buckets"] == []
 
 
-def test_the_server_of_a_folder_is_not_that_of_its_copy(root: Path, client: Any, tmp_path: Path) -> None:
+def test_copied_folder_has_its_own_server(root: Path, client: Any, tmp_path: Path) -> None:
     original = daemon.ensure(root)
     client(original, "s3").create_bucket(Bucket="of-both")
     daemon.stop(root)  # everything is saved
@@ -156,7 +154,7 @@ def test_the_server_of_a_folder_is_not_that_of_its_copy(root: Path, client: Any,
         daemon.stop(copy)
 
 
-def test_the_server_of_a_moved_folder_is_replaced_and_its_state_goes_over(
+def test_server_of_a_moved_folder_is_replaced_and_its_state_kept(
     root: Path, client: Any, tmp_path: Path
 ) -> None:
     endpoint = daemon.ensure(root)
@@ -177,13 +175,13 @@ def test_the_server_of_a_moved_folder_is_replaced_and_its_state_goes_over(
         daemon.stop(moved)
 
 
-def test_a_link_to_the_folder_leads_to_the_same_server(root: Path, tmp_path: Path) -> None:
+def test_link_to_the_folder_uses_the_same_server(root: Path, tmp_path: Path) -> None:
     endpoint = daemon.ensure(root)
     (tmp_path / "link").symlink_to(root)
     assert daemon.ensure(tmp_path / "link") == endpoint
 
 
-def test_the_server_listens_on_loopback_alone(root: Path) -> None:
+def test_server_listens_only_on_loopback(root: Path) -> None:
     port = int(daemon.ensure(root).url.rpartition(":")[2])
     listening = []
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -194,7 +192,7 @@ def test_the_server_listens_on_loopback_alone(root: Path) -> None:
     assert listening == ["0100007F"]
 
 
-def test_the_files_of_a_sandbox_are_for_their_owner_only(root: Path, client: Any) -> None:
+def test_sandbox_files_are_readable_only_by_their_owner(root: Path, client: Any) -> None:
     client(daemon.ensure(root), "s3").create_bucket(Bucket="private")
     daemon.stop(root)
     assert root.stat().st_mode & 0o077 == 0

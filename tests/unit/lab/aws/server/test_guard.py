@@ -46,7 +46,7 @@ def _get(endpoint: daemon.Endpoint, path: str, headers: dict[str, str]) -> tuple
         ("logs", "describe_log_groups"),
     ],
 )
-def test_a_key_of_a_real_account_is_refused_in_every_protocol(
+def test_real_account_key_is_refused_in_every_protocol(
     endpoint: daemon.Endpoint, client: Any, service: str, operation: str
 ) -> None:
     with pytest.raises(ClientError) as refused:
@@ -58,40 +58,40 @@ def test_a_key_of_a_real_account_is_refused_in_every_protocol(
     assert FOREIGN not in error["Error"]["Message"]
 
 
-def test_a_refused_request_changes_nothing(endpoint: daemon.Endpoint, client: Any) -> None:
+def test_refused_request_changes_nothing(endpoint: daemon.Endpoint, client: Any) -> None:
     with pytest.raises(ClientError, match="AccessDenied"):
         client(endpoint, "s3", key=FOREIGN).create_bucket(Bucket="never-made")
     assert client(endpoint, "s3").list_buckets()["Buckets"] == []
 
 
-def test_a_host_name_that_is_not_loopback_is_refused(endpoint: daemon.Endpoint) -> None:
+def test_host_name_other_than_loopback_is_refused(endpoint: daemon.Endpoint) -> None:
     port = endpoint.url.rpartition(":")[2]
     status, body = _get(endpoint, "/", {"Host": f"evil.example:{port}", "Authorization": SIGNED})
     assert status == 403
     assert "loopback" in body
 
 
-def test_an_unsigned_request_is_refused(endpoint: daemon.Endpoint) -> None:
+def test_unsigned_request_is_refused(endpoint: daemon.Endpoint) -> None:
     status, body = _get(endpoint, "/some-bucket/some-key", {})
     assert status == 403
     assert "unsigned" in body
 
 
-def test_motos_own_control_interface_is_not_reachable(endpoint: daemon.Endpoint) -> None:
+def test_control_api_of_moto_is_not_reachable(endpoint: daemon.Endpoint) -> None:
     assert _get(endpoint, "/moto-api/data.json", {"Authorization": SIGNED})[0] == 404
     assert _get(endpoint, "/moto-api/data.json", {})[0] == 403
 
 
 @pytest.mark.parametrize("verb", ["health", "reset"])
-def test_a_page_in_a_browser_cannot_control_the_server(endpoint: daemon.Endpoint, verb: str) -> None:
+def test_web_page_cannot_control_the_server(endpoint: daemon.Endpoint, verb: str) -> None:
     assert _get(endpoint, f"/_gpufleet/{verb}", {})[0] == 403
 
 
-def test_a_get_does_not_reset(endpoint: daemon.Endpoint) -> None:
+def test_get_request_does_not_reset(endpoint: daemon.Endpoint) -> None:
     assert _get(endpoint, "/_gpufleet/reset", {"X-Gpufleet-Sandbox": "1"})[0] == 404
 
 
-def test_a_presigned_address_works_without_a_header(endpoint: daemon.Endpoint, client: Any) -> None:
+def test_presigned_url_works_without_a_header(endpoint: daemon.Endpoint, client: Any) -> None:
     s3 = client(endpoint, "s3")
     s3.create_bucket(Bucket="presigned")
     s3.put_object(Bucket="presigned", Key="k", Body=b"content")
@@ -101,7 +101,7 @@ def test_a_presigned_address_works_without_a_header(endpoint: daemon.Endpoint, c
     s3.delete_bucket(Bucket="presigned")
 
 
-def test_an_operation_that_nobody_emulates_says_so(endpoint: daemon.Endpoint, client: Any) -> None:
+def test_unsupported_operation_is_reported(endpoint: daemon.Endpoint, client: Any) -> None:
     with pytest.raises(ClientError) as refused:
         client(endpoint, "ec2").describe_verified_access_groups()
     assert refused.value.response["Error"]["Code"] == "NotImplemented"
@@ -110,12 +110,12 @@ def test_an_operation_that_nobody_emulates_says_so(endpoint: daemon.Endpoint, cl
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:80", "localhost", "bucket.localhost:4566", "[::1]:80"])
-def test_loopback_names_are_answered(host: str) -> None:
+def test_loopback_names_are_accepted(host: str) -> None:
     assert refusal({"HTTP_HOST": host, "HTTP_AUTHORIZATION": SIGNED}) == ""
 
 
 @pytest.mark.parametrize("host", ["", "10.0.0.1", "localhost.evil.example", "127.0.0.1.evil.example:80"])
-def test_other_names_are_not(host: str) -> None:
+def test_other_names_are_refused(host: str) -> None:
     assert "loopback" in refusal({"HTTP_HOST": host, "HTTP_AUTHORIZATION": SIGNED})
 
 
@@ -130,11 +130,11 @@ def test_other_names_are_not(host: str) -> None:
         ({}, None),
     ],
 )
-def test_the_key_is_found_wherever_a_request_carries_it(environ: dict[str, str], key: str | None) -> None:
+def test_access_key_is_found_anywhere_in_a_request(environ: dict[str, str], key: str | None) -> None:
     assert access_key(environ) == key
 
 
-def test_the_environment_of_a_child_holds_no_profile_of_the_user() -> None:
+def test_environment_of_a_child_has_no_user_profile() -> None:
     endpoint = daemon.Endpoint("http://127.0.0.1:1", 1)
     mine = {
         "AWS_PROFILE": "prod",
@@ -149,7 +149,7 @@ def test_the_environment_of_a_child_holds_no_profile_of_the_user() -> None:
     assert set(environ) == {"HOME", *sandbox_env(endpoint)}
 
 
-def test_the_environment_points_every_file_of_credentials_to_an_empty_one() -> None:
+def test_environment_points_every_credentials_file_to_an_empty_one() -> None:
     environ = sandbox_env(daemon.Endpoint("http://127.0.0.1:1", 1))
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         assert Path(environ[name]).read_bytes() == b""

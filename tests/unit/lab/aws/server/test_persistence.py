@@ -98,7 +98,7 @@ def _ended(pid: int) -> bool:
     return not process_start(pid)
 
 
-def test_everything_is_the_same_after_a_restart_and_after_a_kill(root: Path, client: Any) -> None:
+def test_state_is_the_same_after_a_restart_and_after_a_kill(root: Path, client: Any) -> None:
     endpoint = daemon.ensure(root)
     _fill(lambda service: client(endpoint, service))
     before = _observe(endpoint, lambda service: client(endpoint, service))
@@ -141,7 +141,7 @@ def _of_the_former_modules(written: bytes) -> bytes:
     return header + b"\n" + former
 
 
-def test_a_state_that_was_written_before_the_modules_moved_is_still_loaded(root: Path, client: Any) -> None:
+def test_state_written_before_modules_were_moved_is_loaded(root: Path, client: Any) -> None:
     endpoint = daemon.ensure(root)
     _fill(lambda service: client(endpoint, service))
     before = _observe(endpoint, lambda service: client(endpoint, service))
@@ -172,7 +172,7 @@ def test_reset_empties_the_account_of_a_stopped_server(root: Path, client: Any) 
     assert client(daemon.ensure(root), "s3").list_buckets()["Buckets"] == []
 
 
-def test_a_state_of_another_moto_is_refused_with_the_remedy_and_reset_cures_it(root: Path) -> None:
+def test_state_of_another_moto_version_is_refused_and_reset_fixes_it(root: Path) -> None:
     root.mkdir()
     other = {**snapshot.header(), "moto": "4.0.0"}
     Files(root).snapshot.write_bytes(json.dumps(other).encode() + b"\nwhatever")
@@ -186,7 +186,7 @@ def test_a_state_of_another_moto_is_refused_with_the_remedy_and_reset_cures_it(r
 
 
 @pytest.mark.parametrize("content", [b"", b"no header at all", b'{"format": 1}\n'])
-def test_a_state_that_is_no_snapshot_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_state_that_is_not_a_snapshot_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "state.pickle"
     path.write_bytes(content)
     with pytest.raises(snapshot.SnapshotError) as refused:
@@ -194,7 +194,7 @@ def test_a_state_that_is_no_snapshot_is_refused(tmp_path: Path, content: bytes) 
     assert str(path) in refused.value.message
 
 
-def test_a_damaged_snapshot_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_damaged_snapshot_is_refused_with_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "state.pickle"
     path.write_bytes(json.dumps(snapshot.header()).encode() + b"\n\x80\x05garbage")
     with pytest.raises(snapshot.SnapshotError) as refused:
@@ -203,12 +203,12 @@ def test_a_damaged_snapshot_is_refused_with_the_remedy(tmp_path: Path) -> None:
     assert "reset" in refused.value.remedy
 
 
-def test_no_snapshot_is_an_empty_account(tmp_path: Path) -> None:
+def test_missing_snapshot_is_an_empty_account(tmp_path: Path) -> None:
     snapshot.check(tmp_path / "absent")
     snapshot.load(tmp_path / "absent")
 
 
-def test_a_reset_frees_what_the_account_held(tmp_path: Path) -> None:
+def test_reset_frees_the_memory_of_the_account(tmp_path: Path) -> None:
     # In a process of its own: other tests of this one may hold parts of moto.
     ended = subprocess.run(
         [sys.executable, "-c", RESET, str(tmp_path)], capture_output=True, text=True, check=False
