@@ -67,7 +67,7 @@ def end() -> None:
     _started.clear()
 
 
-class _Served:
+class _ForkedProcess:
     """The process of a fork server that another process has forked."""
 
     def __init__(self, process: int) -> None:
@@ -94,7 +94,7 @@ def start_server(env: Mapping[str, str], link: socket.socket) -> client.ServerPr
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
             asked.connect(f"\0{address}")
             socket.send_fds(asked, [b"fork"], [link.fileno()])
-            return _Served(int(asked.recv(32)))
+            return _ForkedProcess(int(asked.recv(32)))
     except (OSError, ValueError):  # it has ended, as has the test process that a command outlives
         return _PLAIN(env, link)
 

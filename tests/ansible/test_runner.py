@@ -53,8 +53,8 @@ def shell(command: str, **more) -> dict:
 def test_each_task_result_of_each_host_is_reported(project):
     events = []
     result = run_playbook(playbook(project, shell("echo hello")), events.append)
-    told = [(event.kind, event.host, event.task) for event in events if event.kind != "started"]
-    assert sorted(told) == [("changed", "one", "Run it"), ("changed", "two", "Run it")]
+    reported = [(event.kind, event.host, event.task) for event in events if event.kind != "started"]
+    assert sorted(reported) == [("changed", "one", "Run it"), ("changed", "two", "Run it")]
     assert all(event.duration_s > 0 for event in events if event.kind == "changed")
     assert events[-1].result["stdout"] == "hello"
     assert result.hosts["one"].changed == 1

@@ -121,10 +121,10 @@ def _run(engine: Engine, verb: Verb, request: StackRequest) -> RunResult:
 
     result: RunResult = getattr(engine, verb)(request, ignore)
     if not result.ok:
-        told = "; ".join(event.error for event in result.failures) or "; ".join(
+        reported = "; ".join(event.error for event in result.failures) or "; ".join(
             item.message for item in result.diagnostics
         )
-        raise RuntimeError(f"{engine.name} {verb} failed: {told}")
+        raise RuntimeError(f"{engine.name} {verb} failed: {reported}")
     return result
 
 

@@ -32,7 +32,7 @@ HOSTS = (50, 500)
 
 
 @dataclass(frozen=True)
-class Way:
+class TaskTransport:
     """How tasks get to hosts that do not exist, and what is run there.
 
     Processes with `hosts` in their command line stand for remote hosts, and are not counted.
@@ -46,10 +46,12 @@ class Way:
 
 CONNECTION = Path(__file__).parent / "connection"
 WAYS = (
-    Way("ssh", "playbooks/base.yml", {"ansible_connection": "canned"}),
+    TaskTransport("ssh", "playbooks/base.yml", {"ansible_connection": "canned"}),
     # mitogen calls the Pythons that it starts so.
-    Way("mitogen", "playbooks/facts.yml", {"ansible_ssh_executable": str(CONNECTION / "ssh")}, b"(mitogen:"),
-    Way("mitogen", "playbooks/bmc.yml", {}),
+    TaskTransport(
+        "mitogen", "playbooks/facts.yml", {"ansible_ssh_executable": str(CONNECTION / "ssh")}, b"(mitogen:"
+    ),
+    TaskTransport("mitogen", "playbooks/bmc.yml", {}),
 )
 SECRET = "GPUFLEET_SECRET_BMC_PASSWORD_LAB"
 SITE = """\
@@ -64,7 +66,7 @@ class Peak:
     """The highest seen of all processes together, and how long the run took."""
 
     hosts: int
-    way: Way
+    way: TaskTransport
     seconds: float
     task_hosts: int
     memory_mib: float
@@ -96,7 +98,7 @@ def table(sizes: tuple[int, ...] = HOSTS) -> Table:
     return made
 
 
-def measure(hosts: int, way: Way) -> Peak:
+def measure(hosts: int, way: TaskTransport) -> Peak:
     """One run over so many hosts."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as name:
         folder = Path(name)
@@ -108,7 +110,7 @@ def measure(hosts: int, way: Way) -> Peak:
         _, inventory = plan_fleet(fleet)
         (folder / "inventory.yml").write_text(inventory)
         controllers = Service(folder)
-        with closing(controllers), Watched(way.hosts) as watched:
+        with closing(controllers), ResourceMonitor(way.hosts) as watched:
             result = run_playbook(
                 PlaybookRun(
                     project=ROOT / "ansible",
@@ -136,7 +138,7 @@ def measure(hosts: int, way: Way) -> Peak:
     return Peak(len(result.hosts), way, result.duration_s, done, *held)
 
 
-class Watched:
+class ResourceMonitor:
     """Adds up memory (proportional, so that shared pages count once) and open files of our children."""
 
     def __init__(self, apart: bytes) -> None:
@@ -147,7 +149,7 @@ class Watched:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Watched:
+    def __enter__(self) -> ResourceMonitor:
         self._thread.start()
         return self
 

@@ -67,7 +67,7 @@ IMAGE = {
 }
 
 
-class Silent:
+class SilentClient:
     """A client that has no answer to anything, and remembers what it was asked."""
 
     asked: ClassVar[list[str]] = []
@@ -77,7 +77,7 @@ class Silent:
         raise AttributeError(name)
 
 
-class Ec2(Silent):
+class Ec2(SilentClient):
     """What the validators of these clusters ask of EC2."""
 
     def __init__(self):
@@ -160,7 +160,7 @@ def answer_at_once():
     api = aws_api.AWSApi()
     for name in vars(api):
         if name.startswith("_"):
-            setattr(api, name, type(name, (Silent,), {})())
+            setattr(api, name, type(name, (SilentClient,), {})())
     api._ec2 = Ec2()
     aws_api.AWSApi._instance = api
 
@@ -181,7 +181,7 @@ def main(queues, rounds):
         verdicts = config.validate(context=ValidatorContext())
         times.append(time.perf_counter())
         wrong = [f"{item.validator_type}: {item.message}" for item in verdicts if item.level.name == "ERROR"]
-        wrong += [f"no answer to {question}" for question in Silent.asked]
+        wrong += [f"no answer to {question}" for question in SilentClient.asked]
         if wrong:
             sys.exit("\n".join(wrong))
         for name, start, end in zip(took, times, times[1:], strict=False):

@@ -39,7 +39,7 @@ BIG = 1 << 29
 
 
 @dataclass(frozen=True)
-class Judged:
+class PolicyTiming:
     """One judge: what it is, seconds of each run, and how many checks a run made."""
 
     what: str
@@ -64,7 +64,7 @@ def table(rounds: int) -> Table:
     return made
 
 
-def measure(rounds: int) -> list[Judged]:
+def measure(rounds: int) -> list[PolicyTiming]:
     """Each judge in turn, round by round."""
     stack = of_size(RESOURCES)
     ours = checks_of(stack)
@@ -105,7 +105,9 @@ def measure(rounds: int) -> list[Judged]:
         for _ in range(rounds):
             for index, (_, call, _) in enumerate(judges):
                 runs[index].append(seconds(call))
-    return [Judged(what, runs[index], number or checks) for index, (what, _, number) in enumerate(judges)]
+    return [
+        PolicyTiming(what, runs[index], number or checks) for index, (what, _, number) in enumerate(judges)
+    ]
 
 
 def of_size(wanted: int) -> Stack:

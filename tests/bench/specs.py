@@ -98,7 +98,7 @@ def _peer_python() -> tuple[Path | None, str]:
             text=True,
         )
     except (OSError, subprocess.CalledProcessError) as error:
-        told = str(getattr(error, "stderr", "") or error).strip().splitlines()
-        return None, told[-1] if told else type(error).__name__
+        reported = str(getattr(error, "stderr", "") or error).strip().splitlines()
+        return None, reported[-1] if reported else type(error).__name__
     complete.touch()
     return python, ""

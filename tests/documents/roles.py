@@ -32,7 +32,7 @@ def options(role: str) -> dict[str, Any]:
 def defaults(role: str) -> str:
     """The text of defaults/main.yml."""
     values = {name: option["default"] for name, option in options(role).items() if "default" in option}
-    return "---\n" + yaml.dump(values, Dumper=_Indented, sort_keys=False, width=120)
+    return "---\n" + yaml.dump(values, Dumper=_IndentedDumper, sort_keys=False, width=120)
 
 
 def table(role: str) -> str:
@@ -80,7 +80,7 @@ def meaning_of(option: dict[str, Any]) -> str:
     return text.replace("|", "\\|")
 
 
-class _Indented(yaml.SafeDumper):
+class _IndentedDumper(yaml.SafeDumper):
     """Items of lists stand below their key with an indent, as ansible-lint wants them."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
@@ -92,7 +92,7 @@ class _Indented(yaml.SafeDumper):
         return self.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-_Indented.add_representer(str, _Indented.text)
+_IndentedDumper.add_representer(str, _IndentedDumper.text)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TerminalOutput:
     """What a terminal was sent; `lines` are without colours and movements of the cursor."""
 
     code: int
@@ -39,7 +39,7 @@ class Shown:
 
 def in_terminal(
     command: str, *, width: int, cwd: Path, env: Mapping[str, str], timeout_s: float = 300
-) -> Shown:
+) -> TerminalOutput:
     """Run a shell command in a terminal; its questions are answered with y."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (ROWS, width))
@@ -77,4 +77,4 @@ def in_terminal(
         code = process.wait()
         os.close(master)
     text = _CONTROL.sub("", _MOVED.sub("\n", sent.decode("utf-8", "replace")))
-    return Shown(code, tuple(text.splitlines()))
+    return TerminalOutput(code, tuple(text.splitlines()))

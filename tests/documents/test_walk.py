@@ -19,7 +19,7 @@ from gpufleet.cli.commands import LazyCommands
 from tests.conftest import ROOT, Checkout, make_checkout
 from tests.documents.blocks import DOCUMENTS, Block, blocks_of, commands_of
 from tests.documents.examples import EXAMPLES
-from tests.documents.terminal import Shown, in_terminal
+from tests.documents.terminal import TerminalOutput, in_terminal
 from tests.unit.verdict.conftest import Git
 
 pytestmark = pytest.mark.xdist_group("e2e-documents")
@@ -84,7 +84,7 @@ class Walk:
     checkout: Checkout
     env: dict[str, str]
 
-    def at(self, width: int, command: str) -> Shown:
+    def at(self, width: int, command: str) -> TerminalOutput:
         return in_terminal(command, width=width, cwd=self.checkout.root, env=self.env, timeout_s=600)
 
 
@@ -113,7 +113,7 @@ def _json_of(guide: str, text: str) -> str:
     return "\n".join(block.lines)
 
 
-def words_broken(narrow: Shown, wide: Shown, width: int) -> set[str]:
+def words_broken(narrow: TerminalOutput, wide: TerminalOutput, width: int) -> set[str]:
     """Words of the wide screen that the narrow one has not whole; what is wider than it cannot be."""
     headings = _HEADINGS | {each.capitalize() for each in _HEADINGS}
     return {word for word in wide.words - narrow.words - headings if len(word) <= width - 8}
@@ -200,7 +200,7 @@ def _unknown(words: list[str]) -> str:
     ],
 )
 def test_changed_word_is_found(lines: tuple[str, ...], found: set[str]) -> None:
-    assert words_broken(Shown(0, lines), Shown(0, ("one two three",)), 80) == found
+    assert words_broken(TerminalOutput(0, lines), TerminalOutput(0, ("one two three",)), 80) == found
 
 
 def test_emulated_terminal_has_a_width_and_answers_prompts(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ SITES = {"kube": "kubernetes", "batch": "slurm"}
 class Case:
     """One change: `path` and `how` as documented, what is written where, and whose steps count.
 
-    `alone` says that it changes everything, so nothing else is previewed with it. `environment`
+    `exclusive`: it changes everything, so nothing else is previewed with it. `environment`
     is the one that the changed fleet belongs to.
     """
 
@@ -34,7 +34,7 @@ class Case:
     changes: Mapping[str, Any]
     claims: str = ""
     scheduler: str = "kubernetes"
-    alone: bool = False
+    exclusive: bool = False
     environment: str = "test"
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Case:
 
     def owns(self, step: ObservedStep) -> bool:
         """Whether a step is this case's."""
-        return self.alone or _claims(self, f"{step.type} {step.name}")
+        return self.exclusive or _claims(self, f"{step.type} {step.name}")
 
 
 def _group(
@@ -433,16 +433,16 @@ def fleet_cases() -> Iterator[Case]:
     yield Case("exemptions[]", "add an entry", {"exemptions": [exemption]})
     for inner in exemption:
         yield Case(f"exemptions[].{inner}", "another value", {"exemptions": [exemption]})
-    yield Case("tags.<name>", "another value", {"tags.project": "other"}, alone=True)
-    yield Case("expires", "another day", {"expires": "2099-01-01"}, alone=True)
-    yield Case("fleet", "another name", {"fleet": "other"}, alone=True)
-    yield Case("environment", "another name", {"environment": "second"}, alone=True, environment="second")
+    yield Case("tags.<name>", "another value", {"tags.project": "other"}, exclusive=True)
+    yield Case("expires", "another day", {"expires": "2099-01-01"}, exclusive=True)
+    yield Case("fleet", "another name", {"fleet": "other"}, exclusive=True)
+    yield Case("environment", "another name", {"environment": "second"}, exclusive=True, environment="second")
 
 
 def rack_cases() -> Iterator[Case]:
     """Every field of rack sites at once: whatever it says, the cloud stays as it is."""
     yield Case(
-        "onprem[]", "every field", {f"onprem[{site['site']}]": site for site in RACKS_AFTER}, alone=True
+        "onprem[]", "every field", {f"onprem[{site['site']}]": site for site in RACKS_AFTER}, exclusive=True
     )
 
 
@@ -455,7 +455,7 @@ def all_cases(held: Mapping[str, Mapping[str, str]]) -> list[Case]:
         *storage_cases(),
         *fleet_cases(),
     ]
-    return sorted(cases, key=lambda case: not case.alone)
+    return sorted(cases, key=lambda case: not case.exclusive)
 
 
 def rounds(cases: Sequence[Case], resources: Sequence[str]) -> list[list[Case]]:
@@ -465,7 +465,7 @@ def rounds(cases: Sequence[Case], resources: Sequence[str]) -> list[list[Case]]:
     claimed = {id(case): frozenset(each for each in resources if _claims(case, each)) for case in cases}
 
     def meet(one: Case, other: Case) -> bool:
-        if one.alone or other.alone or claimed[id(one)] & claimed[id(other)]:
+        if one.exclusive or other.exclusive or claimed[id(one)] & claimed[id(other)]:
             return True
         return any(
             (a == b and one.changes[a] != other.changes[b]) or a.startswith(f"{b}.") or b.startswith(f"{a}.")

@@ -23,7 +23,7 @@ from tests.conftest import make_checkout
 
 
 @dataclass(frozen=True)
-class Ran:
+class ObservedRun:
     """The result of a run and the steps on cloud resources that it took or foresees."""
 
     result: RunResult
@@ -111,7 +111,7 @@ class Lab:
         path.write_text(yaml.safe_dump(dict(fleet), sort_keys=False))
         return path
 
-    def run(self, verb: str, path: Path, environment: str = "test") -> Ran:
+    def run(self, verb: str, path: Path, environment: str = "test") -> ObservedRun:
         """One run of the embedded engine; its failures fail the test."""
         workspace = Workspace(self.root, str(path))
         events: list[ResourceEvent] = []
@@ -131,7 +131,7 @@ class Lab:
             each.message for each in result.diagnostics if each.severity == "error"
         ]
         assert result.ok, said
-        return Ran(result, observed_steps(events))
+        return ObservedRun(result, observed_steps(events))
 
     def stop(self) -> None:
         """End the emulated AWS."""

@@ -31,7 +31,7 @@ AT_ONCE = 2
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedCases:
     """What the engine did with each case, and what it did that no case or several claim."""
 
     steps: Mapping[str, tuple[ObservedStep, ...]]
@@ -75,7 +75,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def seen(world: World) -> Seen:
+def seen(world: World) -> ObservedCases:
     """All cases previewed, those that do not meet together."""
     resources = [
         f"{each['type']} {each['urn'].rpartition('::')[2]}"
@@ -94,7 +94,7 @@ def seen(world: World) -> Seen:
         for cases, taken in pool.map(preview, enumerate(rounds(world.cases, resources))):
             steps |= {str(case): tuple(step for step in taken if case.owns(step)) for case in cases}
             strays += [steps_text([step]) for step in taken if sum(case.owns(step) for case in cases) != 1]
-    return Seen(steps, tuple(strays))
+    return ObservedCases(steps, tuple(strays))
 
 
 @pytest.fixture(scope="module")
@@ -134,11 +134,11 @@ def test_every_node_group_field_is_tested_with_both_schedulers(world: World) -> 
     assert {times for (path, _), times in ran.items() if path not in once} == {len(SITES)}
 
 
-def test_no_change_has_an_undocumented_effect(seen: Seen) -> None:
+def test_no_change_has_an_undocumented_effect(seen: ObservedCases) -> None:
     assert seen.strays == ()
 
 
-def test_every_change_has_its_documented_effect(world: World, seen: Seen) -> None:
+def test_every_change_has_its_documented_effect(world: World, seen: ObservedCases) -> None:
     wrong = []
     for case in world.cases:
         said = documented(case)
@@ -149,7 +149,9 @@ def test_every_change_has_its_documented_effect(world: World, seen: Seen) -> Non
     assert wrong == []
 
 
-def test_loss_of_data_or_a_reservation_is_documented_to_need_approval(world: World, seen: Seen) -> None:
+def test_loss_of_data_or_a_reservation_is_documented_to_need_approval(
+    world: World, seen: ObservedCases
+) -> None:
     wrong = []
     for case in world.cases:
         steps = seen.steps[str(case)]
@@ -172,7 +174,7 @@ def _at_home(case: Case) -> bool:
     return not any(path.startswith(("cloud[near]", "cloud[far]")) for path in case.changes)
 
 
-def test_no_change_deletes_storage_without_the_flag(world: World, seen: Seen) -> None:
+def test_no_change_deletes_storage_without_the_flag(world: World, seen: ObservedCases) -> None:
     refused = 0
     for case in world.cases:
         steps = seen.steps[str(case)]
@@ -185,12 +187,12 @@ def test_no_change_deletes_storage_without_the_flag(world: World, seen: Seen) ->
     assert refused > 10
 
 
-def test_up_matches_its_preview_and_keeps_storage_and_reservations(world: World, seen: Seen) -> None:
+def test_up_matches_its_preview_and_keeps_storage_and_reservations(world: World, seen: ObservedCases) -> None:
     resources = [f"{step.type} {step.name}" for steps in seen.steps.values() for step in steps]
     gentle = [
         case
         for case in world.cases
-        if not case.alone and effect_of(seen.steps[str(case)]) in (Effect.IN_PLACE, Effect.ROLLING)
+        if not case.exclusive and effect_of(seen.steps[str(case)]) in (Effect.IN_PLACE, Effect.ROLLING)
     ]
     cases = max(rounds(gentle, resources), key=len)
     assert {effect_of(seen.steps[str(case)]) for case in cases} == {Effect.IN_PLACE, Effect.ROLLING}

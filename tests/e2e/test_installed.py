@@ -46,7 +46,7 @@ set_mocks(Recording(), project="own", stack="dev")
 
 
 @dataclass
-class Installed:
+class Installation:
     """The environment with the wheel, a fleet repository, and a machine without the checkout."""
 
     wheel: Path
@@ -74,7 +74,7 @@ class Installed:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     folder = tmp_path_factory.mktemp("installed")
 
     def uv(*words: str, check: bool = True) -> int:
@@ -101,14 +101,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     }
     env |= {"HOME": str(home), "VIRTUAL_ENV": str(folder / "venv"), "GPUFLEET_ROOT": ""}
     env["PATH"] = f"{folder / 'venv' / 'bin'}{os.pathsep}{env['PATH']}"
-    made = Installed(wheel, folder / "venv", folder / "fleet", env)
+    made = Installation(wheel, folder / "venv", folder / "fleet", env)
     made.run("gpufleet", "new", str(made.fleet), cwd=folder)
     Git(made.fleet).commit("A new fleet")
     yield made
     made.run("gpufleet", "sandbox", "stop")
 
 
-def test_wheel_has_one_top_level_name_and_no_links(installed: Installed) -> None:
+def test_wheel_has_one_top_level_name_and_no_links(installed: Installation) -> None:
     with ZipFile(installed.wheel) as wheel:
         names = wheel.namelist()
         links = [item.filename for item in wheel.infolist() if item.external_attr >> 28 == 0o12]
@@ -121,14 +121,14 @@ def test_wheel_has_one_top_level_name_and_no_links(installed: Installed) -> None
     }
 
 
-def test_nothing_is_imported_from_a_checkout(installed: Installed) -> None:
+def test_nothing_is_imported_from_a_checkout(installed: Installation) -> None:
     code = "import gpufleet.components, gpufleet.stacks, gpufleet.policies.rules as r; print(r.__file__)"
     assert str(installed.venv) in installed.run("python", "-c", code)
     for name in ("components", "stacks", "policies", "tests"):
         installed.run("python", "-c", f"import {name}", code=1, cwd=installed.fleet.parent)
 
 
-def test_sandbox_is_deployed_and_judged(installed: Installed) -> None:
+def test_sandbox_is_deployed_and_judged(installed: Installation) -> None:
     up = installed.json("up", "sandbox", "--yes")
     assert (up["engine"], up["cloud"]) == ("embedded", "sandbox")
     assert up["changes"]["create"] > 100
@@ -139,7 +139,7 @@ def test_sandbox_is_deployed_and_judged(installed: Installed) -> None:
 
 
 @pytest.mark.parametrize("environment", ["sandbox", "prod"])
-def test_change_gets_a_verdict_against_its_base(installed: Installed, environment: str) -> None:
+def test_change_gets_a_verdict_against_its_base(installed: Installation, environment: str) -> None:
     document = installed.json("check", environment, "--base", "HEAD")
     assert document["verdict"] == "pass"
     assert (document["changes"]["create"], document["changes"]["update"]) == (0, 0)
@@ -147,7 +147,7 @@ def test_change_gets_a_verdict_against_its_base(installed: Installed, environmen
     assert len(document["rules"]) > 50
 
 
-def test_racks_are_configured_by_the_roles_of_the_wheel(installed: Installed) -> None:
+def test_racks_are_configured_by_the_roles_of_the_wheel(installed: Installation) -> None:
     """On this machine in place of the racks' hosts, in check mode."""
     local = installed.fleet.parent / "configure_local.py"
     shutil.copy(ROOT / "tests" / "unit" / "cli" / "configure_local.py", local)
@@ -169,7 +169,7 @@ def test_racks_are_configured_by_the_roles_of_the_wheel(installed: Installed) ->
     assert {"users"} >= {failure["role"] for failure in result["failures"]}
 
 
-def test_user_program_can_use_a_component(installed: Installed) -> None:
+def test_user_program_can_use_a_component(installed: Installation) -> None:
     (example,) = re.findall(r"^## Nodes with EFA.*?^```python\n(.*?)^```", GUIDE.read_text(), re.M | re.S)
     program = installed.fleet.parent / "own.py"
     build = f"def build():\n{''.join(f'    {line}' for line in example.splitlines(keepends=True))}"
@@ -179,7 +179,7 @@ def test_user_program_can_use_a_component(installed: Installed) -> None:
 
 
 @pytest.mark.skipif(shutil.which("pulumi") is None, reason="the Pulumi CLI is not on PATH")
-def test_pulumi_cli_previews_the_program_with_the_policy_pack(installed: Installed) -> None:
+def test_pulumi_cli_previews_the_program_with_the_policy_pack(installed: Installation) -> None:
     (installed.fleet / ".gpufleet" / "backend").mkdir(parents=True, exist_ok=True)
     installed.env |= {
         "PULUMI_BACKEND_URL": f"file://{installed.fleet / '.gpufleet' / 'backend'}",

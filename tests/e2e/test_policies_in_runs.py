@@ -43,7 +43,7 @@ software: { channel: 2026.11 }
 RUN = ("small", "--engine", "embedded", "--cloud", "sandbox")
 
 
-class Small:
+class SmallCheckout:
     """A checkout with one small environment."""
 
     def __init__(self, checkout: Checkout) -> None:
@@ -65,13 +65,13 @@ class Small:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCheckout]:
     checkout = make_checkout(Path(tmp_path_factory.mktemp("small")))
-    yield Small(checkout)
+    yield SmallCheckout(checkout)
     checkout.run("sandbox", "stop")
 
 
-def test_violation_stops_up_before_any_resource_exists(small: Small) -> None:
+def test_violation_stops_up_before_any_resource_exists(small: SmallCheckout) -> None:
     small.write("60000 USD", "200 USD")
     refused = small.checkout.json("up", *RUN, "--yes", code=1)
     assert not refused["ok"]
@@ -80,7 +80,7 @@ def test_violation_stops_up_before_any_resource_exists(small: Small) -> None:
     assert small.in_the_account == []
 
 
-def test_skipped_policies_are_reported(small: Small) -> None:
+def test_skipped_policies_are_reported(small: SmallCheckout) -> None:
     small.write("60000 USD", "200 USD")
     done = small.checkout.run("preview", *RUN, "--skip-policies")
     assert done.returncode == 0, done.stderr
@@ -88,7 +88,7 @@ def test_skipped_policies_are_reported(small: Small) -> None:
     assert "budget-monthly" not in done.stdout
 
 
-def test_pulumi_policy_configuration_overrides_the_fleet_file(small: Small, tmp_path: Path) -> None:
+def test_pulumi_policy_configuration_overrides_the_fleet_file(small: SmallCheckout, tmp_path: Path) -> None:
     small.file.write_text(
         FLEET.replace("60000 USD", "200 USD").replace(
             "software:", "policies: { budget-monthly: { enforcement: mandatory } }\nsoftware:"
@@ -108,7 +108,7 @@ def test_pulumi_policy_configuration_overrides_the_fleet_file(small: Small, tmp_
     assert "did you mean 'budget-monthly'" in refused.stderr
 
 
-def test_compliant_stack_deploys_and_a_second_run_changes_nothing(small: Small) -> None:
+def test_compliant_stack_deploys_and_a_second_run_changes_nothing(small: SmallCheckout) -> None:
     small.write()
     done = small.checkout.json("up", *RUN, "--yes")
     assert done["changes"]["create"] > 20
@@ -117,7 +117,7 @@ def test_compliant_stack_deploys_and_a_second_run_changes_nothing(small: Small) 
     assert (again["changes"]["create"], again["changes"]["same"]) == (0, done["changes"]["create"])
 
 
-def test_up_stops_before_it_deletes_storage(small: Small) -> None:
+def test_up_stops_before_it_deletes_storage(small: SmallCheckout) -> None:
     existing = small.in_the_account
     small.write("name: scratch", "name: other")
     refused = small.checkout.json("up", *RUN, "--yes", code=1)
@@ -126,7 +126,7 @@ def test_up_stops_before_it_deletes_storage(small: Small) -> None:
     assert small.in_the_account == existing
 
 
-def test_exempted_deletion_passes_and_is_reported(small: Small) -> None:
+def test_exempted_deletion_passes_and_is_reported(small: SmallCheckout) -> None:
     exemption = (
         "exemptions:\n"
         "  - { rule: storage-survives, resource: atlas-small-use1-scratch*, reason: moved to other,"
@@ -137,11 +137,11 @@ def test_exempted_deletion_passes_and_is_reported(small: Small) -> None:
         FLEET.replace("name: scratch", "name: other").replace("software:", exemption), encoding="utf-8"
     )
     done = small.checkout.json("preview", *RUN)
-    told = [each for each in done["violations"] if each["policy"] == "storage-survives"]
-    assert told
+    reported = [each for each in done["violations"] if each["policy"] == "storage-survives"]
+    assert reported
     assert all(
         each["enforcement"] == "advisory" and "exempted until 2999-12-31 by jane" in each["message"]
-        for each in told
+        for each in reported
     )
 
 

@@ -39,7 +39,7 @@ STACK = "urn:pulumi:dev::lab::pulumi:pulumi:Stack::lab-dev"
 
 
 @dataclass(frozen=True)
-class Wish:
+class ResourceSpec:
     """One resource of a program. `needs` and `parent` are places of earlier ones in the program.
 
     Not deletedWith: what is deleted with another leaves the state before the cloud, as in Pulumi.
@@ -62,7 +62,7 @@ class Wish:
         return "test:index:Group" if self.kind == "Group" else f"box:index:{self.kind}"
 
 
-Program = tuple[Wish, ...]
+Program = tuple[ResourceSpec, ...]
 
 
 def register(program: Program, address: str) -> dict[int, resource_pb2.RegisterResourceResponse]:
@@ -86,7 +86,7 @@ def register(program: Program, address: str) -> dict[int, resource_pb2.RegisterR
 
 
 def _register_one(
-    monitor: Any, wish: Wish, answers: dict[int, resource_pb2.RegisterResourceResponse]
+    monitor: Any, wish: ResourceSpec, answers: dict[int, resource_pb2.RegisterResourceResponse]
 ) -> resource_pb2.RegisterResourceResponse | None:
     others = [*wish.needs, *wish.depends_on, *(() if wish.parent is None else (wish.parent,))]
     if any(place not in answers for place in others):
@@ -181,7 +181,7 @@ class Power:
 # -- the provider
 
 
-class Lost(Exception):  # noqa: N818 - an event
+class ProviderLost(Exception):  # noqa: N818 - an event
     """The provider is gone in the middle of a call."""
 
 

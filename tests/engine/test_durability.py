@@ -72,7 +72,7 @@ def test_operation_is_on_disk_before_the_provider_call_and_after_it_ends(
         monkeypatch.setattr(Provider, verb, listening(verb, doing))
     done: list[tuple[str, str]] = []
 
-    def told(event: Event) -> None:
+    def record(event: Event) -> None:
         if isinstance(event, ResourceEvent) and event.status == "done" and event.type == "box:index:Box":
             assert disk.under_way(event.urn) == []
             done.append((event.op.value, event.name))
@@ -83,7 +83,7 @@ def test_operation_is_on_disk_before_the_provider_call_and_after_it_ends(
         Box("s", {"slot": 2})
         Box("n")
     """)
-    assert lab.engine.up(lab.request, told).ok
+    assert lab.engine.up(lab.request, record).ok
     assert sorted(heard) == [
         ("creating", "a"), ("creating", "n"), ("creating", "s"),
         ("deleting", "a"), ("deleting", "c"), ("deleting", "s"), ("updating", "b"),

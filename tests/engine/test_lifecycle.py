@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from .lifecycles import Program, Wish, World, worlds
+from .lifecycles import Program, ResourceSpec, World, worlds
 
 NAMES = "abcdef"
 # The disk's own speed is not what is tested: where there is a file system in memory, it is used.
@@ -25,7 +25,7 @@ EXAMPLES = int(os.environ.get("LIFECYCLES", "60"))
 
 
 @dataclass(frozen=True)
-class Chapter:
+class LifecycleRun:
     """One run of a life: what the program is then, and what goes wrong."""
 
     verb: str
@@ -45,7 +45,7 @@ def places(before: int) -> st.SearchStrategy[tuple[int, ...]]:
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     """Up to six resources, each of which may need or belong to those before it."""
-    wishes: list[Wish] = []
+    wishes: list[ResourceSpec] = []
     for letter in draw(st.lists(st.sampled_from(NAMES), max_size=6, unique=True)):
         before = len(wishes)
         kind = draw(st.sampled_from(["Box", "Box", "Box", "Vague", "Group"]))
@@ -53,7 +53,7 @@ def programs(draw: st.DrawFn) -> Program:
         renamed = draw(st.booleans())
         boxes = [place for place in range(before) if wishes[place].kind != "Group"]
         wishes.append(
-            Wish(
+            ResourceSpec(
                 name=f"{letter}2" if renamed else letter,
                 former=letter if renamed else f"{letter}2",
                 kind=kind,
@@ -80,7 +80,7 @@ faults = st.fixed_dictionaries(
 ).map(lambda fault: fault if "lost" in fault["message"] else {**fault, "made": False})
 
 chapters = st.builds(
-    Chapter,
+    LifecycleRun,
     verb=st.sampled_from(["up", "up", "up", "up", "refresh", "destroy", "preview"]),
     program=programs(),
     faults=st.lists(faults, max_size=2).map(tuple),
@@ -109,7 +109,7 @@ def make_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[P
 )
 @given(life=st.lists(chapters, min_size=1, max_size=4))
 def test_state_stays_whole_after_any_failure_and_the_next_run_converges(
-    make_world: Callable[[Path], World], life: list[Chapter]
+    make_world: Callable[[Path], World], life: list[LifecycleRun]
 ) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         world = make_world(Path(folder))
@@ -132,12 +132,12 @@ def test_state_stays_whole_after_any_failure_and_the_next_run_converges(
 # Every write of one life with all kinds of steps: a create, an update, both orders of replacement,
 # a rename, a removal.
 FIRST: Program = (
-    Wish("a", slot=0),
-    Wish("b", needs=(0,), zone=0),
-    Wish("g", kind="Group"),
-    Wish("c", needs=(0, 1), parent=2),
-    Wish("d", size=1),
-    Wish("e"),
+    ResourceSpec("a", slot=0),
+    ResourceSpec("b", needs=(0,), zone=0),
+    ResourceSpec("g", kind="Group"),
+    ResourceSpec("c", needs=(0, 1), parent=2),
+    ResourceSpec("d", size=1),
+    ResourceSpec("e"),
 )
 SECOND: Program = (
     replace(FIRST[0], slot=1),
@@ -145,7 +145,7 @@ SECOND: Program = (
     FIRST[2],
     replace(FIRST[3], name="c2", former="c", size=2),
     replace(FIRST[4], size=2),
-    Wish("f", needs=(0,)),
+    ResourceSpec("f", needs=(0,)),
 )
 
 

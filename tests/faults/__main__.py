@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from queue import Empty
 from typing import Any
 
-from tests.faults.sweep import Found
+from tests.faults.sweep import SweepResult
 from tests.faults.work import ENVIRONMENTS, KINDS, work
 
 
@@ -73,7 +73,7 @@ class Tally:
         """Since the start."""
         return time.monotonic() - self.started
 
-    def add(self, environment: str, found: Found) -> None:
+    def add(self, environment: str, found: SweepResult) -> None:
         """Count one case, and print it."""
         key = environment, found.kind
         self.runs[key] += 1

@@ -33,7 +33,7 @@ TOGETHER = 3
 
 
 @dataclass(frozen=True)
-class Found:
+class SweepResult:
     """What became of one case: the fault, where it was put, and what is wrong afterwards (nothing: empty)."""
 
     kind: str
@@ -69,7 +69,7 @@ class Sweep:
             "up", self.environment, "--cloud", "sandbox", "--engine", "embedded", "--yes", *options
         )
 
-    def finished(self, kind: str, at: Sequence[str], started: float) -> Found:
+    def finished(self, kind: str, at: Sequence[str], started: float) -> SweepResult:
         """Run `up` without a fault and without an option, and compare."""
         watch = self.world.watch
         watch.before_call = watch.after_call = lambda call: None
@@ -82,7 +82,7 @@ class Sweep:
             wrong.append(f"exit code {code}: {said.get('error') or violations or failures}"[:2000])
         else:
             wrong = self.world.contents_of(self.environment).differences(self.expected)
-        return Found(kind, tuple(at), tuple(wrong), time.monotonic() - started)
+        return SweepResult(kind, tuple(at), tuple(wrong), time.monotonic() - started)
 
     def is_mine(self, name: str) -> bool:
         """Whether a call or a URN is in this process's share: a name always is in the same one."""
@@ -94,7 +94,7 @@ class Sweep:
 
     # -- kinds
 
-    def deaths(self, calls: Sequence[Call], *, journal: bool = True) -> Iterator[Found]:
+    def deaths(self, calls: Sequence[Call], *, journal: bool = True) -> Iterator[SweepResult]:
         """gpufleet dies once a call has been performed (or when what is no AWS resource begins)."""
         wanted = set(self.share([call for call in calls if not call.is_read]))
 
@@ -117,16 +117,16 @@ class Sweep:
             self.world.restore(image)
             yield self.finished("death", [at], started)
 
-    def refusals(self, calls: Sequence[Call], together: int) -> Iterator[Found]:
+    def refusals(self, calls: Sequence[Call], together: int) -> Iterator[SweepResult]:
         """A call is refused. So many of one run are; those that do not come to pass wait for another."""
         yield from self._batches("refused", calls, together, before=Refusal("UnauthorizedOperation", "no"))
 
-    def lost(self, calls: Sequence[Call], together: int) -> Iterator[Found]:
+    def lost(self, calls: Sequence[Call], together: int) -> Iterator[SweepResult]:
         """A call is performed, and its answer is lost."""
         writes = [call for call in calls if not call.is_read]
         yield from self._batches("answer lost", writes, together, after=Refusal("InternalError", "no", 500))
 
-    def broken(self, calls: Sequence[Call], together: int) -> Iterator[Found]:
+    def broken(self, calls: Sequence[Call], together: int) -> Iterator[SweepResult]:
         """A call fails once with a fault of the server's own."""
         yield from self._batches("500", calls, together, before=Refusal("InternalError", "no", 500))
 
@@ -138,7 +138,7 @@ class Sweep:
         *,
         before: Refusal | None = None,
         after: Refusal | None = None,
-    ) -> Iterator[Found]:
+    ) -> Iterator[SweepResult]:
         waiting = deque(self.share(calls))
         misses: Counter[Call] = Counter()
         while waiting:
@@ -168,7 +168,7 @@ class Sweep:
             if met:
                 yield self.finished(kind, [str(call) for call in met], started)
 
-    def kinds(self) -> Iterator[Found]:
+    def kinds(self) -> Iterator[SweepResult]:
         """The first call of every action is refused: as many in a run as come to pass, until all were."""
         started = time.monotonic()
         met: dict[str, None] = {}
@@ -188,11 +188,13 @@ class Sweep:
                 break
             if code != 4:
                 wrong = f"exit code {code}: {said}"[:2000]
-                yield Found("every action", (next(reversed(met)),), (wrong,), time.monotonic() - started)
+                yield SweepResult(
+                    "every action", (next(reversed(met)),), (wrong,), time.monotonic() - started
+                )
                 return
         yield self.finished("every action", list(met), started)
 
-    def interrupts(self, seed: int, gap: int) -> Iterator[Found]:
+    def interrupts(self, seed: int, gap: int) -> Iterator[SweepResult]:
         """Ctrl-C after every few calls, again and again until the creation is through."""
         dice = random.Random(seed)
         started, at = time.monotonic(), []
@@ -210,13 +212,13 @@ class Sweep:
             code, said = self.up()
             if code not in (0, 130):
                 wrong = f"exit code {code}: {said}"[:2000]
-                yield Found("interrupted", tuple(at[-1:]), (wrong,), time.monotonic() - started)
+                yield SweepResult("interrupted", tuple(at[-1:]), (wrong,), time.monotonic() - started)
                 return
             if code == 0:
                 break
         yield self.finished("interrupted", at, started)
 
-    def whole(self, kinds: Sequence[str]) -> Iterator[Found]:
+    def whole(self, kinds: Sequence[str]) -> Iterator[SweepResult]:
         """Faults that hold during a whole run."""
         for kind in kinds:
             started = time.monotonic()
@@ -225,7 +227,7 @@ class Sweep:
             self.up("--skip-policies")
             yield self.finished(kind, ["all calls"], started)
 
-    def shortages(self, types: Sequence[str]) -> Iterator[Found]:
+    def shortages(self, types: Sequence[str]) -> Iterator[SweepResult]:
         """No capacity of an instance type."""
         for kind in types:
             started = time.monotonic()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.faults.sweep import WHOLE, Found, Sweep
+from tests.faults.sweep import WHOLE, Sweep, SweepResult
 from tests.faults.world import World
 
 ENVIRONMENTS = ("dev", "sandbox")
@@ -21,7 +21,7 @@ TYPES = {
 }
 
 
-def cases(sweep: Sweep, kinds: set[str], together: int, seed: int) -> Iterator[Found]:
+def cases(sweep: Sweep, kinds: set[str], together: int, seed: int) -> Iterator[SweepResult]:
     """The cases of one process."""
     if "death" in kinds:
         yield from sweep.deaths(sweep.calls)

@@ -68,7 +68,7 @@ class Image:
     files: dict[str, bytes]
 
 
-class Watch:
+class FaultHook:
     """Stands before the server's faults, which `file` has. `before_call` and `after_call` are asked first."""
 
     def __init__(self, file: Path) -> None:
@@ -136,7 +136,7 @@ class World:
         self.root = make_checkout(folder).root
         self.local = self.root / ".gpufleet"
         self.faults_file = self.local / "sandbox" / "faults.json"
-        self.watch = Watch(self.faults_file)
+        self.watch = FaultHook(self.faults_file)
         self._app = SandboxApp(lambda: None, self.watch, lambda _state: None)  # type: ignore[arg-type]
         self._server = make_server("127.0.0.1", 0, self._app, threaded=True, request_handler=QuietHandler)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()

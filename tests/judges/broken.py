@@ -25,7 +25,7 @@ NOTHING = object()
 
 
 @dataclass(frozen=True)
-class Broken:
+class FailingCase:
     """One check of checkov and a change of the first resource of `type` (after `where`) that fails it.
 
     `change` maps property paths to values. `without` are types whose resources are left out, `new`
@@ -93,80 +93,82 @@ def _open(port: int) -> dict[str, Any]:
 KEY_IN_USER_DATA = "export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 
 BROKEN = (
-    Broken("CKV_AWS_3", "aws:ebs/volume:Volume", {"availabilityZone": "us-east-1a", "size": 8}, new=True),
-    Broken("CKV_AWS_7", "aws:kms/key:Key", {"enableKeyRotation": False}),
-    Broken(
+    FailingCase(
+        "CKV_AWS_3", "aws:ebs/volume:Volume", {"availabilityZone": "us-east-1a", "size": 8}, new=True
+    ),
+    FailingCase("CKV_AWS_7", "aws:kms/key:Key", {"enableKeyRotation": False}),
+    FailingCase(
         "CKV_AWS_19",
         "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
         {"rules.applyServerSideEncryptionByDefault.sseAlgorithm": "none"},
         graph=True,
     ),
-    Broken("CKV_AWS_20", BUCKET, {"acl": "public-read"}),
-    Broken("CKV_AWS_21", BUCKET, {}, without=("aws:s3/bucketVersioning:BucketVersioning",)),
-    Broken("CKV_AWS_24", INGRESS, _open(22)),
-    Broken("CKV_AWS_25", INGRESS, _open(3389)),
-    Broken("CKV_AWS_26", "aws:sns/topic:Topic", {"kmsMasterKeyId": NOTHING}),
-    Broken("CKV_AWS_27", "aws:sqs/queue:Queue", {"name": "q", "sqsManagedSseEnabled": False}, new=True),
-    Broken("CKV_AWS_37", CLUSTER, {"enabledClusterLogTypes": ["api"]}),
-    Broken(
+    FailingCase("CKV_AWS_20", BUCKET, {"acl": "public-read"}),
+    FailingCase("CKV_AWS_21", BUCKET, {}, without=("aws:s3/bucketVersioning:BucketVersioning",)),
+    FailingCase("CKV_AWS_24", INGRESS, _open(22)),
+    FailingCase("CKV_AWS_25", INGRESS, _open(3389)),
+    FailingCase("CKV_AWS_26", "aws:sns/topic:Topic", {"kmsMasterKeyId": NOTHING}),
+    FailingCase("CKV_AWS_27", "aws:sqs/queue:Queue", {"name": "q", "sqsManagedSseEnabled": False}, new=True),
+    FailingCase("CKV_AWS_37", CLUSTER, {"enabledClusterLogTypes": ["api"]}),
+    FailingCase(
         "CKV_AWS_38",
         CLUSTER,
         {"vpcConfig.endpointPublicAccess": True, "vpcConfig.publicAccessCidrs": ["0.0.0.0/0"]},
     ),
-    Broken("CKV_AWS_39", CLUSTER, {"vpcConfig.endpointPublicAccess": True}),
-    Broken("CKV_AWS_46", TEMPLATE, {"userData": KEY_IN_USER_DATA}),
-    Broken("CKV_AWS_53", BUCKET_BLOCK, {"blockPublicAcls": False}),
-    Broken("CKV_AWS_54", BUCKET_BLOCK, {"blockPublicPolicy": False}),
-    Broken("CKV_AWS_55", BUCKET_BLOCK, {"ignorePublicAcls": False}),
-    Broken("CKV_AWS_56", BUCKET_BLOCK, {"restrictPublicBuckets": False}),
-    Broken("CKV_AWS_57", BUCKET, {"acl": "public-read-write"}),
-    Broken("CKV_AWS_58", CLUSTER, {"encryptionConfig": NOTHING}),
-    Broken("CKV_AWS_62", ROLE_POLICY, _policy(Action="*", Resource="*")),
-    Broken("CKV_AWS_63", ROLE_POLICY, _policy(Action=["*"], Resource="*")),
-    Broken("CKV_AWS_66", LOG_GROUP, {"retentionInDays": NOTHING}),
-    Broken("CKV_AWS_79", TEMPLATE, {"metadataOptions.httpTokens": "optional"}),
-    Broken("CKV_AWS_88", TEMPLATE, {"networkInterfaces.associatePublicIpAddress": "true"}),
-    Broken("CKV_AWS_100", NODE_GROUP, {"remoteAccess": {"ec2SshKey": "ops"}}),
-    Broken("CKV_AWS_130", "aws:ec2/subnet:Subnet", {"mapPublicIpOnLaunch": True}),
-    Broken(
+    FailingCase("CKV_AWS_39", CLUSTER, {"vpcConfig.endpointPublicAccess": True}),
+    FailingCase("CKV_AWS_46", TEMPLATE, {"userData": KEY_IN_USER_DATA}),
+    FailingCase("CKV_AWS_53", BUCKET_BLOCK, {"blockPublicAcls": False}),
+    FailingCase("CKV_AWS_54", BUCKET_BLOCK, {"blockPublicPolicy": False}),
+    FailingCase("CKV_AWS_55", BUCKET_BLOCK, {"ignorePublicAcls": False}),
+    FailingCase("CKV_AWS_56", BUCKET_BLOCK, {"restrictPublicBuckets": False}),
+    FailingCase("CKV_AWS_57", BUCKET, {"acl": "public-read-write"}),
+    FailingCase("CKV_AWS_58", CLUSTER, {"encryptionConfig": NOTHING}),
+    FailingCase("CKV_AWS_62", ROLE_POLICY, _policy(Action="*", Resource="*")),
+    FailingCase("CKV_AWS_63", ROLE_POLICY, _policy(Action=["*"], Resource="*")),
+    FailingCase("CKV_AWS_66", LOG_GROUP, {"retentionInDays": NOTHING}),
+    FailingCase("CKV_AWS_79", TEMPLATE, {"metadataOptions.httpTokens": "optional"}),
+    FailingCase("CKV_AWS_88", TEMPLATE, {"networkInterfaces.associatePublicIpAddress": "true"}),
+    FailingCase("CKV_AWS_100", NODE_GROUP, {"remoteAccess": {"ec2SshKey": "ops"}}),
+    FailingCase("CKV_AWS_130", "aws:ec2/subnet:Subnet", {"mapPublicIpOnLaunch": True}),
+    FailingCase(
         "CKV_AWS_145",
         BUCKET,
         {},
         without=("aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",),
     ),
-    Broken("CKV_AWS_149", "aws:secretsmanager/secret:Secret", {"name": "s"}, new=True),
-    Broken("CKV_AWS_158", LOG_GROUP, {"kmsKeyId": NOTHING}),
-    Broken(
+    FailingCase("CKV_AWS_149", "aws:secretsmanager/secret:Secret", {"name": "s"}, new=True),
+    FailingCase("CKV_AWS_158", LOG_GROUP, {"kmsKeyId": NOTHING}),
+    FailingCase(
         "CKV_AWS_189",
         "aws:ebs/volume:Volume",
         {"availabilityZone": "us-east-1a", "size": 8, "encrypted": True},
         new=True,
     ),
-    Broken(
+    FailingCase(
         "CKV_AWS_190",
         "aws:fsx/lustreFileSystem:LustreFileSystem",
         {"kmsKeyId": NOTHING},
         where={"deploymentType": "PERSISTENT_2"},
     ),
-    Broken("CKV_AWS_260", INGRESS, _open(80)),
-    Broken(
+    FailingCase("CKV_AWS_260", INGRESS, _open(80)),
+    FailingCase(
         "CKV_AWS_277",
         INGRESS,
         {**_open(-1), "ipProtocol": "-1"},
     ),
-    Broken("CKV_AWS_339", CLUSTER, {"version": "1.22"}),
-    Broken("CKV_AWS_341", TEMPLATE, {"metadataOptions.httpPutResponseHopLimit": 2}),
-    Broken("CKV2_AWS_6", BUCKET, {}, without=(BUCKET_BLOCK,)),
-    Broken("CKV2_AWS_64", "aws:kms/key:Key", {"policy": NOTHING}, graph=True),
-    Broken("CKV2_AWS_11", "aws:ec2/vpc:Vpc", {}, without=("aws:ec2/flowLog:FlowLog",)),
+    FailingCase("CKV_AWS_339", CLUSTER, {"version": "1.22"}),
+    FailingCase("CKV_AWS_341", TEMPLATE, {"metadataOptions.httpPutResponseHopLimit": 2}),
+    FailingCase("CKV2_AWS_6", BUCKET, {}, without=(BUCKET_BLOCK,)),
+    FailingCase("CKV2_AWS_64", "aws:kms/key:Key", {"policy": NOTHING}, graph=True),
+    FailingCase("CKV2_AWS_11", "aws:ec2/vpc:Vpc", {}, without=("aws:ec2/flowLog:FlowLog",)),
 )
 
 OURS_ALONE = (
-    Broken(
+    FailingCase(
         "CKV_AWS_277",
         INGRESS,
         {"cidrIpv4": "0.0.0.0/0", "ipProtocol": "-1", "referencedSecurityGroupId": NOTHING},
     ),
-    Broken("CKV_AWS_24", INGRESS, {**_open(22), "cidrIpv4": NOTHING, "cidrIpv6": "::/0"}),
+    FailingCase("CKV_AWS_24", INGRESS, {**_open(22), "cidrIpv4": NOTHING, "cidrIpv6": "::/0"}),
 )
 """What the named check was written for and does not see, and our rules do."""

@@ -53,12 +53,12 @@ def serve(pem: str, authentication: str) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
 
-    def told(environment: dict[str, Any], start: Any) -> Any:
+    def application(environment: dict[str, Any], start: Any) -> Any:
         print(environment["REQUEST_METHOD"], environment["PATH_INFO"], file=sys.stderr)  # noqa: T201
         return emulator.app(environment, start)
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, told, threaded=True, ssl_context=context)
+    server = make_server("127.0.0.1", 0, application, threaded=True, ssl_context=context)
     print(server.port, flush=True)  # noqa: T201
     server.serve_forever()
 

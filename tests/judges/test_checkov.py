@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.resources.stack import Stack
 from tests.collected import ROOT, Violations, collect, violations
-from tests.judges.broken import BROKEN, OURS_ALONE, Broken
+from tests.judges.broken import BROKEN, OURS_ALONE, FailingCase
 from tests.judges.checkov import Verdict, judge
 from tests.judges.disagreements import ACCEPTED, accepted
 from tests.previewed import preview_environment
@@ -70,7 +70,7 @@ def test_gpufleet_rules_find_nothing_on_prod(base: Violations) -> None:
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
 def test_failed_checkov_check_also_breaks_a_gpufleet_rule(
-    broken: Broken, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
+    broken: FailingCase, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
 ) -> None:
     assert broken.check in verdicts[broken.name].failed_checks, "checkov is asleep"
     whole, _ = broken.of(created)
@@ -79,7 +79,7 @@ def test_failed_checkov_check_also_breaks_a_gpufleet_rule(
 
 @pytest.mark.parametrize("broken", OURS_ALONE, ids=lambda broken: broken.name)
 def test_gpufleet_rules_find_what_checkov_misses(
-    broken: Broken, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
+    broken: FailingCase, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
 ) -> None:
     assert broken.check not in verdicts[broken.name].failed_checks, (
         "checkov sees it now: say so in the record"

@@ -189,13 +189,13 @@ def test_invalid_restore_is_refused_and_changes_nothing(
 def test_unreadable_data_is_discarded_only_with_discard_newer(
     cluster: list[Member], snapshot: Path, tmp_path: Path
 ) -> None:
-    (alone,) = make_members(tmp_path / "members", ["ctl01"])
-    shutil.copytree(cluster[0].pki, alone.pki, dirs_exist_ok=True)
-    assert alone.restore("check", str(snapshot))["revision"] == 0
-    (alone.data / "member" / "snap").mkdir(parents=True)
-    (alone.data / "member" / "snap" / "db").write_bytes(b"broken" * 1000)
-    assert "cannot be read" in alone.restore("check", str(snapshot), code=1)
-    assert alone.restore("check", str(snapshot), "--discard-newer")["revision"] is None
+    (single,) = make_members(tmp_path / "members", ["ctl01"])
+    shutil.copytree(cluster[0].pki, single.pki, dirs_exist_ok=True)
+    assert single.restore("check", str(snapshot))["revision"] == 0
+    (single.data / "member" / "snap").mkdir(parents=True)
+    (single.data / "member" / "snap" / "db").write_bytes(b"broken" * 1000)
+    assert "cannot be read" in single.restore("check", str(snapshot), code=1)
+    assert single.restore("check", str(snapshot), "--discard-newer")["revision"] is None
 
 
 def test_disk_full_during_a_restore_leaves_etcd_running(cluster: list[Member], snapshot: Path) -> None:
@@ -267,19 +267,27 @@ def test_next_run_completes_a_step_that_was_killed_at_any_point(
     cluster: list[Member], snapshot: Path, tmp_path: Path
 ) -> None:
     """One member on which nothing runs, so that each step is only what it does to the disk."""
-    (alone,) = make_members(tmp_path / "members", ["ctl01"])
-    shutil.copytree(cluster[0].pki, alone.pki, dirs_exist_ok=True)
-    (alone.data / "member").mkdir()
-    (alone.data / "member" / "former").touch()
+    (single,) = make_members(tmp_path / "members", ["ctl01"])
+    shutil.copytree(cluster[0].pki, single.pki, dirs_exist_ok=True)
+    (single.data / "member").mkdir()
+    (single.data / "member" / "former").touch()
     order = tmp_path / "order.json"
-    answer = alone.restore("check", str(snapshot))
-    order.write_text(json.dumps(alone.restore("order", stdin=json.dumps([answer]))))
+    answer = single.restore("check", str(snapshot))
+    order.write_text(json.dumps(single.restore("order", stdin=json.dumps([answer]))))
     moments = {}
     for step, words in (("prepare", [snapshot]), ("stop", []), ("exchange", []), ("start", [])):
-        words = [alone.folder, order, FILES / "etcd-restore", step, *words, "--kubernetes", alone.kubernetes]
+        words = [
+            single.folder,
+            order,
+            FILES / "etcd-restore",
+            step,
+            *words,
+            "--kubernetes",
+            single.kubernetes,
+        ]
         done = subprocess.run(
             [sys.executable, "-c", KILLED, *words],
-            env={"PATH": f"{alone.folder}/bin:{PATH}"},
+            env={"PATH": f"{single.folder}/bin:{PATH}"},
             capture_output=True,
             text=True,
             check=True,
@@ -289,15 +297,15 @@ def test_next_run_completes_a_step_that_was_killed_at_any_point(
         assert different == [], (step, done.stderr)
     least = {"prepare": 3, "stop": 8, "exchange": 4, "start": 1}
     assert all(moments[step] >= count for step, count in least.items()), moments
-    kubelet = Kubelet([alone])
+    kubelet = Kubelet([single])
     kubelet.start()
     try:
         for step in ("wait", "serve", "end"):
-            said = alone.restore(step)
-        assert alone.values() == cluster[0].values()
+            said = single.restore(step)
+        assert single.values() == cluster[0].values()
     finally:
         kubelet.stop()
     (former,) = said["kept"]
     assert (Path(former) / "member" / "former").exists()
     # The run that was killed last may not know that it was done.
-    assert alone.restore("check", str(snapshot), "--resumed")["done"]
+    assert single.restore("check", str(snapshot), "--resumed")["done"]

@@ -102,11 +102,11 @@ def test_server_accepts_all_objects_of_the_role_and_a_second_run_changes_nothing
         assert apply(objects, part_of)["changed"] is apply(objects, part_of, check=True)["changed"] is False
 
     fewer = [TEAMS[0] | {"gpus": 10}]
-    told = {part: apply(site(fewer).value(name), part, check=True) for part, name in parts.items()}
+    reported = {part: apply(site(fewer).value(name), part, check=True) for part, name in parts.items()}
     done = {part: apply(site(fewer).value(name), part) for part, name in parts.items()}
     for part in parts:
         for kind in ("changed_objects", "removed_objects"):
-            assert told[part][kind] == done[part][kind]
+            assert reported[part][kind] == done[part][kind]
     assert done["kubernetes-gpu-queues"]["changed_objects"] == ["ClusterQueue research"]
     removed = done["kubernetes-gpu-queues"]["removed_objects"]
     assert sorted(removed) == ["ClusterQueue product", "LocalQueue product/default"]
@@ -241,8 +241,8 @@ def test_kueue_chart_accepts_the_values_and_runs_on_the_chosen_nodes() -> None:
     ]
     (config,) = [item["data"] for item in made if item["kind"] == "ConfigMap" and item["data"]]
     wanted = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
-    told = yaml.safe_load(config["controller_manager_config.yaml"])
-    assert {name: told[name] for name in wanted} == wanted
+    reported = yaml.safe_load(config["controller_manager_config.yaml"])
+    assert {name: reported[name] for name in wanted} == wanted
 
 
 def test_versions_pinned_in_tests_are_those_of_the_lock() -> None:

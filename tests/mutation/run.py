@@ -59,7 +59,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Seen:
+class EnvironmentResult:
     """What an environment comes to: its resources in one comparable text, and the violations that count."""
 
     resources: str
@@ -70,7 +70,7 @@ class Seen:
 class Base:
     """The program as it is: each environment as seen, and tests that fail without any mutant."""
 
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, EnvironmentResult]
     broken_tests: Sequence[str]
 
 
@@ -134,10 +134,10 @@ def judge_mutant(mutant: Mutant, base: Base, *, tests: bool) -> Outcome:
     return Outcome("nothing", "", changed)
 
 
-def see(environment: str) -> Seen:
+def see(environment: str) -> EnvironmentResult:
     """Run the program of the environment and judge what it registers."""
     stack = collect(environment)
-    return Seen(_text(stack), violations(environment, stack))
+    return EnvironmentResult(_text(stack), violations(environment, stack))
 
 
 def _text(stack: Stack) -> str:
@@ -159,7 +159,7 @@ def _text(stack: Stack) -> str:
     )
 
 
-def _baseline() -> tuple[dict[str, Seen], list[str]]:
+def _baseline() -> tuple[dict[str, EnvironmentResult], list[str]]:
     before = set(sys.modules)
     seen = {environment: see(environment) for environment in ENVIRONMENTS}
     added = [name for name in sys.modules if name not in before and not _mutable(name)]
@@ -205,7 +205,7 @@ def tests_of(module: str) -> list[str]:
     return [str(path) for path in files if path.exists()]
 
 
-class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _MutantImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports one module from a mutated tree in place of its file."""
 
     def __init__(self, mutant: Mutant) -> None:
@@ -233,7 +233,7 @@ def _install(mutant: Mutant) -> None:
     for name in list(sys.modules):
         if _mutable(name):
             del sys.modules[name]
-    sys.meta_path.insert(0, _Mutated(mutant))
+    sys.meta_path.insert(0, _MutantImporter(mutant))
 
 
 def _mutable(module: str) -> bool:

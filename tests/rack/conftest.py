@@ -13,7 +13,7 @@ from gpufleet.lab.rack import missing
 from tests.rack.handover import Handover
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.management import Controllers
-from tests.rack.site import MONITORED, PEOPLE, ArgumentsSeen, Runs, Site
+from tests.rack.site import MONITORED, PEOPLE, ArgumentWatcher, Runs, Site
 
 HERE = Path(__file__).parent
 # What ssh runs a rack's ProxyCommand with, a thousand times and more.
@@ -61,8 +61,8 @@ def group_of(item: pytest.Item) -> str:
         return "rack-hosts"
     if "runs" in fixtures_of(item):
         return "rack-sites"
-    alone = item.path.stem in PARTLY_ALONE and not SHARED & fixtures_of(item)
-    with_gpus = "gpu_rack" in fixtures_of(item) or item.path.stem in WITH_GPU_RACK or alone
+    own_rack = item.path.stem in PARTLY_ALONE and not SHARED & fixtures_of(item)
+    with_gpus = "gpu_rack" in fixtures_of(item) or item.path.stem in WITH_GPU_RACK or own_rack
     return "rack-gpus" if with_gpus else "rack-hosts"
 
 
@@ -124,10 +124,10 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder, fleet = tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE + controllers.fleet)
     handover = Handover.of(tmp_path_factory.getbasetemp())
     try:
-        with handover.alone() as offered:
+        with handover.locked() as offered:
             site = Site.up(folder, fleet, controllers, offered and offered["secrets"])
             UP["runs"] = site.lab
-            arguments = ArgumentsSeen(list(site.secrets.values()))
+            arguments = ArgumentWatcher(list(site.secrets.values()))
             if offered is not None:
                 site.lab.take_over("site", Path(offered["rack"]))
                 site.configure("--skip-preflight", "--only", "bmc")  # these controllers are new

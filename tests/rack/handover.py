@@ -25,7 +25,7 @@ class Handover:
         return cls((temporary.parent if several else temporary) / "handover.json")
 
     @contextmanager
-    def alone(self) -> Iterator[dict[str, Any] | None]:
+    def locked(self) -> Iterator[dict[str, Any] | None]:
         """What is offered, or None; until the block ends nobody else makes, copies or removes it."""
         with self.file.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -38,5 +38,5 @@ class Handover:
 
     def withdraw(self) -> None:
         """It is about to go: waits for those who copy it."""
-        with self.alone():
+        with self.locked():
             self.file.unlink(missing_ok=True)

@@ -150,7 +150,7 @@ class Site:
         )
 
 
-class ArgumentsSeen:
+class ArgumentWatcher:
     """Looks at the command lines of all processes of this machine, those on the rack's hosts among them."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -160,7 +160,7 @@ class ArgumentsSeen:
         self.looks = 0
         self.found: set[str] = set()
 
-    def __enter__(self) -> ArgumentsSeen:
+    def __enter__(self) -> ArgumentWatcher:
         self._thread.start()
         return self
 
@@ -191,5 +191,5 @@ class Runs:
     check: dict[str, Any]
     first: dict[str, Any]
     second: dict[str, Any]
-    arguments: ArgumentsSeen
+    arguments: ArgumentWatcher
     broken: tuple[str, ...] = ()

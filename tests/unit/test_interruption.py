@@ -30,7 +30,7 @@ def send(sign: signal.Signals = signal.SIGINT) -> None:
     signal.sigtimedwait([], 0.2)
 
 
-class Dropping:
+class RaisesOnDelete:
     """What it raises when it goes away is dropped by Python."""
 
     def __del__(self) -> None:
@@ -40,7 +40,7 @@ class Dropping:
 def test_exception_dropped_by_python_is_raised_again(capfd: pytest.CaptureFixture[str]) -> None:
     came = threading.Event()
     with pytest.raises(KeyboardInterrupt), interruption.answered():
-        dropping = Dropping()
+        dropping = RaisesOnDelete()
         del dropping
         came.wait(60)
     assert interruption.is_recorded()

@@ -73,8 +73,8 @@ def test_component_defaults_equal_the_fleet_file_defaults() -> None:
     assert VolumeArgs() == VolumeArgs(
         size_gib=volume.size_gib, iops=volume.iops, throughput=volume.throughput
     )
-    nodes, alone = SystemNodes(), SystemNodesArgs()
-    assert (alone.instance_types, alone.min_size, alone.max_size) == (
+    nodes, single = SystemNodes(), SystemNodesArgs()
+    assert (single.instance_types, single.min_size, single.max_size) == (
         nodes.instance_types,
         nodes.min,
         nodes.max,

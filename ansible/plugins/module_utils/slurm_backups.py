@@ -31,8 +31,8 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files import (
     STATE,
     Cluster,
     Server,
-    alone,
     digest,
+    exclusive_lock,
     free,
     mib,
 )
@@ -174,7 +174,7 @@ def back_up(wanted: Wanted, check: bool = False) -> dict[str, object]:
         return {"changed": True, "path": "", "files": [], "size": 0, "removed": []}
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    with alone(folder):
+    with exclusive_lock(folder):
         for path in folder.glob(f"{PARTIAL}*"):  # of a run that was killed
             shutil.rmtree(path)
         room(folder, needed, wanted.reserve_mib << 20)

@@ -155,7 +155,7 @@ def free(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[int]:
+def exclusive_lock(folder: Path) -> Iterator[int]:
     """One run at a time: the lock goes with the processes that hold it, however these end.
 
     A child that must not be overrun gets its descriptor: it may outlive the module that started it.

@@ -82,9 +82,9 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files import (
     STATE,
     Cluster,
     Server,
-    alone,
     as_slurm,
     digest,
+    exclusive_lock,
     free,
     mib,
 )
@@ -284,7 +284,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     upgrades = {str(key): [str(each) for each in value] for key, value in params["upgrades"].items()}
     jobs = sorted({int(each["job"]) for each in manifest["queue"] or []})
     # Also when it only judges: nothing is stopped while a killed run's restore still goes on here.
-    with alone(folder.parent) as lock:
+    with exclusive_lock(folder.parent) as lock:
         progress = Progress(folder, params["operation"])
         former = f"{cluster.database}_before_{progress.stamp.lower()}"
         kept = f".before-restore-{progress.stamp}"

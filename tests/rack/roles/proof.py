@@ -25,7 +25,7 @@ _KEPT_FOLDERS = ("boot", "etc", "opt", "usr", "var/lib/dpkg")
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayResult:
     """One run: its result, and every task of every host as it ended."""
 
     result: PlaybookResult
@@ -52,12 +52,12 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Proof:
+class RoleRuns:
     """The runs: with --check --diff, for real, and again where that was asked for."""
 
-    check: Played
-    first: Played
-    second: Played | None
+    check: PlayResult
+    first: PlayResult
+    second: PlayResult | None
 
 
 def task_name(event: TaskEvent) -> str:
@@ -74,7 +74,7 @@ def play(
     variables: Mapping[str, Any] | None = None,
     play_vars: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Played:
+) -> PlayResult:
     """One run of a playbook of `ansible/`, or of roles with the facts that facts.yml gathers.
 
     Roles are names, or entries as in a play's `roles`. `hosts` is a pattern: the hosts of the play for
@@ -92,7 +92,7 @@ def play(
         plays = _plays(what, hosts, dict(play_vars or {}), tasks_from)
         book.write_text(yaml.safe_dump(plays, sort_keys=False))
         result = lab.run(str(book), **options)
-    return Played(result, tuple(events))
+    return PlayResult(result, tuple(events))
 
 
 def prove(
@@ -102,7 +102,7 @@ def prove(
     *,
     again: bool = True,
     **options: Any,
-) -> Proof:
+) -> RoleRuns:
     """Plays with --check --diff, for real, and for real again, and asserts what all roles promise.
 
     That nobody fails; that the check run changes no file where roles put things; that it says exactly
@@ -124,11 +124,11 @@ def prove(
     )
 
     if not again:
-        return Proof(check, first, None)
+        return RoleRuns(check, first, None)
     second = play(lab, what, hosts, diff=True, **options)
     assert not second.result.failures, f"the second run failed:\n{second.messages()}"
     assert not second.changed, f"the second run changed:\n{_lines(second.changed, second)}"
-    return Proof(check, first, second)
+    return RoleRuns(check, first, second)
 
 
 def _plays(
@@ -172,7 +172,7 @@ def _difference(before: dict[Path, Any], after: dict[Path, Any]) -> str:
     return "\n".join(sorted(map(str, paths)))
 
 
-def _lines(changed: Iterable[tuple[str, str]], run: Played | None = None) -> str:
+def _lines(changed: Iterable[tuple[str, str]], run: PlayResult | None = None) -> str:
     """`host: task` a line, with what it changed where that is known."""
     lines = []
     for host, task in sorted(changed):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.rack.lab import ROOT, Lab, fleet_text
-from tests.rack.roles.proof import Played, Proof, play, prove
+from tests.rack.roles.proof import PlayResult, RoleRuns, play, prove
 
 HOSTS = ("ctl01", "dgx01", "dgx02")
 PEOPLE = """\
@@ -43,12 +43,12 @@ def lab(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="module")
-def base(lab: Lab) -> Proof:
+def base(lab: Lab) -> RoleRuns:
     """base.yml on bare hosts: predicted, done, and nothing left to do."""
     return prove(lab, "playbooks/base.yml", again=False)
 
 
-def tasks(lab: Lab, *what: dict[str, Any], hosts: str = "dgx01", **options: Any) -> Played:
+def tasks(lab: Lab, *what: dict[str, Any], hosts: str = "dgx01", **options: Any) -> PlayResult:
     """Runs tasks of a test's own as root."""
     book = lab.inventory.with_name("tasks-under-test.yml")
     book.write_text(
@@ -57,12 +57,14 @@ def tasks(lab: Lab, *what: dict[str, Any], hosts: str = "dgx01", **options: Any)
     return play(lab, str(book), **options)
 
 
-def test_bare_hosts_match_the_check_run_and_a_second_run_changes_nothing(base: Proof) -> None:
+def test_bare_hosts_match_the_check_run_and_a_second_run_changes_nothing(base: RoleRuns) -> None:
     assert {host for host, _ in base.first.changed} == set(HOSTS)
     assert {task.split(" : ")[0] for _, task in base.first.changed} == {"base", "users", "firewall"}
 
 
-def test_mirror_is_the_only_source_besides_the_distribution_and_apt_trusts_it(lab: Lab, base: Proof) -> None:
+def test_mirror_is_the_only_source_besides_the_distribution_and_apt_trusts_it(
+    lab: Lab, base: RoleRuns
+) -> None:
     listed = lab.sh("dgx01", "ls /etc/apt/sources.list.d /etc/apt/keyrings; cat /etc/apt/sources.list.d/*")
     assert "gpufleet-mirror.list" in listed and "http://packages.rack/vendor ./" in listed
     assert "nvidia.com" not in listed and "trusted=yes" not in listed
@@ -70,7 +72,7 @@ def test_mirror_is_the_only_source_besides_the_distribution_and_apt_trusts_it(la
     assert "NO_PUBKEY" not in said and "Candidate: 595" in said
 
 
-def test_settings_are_applied_and_the_clock_uses_the_servers_of_the_fleet(lab: Lab, base: Proof) -> None:
+def test_settings_are_applied_and_the_clock_uses_the_servers_of_the_fleet(lab: Lab, base: RoleRuns) -> None:
     assert lab.sh("dgx01", "cat /proc/sys/kernel/numa_balancing /proc/sys/vm/swappiness").split() == [
         "0",
         "10",
@@ -90,19 +92,21 @@ def test_settings_are_applied_and_the_clock_uses_the_servers_of_the_fleet(lab: L
     assert "SystemMaxUse=4G" in lab.sh("dgx01", "systemd-analyze cat-config systemd/journald.conf")
 
 
-def test_container_keeps_the_kernel_arguments_and_governor_of_its_machine(lab: Lab, base: Proof) -> None:
+def test_container_keeps_the_kernel_arguments_and_governor_of_its_machine(lab: Lab, base: RoleRuns) -> None:
     assert not [task for _, task in base.first.changed if "kernel" in task.lower() or "Reboot" in task]
     assert lab.sh("dgx01", "ls /etc/default/grub.d /usr/lib/gpufleet/set-cpu-governor 2>&1", code=None).count(
         "No such"
     )
 
 
-def test_hosts_resolve_each_other_without_dns(lab: Lab, base: Proof) -> None:
+def test_hosts_resolve_each_other_without_dns(lab: Lab, base: RoleRuns) -> None:
     assert lab.sh("dgx02", "getent -s files hosts ctl01").split()[0] == "10.90.0.11"
     assert lab.sh("dgx02", "grep -c 'BEGIN gpufleet' /etc/hosts").strip() == "1"
 
 
-def test_users_have_the_same_ids_on_all_hosts_and_log_in_only_with_their_key(lab: Lab, base: Proof) -> None:
+def test_users_have_the_same_ids_on_all_hosts_and_log_in_only_with_their_key(
+    lab: Lab, base: RoleRuns
+) -> None:
     for host in HOSTS:
         assert lab.sh(host, "id -u ada; id -g ada; id -u bob").split() == ["2001", "2001", "2002"]
     key = lab.inventory.with_name("ada")
@@ -116,7 +120,7 @@ def test_users_have_the_same_ids_on_all_hosts_and_log_in_only_with_their_key(lab
     )
 
 
-def test_id_that_is_in_use_is_refused_before_any_change(lab: Lab, base: Proof) -> None:
+def test_id_that_is_in_use_is_refused_before_any_change(lab: Lab, base: RoleRuns) -> None:
     lab.sh("dgx02", "useradd -u 2100 -M keeper")
     eve = {"name": "eve", "uid": 2100, "gid": 2100}
     done = play(lab, ["users"], "dgx02", variables={"users_groups": [], "users_accounts": [eve, ADA]})
@@ -127,7 +131,7 @@ def test_id_that_is_in_use_is_refused_before_any_change(lab: Lab, base: Proof) -
     lab.sh("dgx02", "userdel keeper")
 
 
-def test_removed_user_is_locked_but_not_deleted_and_can_come_back(lab: Lab, base: Proof) -> None:
+def test_removed_user_is_locked_but_not_deleted_and_can_come_back(lab: Lab, base: RoleRuns) -> None:
     key = lab.inventory.with_name("ada")
     gone = play(lab, ["users"], "dgx02", variables={"users_groups": [], "users_accounts": []})
     assert ("dgx02", "users : Create groups and accounts") in gone.changed
@@ -138,7 +142,7 @@ def test_removed_user_is_locked_but_not_deleted_and_can_come_back(lab: Lab, base
     assert ssh(lab, "dgx02", "ada", key, "id -u") == "2001\n"
 
 
-def test_firewall_allows_only_the_cluster_and_ssh(lab: Lab, base: Proof) -> None:
+def test_firewall_allows_only_the_cluster_and_ssh(lab: Lab, base: RoleRuns) -> None:
     lab.sh("dgx01", "nft add table ip containers")
     for port in (80, 5000):
         server = f"systemd-run -q --unit=listen{port} python3 -m http.server {port}"
@@ -169,7 +173,7 @@ def test_firewall_allows_only_the_cluster_and_ssh(lab: Lab, base: Proof) -> None
         lab.sh("dgx01", "systemctl stop listen80 listen5000")
 
 
-def test_firewall_that_would_block_ssh_is_refused(lab: Lab, base: Proof) -> None:
+def test_firewall_that_would_block_ssh_is_refused(lab: Lab, base: RoleRuns) -> None:
     before = lab.sh("dgx01", "nft list ruleset")
     done = play(lab, ["firewall"], "dgx01", variables={"firewall_ssh_port": 2222})
     assert done.result.failed_hosts == ("dgx01",)
@@ -181,7 +185,7 @@ def test_firewall_that_would_block_ssh_is_refused(lab: Lab, base: Proof) -> None
     assert lab.sh("dgx01", "nft list ruleset") == before
 
 
-def test_apt_waits_for_a_lock_and_reports_a_timeout(lab: Lab, base: Proof) -> None:
+def test_apt_waits_for_a_lock_and_reports_a_timeout(lab: Lab, base: RoleRuns) -> None:
     hold = textwrap.dedent("""\
         import fcntl, time
         with open("/var/lib/dpkg/lock-frontend", "w") as lock:
@@ -202,7 +206,9 @@ def test_apt_waits_for_a_lock_and_reports_a_timeout(lab: Lab, base: Proof) -> No
     assert lab.sh("dgx01", "dpkg-query -W -f '${Status}' pigz") == "install ok installed"
 
 
-def test_repository_lost_during_an_install_is_named_and_the_next_run_completes(lab: Lab, base: Proof) -> None:
+def test_repository_lost_during_an_install_is_named_and_the_next_run_completes(
+    lab: Lab, base: RoleRuns
+) -> None:
     install = {"name": "Install", "gpufleet.rack.packages": {"names": ["hwloc", "lldpd"]}}
     lab.sh("dgx01", "apt-get -qq update")
     lab.rack.repository(on=False)
@@ -217,7 +223,7 @@ def test_repository_lost_during_an_install_is_named_and_the_next_run_completes(l
     assert lab.sh("dgx01", "dpkg-query -W -f '${Status}\n' hwloc lldpd | sort -u") == "install ok installed\n"
 
 
-def test_full_disk_is_reported_and_the_next_run_completes(lab: Lab, base: Proof) -> None:
+def test_full_disk_is_reported_and_the_next_run_completes(lab: Lab, base: RoleRuns) -> None:
     lab.sh("dgx01", "apt-get clean; mount -t tmpfs -o size=64k none /var/cache/apt/archives")
     install: dict[str, Any] = {
         "name": "Install",
@@ -231,7 +237,7 @@ def test_full_disk_is_reported_and_the_next_run_completes(lab: Lab, base: Proof)
     assert tasks(lab, install).result.failures == ()
 
 
-def test_unknown_system_is_refused_and_other_hosts_are_configured(lab: Lab, base: Proof) -> None:
+def test_unknown_system_is_refused_and_other_hosts_are_configured(lab: Lab, base: RoleRuns) -> None:
     lab.sh("dgx02", "sed -i 's/^VERSION_ID=.*/VERSION_ID=\"13\"/' /etc/os-release")
     try:
         done = play(lab, ["users"], "dgx01,dgx02", variables={"users_shell": "/bin/sh"})
@@ -242,7 +248,7 @@ def test_unknown_system_is_refused_and_other_hosts_are_configured(lab: Lab, base
     assert {event.host for event in done.of("Create groups and accounts")} == {"dgx01"}
 
 
-def test_host_with_jobs_is_not_rebooted_and_others_are_if_they_need_it(lab: Lab, base: Proof) -> None:
+def test_host_with_jobs_is_not_rebooted_and_others_are_if_they_need_it(lab: Lab, base: RoleRuns) -> None:
     boots = {host.name: host.boots for host in lab.rack.status()}
     mark = "echo linux-image-6.1.0-41-amd64 >/run/reboot-required.pkgs; touch /run/reboot-required"
     for host in ("dgx01", "dgx02"):

@@ -15,7 +15,7 @@ import pytest
 
 from tests.rack.ib_networks import UMAD2SIM, network, port_guid, switch_guid
 from tests.rack.lab import Lab, fleet_text
-from tests.rack.roles.proof import Proof, play, prove
+from tests.rack.roles.proof import RoleRuns, play, prove
 
 RAILS = [f"mlx5_{rail}" for rail in range(8)]
 # Adapters of the simulated fabric: two nodes with eight rails, then the managers.
@@ -92,12 +92,12 @@ def wait_for(done: Callable[[], bool], seconds: float = 30) -> None:
 
 
 @pytest.fixture(scope="module")
-def rdma(lab: Lab) -> Proof:
+def rdma(lab: Lab) -> RoleRuns:
     """The role's three runs: on a manager and on the node with InfiniBand."""
     return prove(lab, ["rdma"], f"{IB},ctl01")
 
 
-def test_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: Proof) -> None:
+def test_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: RoleRuns) -> None:
     assert lab.sh(IB, "ofed_info -n").startswith("26.04")
     assert "doca-ofed" in lab.sh(IB, "apt-mark showhold")
     # Modules of the new driver do not fit the loaded one: they wait for the reboot.
@@ -114,7 +114,7 @@ def test_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: Proof) -> None
     lab.sh("ctl01", "test ! -e /etc/udev/rules.d/60-rdma-persistent-naming.rules")
 
 
-def test_wrong_port_mode_and_old_driver_request_a_reboot_that_fixes_them(lab: Lab, rdma: Proof) -> None:
+def test_wrong_port_mode_and_old_driver_request_a_reboot_that_fixes_them(lab: Lab, rdma: RoleRuns) -> None:
     assert (IB, "rdma : Configure adapters") in rdma.first.changed
     wanted = {hca["name"]: hca["link_type_next"] for hca in lab.hardware(IB).state()["hcas"]}
     assert wanted == dict.fromkeys(RAILS, "InfiniBand")
@@ -133,7 +133,7 @@ def test_wrong_port_mode_and_old_driver_request_a_reboot_that_fixes_them(lab: La
     assert [event.kind for event in again.of("Report manual steps", IB)] == ["skipped"]
 
 
-def test_missing_adapter_is_reported_and_keeps_the_names_of_the_others(lab: Lab, rdma: Proof) -> None:
+def test_missing_adapter_is_reported_and_keeps_the_names_of_the_others(lab: Lab, rdma: RoleRuns) -> None:
     before = lab.sh(IB, "cat /etc/udev/rules.d/60-rdma-persistent-naming.rules")
     with lab.hardware(IB).changing() as state:
         state["hcas"][3]["present"] = False
@@ -147,7 +147,7 @@ def test_missing_adapter_is_reported_and_keeps_the_names_of_the_others(lab: Lab,
             state["hcas"][3]["present"] = True
 
 
-def test_ports_outside_the_fabric_are_not_changed(lab: Lab, rdma: Proof) -> None:
+def test_ports_outside_the_fabric_are_not_changed(lab: Lab, rdma: RoleRuns) -> None:
     variables = {"rdma_devices": [], "rdma_adapters": 4, "rdma_kind": "infiniband"}
     before = lab.hardware(ETH).state()["hcas"]
     run = play(lab, ["rdma"], ETH, variables=variables | {"rdma_stack": "inbox"})
@@ -158,7 +158,7 @@ def test_ports_outside_the_fabric_are_not_changed(lab: Lab, rdma: Proof) -> None
 
 
 @pytest.fixture(scope="module")
-def roce(lab: Lab) -> Proof:
+def roce(lab: Lab) -> RoleRuns:
     return prove(lab, ["roce"], ETH, variables=ROCE)
 
 
@@ -182,11 +182,11 @@ def lossless(lab: Lab) -> dict[tuple[str, str], object]:
     return {(net, name): value for net in nets for name, value in right.items()}
 
 
-def test_ethernet_is_lossless_on_every_rail(lab: Lab, roce: Proof) -> None:
+def test_ethernet_is_lossless_on_every_rail(lab: Lab, roce: RoleRuns) -> None:
     assert settings(lab) == lossless(lab)
 
 
-def test_settings_survive_a_reboot_and_a_run_changes_nothing(lab: Lab, roce: Proof) -> None:
+def test_settings_survive_a_reboot_and_a_run_changes_nothing(lab: Lab, roce: RoleRuns) -> None:
     lab.rack.stop(ETH)
     lab.rack.start(ETH)
     wait_for(lambda: settings(lab) == lossless(lab), 15)
@@ -195,7 +195,7 @@ def test_settings_survive_a_reboot_and_a_run_changes_nothing(lab: Lab, roce: Pro
     assert not run.changed and not run.result.failures
 
 
-def test_changed_mtu_is_the_only_setting_that_is_reset(lab: Lab, roce: Proof) -> None:
+def test_changed_mtu_is_the_only_setting_that_is_reset(lab: Lab, roce: RoleRuns) -> None:
     net = lab.hardware(ETH).state()["hcas"][1]["netdev"]
     lab.sh(ETH, f"ip link set {net} mtu 1500")
     first = play(lab, ["roce"], ETH, variables=ROCE)
@@ -205,7 +205,7 @@ def test_changed_mtu_is_the_only_setting_that_is_reset(lab: Lab, roce: Proof) ->
     assert f"{net}: mtu 1500 -> 9000" in log.splitlines()[-1:]
 
 
-def test_missing_rail_does_not_stop_the_setup_of_the_others(lab: Lab, roce: Proof) -> None:
+def test_missing_rail_does_not_stop_the_setup_of_the_others(lab: Lab, roce: RoleRuns) -> None:
     variables = ROCE | {"roce_devices": [*RAILS, "mlx5_8"]}
     for again in (False, True):
         run = play(lab, ["roce"], ETH, variables=variables)
@@ -217,7 +217,7 @@ def test_missing_rail_does_not_stop_the_setup_of_the_others(lab: Lab, roce: Proo
 
 
 @pytest.fixture(scope="module")
-def fabric(lab: Lab, rdma: Proof) -> str:
+def fabric(lab: Lab, rdma: RoleRuns) -> str:
     """The simulated fabric on the node, and programs of the managers that see it: the node's address."""
     text = network(nodes=2, rails=8, leaves=8, spines=2, managers=2, by_rail=True)
     address = lab.rack.site.host(IB).address
@@ -236,7 +236,7 @@ def fabric(lab: Lab, rdma: Proof) -> str:
 
 
 @pytest.fixture(scope="module")
-def managers(lab: Lab, fabric: str) -> Proof:
+def managers(lab: Lab, fabric: str) -> RoleRuns:
     """The role's three runs on both managers."""
     return prove(lab, ["subnet_manager"], "ctl01,ctl02", variables=QUICK)
 
@@ -252,7 +252,7 @@ def log(lab: Lab, host: str) -> str:
 
 
 def test_master_brings_the_subnet_up_with_the_configured_routing(
-    lab: Lab, fabric: str, managers: Proof
+    lab: Lab, fabric: str, managers: RoleRuns
 ) -> None:
     wait_for(lambda: "SUBNET UP" in log(lab, "ctl01"))
     said = log(lab, "ctl01")
@@ -267,7 +267,7 @@ def test_master_brings_the_subnet_up_with_the_configured_routing(
         assert lab.sh(host, "pgrep -xc opensm").strip() == "1"
 
 
-def test_partitions_are_set_only_on_their_members(lab: Lab, fabric: str, managers: Proof) -> None:
+def test_partitions_are_set_only_on_their_members(lab: Lab, fabric: str, managers: RoleRuns) -> None:
     wait_for(lambda: "SUBNET UP" in log(lab, "ctl01"))
     for index, own in ((3, True), (11, True), (0, False), (4, False)):
         keys = ask(lab, fabric, f"smpquery -G pkeys {port_guid(index)}")
@@ -276,7 +276,7 @@ def test_partitions_are_set_only_on_their_members(lab: Lab, fabric: str, manager
 
 
 def test_standby_takes_over_only_when_the_host_of_the_master_fails(
-    lab: Lab, fabric: str, managers: Proof
+    lab: Lab, fabric: str, managers: RoleRuns
 ) -> None:
     wait_for(lambda: "SUBNET UP" in log(lab, "ctl01"))
     waits = log(lab, "ctl02")
@@ -292,7 +292,7 @@ def test_standby_takes_over_only_when_the_host_of_the_master_fails(
 
 
 def test_manager_without_a_port_gets_everything_except_a_running_opensm(
-    lab: Lab, fabric: str, managers: Proof
+    lab: Lab, fabric: str, managers: RoleRuns
 ) -> None:
     hardware = lab.hardware("ctl02")
     with hardware.changing() as state:

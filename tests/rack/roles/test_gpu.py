@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.rack.lab import Lab
-from tests.rack.roles.proof import Proof, play, prove
+from tests.rack.roles.proof import RoleRuns, play, prove
 
 ROLES = ("nvidia_driver", "fabric_manager", "nccl", "gpudirect", "container_toolkit", "dcgm")
 NODES = ("dgx01", "dgx02")
@@ -17,18 +17,18 @@ DRIVER = "580.159.03"
 
 
 @pytest.fixture(scope="module")
-def proven(gpu_rack: Lab) -> Iterator[tuple[Lab, Proof]]:
+def proven(gpu_rack: Lab) -> Iterator[tuple[Lab, RoleRuns]]:
     """Both nodes after all roles: announced, done, and nothing left for a second run."""
     gpu_rack.reset(name="bare")
     yield gpu_rack, prove(gpu_rack, ROLES, ",".join(NODES), again=False)
 
 
 @pytest.fixture
-def rack(proven: tuple[Lab, Proof]) -> Lab:
+def rack(proven: tuple[Lab, RoleRuns]) -> Lab:
     return proven[0]
 
 
-def test_every_role_installs_configures_and_starts_its_software(proven: tuple[Lab, Proof]) -> None:
+def test_every_role_installs_configures_and_starts_its_software(proven: tuple[Lab, RoleRuns]) -> None:
     rack, proof = proven
     assert {task.split(" : ")[0] for _, task in proof.first.changed} == set(ROLES)
     assert {host for host, _ in proof.first.changed} == set(NODES)

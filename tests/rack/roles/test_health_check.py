@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.rack.lab import Lab, fleet_text
-from tests.rack.roles.proof import Proof, prove
+from tests.rack.roles.proof import RoleRuns, prove
 
 DRIVER = "580.159.03"
 PARTS = (
@@ -57,7 +57,7 @@ printf '{chrony}\\ndriftfile /var/lib/chrony/drift\\n' >/etc/chrony/chrony.conf;
 
 
 @pytest.fixture(scope="module")
-def site(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Proof]]:
+def site(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, RoleRuns]]:
     """A controller and two GPU nodes with driver, Fabric Manager, Slurm and the role."""
     lab = Lab.up(tmp_path_factory.mktemp("health"), fleet_text(gpu_nodes=2, controllers=1, login=False))
     try:
@@ -74,7 +74,7 @@ def site(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def rack(site: tuple[Lab, Proof]) -> Iterator[Lab]:
+def rack(site: tuple[Lab, RoleRuns]) -> Iterator[Lab]:
     """Both nodes fit and idle before and after."""
     lab = site[0]
     yield lab
@@ -131,12 +131,12 @@ def recover(lab: Lab, node: str = NODE) -> None:
 
 
 def findings(lab: Lab, node: str = NODE) -> dict[str, str]:
-    told = json.loads(lab.sh(node, "cat /var/lib/gpufleet/health/findings.json"))
-    return {item["check"]: f"{item['subject']} {item['message']}".strip() for item in told["findings"]}
+    reported = json.loads(lab.sh(node, "cat /var/lib/gpufleet/health/findings.json"))
+    return {item["check"]: f"{item['subject']} {item['message']}".strip() for item in reported["findings"]}
 
 
 def test_role_installs_the_health_check_and_check_mode_reports_it(
-    site: tuple[Lab, Proof],
+    site: tuple[Lab, RoleRuns],
 ) -> None:
     lab, proof = site
     assert proof.first.changed == {

@@ -14,7 +14,7 @@ import pytest
 
 from tests.kube.certificates import Authority
 from tests.rack.lab import Lab
-from tests.rack.roles.proof import Proof, play, prove
+from tests.rack.roles.proof import RoleRuns, play, prove
 
 MEMBERS = ("ctl01", "ctl02", "login01")
 ADDRESS = "10.90.0.9"
@@ -51,7 +51,7 @@ def lab(rack: Lab) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def endpoint(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Proof:
+def endpoint(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> RoleRuns:
     """The role on three hosts: predicted, done, and nothing left to do."""
     members = [{"name": name, "address": lab.rack.site.host(name).ip} for name in MEMBERS]
     values = {"kubernetes_endpoint_address": ADDRESS, "kubernetes_endpoint_members": members}
@@ -89,7 +89,7 @@ def settled(lab: Lab, *hosts: str) -> str:
 
 
 def test_role_does_what_check_mode_reports_and_one_member_holds_the_address(
-    lab: Lab, endpoint: Proof
+    lab: Lab, endpoint: RoleRuns
 ) -> None:
     assert {host for host, _ in endpoint.first.changed} == set(MEMBERS)
     settled(lab, *MEMBERS)
@@ -98,7 +98,7 @@ def test_role_does_what_check_mode_reports_and_one_member_holds_the_address(
 
 
 def test_address_moves_when_haproxy_of_its_holder_stops_and_does_not_move_back(
-    lab: Lab, endpoint: Proof
+    lab: Lab, endpoint: RoleRuns
 ) -> None:
     first = settled(lab, *MEMBERS)
     lab.sh(first, "systemctl stop haproxy")
@@ -108,7 +108,7 @@ def test_address_moves_when_haproxy_of_its_holder_stops_and_does_not_move_back(
     assert holders(lab, *MEMBERS) == [second]
 
 
-def test_address_moves_when_its_holder_loses_power(lab: Lab, endpoint: Proof) -> None:
+def test_address_moves_when_its_holder_loses_power(lab: Lab, endpoint: RoleRuns) -> None:
     first = settled(lab, *MEMBERS)
     since = int(time.time())
     lab.rack.stop(first, force=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.rack.lab import Lab
-from tests.rack.roles.proof import Proof, play, prove
+from tests.rack.roles.proof import RoleRuns, play, prove
 
 ROLES = ("nvidia_driver", "mig")
 NODE = "dgx01"
@@ -19,14 +19,14 @@ CONFIGURATION = "/etc/gpufleet/mig.json"
 
 
 @pytest.fixture(scope="module")
-def proven(gpu_rack: Lab) -> Iterator[tuple[Lab, Proof]]:
+def proven(gpu_rack: Lab) -> Iterator[tuple[Lab, RoleRuns]]:
     """A node whose driver is installed and whose GPUs are divided in one run."""
     gpu_rack.reset(name="bare")
     yield gpu_rack, prove(gpu_rack, ROLES, NODE, variables={"mig_layout": LAYOUT})
 
 
 @pytest.fixture
-def rack(proven: tuple[Lab, Proof]) -> Lab:
+def rack(proven: tuple[Lab, RoleRuns]) -> Lab:
     return proven[0]
 
 
@@ -44,7 +44,7 @@ def instances(rack: Lab) -> dict[int, Counter[str]]:
     return found
 
 
-def test_instances_are_made_with_the_driver_in_one_run(proven: tuple[Lab, Proof]) -> None:
+def test_instances_are_made_with_the_driver_in_one_run(proven: tuple[Lab, RoleRuns]) -> None:
     rack, proof = proven
     assert {task for _, task in proof.first.changed if task.startswith("mig")} == {
         "mig : Write configuration",

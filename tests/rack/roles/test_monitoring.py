@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.rack.lab import Lab
-from tests.rack.roles.proof import Proof, play, prove
-from tests.rack.site import ArgumentsSeen
+from tests.rack.roles.proof import RoleRuns, play, prove
+from tests.rack.site import ArgumentWatcher
 
 NODES = ("dgx01", "dgx02")
 BOOK = "playbooks/monitoring.yml"
@@ -33,13 +33,13 @@ http.server.HTTPServer(("127.0.0.1", 9999), Handler).serve_forever()
 
 
 @dataclass
-class Monitored:
+class MonitoredRack:
     """A rack with a controller and two GPU nodes, and what `monitoring.yml` did on it."""
 
     lab: Lab
-    proof: Proof
+    proof: RoleRuns
     secrets: dict[str, str]
-    arguments: ArgumentsSeen
+    arguments: ArgumentWatcher
 
     @property
     def token(self) -> str:
@@ -68,7 +68,7 @@ def until(true: Callable[[], Any], timeout_s: float = 120) -> Any:
 
 
 @pytest.fixture(scope="module")
-def monitored(gpu_rack: Lab) -> Iterator[Monitored]:
+def monitored(gpu_rack: Lab) -> Iterator[MonitoredRack]:
     """The shared rack with DCGM and Slurm, then with monitoring: announced, done, and nothing left to do."""
     lab = gpu_rack
     lab.reset(name="bare")
@@ -92,12 +92,12 @@ def monitored(gpu_rack: Lab) -> Iterator[Monitored]:
         f"apt-get -qq install -y curl >/dev/null; cat >/run/hook.py <<'END'\n{WEBHOOK}END\n"
         "systemd-run -q --unit=hook python3 /run/hook.py",
     )
-    with ArgumentsSeen(list(made.values())) as arguments:
+    with ArgumentWatcher(list(made.values())) as arguments:
         proof = prove(lab, BOOK, secrets=made)
-    yield Monitored(lab, proof, made, arguments)
+    yield MonitoredRack(lab, proof, made, arguments)
 
 
-def test_exporters_run_on_all_hosts_and_the_rest_on_the_monitoring_host(monitored: Monitored) -> None:
+def test_exporters_run_on_all_hosts_and_the_rest_on_the_monitoring_host(monitored: MonitoredRack) -> None:
     changed = monitored.proof.first.changed
     hosts_of = {role: {h for h, task in changed if task.startswith(f"{role} :")} for role in ROLES}
     assert hosts_of == {
@@ -109,7 +109,7 @@ def test_exporters_run_on_all_hosts_and_the_rest_on_the_monitoring_host(monitore
     assert {task.split(" : ")[0] for _, task in changed} == set(ROLES)
 
 
-def test_every_target_answers_with_the_host_name(monitored: Monitored) -> None:
+def test_every_target_answers_with_the_host_name(monitored: MonitoredRack) -> None:
     def all_up() -> list[dict[str, Any]]:
         found = monitored.ask("targets")["activeTargets"]
         return found if all(item["health"] == "up" for item in found) else []
@@ -122,7 +122,7 @@ def test_every_target_answers_with_the_host_name(monitored: Monitored) -> None:
     assert {item["labels"].get("rack") for item in targets if item["labels"]["instance"] == "dgx01"} == {"r1"}
 
 
-def test_all_rules_work(monitored: Monitored) -> None:
+def test_all_rules_work(monitored: MonitoredRack) -> None:
     def all_ok() -> list[dict[str, Any]]:
         found = monitored.ask("rules")["groups"]
         return found if all(rule["health"] == "ok" for group in found for rule in group["rules"]) else []
@@ -132,7 +132,7 @@ def test_all_rules_work(monitored: Monitored) -> None:
     assert sum(len(group["rules"]) for group in groups) > 60
 
 
-def test_gpus_ports_power_and_slurm_are_measured(monitored: Monitored) -> None:
+def test_gpus_ports_power_and_slurm_are_measured(monitored: MonitoredRack) -> None:
     lab = monitored.lab
     each = dict.fromkeys(NODES, 8.0)
     assert until(lambda: monitored.value("count(DCGM_FI_DEV_GPU_TEMP)by(instance)") == each)
@@ -156,7 +156,7 @@ def test_gpus_ports_power_and_slurm_are_measured(monitored: Monitored) -> None:
     assert gpus[0]["value"][1] == "16"
 
 
-def test_running_and_pending_jobs_are_in_the_slurm_metrics(monitored: Monitored) -> None:
+def test_running_and_pending_jobs_are_in_the_slurm_metrics(monitored: MonitoredRack) -> None:
     lab = monitored.lab
     submit = "sbatch --parsable --output=/dev/null --gres=gpu:8 --wrap 'sleep 600'"
     lab.sh("ctl01", f"for job in 1 2 3; do {submit} -N1; done")
@@ -169,7 +169,7 @@ def test_running_and_pending_jobs_are_in_the_slurm_metrics(monitored: Monitored)
 
 
 def test_only_exporters_listen_beyond_loopback_and_secrets_are_private(
-    monitored: Monitored,
+    monitored: MonitoredRack,
 ) -> None:
     listening = monitored.lab.sh("ctl01", "ss -Hlnt").splitlines()
     ports = {line.split()[3].rpartition(":")[2]: line.split()[3].rpartition(":")[0] for line in listening}
@@ -198,7 +198,7 @@ def test_only_exporters_listen_beyond_loopback_and_secrets_are_private(
 
 
 def test_xid_alert_fires_and_is_sent_with_the_token_and_is_the_only_gpu_alert(
-    monitored: Monitored,
+    monitored: MonitoredRack,
 ) -> None:
     lab = monitored.lab
     firing = 'query?query=ALERTS{alertname=~"Gpu.*|Nvlink.*|Infiniband.*",alertstate="firing"}'
@@ -208,8 +208,8 @@ def test_xid_alert_fires_and_is_sent_with_the_token_and_is_the_only_gpu_alert(
     assert [
         (item["metric"]["alertname"], item["metric"]["instance"], item["metric"]["gpu"]) for item in fired
     ] == [("GpuXid", "dgx02", "5")]
-    told = until(lambda: lab.sh("ctl01", "grep GpuXid /run/told || true"))
-    authorization, _, body = told.splitlines()[0].partition(" {")
+    reported = until(lambda: lab.sh("ctl01", "grep GpuXid /run/told || true"))
+    authorization, _, body = reported.splitlines()[0].partition(" {")
     assert authorization == f"Bearer {monitored.token}"
     (alert,) = json.loads("{" + body)["alerts"]
     assert alert["annotations"]["summary"] == "GPU 5 of dgx02: the last Xid is 48"

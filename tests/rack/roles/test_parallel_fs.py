@@ -9,7 +9,7 @@ import pytest
 from gpufleet.racks.verify.measurements import RoleMeasurements
 from gpufleet.racks.verify.roles import JUDGES
 from tests.rack.lab import Lab, fleet_text
-from tests.rack.roles.proof import Played, play, prove
+from tests.rack.roles.proof import PlayResult, play, prove
 
 FILE_SYSTEMS = """\
     storage:
@@ -39,7 +39,7 @@ def lab(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         made.down()
 
 
-def only(lab: Lab, *kinds: str, check: bool = False) -> Played:
+def only(lab: Lab, *kinds: str, check: bool = False) -> PlayResult:
     """A run of the role with the file systems of these kinds."""
     wanted = [{"kind": kind} | WANTED[kind] for kind in kinds]
     variables = {"parallel_fs_client_mounts": wanted}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.rack.lab import Lab, fleet_text
-from tests.rack.roles.proof import Played, Proof, play, prove
+from tests.rack.roles.proof import PlayResult, RoleRuns, play, prove
 
 SITE = """\
     slurm: { state: "filer:/slurm", health_check: false }
@@ -39,10 +39,10 @@ class Cluster:
     """A rack with Slurm, and what its secrets are now."""
 
     lab: Lab
-    proof: Proof
+    proof: RoleRuns
     secrets: dict[str, str]
 
-    def run(self, book: str = BOOK, hosts: str = "all", **options: Any) -> Played:
+    def run(self, book: str = BOOK, hosts: str = "all", **options: Any) -> PlayResult:
         """A run of a playbook in which nobody may fail."""
         variables = FAST | options.pop("variables", {})
         done = play(self.lab, book, hosts, secrets=self.secrets, variables=variables, **options)

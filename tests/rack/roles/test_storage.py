@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.rack.lab import Lab, fleet_text
-from tests.rack.roles.proof import Proof, play, prove
+from tests.rack.roles.proof import RoleRuns, play, prove
 
 FILE_SYSTEMS = """\
     local_nvme: { mount: /raid, cache: /raid/cache, drives: 8 }
@@ -33,7 +33,7 @@ def lab(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="module")
-def storage(lab: Lab) -> Proof:
+def storage(lab: Lab) -> RoleRuns:
     """The storage roles on bare nodes: predicted, done, and nothing left to do."""
     refused_for_data(lab)
     return prove(lab, ["local_nvme", "nfs_client", "lustre_client"], "dgx01,dgx02")
@@ -61,13 +61,13 @@ def drives(lab: Lab) -> str:
     return lab.sh("dgx01", f"sync; {ends}") + str(sorted(blocks.items()))
 
 
-def test_bare_nodes_match_the_check_run_and_a_second_run_changes_nothing(storage: Proof) -> None:
+def test_bare_nodes_match_the_check_run_and_a_second_run_changes_nothing(storage: RoleRuns) -> None:
     roles = {task.split(" : ")[0] for _, task in storage.first.changed}
     assert roles == {"local_nvme", "nfs_client", "lustre_client"}
     assert {host for host, _ in storage.first.changed} == {"dgx01", "dgx02"}
 
 
-def test_scratch_is_striped_over_all_drives_and_writable_by_all(lab: Lab, storage: Proof) -> None:
+def test_scratch_is_striped_over_all_drives_and_writable_by_all(lab: Lab, storage: RoleRuns) -> None:
     detail = lab.sh("dgx01", "mdadm --detail --export $(findmnt -n -o SOURCE /raid)")
     assert "MD_LEVEL=raid0" in detail and "MD_DEVICES=8" in detail
     assert lab.sh("dgx01", "stat -f -c %T /raid; stat -c %a /raid /raid/cache").split() == [
@@ -80,7 +80,9 @@ def test_scratch_is_striped_over_all_drives_and_writable_by_all(lab: Lab, storag
     assert "ARRAY /dev/md/scratch" in lab.sh("dgx01", "cat /etc/mdadm/mdadm.conf")
 
 
-def test_fstab_lines_of_shared_file_systems_let_the_host_boot_without_them(lab: Lab, storage: Proof) -> None:
+def test_fstab_lines_of_shared_file_systems_let_the_host_boot_without_them(
+    lab: Lab, storage: RoleRuns
+) -> None:
     table = lab.sh("dgx01", "cat /etc/fstab")
     assert "nas01:/export/home /shared/home nfs vers=4.2,nconnect=8," in table
     assert "mgs@tcp:/scratch /lustre lustre flock,noatime," in table
@@ -91,7 +93,7 @@ def test_fstab_lines_of_shared_file_systems_let_the_host_boot_without_them(lab: 
     assert lab.sh("dgx01", "dpkg-query -W -f '${Version}' lustre-client-modules-dkms").startswith("2.17.")
 
 
-def test_everything_is_mounted_with_its_data_after_a_reboot(lab: Lab, storage: Proof) -> None:
+def test_everything_is_mounted_with_its_data_after_a_reboot(lab: Lab, storage: RoleRuns) -> None:
     lab.sh("dgx01", "echo kept >/raid/cache/set")
     lab.rack.stop("dgx01")
     lab.rack.start("dgx01")
@@ -103,7 +105,7 @@ def test_everything_is_mounted_with_its_data_after_a_reboot(lab: Lab, storage: P
 
 
 def test_run_that_ended_after_the_array_was_created_is_completed_with_its_data(
-    lab: Lab, storage: Proof
+    lab: Lab, storage: RoleRuns
 ) -> None:
     lab.sh("dgx02", "echo kept >/raid/cache/set; umount /raid; sed -i '/local_nvme/,+1d' /etc/fstab")
     done = play(lab, ["local_nvme"], "dgx02")
@@ -111,12 +113,12 @@ def test_run_that_ended_after_the_array_was_created_is_completed_with_its_data(
     assert lab.sh("dgx02", "cat /raid/cache/set") == "kept\n"
 
 
-def test_array_of_another_size_is_refused_by_name(lab: Lab, storage: Proof) -> None:
+def test_array_of_another_size_is_refused_by_name(lab: Lab, storage: RoleRuns) -> None:
     done = play(lab, ["local_nvme"], "dgx02", variables={"local_nvme_drives": 4})
     assert "array of level raid0 over 8 drives" in done.messages() and "over 4 drives" in done.messages()
 
 
-def test_removed_mount_is_unmounted_and_other_fstab_lines_stay(lab: Lab, storage: Proof) -> None:
+def test_removed_mount_is_unmounted_and_other_fstab_lines_stay(lab: Lab, storage: RoleRuns) -> None:
     lab.sh("dgx02", "echo 'nas09:/own /own nfs noauto 0 0' >>/etc/fstab")
     moved = {"nfs_client_mounts": [{"source": "nas01:/export/home", "path": "/shared/people"}]}
     done = play(lab, ["nfs_client"], "dgx02", variables=moved)
@@ -131,7 +133,7 @@ def test_removed_mount_is_unmounted_and_other_fstab_lines_stay(lab: Lab, storage
     assert "/etc/fstab has nas09:/own on /own already" in refused.messages()
 
 
-def test_unreachable_server_is_named(lab: Lab, storage: Proof) -> None:
+def test_unreachable_server_is_named(lab: Lab, storage: RoleRuns) -> None:
     with lab.hardware("dgx02").changing() as state:
         state["unreachable"] = ["nas02"]
     more = {"nfs_client_mounts": [{"source": "nas02:/data", "path": "/data"}]}
@@ -141,6 +143,6 @@ def test_unreachable_server_is_named(lab: Lab, storage: Proof) -> None:
     assert "timed out" in done.messages()
 
 
-def test_missing_lustre_release_is_refused(lab: Lab, storage: Proof) -> None:
+def test_missing_lustre_release_is_refused(lab: Lab, storage: RoleRuns) -> None:
     done = play(lab, ["lustre_client"], "dgx02", variables={"lustre_client_release": "2.14"})
     assert "in version 2.14.*" in done.messages() and "there is 2.17.0-1, 2.15.8-1" in done.messages()

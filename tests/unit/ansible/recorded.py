@@ -1,4 +1,4 @@
-"""Playbooks run by Ansible on hosts that do not exist: modules of the collection note what they are told.
+"""Playbooks run by Ansible on hosts that do not exist. Modules of the collection record their arguments.
 
 What is real: playbooks, roles, the inventory of a fleet file, filters and Ansible itself. Modules answer what
 a test gives them and fail where it says so, so that order, batches, conditions and what survives a failure
@@ -25,12 +25,12 @@ ACTION = """\
 import importlib, json, os, yaml
 from ansible.plugins.action import ActionBase
 
-def real(name, told, check):
+def real(name, arguments, check):
     module = importlib.import_module("ansible_collections.gpufleet.rack.plugins.modules." + name)
     options = yaml.safe_load(module.DOCUMENTATION)["options"]
     params = {option: about.get("default") for option, about in options.items()}
     try:
-        return module.work({**params, **told}, check)
+        return module.work({**params, **arguments}, check)
     except module.RefusalError as refusal:
         return {"failed": True, "msg": str(refusal)}
 
@@ -40,43 +40,49 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         name, folder = "%s", os.environ["RECORDED"]
-        host, told = str(self._task.delegate_to or task_vars["inventory_hostname"]), dict(self._task.args)
-        note = {"module": name, "host": host, "told": told, "check": self._task.check_mode}
+        host = str(self._task.delegate_to or task_vars["inventory_hostname"])
+        arguments = dict(self._task.args)
+        note = {"module": name, "host": host, "arguments": arguments, "check": self._task.check_mode}
         with open(os.path.join(folder, "notes"), "a") as notes:
             notes.write(json.dumps(note, default=str) + chr(10))
         answer = {"changed": False}
         if os.path.exists(os.path.join(folder, "real-" + name)):
-            return real(name, told, self._task.check_mode)
+            return real(name, arguments, self._task.check_mode)
         for rule in json.load(open(os.path.join(folder, "answers.json"))):
-            wanted = rule.get("told", {}).items()
-            if rule["module"] == name and rule.get("host", host) == host and wanted <= told.items():
+            wanted = rule.get("arguments", {}).items()
+            if rule["module"] == name and rule.get("host", host) == host and wanted <= arguments.items():
                 answer.update(rule["answer"])
         return answer
 """
 
 
 @dataclass(frozen=True)
-class Note:
+class TaskCall:
     """One task on one host: the module's short name, the host that did it, its arguments."""
 
     module: str
     host: str
-    told: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     check: bool
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a module answers, on one host or all, told at least these arguments. Later ones add to earlier."""
+    """What a module answers, on one host or all, for at least these arguments. Later ones add to earlier."""
 
     module: str
     answer: Mapping[str, Any]
     host: str | None = None
-    told: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any] | None = None
 
     def rule(self) -> dict[str, Any]:
         """As the stand-in reads it."""
-        found = {"module": self.module, "answer": dict(self.answer), "host": self.host, "told": self.told}
+        found = {
+            "module": self.module,
+            "answer": dict(self.answer),
+            "host": self.host,
+            "arguments": self.arguments,
+        }
         return {name: value for name, value in found.items() if value is not None}
 
 
@@ -105,7 +111,7 @@ class Recorder:
         check: bool = False,
         limit: str = "",
         **variables: Any,
-    ) -> tuple[list[Note], dict[str, set[str]], str]:
+    ) -> tuple[list[TaskCall], dict[str, set[str]], str]:
         """Notes in order, the facts of hosts that were set to true by name, and what Ansible said."""
         known = Answer("system", {"ansible_facts": facts("ubuntu_24_04")})
         (self.folder / "notes").write_text("")
@@ -118,7 +124,7 @@ class Recorder:
         words = ["-v", "-i", "inventory.yml", "-e", json.dumps(here | variables)]
         words += ["--check"] * check + (["--limit", limit] if limit else [])
         done = self._ansible("ansible-playbook", *words, str(ANSIBLE / "playbooks" / playbook))
-        notes = [Note(**json.loads(line)) for line in (self.folder / "notes").read_text().splitlines()]
+        notes = [TaskCall(**json.loads(line)) for line in (self.folder / "notes").read_text().splitlines()]
         return notes, _true_facts(done.stdout), done.stdout + done.stderr
 
     def _ansible(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -37,7 +37,7 @@ DISTRIBUTIONS = {
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedFile:
     """A file of a role: where it goes, its text, its permissions."""
 
     role: str
@@ -125,7 +125,7 @@ class Site:
 
     def rendered(
         self, host: str, role: str, system: str, extra: Mapping[str, Any] | None = None, **facts_of: Any
-    ) -> dict[str, Rendered]:
+    ) -> dict[str, RenderedFile]:
         """The files that a role writes on a host, by path. `extra` wins over the inventory."""
         variables = self.variables(host, role, system, **facts_of) | dict(extra or {})
         return {item.path: item for item in _rendered(role, variables)}
@@ -143,7 +143,7 @@ def _variables(role: str, part: str) -> dict[str, Any]:
     return (_loader().load_from_file(str(path), trusted_as_template=True) or {}) if path.exists() else {}
 
 
-def _rendered(role: str, variables: dict[str, Any]) -> Iterator[Rendered]:
+def _rendered(role: str, variables: dict[str, Any]) -> Iterator[RenderedFile]:
     folder = ANSIBLE / "roles" / role
     for path, task in tasks(role):
         if "gpufleet.rack.files" not in task or path.stem in ("verify", "rotate"):
@@ -165,4 +165,4 @@ def _rendered(role: str, variables: dict[str, Any]) -> Iterator[Rendered]:
             else:
                 text = item["content"]
             mode, owner = item.get("mode", "0644"), item.get("owner", "root")
-            yield Rendered(role, item["path"], str(text or ""), mode, owner, bool(item.get("secret")))
+            yield RenderedFile(role, item["path"], str(text or ""), mode, owner, bool(item.get("secret")))

@@ -14,7 +14,7 @@ import yaml
 
 from tests.kube.build import MINOR, kubeadm, minors, not_asked, version
 from tests.rack.lab import fleet_text
-from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, Rendered, Site, tasks
+from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, RenderedFile, Site, tasks
 from tests.unit.ansible.test_rendered_files import PACKAGED, executables, judge
 
 SETTINGS = """\
@@ -52,7 +52,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Site]:
 
 def files(
     site: Site, role: str, host: str = "ctl01", system: str = "ubuntu_24_04", **extra: Any
-) -> dict[str, Rendered]:
+) -> dict[str, RenderedFile]:
     return site.rendered(host, role, system, extra)
 
 

@@ -86,9 +86,9 @@ def test_charts_have_locked_versions_and_one_of_them_brings_discovery() -> None:
     assert versions == {"gpu-operator": "v26.7.0", "network-operator": "26.4.0", "kueue": "0.19.2"}
     assert found["gpu-operator"]["values"]["nfd"]["enabled"] is True
     assert found["network-operator"]["values"]["nfd"]["enabled"] is False
-    alone = releases(kubernetes_gpu_gpu_operator=False)
-    assert alone["gpu-operator"]["absent"] is True
-    assert alone["network-operator"]["values"]["nfd"]["enabled"] is True
+    single = releases(kubernetes_gpu_gpu_operator=False)
+    assert single["gpu-operator"]["absent"] is True
+    assert single["network-operator"]["values"]["nfd"]["enabled"] is True
 
 
 def test_all_charts_come_from_the_mirror_if_there_is_one() -> None:
@@ -203,8 +203,10 @@ def test_quota_in_thousandths_limits_a_team_over_several_groups() -> None:
     shared = groups[1]["flavors"][0]["resources"][0]
     assert (shared["nominalQuota"], shared["borrowingLimit"]) == ("0", "32")
     assert "nodeLabels" not in found["ResourceFlavor/gpufleet-all"]["spec"]
-    told = releases(pools=[WHOLE, SLICED])["kueue"]["values"]["managerConfig"]["controllerManagerConfigYaml"]
-    assert yaml.safe_load(told)["resources"]["transformations"] == [
+    reported = releases(pools=[WHOLE, SLICED])["kueue"]["values"]["managerConfig"][
+        "controllerManagerConfigYaml"
+    ]
+    assert yaml.safe_load(reported)["resources"]["transformations"] == [
         {"input": name, "strategy": "Retain", "outputs": {"gpufleet.io/gpu-thousandths": count}}
         for name, count in (("nvidia.com/gpu", "1000"), ("nvidia.com/gpu.shared", "250"))
     ]
@@ -223,12 +225,12 @@ def test_flavors_are_node_groups_with_taints_and_the_topology_of_the_site() -> N
 
 def test_kueue_manages_only_namespaces_of_teams_and_counts_only_gpus() -> None:
     values = releases()["kueue"]["values"]
-    told = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
-    assert told["managedJobsNamespaceSelector"] == {
+    reported = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+    assert reported["managedJobsNamespaceSelector"] == {
         "matchExpressions": [{"key": "gpufleet.io/team", "operator": "Exists"}]
     }
-    assert told["manageJobsWithoutQueueName"] is True
-    assert told["resources"] == {"quotaCheckStrategy": "IgnoreUndeclared"}
+    assert reported["manageJobsWithoutQueueName"] is True
+    assert reported["resources"] == {"quotaCheckStrategy": "IgnoreUndeclared"}
     assert values["controllerManager"]["replicas"] == 1
     three = releases(kubernetes_gpu_members=3)["kueue"]["values"]["controllerManager"]
     assert three["replicas"] == 2 and three["podDisruptionBudget"]["enabled"] is True

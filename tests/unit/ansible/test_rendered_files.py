@@ -13,7 +13,7 @@ import yaml
 
 from tests.programs import find_program
 from tests.rack.lab import fleet_text
-from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, Rendered, Site
+from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, RenderedFile, Site
 
 # Rendered once: each process would do it again.
 pytestmark = pytest.mark.xdist_group("rendered-files")
@@ -88,13 +88,13 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Site]:
 
 
 @pytest.fixture(scope="module")
-def trees(sites: dict[str, Site]) -> dict[tuple[str, str, str], dict[str, Rendered]]:
+def trees(sites: dict[str, Site]) -> dict[tuple[str, str, str], dict[str, RenderedFile]]:
     """All files of each host, by fabric, host and system."""
     found = {}
     for fabric, site in sites.items():
         for host, systems in HOSTS[fabric].items():
             for system in systems:
-                tree: dict[str, Rendered] = {}
+                tree: dict[str, RenderedFile] = {}
                 for role in site.roles(host):
                     mine = site.rendered(host, role, system)
                     assert not mine.keys() & tree.keys(), f"two roles write {mine.keys() & tree.keys()}"
@@ -105,13 +105,13 @@ def trees(sites: dict[str, Site]) -> dict[tuple[str, str, str], dict[str, Render
 
 @pytest.fixture(scope="module")
 def texts(
-    trees: dict[tuple[str, str, str], dict[str, Rendered]],
-) -> Callable[[str], dict[str, Rendered]]:
+    trees: dict[tuple[str, str, str], dict[str, RenderedFile]],
+) -> Callable[[str], dict[str, RenderedFile]]:
     """Different files whose path matches a pattern, each once, by where it was seen first."""
 
-    def matching(pattern: str) -> dict[str, Rendered]:
+    def matching(pattern: str) -> dict[str, RenderedFile]:
         seen: dict[tuple[str, str], str] = {}
-        found: dict[str, Rendered] = {}
+        found: dict[str, RenderedFile] = {}
         for where, tree in trees.items():
             for path, item in tree.items():
                 if re.search(pattern, path) and (path, item.text) not in seen:
@@ -141,7 +141,7 @@ def executables(text: str) -> Iterator[str]:
 
 @pytest.mark.fresh
 def test_systemd_accepts_every_unit_and_drop_in(
-    trees: dict[tuple[str, str, str], dict[str, Rendered]], tmp_path: Path
+    trees: dict[tuple[str, str, str], dict[str, RenderedFile]], tmp_path: Path
 ) -> None:
     judged: set[tuple[str, ...]] = set()
     for number, (where, tree) in enumerate(trees.items()):
@@ -181,7 +181,7 @@ def test_systemd_rejects_an_invalid_unit(tmp_path: Path) -> None:
     assert "Restrt" in said and "/bin/none" in said
 
 
-def test_sudo_accepts_every_rule(texts: Callable[[str], dict[str, Rendered]], tmp_path: Path) -> None:
+def test_sudo_accepts_every_rule(texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path) -> None:
     found = texts(r"^/etc/sudoers\.d/")
     assert any(re.search(r"^ada\s", item.text, re.M) for item in found.values())
     assert not any(re.search(r"^bob\s", item.text, re.M) for item in found.values())
@@ -200,7 +200,7 @@ def sshd(*words: str | Path, accept: tuple[int, ...] = (0,)) -> str:
 
 
 def test_sshd_accepts_the_drop_in_with_its_main_configuration(
-    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+    texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path
 ) -> None:
     place(tmp_path / "key", "", 0o600)
     (tmp_path / "key").unlink()
@@ -215,7 +215,7 @@ def test_sshd_accepts_the_drop_in_with_its_main_configuration(
 
 
 def test_nftables_accepts_the_rules_of_every_host(
-    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+    texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path
 ) -> None:
     for where, item in texts(r"^/etc/nftables\.conf$").items():
         assert "policy drop" in item.text, where
@@ -226,7 +226,7 @@ def test_nftables_accepts_the_rules_of_every_host(
 
 
 def test_chrony_accepts_the_configuration(
-    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+    texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path
 ) -> None:
     for where, item in texts(r"^/etc/chrony/chrony\.conf$").items():
         place(tmp_path / "chrony.conf", item.text, 0o644)
@@ -237,7 +237,7 @@ def test_chrony_accepts_the_configuration(
 
 
 def test_apt_accepts_settings_and_preferences(
-    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+    texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path
 ) -> None:
     for item in texts(r"^/etc/apt/apt\.conf\.d/").values():
         place(tmp_path / "apt.conf", item.text, 0o644)
@@ -248,7 +248,7 @@ def test_apt_accepts_settings_and_preferences(
         assert not re.search(r"^[EW]:", said, re.M), where
 
 
-def test_every_sysctl_setting_is_well_formed(texts: Callable[[str], dict[str, Rendered]]) -> None:
+def test_every_sysctl_setting_is_well_formed(texts: Callable[[str], dict[str, RenderedFile]]) -> None:
     for where, item in texts(r"^/etc/sysctl\.d/").items():
         lines = [line for line in item.text.splitlines() if line and line[0] not in "#;"]
         assert lines
@@ -257,7 +257,7 @@ def test_every_sysctl_setting_is_well_formed(texts: Callable[[str], dict[str, Re
 
 
 def test_python_and_shell_programs_compile(
-    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+    texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path
 ) -> None:
     seen = set()
     for where, item in texts(r"^/usr/lib/gpufleet/").items():
@@ -271,13 +271,13 @@ def test_python_and_shell_programs_compile(
     assert "python3" in seen
 
 
-def test_json_files_are_valid_json(texts: Callable[[str], dict[str, Rendered]]) -> None:
+def test_json_files_are_valid_json(texts: Callable[[str], dict[str, RenderedFile]]) -> None:
     for item in texts(r"\.json$").values():
         assert json.loads(item.text)
 
 
 def test_no_readable_file_has_a_secret(
-    trees: dict[tuple[str, str, str], dict[str, Rendered]],
+    trees: dict[tuple[str, str, str], dict[str, RenderedFile]],
 ) -> None:
     carriers = set()
     for where, tree in trees.items():
@@ -295,7 +295,7 @@ def test_no_readable_file_has_a_secret(
 
 
 def test_prometheus_accepts_the_configuration_with_all_rules(
-    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+    texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path
 ) -> None:
     folder = tmp_path / "gpufleet"
     for item in texts(r"^/etc/prometheus/gpufleet/").values():
@@ -317,7 +317,7 @@ def test_prometheus_accepts_the_configuration_with_all_rules(
 
 
 def test_alertmanager_accepts_the_receivers_with_their_secrets(
-    texts: Callable[[str], dict[str, Rendered]], tmp_path: Path
+    texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path
 ) -> None:
     for where, item in texts(r"^/etc/prometheus/alertmanager\.yml$").items():
         place(tmp_path / "a.yml", item.text, 0o600)
@@ -332,7 +332,7 @@ def test_alertmanager_accepts_the_receivers_with_their_secrets(
 
 
 def test_grafana_gets_its_data_sources_and_six_dashboards(
-    texts: Callable[[str], dict[str, Rendered]],
+    texts: Callable[[str], dict[str, RenderedFile]],
 ) -> None:
     boards = [json.loads(item.text) for item in texts(r"^/etc/grafana/gpufleet/dashboards/").values()]
     assert {board["title"] for board in boards} == {"Fleet", "Node", "Fabric", "Jobs", "Cost", "Power"}
@@ -346,7 +346,7 @@ def test_grafana_gets_its_data_sources_and_six_dashboards(
 
 
 def test_grafana_listens_only_on_its_host_for_the_networks_of_the_site(
-    trees: dict[tuple[str, str, str], dict[str, Rendered]],
+    trees: dict[tuple[str, str, str], dict[str, RenderedFile]],
 ) -> None:
     opened = {
         where for where, tree in trees.items() if "tcp dport 3000 accept" in tree["/etc/nftables.conf"].text
@@ -355,7 +355,7 @@ def test_grafana_listens_only_on_its_host_for_the_networks_of_the_site(
 
 
 def test_files_name_their_source_and_have_a_proper_owner(
-    trees: dict[tuple[str, str, str], dict[str, Rendered]],
+    trees: dict[tuple[str, str, str], dict[str, RenderedFile]],
 ) -> None:
     for tree in trees.values():
         for path, item in tree.items():

@@ -39,7 +39,7 @@ def test_newest_snapshot_of_the_first_member_is_fetched_with_private_mode(tmp_pa
     folders = {"operation_to": str(here), "kubernetes_control_plane_backup_folder": str(tmp_path / "host")}
     notes, _, said = recorder.play("backup.yml", limit="rack_controllers", **folders)
     assert sorted(note.host for note in notes) == ["ctl01", "ctl02", "ctl03"]
-    assert {note.told["units"][0]["name"] for note in notes} == {"gpufleet-etcd-backup.service"}
+    assert {note.arguments["units"][0]["name"] for note in notes} == {"gpufleet-etcd-backup.service"}
     (brought,) = here.iterdir()
     assert brought.name == "etcd-lab-20260102T000000Z", said[-2000:]
     assert brought.stat().st_mode & 0o777 == 0o700

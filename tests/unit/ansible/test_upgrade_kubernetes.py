@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.ansible.recorded import Answer, Note, Recorder
+from tests.unit.ansible.recorded import Answer, Recorder, TaskCall
 from tests.unit.ansible.test_kubernetes_files import fleet
 
 MEMBERS = ["ctl01", "ctl02", "ctl03"]
@@ -19,18 +19,20 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
     return Recorder(tmp_path_factory.mktemp("upgrade"), fleet("1.35"))
 
 
-def steps(notes: list[Note]) -> list[str]:
+def steps(notes: list[TaskCall]) -> list[str]:
     """What is done to whom, of what an upgrade is made of."""
     found = []
     for note in notes:
-        if note.module == "kubeadm" and note.told["state"] != "known":
-            found.append(f"{note.told['state']} {note.host}")
+        if note.module == "kubeadm" and note.arguments["state"] != "known":
+            found.append(f"{note.arguments['state']} {note.host}")
         elif note.module == "kubernetes_nodes":
-            found += [f"{word} {name}" for word in ("drain", "ready") for name in note.told.get(word, [])]
+            found += [
+                f"{word} {name}" for word in ("drain", "ready") for name in note.arguments.get(word, [])
+            ]
         elif note.module == "units":
-            found += [f"{unit['name'].partition('.')[0]} {note.host}" for unit in note.told["units"]]
+            found += [f"{unit['name'].partition('.')[0]} {note.host}" for unit in note.arguments["units"]]
         elif note.module == "packages":
-            found.append(f"{note.told['names'][0].partition('=')[0]} {note.host}")
+            found.append(f"{note.arguments['names'][0].partition('=')[0]} {note.host}")
     return found
 
 
@@ -55,13 +57,19 @@ def test_members_are_upgraded_in_turn_after_a_snapshot_then_nodes_in_batches(rec
         f"{word} {name}" for name in names for word in ("drain", "ready")
     ]
     assert {host for host, true in facts.items() if "operation_done" in true} == {*MEMBERS, *names}
-    asked = [note.told["led"] for note in notes if note.module == "kubeadm_release" and note.told.get("led")]
+    asked = [
+        note.arguments["led"]
+        for note in notes
+        if note.module == "kubeadm_release" and note.arguments.get("led")
+    ]
     assert asked == [["ctl01"], ["ctl01"], *[MEMBERS] * len(names)]
-    assert {note.host for note in notes if note.told.get("led")} == {"ctl01"}
+    assert {note.host for note in notes if note.arguments.get("led")} == {"ctl01"}
 
 
 def test_failed_member_stops_the_upgrade_and_a_resumed_run_continues_there(recorder: Recorder) -> None:
-    broken = Answer("kubeadm", {"failed": True, "msg": "broken"}, host="ctl02", told={"state": "upgraded"})
+    broken = Answer(
+        "kubeadm", {"failed": True, "msg": "broken"}, host="ctl02", arguments={"state": "upgraded"}
+    )
     notes, facts, _ = recorder.play("upgrade_kubernetes.yml", *BEHIND, broken)
     assert steps(notes)[-1] == "upgraded ctl02"
     assert {host for host, true in facts.items() if "operation_done" in true} == {"ctl01"}
@@ -71,12 +79,12 @@ def test_failed_member_stops_the_upgrade_and_a_resumed_run_continues_there(recor
     assert not any("operation_done" in true for true in facts.values())
     assert all(note.check for note in notes)
     # Nothing was led, so nobody is asked whether it was.
-    assert not any(note.told.get("led") for note in notes)
+    assert not any(note.arguments.get("led") for note in notes)
 
 
 def test_nodes_are_refused_while_the_control_plane_is_older(recorder: Recorder) -> None:
     refusal = {"failed": True, "msg": "The API servers of ctl01 (1.34.4) do not run Kubernetes 1.35.4 yet"}
-    late = Answer("kubeadm_release", refusal, told={"led": MEMBERS})
+    late = Answer("kubeadm_release", refusal, arguments={"led": MEMBERS})
     for check in (False, True):
         notes, facts, said = recorder.play(
             "upgrade_kubernetes.yml", *BEHIND, late, limit="dgx01", check=check, operation_targets=["dgx01"]

@@ -50,9 +50,9 @@ def test_type_no_longer_offered_is_removed_from_that_region_only() -> None:
 def test_spot_price_gone_from_the_account_is_removed_unless_it_was_not_read() -> None:
     answer = read("p5.48xlarge", regions=frozenset({"us-east-1"}))
     assert "us-east-1" in SHIPPED["p5.48xlarge"].spot
-    told = overlay(SHIPPED, [answer], asked("us-east-1"))["p5.48xlarge"].spot
-    assert "us-east-1" not in told
-    assert told.keys() == SHIPPED["p5.48xlarge"].spot.keys() - {"us-east-1"}
+    reported = overlay(SHIPPED, [answer], asked("us-east-1"))["p5.48xlarge"].spot
+    assert "us-east-1" not in reported
+    assert reported.keys() == SHIPPED["p5.48xlarge"].spot.keys() - {"us-east-1"}
     untold = overlay(SHIPPED, [answer], asked("us-east-1", spot=False))["p5.48xlarge"].spot
     assert untold == SHIPPED["p5.48xlarge"].spot
 

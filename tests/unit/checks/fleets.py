@@ -111,7 +111,7 @@ FLEET: dict[str, Any] = {
 GONE: Any = object()
 
 
-class Said:
+class FindingList:
     """What the checks said of one fleet."""
 
     def __init__(self, findings: list[Finding]) -> None:
@@ -127,14 +127,14 @@ class Said:
 
     def only(self, rule: str, severity: str = "error") -> Finding:
         """The one finding there is: of this rule and severity."""
-        told = "\n".join(str(finding) for finding in self.findings)
-        assert self.rules == {rule}, told
+        reported = "\n".join(str(finding) for finding in self.findings)
+        assert self.rules == {rule}, reported
         found = self.of(rule)
-        assert len(found) == 1, told
-        assert found[0].severity == severity, told
+        assert len(found) == 1, reported
+        assert found[0].severity == severity, reported
         assert found[0].message
         assert found[0].remedy
-        assert found[0].value is not None, told
+        assert found[0].value is not None, reported
         return found[0]
 
 
@@ -155,12 +155,12 @@ class Judge:
         *,
         now: dt.datetime = NOW,
         bought: BoughtBlocks | None = nothing_bought,
-    ) -> Said:
+    ) -> FindingList:
         self.bought = bought
         fleet = copy.deepcopy(FLEET)
         for path, value in (changes or {}).items():
             change(fleet, path, value)
-        said = Said(self._findings(fleet, now))
+        said = FindingList(self._findings(fleet, now))
         failed = useless(fleet, said.findings, lambda tree: self._again(tree, now))
         assert not failed, "\n".join(failed)
         self._write(fleet)

@@ -160,6 +160,6 @@ def test_type_that_cannot_boot_the_images_is_refused(judge: Judge, catalog: Cata
     arm = catalog.instances["p5.48xlarge"].model_copy(update={"architectures": ("arm64",)})
     other = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, "p5.48xlarge": arm}})
     (check,) = (check for check in ALL_CHECKS if check.rule == "architecture-unsupported")
-    told = [finding.path for finding in check.judge(Fleet(loaded.spec, other, loaded.source, NOW))]
-    assert told == [("cloud", 0, "node_groups", number, "instance_types", 0) for number in (0, 1)]
+    reported = [finding.path for finding in check.judge(Fleet(loaded.spec, other, loaded.source, NOW))]
+    assert reported == [("cloud", 0, "node_groups", number, "instance_types", 0) for number in (0, 1)]
     assert not list(check.judge(Fleet(loaded.spec, catalog, loaded.source, NOW)))

@@ -65,5 +65,5 @@ def test_large_enough_reservation_passes(judge: Judge) -> None:
 
 
 def test_reservation_in_a_zone_outside_its_group_is_refused(judge: Judge) -> None:
-    told = judge({f"{ODCR}.zone": "us-east-1b", f"{GROUP}.zones": ["us-east-1a"]})
-    assert told.rules == {"zone-in-site"}
+    reported = judge({f"{ODCR}.zone": "us-east-1b", f"{GROUP}.zones": ["us-east-1a"]})
+    assert reported.rules == {"zone-in-site"}

@@ -32,8 +32,8 @@ def _findings(judge: Judge, catalog: Catalog, rule: str, branch: int) -> list[Fi
 def test_driver_too_old_for_a_gpu_of_the_fleet_is_refused(judge: Judge, catalog: Catalog) -> None:
     findings = _findings(judge, catalog, "driver-runs-gpu", 550)
     assert {finding.severity for finding in findings} == {"error"}
-    told = {finding.message.split(" run ")[1].split(" ")[0] for finding in findings}
-    assert told == {"H100", "A100"}
+    reported = {finding.message.split(" run ")[1].split(" ")[0] for finding in findings}
+    assert reported == {"H100", "A100"}
     assert all("2026.08" in finding.remedy for finding in findings)
 
 

@@ -67,8 +67,8 @@ def test_hosts_without_disk_space_are_skipped_and_preflight_is_not_counted(rack:
         assert each["changes"][0]["hosts"] == [name for name in sorted(HOSTS) if name != "dgx02"]
     assert {path.name for path in rack.out.iterdir()} == {f"out-{name}" for name in HOSTS if name != "dgx02"}
     assert rack.last["hosts"] == {name: "failed" if name == "dgx02" else "done" for name in HOSTS}
-    alone = rack.json()
-    assert alone["hosts"]["dgx01"] == result["hosts"]["dgx01"] | {"changed": 0}
+    single = rack.json()
+    assert single["hosts"]["dgx01"] == result["hosts"]["dgx01"] | {"changed": 0}
 
 
 def test_selected_roles_run_on_hosts_that_pass_the_selected_preflight(rack: Rack) -> None:

@@ -148,14 +148,14 @@ def test_live_screen_and_line_output_do_not_deadlock() -> None:
     """The screen renders in its own thread under a lock that printing needs too."""
     finished: list[bool] = []
 
-    class Watched(Console):
+    class WatchedConsole(Console):
         def print(self, *objects: Any, **options: Any) -> None:
             thread = threading.Thread(target=progress.render, daemon=True)
             thread.start()
             thread.join(5)
             finished.append(not thread.is_alive())
 
-    progress = Progress(Watched(file=io.StringIO()), "up", live=False, listed=True)
+    progress = Progress(WatchedConsole(file=io.StringIO()), "up", live=False, listed=True)
     progress.on_event(event(VPC))
     progress.on_event(DiagnosticEvent("warning", "beware"))
     assert finished == [True, True]

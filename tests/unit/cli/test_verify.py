@@ -74,10 +74,10 @@ def rack(tmp_path_factory: pytest.TempPathFactory) -> Rack:
 
 def test_healthy_site_passes_without_secrets_and_changes(rack: Rack) -> None:
     rack.measure()
-    told = rack.json()
-    assert told["findings"] == []
-    assert told["lost_hosts"] == []
-    assert all(counts == {"pass": 3, "warn": 0, "fail": 0} for counts in told["hosts"].values())
+    reported = rack.json()
+    assert reported["findings"] == []
+    assert reported["lost_hosts"] == []
+    assert all(counts == {"pass": 3, "warn": 0, "fail": 0} for counts in reported["hosts"].values())
     assert not list((rack.root / ".gpufleet" / "configure" / "sandbox").glob("last.json"))
 
 
@@ -87,9 +87,9 @@ def test_fault_is_shown_and_exits_1(rack: Rack) -> None:
     assert done.returncode == 1, done.stderr
     assert "fail dgx02: munge: service: munge is inactive" in done.stdout
     assert "fix: systemctl status munge" in done.stdout
-    told = rack.json("--output", "said.json", code=1)
-    assert [(item["host"], item["check"]) for item in told["findings"]] == [("dgx02", "service")]
-    assert json.loads((rack.root / "said.json").read_text()) == told
+    reported = rack.json("--output", "said.json", code=1)
+    assert [(item["host"], item["check"]) for item in reported["findings"]] == [("dgx02", "service")]
+    assert json.loads((rack.root / "said.json").read_text()) == reported
     assert rack.json("--limit", "dgx01")["findings"] == []
 
 
@@ -99,18 +99,18 @@ def test_unreachable_host_exits_4_and_the_others_are_judged(rack: Rack) -> None:
     known.write_text(
         "[127.0.0.1]:1 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGxvY2FsbG9jYWxsb2NhbGxvY2FsbG9jYWxsb2NhbGxv\n"
     )
-    told = rack.json(away="dgx02", code=4)
-    assert told["lost_hosts"] == ["dgx02"]
-    assert [(item["host"], item["check"]) for item in told["findings"]] == [("dgx02", "reached")]
-    assert told["hosts"]["dgx01"]["pass"] == 3
+    reported = rack.json(away="dgx02", code=4)
+    assert reported["lost_hosts"] == ["dgx02"]
+    assert [(item["host"], item["check"]) for item in reported["findings"]] == [("dgx02", "reached")]
+    assert reported["hosts"]["dgx01"]["pass"] == 3
 
 
 def test_role_that_is_no_longer_measured_is_reported(rack: Rack) -> None:
     rack.measure()
     tasks = rack.root / "ansible" / "roles" / "munge" / "tasks" / "verify.yml"
     tasks.write_text(tasks.read_text().replace("      munge_key_mode: [/bin/echo, munge 400]\n", ""))
-    told = rack.json("--limit", "dgx01", code=1)
-    assert [item["message"] for item in told["findings"]] == [
+    reported = rack.json("--limit", "dgx01", code=1)
+    assert [item["message"] for item in reported["findings"]] == [
         "was not measured: the role's measurements lack it"
     ]
 

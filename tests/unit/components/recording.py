@@ -15,7 +15,7 @@ REGION = "us-east-1"
 
 
 @dataclass(frozen=True)
-class Registered:
+class Registration:
     """A resource as the program registered it. Inputs have pulumi_aws' property names in camel case."""
 
     type: str
@@ -36,20 +36,20 @@ class Registered:
 class Recording:
     """All resources of one run, in the order of registration."""
 
-    resources: list[Registered] = field(default_factory=list)
+    resources: list[Registration] = field(default_factory=list)
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def of(self, type_: str) -> list[Registered]:
+    def of(self, type_: str) -> list[Registration]:
         """Resources of a type; the part after the last colon suffices (`LaunchTemplate`)."""
         return [r for r in self.resources if r.type == type_ or r.type.rpartition(":")[2] == type_]
 
-    def one(self, type_: str, name: str | None = None) -> Registered:
+    def one(self, type_: str, name: str | None = None) -> Registration:
         """The only resource of the type (and name); fails when there is none or there are more."""
         found = [r for r in self.of(type_) if name is None or r.name == name]
         assert len(found) == 1, f"{len(found)} of {type_} {name or ''}: {[r.name for r in found]}"
         return found[0]
 
-    def __iter__(self) -> Iterator[Registered]:
+    def __iter__(self) -> Iterator[Registration]:
         return iter(self.resources)
 
 
@@ -116,7 +116,7 @@ class RecordingMonitor(MockMonitor):
             inputs = pulumi.runtime.rpc.deserialize_properties(request.object)
             with self._lock:
                 self._recording.resources.append(
-                    Registered(
+                    Registration(
                         type=request.type,
                         name=request.name,
                         urn=response.urn,

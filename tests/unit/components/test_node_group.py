@@ -89,8 +89,8 @@ def test_every_interface_has_every_security_group() -> None:
 
 
 def test_public_address_is_disabled_on_one_interface_and_unset_on_several() -> None:
-    (alone,) = template()["networkInterfaces"]
-    assert alone["associatePublicIpAddress"] == "false"
+    (single,) = template()["networkInterfaces"]
+    assert single["associatePublicIpAddress"] == "false"
     for interface in template(interfaces=P6_B300)["networkInterfaces"]:
         assert "associatePublicIpAddress" not in interface
 
@@ -223,8 +223,8 @@ def test_group_that_scales_leaves_its_size_to_the_autoscaler() -> None:
 
 
 def test_spot_gets_an_on_demand_fallback_group_only_on_request() -> None:
-    alone = group(capacity=SpotNodes(), min_size=1, max_size=4).of("aws:eks/nodeGroup:NodeGroup")
-    assert [g.inputs["capacityType"] for g in alone] == ["SPOT"]
+    single = group(capacity=SpotNodes(), min_size=1, max_size=4).of("aws:eks/nodeGroup:NodeGroup")
+    assert [g.inputs["capacityType"] for g in single] == ["SPOT"]
     both = group(capacity=SpotNodes(on_demand_fallback=True), min_size=1, max_size=4).of(
         "aws:eks/nodeGroup:NodeGroup"
     )

@@ -18,7 +18,7 @@ from gpufleet.engine.embedded.values import UNKNOWN, ResourceRef, SecretValue
 from gpufleet.engine.errors import StateError
 
 
-class Rot:
+class RotCipher:
     """A cipher that is easy to look through."""
 
     calls = 0
@@ -52,7 +52,7 @@ def test_resource_survives_the_checkpoint_with_encrypted_secrets() -> None:
         custom_timeouts={"create": 60}, init_errors=["e"], protect=True,
         extra={"hideDiff": ["x"]},
     )  # fmt: skip
-    cipher = Rot()
+    cipher = RotCipher()
     data = to_json(state, cipher)
     assert "inner" not in json.dumps(data)
     assert data["inputs"]["p"]["4dabf18193072939515e22adb298388d"] == "1b47061264138c4ac30d75fd1eb44270"
@@ -68,9 +68,9 @@ def test_resource_survives_the_checkpoint_with_encrypted_secrets() -> None:
 
 def test_plaintext_secrets_are_read_and_encrypted() -> None:
     sig = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
-    state = from_json(resource("x", inputs={"p": {**sig, "plaintext": '"hunter2"'}}), Rot())
+    state = from_json(resource("x", inputs={"p": {**sig, "plaintext": '"hunter2"'}}), RotCipher())
     assert state.inputs == {"p": SecretValue("hunter2")}
-    assert to_json(state, Rot())["inputs"]["p"] == {**sig, "ciphertext": 'sealed:"2retnuh"'}
+    assert to_json(state, RotCipher())["inputs"]["p"] == {**sig, "ciphertext": 'sealed:"2retnuh"'}
 
 
 def test_resources_follow_their_dependencies() -> None:

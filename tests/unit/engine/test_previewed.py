@@ -31,7 +31,7 @@ REQUEST = StackRequest(
 )
 
 
-class Recorded:
+class RecordingEngine:
     """An engine whose preview ends as told; `ran` has the verbs in order, `events` what was passed on."""
 
     def __init__(self, *, ok: bool) -> None:
@@ -58,7 +58,7 @@ class Recorded:
 
 
 def test_failed_preview_is_the_result_of_an_unchanged_up() -> None:
-    engine = Recorded(ok=False)
+    engine = RecordingEngine(ok=False)
     result = engine.run(REQUEST)
     assert engine.ran == ["preview"]
     assert (result.verb, result.ok, result.changes, result.violations) == (
@@ -68,7 +68,7 @@ def test_failed_preview_is_the_result_of_an_unchanged_up() -> None:
 
 
 def test_successful_preview_sends_only_the_events_of_up() -> None:
-    engine = Recorded(ok=True)
+    engine = RecordingEngine(ok=True)
     result = engine.run(REQUEST)
     assert engine.ran == ["preview", "up"]
     assert (result.ok, result.changes.create) == (True, 1)
@@ -77,7 +77,7 @@ def test_successful_preview_sends_only_the_events_of_up() -> None:
 
 def test_preview_is_skipped_without_packs_and_after_the_callers_preview() -> None:
     for request in (replace(REQUEST, policy_packs=()), replace(REQUEST, previewed=True)):
-        engine = Recorded(ok=False)
+        engine = RecordingEngine(ok=False)
         assert engine.run(request).ok
         assert engine.ran == ["up"]
         assert engine.events == [PLANNED]

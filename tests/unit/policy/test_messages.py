@@ -50,8 +50,8 @@ def test_secret_under_a_key_with_dots_is_found() -> None:
 
 
 def test_truncated_secret_is_masked() -> None:
-    told = Secrets([secret("value", value=LONG)]).hidden(f"value is {repr(LONG)[:77]}...")
-    assert told == "value is '[secret]..."
+    reported = Secrets([secret("value", value=LONG)]).hidden(f"value is {repr(LONG)[:77]}...")
+    assert reported == "value is '[secret]..."
 
 
 def test_common_words_are_not_masked_as_secrets() -> None:
@@ -60,9 +60,9 @@ def test_common_words_are_not_masked_as_secrets() -> None:
 
 @pytest.mark.parametrize("text", ["\x1b[2Jgone", "one\ntwo", "back\u202e\u2066wards", "bell\x07", "\x9b31m"])
 def test_terminal_control_characters_are_escaped(text: str) -> None:
-    told = printable(text)
-    assert told.isprintable()
-    assert "\\" in told
+    reported = printable(text)
+    assert reported.isprintable()
+    assert "\\" in reported
 
 
 def test_non_ascii_text_is_kept() -> None:

@@ -95,15 +95,15 @@ def test_pack_lists_every_rule_except_change_rules(ours: tuple[Any, Path]) -> No
     configure_stack(stub)
     info = stub.GetAnalyzerInfo(empty_pb2.Empty())
     rules = {rule.name: rule for rule in load_rules(ROOT)}
-    told = {each.name: each for each in info.policies}
-    assert told.keys() == {name for name, rule in rules.items() if rule.scope != "change"}
-    for name, each in told.items():
+    reported = {each.name: each for each in info.policies}
+    assert reported.keys() == {name for name, rule in rules.items() if rule.scope != "change"}
+    for name, each in reported.items():
         assert each.description, name
         assert each.remediation_steps, name
         assert each.severity, name
         assert set(each.configSchema.properties) == set(rules[name].settings.model_fields), name
     assert info.supportsConfig
-    assert told.keys() <= info.initialConfig.keys()
+    assert reported.keys() <= info.initialConfig.keys()
 
 
 def test_fleet_file_gives_the_initial_configuration(ours: tuple[Any, Path]) -> None:

@@ -123,8 +123,8 @@ def test_scheduled_action_of_an_unknown_size_makes_its_group_unknown() -> None:
 
 
 def test_scheduled_action_on_a_foreign_group_is_unknown() -> None:
-    alone = schedule(maxSize=40) | {"depends": {}}
-    assert "not in this stack" in why_unknown(cost(alone))
+    single = schedule(maxSize=40) | {"depends": {}}
+    assert "not in this stack" in why_unknown(cost(single))
 
 
 def test_running_warm_pool_costs_nodes_and_a_stopped_one_only_volumes() -> None:

@@ -161,12 +161,12 @@ def test_zones_where_spot_equals_on_demand_count_only_for_the_worst_case() -> No
 
 def test_spot_group_with_a_fallback_is_two_groups_that_can_both_be_full() -> None:
     both = cost_of(plan_of(group("a", "p4d.24xlarge", spot(0, 4, "on-demand"))))
-    alone = cost_of(plan_of(group("a", "p4d.24xlarge", spot(0, 4))))
+    single = cost_of(plan_of(group("a", "p4d.24xlarge", spot(0, 4))))
     on_demand_nodes, volumes = 4 * 730 * Decimal("21.957642"), 4 * 200 * Decimal("0.08")
     assert (
-        both.by("owner")["use1/a"].maximum == alone.by("owner")["use1/a"].maximum + on_demand_nodes + volumes
+        both.by("owner")["use1/a"].maximum == single.by("owner")["use1/a"].maximum + on_demand_nodes + volumes
     )
-    assert both.by("owner")["use1/a"].expected == alone.by("owner")["use1/a"].expected
+    assert both.by("owner")["use1/a"].expected == single.by("owner")["use1/a"].expected
     fallback = [item for item in both.lines if item.name == "atlas-test-use1-a-fallback"]
     assert [(item.kind, item.maximum) for item in fallback] == [
         ("compute", on_demand_nodes),

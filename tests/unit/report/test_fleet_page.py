@@ -23,7 +23,7 @@ VOID = {"meta", "br", "rect", "line", "path"}
 HOSTILE = "</title><script>alert(1)</script>\x1b[31m\u202e"
 
 
-class Text(HTMLParser):
+class PageText(HTMLParser):
     """The text of a page; every tag has to be closed, and no script or address of elsewhere may be there."""
 
     def __init__(self, page: str) -> None:
@@ -70,7 +70,7 @@ def sandbox() -> Verdict:
 
 
 def test_page_starts_with_monthly_cost_and_verdict(sandbox: Verdict) -> None:
-    text = str(Text(fleet_page(sandbox)))
+    text = str(PageText(fleet_page(sandbox)))
     head = text[: text.index("Findings and rules")]
     total = sandbox.after.cost.total
     assert "environment sandbox" in head
@@ -82,7 +82,7 @@ def test_page_starts_with_monthly_cost_and_verdict(sandbox: Verdict) -> None:
 
 
 def test_failed_rules_have_place_and_reason_and_passed_ones_only_a_name(sandbox: Verdict) -> None:
-    text = str(Text(fleet_page(sandbox)))
+    text = str(PageText(fleet_page(sandbox)))
     assert "Failed closed-buckets" in text
     assert "stacks/prod/fleet.yaml:17 atlas-prod-use1-data : it is open to everybody" in text
     assert "Advice price-age" in text
@@ -101,7 +101,7 @@ def test_hostile_text_stays_text_without_control_characters(sandbox: Verdict) ->
         costs=costs(cost_line(HOSTILE, 1, None, reason=HOSTILE)),
     )
     page = fleet_page(made)
-    Text(page)
+    PageText(page)
     assert "<script" not in page
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", page)
     assert "&lt;script&gt;alert(1)" in page
@@ -159,12 +159,12 @@ def test_sum_with_unknown_parts_is_a_lower_bound_and_a_sum_of_unknowns_is_unknow
     assert by_site["use9"].amount == "unknown"
     assert by_site["use1"].amount.startswith("at least ")
     assert not by_site["lab"].amount.startswith("at least ")
-    text = str(Text(fleet_page(made)))
+    text = str(PageText(fleet_page(made)))
     assert "use9: GPU nodes no price was read unknown" in text
 
 
 def test_resource_without_a_price_is_listed_as_unknown_with_its_reason(sandbox: Verdict) -> None:
-    text = str(Text(fleet_page(sandbox)))
+    text = str(PageText(fleet_page(sandbox)))
     assert "6000 metadata IOPS : unknown (no price of provisioned metadata IOPS was read)" in text
 
 
@@ -175,18 +175,18 @@ def test_prices_have_source_date_and_age(sandbox: Verdict) -> None:
     assert all(each.old for each in sources.values() if each.age == "unknown age")
     total = sum(each.lines for each in sources.values())
     assert total == sum(1 for line in sandbox.after.cost.lines if line.known)
-    text = str(Text(fleet_page(sandbox)))
+    text = str(PageText(fleet_page(sandbox)))
     assert karpenter.source in text
     assert "2026-07-20 124 d old" in text
 
 
 def test_changes_are_listed_only_with_a_base(sandbox: Verdict) -> None:
-    assert "Changes" not in str(Text(fleet_page(sandbox)))
+    assert "Changes" not in str(PageText(fleet_page(sandbox)))
     example = verdict()
     made = replace(
         sandbox, base=example.base, changes=example.changes, costs=example.costs, racks=example.racks
     )
-    text = str(Text(fleet_page(made)))
+    text = str(PageText(fleet_page(made)))
     assert "use1/burst: 2 x g6e.2xlarge 100 300 600 (was 200)" in text
     assert "replace aws:s3:Bucket atlas-prod-use1-data (forced by bucket) [protected]" in text
     assert "create aws:sns:Topic atlas-prod" in text
@@ -267,7 +267,7 @@ def test_racks_are_drawn_with_the_names_of_the_fleet_file(tmp_path: Path) -> Non
 
 
 def test_fleet_of_racks_only_has_a_page(tmp_path: Path) -> None:
-    text = str(Text(fleet_page(verdict_on(str(racks_only(tmp_path))))))
+    text = str(PageText(fleet_page(verdict_on(str(racks_only(tmp_path))))))
     assert "dc1 Racks of dgx-h100" in text
     assert "InfiniBand NDR, 400 Gb/s a port, rail-optimized: 8 rails" in text
     assert "controllers ctl[01-02]; login hosts login01" in text

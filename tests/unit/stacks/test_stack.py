@@ -20,7 +20,7 @@ from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.load import load_fleet
 from gpufleet.stacks.program import build_fleet
 from gpufleet.stacks.settings import StackSettings
-from tests.unit.components.recording import EchoMocks, Recording, Registered, record
+from tests.unit.components.recording import EchoMocks, Recording, Registration, record
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENTS = ("sandbox", "dev", "prod")
@@ -37,7 +37,7 @@ def built(environment: str, protect: bool = True) -> Recording:
     return record(lambda: build_fleet(plan(environment), settings))
 
 
-def taggable(resource: Registered) -> bool:
+def taggable(resource: Registration) -> bool:
     """Whether pulumi_aws gives the type a `tags` input."""
     if not resource.type.startswith("aws:"):
         return False
@@ -46,7 +46,7 @@ def taggable(resource: Registered) -> bool:
     return "tags" in inspect.signature(kind._internal_init).parameters
 
 
-def aws_resources(environment: str) -> Iterator[Registered]:
+def aws_resources(environment: str) -> Iterator[Registration]:
     return (r for r in built(environment) if r.type.startswith("aws:"))
 
 
@@ -195,7 +195,7 @@ def test_two_builds_of_one_plan_register_the_same_resources() -> None:
     assert {r.urn: r.inputs for r in again} == first
 
 
-class NothingKnownYet(EchoMocks):
+class FirstPreviewMocks(EchoMocks):
     """A first preview: ids and computed outputs do not exist yet."""
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
@@ -205,6 +205,6 @@ class NothingKnownYet(EchoMocks):
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_first_preview_registers_the_same_resources_with_unknown_ids(environment: str) -> None:
     settings = StackSettings("sandbox", environment, True, None, {}, {})
-    foreseen = record(lambda: build_fleet(plan(environment), settings), NothingKnownYet(), preview=True)
+    foreseen = record(lambda: build_fleet(plan(environment), settings), FirstPreviewMocks(), preview=True)
     assert {r.urn for r in foreseen} == {r.urn for r in built(environment)}
     assert {type(subnet.inputs["vpcId"]) for subnet in foreseen.of("Subnet")} == {Unknown}

@@ -32,8 +32,8 @@ def test_three_steps_of_a_replacement_are_one_with_its_reasons() -> None:
 
 
 def test_order_of_replacement_steps_does_not_matter() -> None:
-    told = _event(Op.REPLACE, replace_keys=("bucket",))
-    for events in ([told, _event(Op.CREATE_REPLACEMENT)], [_event(Op.CREATE_REPLACEMENT), told]):
+    reported = _event(Op.REPLACE, replace_keys=("bucket",))
+    for events in ([reported, _event(Op.CREATE_REPLACEMENT)], [_event(Op.CREATE_REPLACEMENT), reported]):
         (step,) = steps_of(events, Stack([OLD]), Stack([NEW]))
         assert step.replace_keys == ("bucket",)
 

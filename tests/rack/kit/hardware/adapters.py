@@ -181,9 +181,9 @@ def mlnx_qos(arguments):
     print(f"Priority trust state: {qos['trust']}")
     if qos["trust"] == "dscp":
         print("dscp2prio mapping:")
-        told = {int(dscp): int(priority) for dscp, priority in qos.get("dscp2prio", {}).items()}
+        reported = {int(dscp): int(priority) for dscp, priority in qos.get("dscp2prio", {}).items()}
         for priority in range(8):
-            mapped = [dscp for dscp in range(63, -1, -1) if told.get(dscp, dscp >> 3) == priority]
+            mapped = [dscp for dscp in range(63, -1, -1) if reported.get(dscp, dscp >> 3) == priority]
             print(f"\tprio:{priority} dscp:" + "".join(f"{dscp:02d}," for dscp in mapped))
     print(f"default priority:\nCable len: {qos['cable']}\nPFC configuration:")
     print("\tpriority    0   1   2   3   4   5   6   7")

@@ -159,14 +159,14 @@ def show_health(found, as_json):
                     "Errors": {
                         "children": {
                             name: {
-                                "overflow": [", ".join(text for _, text in told)],
-                                "value": worst([severity for severity, _ in told]),
+                                "overflow": [", ".join(text for _, text in reported)],
+                                "value": worst([severity for severity, _ in reported]),
                             }
-                            for name, told in systems.items()
+                            for name, reported in systems.items()
                         }
                     }
                 },
-                "value": worst([severity for told in systems.values() for severity, _ in told]),
+                "value": worst([severity for reported in systems.values() for severity, _ in reported]),
             }
             for index, systems in gpus.items()
         }
@@ -177,11 +177,13 @@ def show_health(found, as_json):
     if gpus:
         rows.append((0, "GPU", ""))
     for index, systems in gpus.items():
-        rows.append((1, str(index), worst([severity for told in systems.values() for severity, _ in told])))
+        rows.append(
+            (1, str(index), worst([severity for reported in systems.values() for severity, _ in reported]))
+        )
         rows.append((2, "Errors", ""))
-        for name, told in systems.items():
-            rows.append((3, name, worst([severity for severity, _ in told])))
-            wrapped = textwrap.wrap(", ".join(text for _, text in told), WRAPPED)
+        for name, reported in systems.items():
+            rows.append((3, name, worst([severity for severity, _ in reported])))
+            wrapped = textwrap.wrap(", ".join(text for _, text in reported), WRAPPED)
             rows += [(3, "", part) for part in wrapped]
     tree(28, 60, "Health Monitor Report", rows)
 

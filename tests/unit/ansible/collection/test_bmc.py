@@ -182,9 +182,9 @@ def test_reference_to_another_host_is_not_followed(service: Service, run: Run) -
 
 def test_measuring_reports_a_refusal_and_changes_nothing(service: Service, run: Run) -> None:
     state = run(module, **arguments(service, only="measure", **EVERYTHING))["measurements"]["bmc_state"]
-    told = json.loads(state["stdout"])
-    assert told["firmware"] == {"HostBMC_0": "24.09.17", "HostBIOS_0": "1.6.7"}
-    assert told["power_cap_w"] is None and told["waits_for_reboot"] == ["SriovEnable", "NumaNodes"]
+    reported = json.loads(state["stdout"])
+    assert reported["firmware"] == {"HostBMC_0": "24.09.17", "HostBIOS_0": "1.6.7"}
+    assert reported["power_cap_w"] is None and reported["waits_for_reboot"] == ["SriovEnable", "NumaNodes"]
     other = run(module, **arguments(service, only="measure", model="DGXB200"))
     assert other["measurements"]["bmc_state"]["rc"] == 1
     assert service.changes == []

@@ -16,10 +16,12 @@ from tests.unit.ansible.collection.conftest import PLUGINS, load
 
 
 def ended(
-    capsys: pytest.CaptureFixture[str], work: Callable[[], dict[str, Any]], told: dict[str, Any] | None = None
+    capsys: pytest.CaptureFixture[str],
+    work: Callable[[], dict[str, Any]],
+    reported: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     with patch_module_args({}), pytest.raises(SystemExit):
-        finish(AnsibleModule(argument_spec={}), work, told)
+        finish(AnsibleModule(argument_spec={}), work, reported)
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer
 
@@ -42,14 +44,14 @@ def test_successful_result_has_no_failure_fields(capsys: pytest.CaptureFixture[s
 def test_host_error_is_reported_with_the_progress(
     failure: Exception, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told: dict[str, Any] = {"changed": False, "done": []}
+    reported: dict[str, Any] = {"changed": False, "done": []}
 
     def work() -> dict[str, Any]:
-        told["changed"] = True
-        told["done"].append("first")
+        reported["changed"] = True
+        reported["done"].append("first")
         raise failure
 
-    answer = ended(capsys, work, told)
+    answer = ended(capsys, work, reported)
     assert answer["failed"] is True and answer["msg"] == said
     assert (answer["changed"], answer["done"]) == (True, ["first"])
 

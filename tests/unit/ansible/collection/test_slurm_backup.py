@@ -111,7 +111,7 @@ def test_leftovers_of_a_killed_run_are_removed_and_a_concurrent_run_is_refused(
     left = controller.backups / ".new-slurm-lab-20250101T000000Z"
     left.mkdir(parents=True)
     (left / "state.tar.gz").write_text("half")
-    with backups.alone(controller.backups):
+    with backups.exclusive_lock(controller.backups):
         assert "Another backup or restore is running" in make(backup, controller, run)["msg"]
     make(backup, controller, run)
     assert not left.exists()

@@ -145,7 +145,7 @@ def test_nothing_is_stopped_while_another_restore_runs(
     backup: ModuleType, restore: ModuleType, controller: Controller, run: Run
 ) -> None:
     made = make(backup, controller, run)["path"]
-    with restore.alone(controller.backups):
+    with restore.exclusive_lock(controller.backups):
         said = bring(restore, made, run, operation="one", check=True)["msg"]
     assert "Another backup or restore is running" in said
 

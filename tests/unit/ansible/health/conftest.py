@@ -153,10 +153,10 @@ class Node:
             self.file(place, value)
 
     def slurm(self, state: str, reason: str = "") -> None:
-        told = f" Reason={reason} [root@2026-01-01T00:00:00]" if reason else ""
-        self.answer("node", f"NodeName=dgx01 Arch=x86_64 Gres=gpu:8 State={state} ThreadsPerCore=1{told}")
+        reported = f" Reason={reason} [root@2026-01-01T00:00:00]" if reason else ""
+        self.answer("node", f"NodeName=dgx01 Arch=x86_64 Gres=gpu:8 State={state} ThreadsPerCore=1{reported}")
 
-    def xid(self, number: int, gpu: int = 0, at: float = 100.0, text: str = "pid=1, name=x, told") -> None:
+    def xid(self, number: int, gpu: int = 0, at: float = 100.0, text: str = "pid=1, name=x, train") -> None:
         self.log.append(f"[{at:12.6f}] NVRM: Xid (PCI:0000:{BUSES[gpu]}:00): {number}, {text}")
 
     def run(self, mode: str = "periodic") -> int:

@@ -79,7 +79,7 @@ def test_xid_counts_until_the_reboot_even_if_the_log_is_gone(node: Node) -> None
     node.run()
     node.log = []
     node.run()
-    assert node.found["xid"][1] == "GPU 0 Xid 79 (told): REBOOT"
+    assert node.found["xid"][1] == "GPU 0 Xid 79 (train): REBOOT"
     node.file("proc/sys/kernel/random/boot_id", "second-boot")
     node.run()
     assert not drained(node)
@@ -111,12 +111,12 @@ def test_driver_reset_clears_only_xids_that_asked_for_a_reset(node: Node) -> Non
     assert node.found["recovery_action"][1] == "GPU 1 the driver asks for: GPU Reset"
     node.gpus[1]["gpu_recovery_action"] = "None"
     node.run()
-    assert node.found["xid"][1] == "GPU 2 Xid 79 (told): REBOOT"
+    assert node.found["xid"][1] == "GPU 2 Xid 79 (train): REBOOT"
     assert "recovery_action" not in node.found
     node.xid(48, gpu=1, at=200)
     node.run()
     reasons = [order.partition("Reason=")[2] for order in node.orders]
-    assert "GPU 1 Xid 48 (told): RESET" in reasons[-1]
+    assert "GPU 1 Xid 48 (train): RESET" in reasons[-1]
 
 
 def test_xid_154_with_action_none_clears_it(node: Node) -> None:
@@ -142,11 +142,11 @@ def test_resume_by_a_person_accepts_the_xid_until_it_recurs(node: Node) -> None:
     node.slurm("IDLE")
     node.run()
     assert node.orders == []
-    assert node.found["xid_monitor"] == ("advise", "GPU 1 Xid 48 (told): accepted by a person")
+    assert node.found["xid_monitor"] == ("advise", "GPU 1 Xid 48 (train): accepted by a person")
     assert node.run("prolog") == 0
     node.xid(48, gpu=1, at=500)
     node.run()
-    assert node.found["xid"][1] == "GPU 1 Xid 48 (told), 2 times: RESET"
+    assert node.found["xid"][1] == "GPU 1 Xid 48 (train), 2 times: RESET"
     assert len(node.orders) == 1
 
 

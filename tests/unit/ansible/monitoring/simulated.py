@@ -18,8 +18,10 @@ def openmetrics(now: float, hours: float) -> str:
     lines = []
     for name, labels, value in series(times[0], now):
         inside = ",".join(f'{key}="{text}"' for key, text in labels.items())
-        told = [(time, value(time)) for time in times]
-        lines += [f"{name}{{{inside}}} {said:.6g} {time:.0f}" for time, said in told if not math.isnan(said)]
+        reported = [(time, value(time)) for time in times]
+        lines += [
+            f"{name}{{{inside}}} {said:.6g} {time:.0f}" for time, said in reported if not math.isnan(said)
+        ]
     return "\n".join(lines) + "\n# EOF\n"
 
 

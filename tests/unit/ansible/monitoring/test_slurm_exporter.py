@@ -126,7 +126,7 @@ def exporter() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def told(exporter: ModuleType) -> dict[str, float]:
+def reported(exporter: ModuleType) -> dict[str, float]:
     return samples(exporter.figures_of(SAID, NOW))
 
 
@@ -145,48 +145,48 @@ def test_promtool_accepts_the_metrics(exporter: ModuleType) -> None:
 
 
 def test_nodes_and_gpus_are_counted_once_for_the_cluster_and_per_partition(
-    told: dict[str, float],
+    reported: dict[str, float],
 ) -> None:
-    assert told['slurm_nodes{partition="",state="allocated"}'] == 1
-    assert told['slurm_nodes{partition="",state="draining"}'] == 1
-    assert told['slurm_nodes{partition="",state="drained"}'] == 1
-    assert told['slurm_nodes{partition="",state="down"}'] == 1
-    assert told['slurm_nodes{partition="b",state="drained"}'] == 1
-    assert told['slurm_gpus{partition=""}'] == 32
-    assert (told['slurm_gpus{partition="gpu"}'], told['slurm_gpus{partition="b"}']) == (24, 8)
-    assert told['slurm_gpus_allocated{partition=""}'] == 10
+    assert reported['slurm_nodes{partition="",state="allocated"}'] == 1
+    assert reported['slurm_nodes{partition="",state="draining"}'] == 1
+    assert reported['slurm_nodes{partition="",state="drained"}'] == 1
+    assert reported['slurm_nodes{partition="",state="down"}'] == 1
+    assert reported['slurm_nodes{partition="b",state="drained"}'] == 1
+    assert reported['slurm_gpus{partition=""}'] == 32
+    assert (reported['slurm_gpus{partition="gpu"}'], reported['slurm_gpus{partition="b"}']) == (24, 8)
+    assert reported['slurm_gpus_allocated{partition=""}'] == 10
     # Six beside the job on the draining node, and sixteen on the drained one and on the silent one.
-    assert told['slurm_gpus_unavailable{partition=""}'] == 22
+    assert reported['slurm_gpus_unavailable{partition=""}'] == 22
 
 
-def test_manual_drain_reason_is_exported_in_full_with_its_time(told: dict[str, float]) -> None:
+def test_manual_drain_reason_is_exported_in_full_with_its_time(reported: dict[str, float]) -> None:
     labels = 'node="x1",state="drained",reason="a fan, \\"loud\\" [x]",user="root"'
     name = f"slurm_node_unavailable_since_seconds{{{labels}}}"
-    assert NOW - told[name] == 27 * 60 + 47
-    assert len([each for each in told if each.startswith("slurm_node_unavailable")]) == 1
+    assert NOW - reported[name] == 27 * 60 + 47
+    assert len([each for each in reported if each.startswith("slurm_node_unavailable")]) == 1
 
 
-def test_queue_is_exported_by_account_and_reason_with_requested_gpus(told: dict[str, float]) -> None:
-    assert told['slurm_jobs{partition="gpu",account="red",state="running"}'] == 1
-    assert told['slurm_jobs_pending{partition="gpu",reason="Priority"}'] == 1
+def test_queue_is_exported_by_account_and_reason_with_requested_gpus(reported: dict[str, float]) -> None:
+    assert reported['slurm_jobs{partition="gpu",account="red",state="running"}'] == 1
+    assert reported['slurm_jobs_pending{partition="gpu",reason="Priority"}'] == 1
     # No names of nodes in a label.
-    assert told['slurm_jobs_pending{partition="b",reason="ReqNodeNotAvail"}'] == 1
-    assert told['slurm_jobs_pending_gpus{partition="gpu"}'] == 16 + 3 + 1
-    assert told['slurm_jobs_pending_gpus{partition="b"}'] == 3
-    assert told['slurm_account_gpus_allocated{account="red"}'] == 8
+    assert reported['slurm_jobs_pending{partition="b",reason="ReqNodeNotAvail"}'] == 1
+    assert reported['slurm_jobs_pending_gpus{partition="gpu"}'] == 16 + 3 + 1
+    assert reported['slurm_jobs_pending_gpus{partition="b"}'] == 3
+    assert reported['slurm_account_gpus_allocated{account="red"}'] == 8
     # The one that waits for two days waits for its own limit, and not for its turn.
-    assert told['slurm_job_pending_age_seconds{partition="gpu"}'] == 3600
+    assert reported['slurm_job_pending_age_seconds{partition="gpu"}'] == 3600
 
 
-def test_controllers_scheduler_and_ended_jobs_are_exported(told: dict[str, float]) -> None:
-    assert told['slurm_controller_up{controller="ctl01",role="primary"}'] == 0
-    assert told['slurm_controller_up{controller="ctl02",role="backup"}'] == 1
-    assert (told["slurm_agent_queue_size"], told["slurm_dbd_queue_size"]) == (2, 41)
-    assert told["slurm_scheduler_cycle_mean_seconds"] == 2.5
-    assert told["slurm_backfill_cycle_last_seconds"] == 0.0009
-    assert (told["slurm_backfill_jobs_total"], told["slurm_backfill_depth"]) == (12, 5)
-    assert told['slurm_jobs_ended{account="red",state="completed"}'] == 2
-    assert told['slurm_jobs_ended{account="blue",state="cancelled"}'] == 1
+def test_controllers_scheduler_and_ended_jobs_are_exported(reported: dict[str, float]) -> None:
+    assert reported['slurm_controller_up{controller="ctl01",role="primary"}'] == 0
+    assert reported['slurm_controller_up{controller="ctl02",role="backup"}'] == 1
+    assert (reported["slurm_agent_queue_size"], reported["slurm_dbd_queue_size"]) == (2, 41)
+    assert reported["slurm_scheduler_cycle_mean_seconds"] == 2.5
+    assert reported["slurm_backfill_cycle_last_seconds"] == 0.0009
+    assert (reported["slurm_backfill_jobs_total"], reported["slurm_backfill_depth"]) == (12, 5)
+    assert reported['slurm_jobs_ended{account="red",state="completed"}'] == 2
+    assert reported['slurm_jobs_ended{account="blue",state="cancelled"}'] == 1
 
 
 @pytest.mark.parametrize("source", SAID)

@@ -38,7 +38,7 @@ def test_tool_ends_with_its_child_processes(tmp_path: Path) -> None:
     wait_for(lambda: not alive(int(started.read_text())))
 
 
-class Started:
+class InterruptedRack:
     """A rack that is interrupted while its hosts boot."""
 
     def __init__(self, site: object) -> None:
@@ -56,9 +56,9 @@ def test_interrupted_start_removes_the_rack_unless_it_was_running(
     folder = tmp_path / "rack"
     said: list[str] = []
     monkeypatch.setattr(rack.needs, "require", lambda: None)
-    monkeypatch.setattr(rack.Rack, "find", lambda _folder: Started(site) if was_there else None)
+    monkeypatch.setattr(rack.Rack, "find", lambda _folder: InterruptedRack(site) if was_there else None)
     monkeypatch.setattr(rack, "_prepare", lambda layout, *_: (layout.root / "hosts").mkdir(parents=True))
-    monkeypatch.setattr(rack, "_launch", lambda *_: Started(site))
+    monkeypatch.setattr(rack, "_launch", lambda *_: InterruptedRack(site))
     monkeypatch.setattr(rack, "_await_supervisor", lambda _rack: None)
     if was_there:
         folder.mkdir()

@@ -20,9 +20,9 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_limits_allow_all_hosts_of_concurrent_racks(setting: Path) -> None:
     limits.raise_for("one", 7)
-    alone = int(setting.read_text())
+    single = int(setting.read_text())
     limits.raise_for("two", 7)
-    assert int(setting.read_text()) == alone + 7 * limits.PER_HOST
+    assert int(setting.read_text()) == single + 7 * limits.PER_HOST
     limits.give_back("one")
     assert int(setting.read_text()) > 128
     limits.give_back("two")

@@ -22,7 +22,7 @@ GONE = object()
 
 
 @dataclass(frozen=True)
-class Protected:
+class ProtectedProperty:
     """A resource that passes a rule, the property that makes it pass, and values with which it must not.
 
     `path` is the property to weaken, `names` what the violation points at where that is another.
@@ -109,7 +109,7 @@ INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 
 CASES = [
     *(
-        Protected("imdsv2-required", kind, METADATA, path, bad)
+        ProtectedProperty("imdsv2-required", kind, METADATA, path, bad)
         for kind in (TEMPLATE, INSTANCE, SPOT, CONFIGURATION)
         for path, bad in (
             ("metadataOptions.httpTokens", TOKENS),
@@ -117,21 +117,21 @@ CASES = [
             ("metadataOptions", (GONE,)),
         )
     ),
-    Protected(
+    ProtectedProperty(
         "imdsv2-required",
         "aws:ec2/instanceMetadataDefaults:InstanceMetadataDefaults",
         {"httpTokens": "required", "httpPutResponseHopLimit": 1},
         "httpTokens",
         TOKENS,
     ),
-    Protected(
+    ProtectedProperty(
         "ebs-encrypted",
         TEMPLATE,
         {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true"}}]},
         "blockDeviceMappings[0].ebs.encrypted",
         OFF,
     ),
-    Protected(
+    ProtectedProperty(
         "ebs-encrypted",
         TEMPLATE,
         {
@@ -144,27 +144,29 @@ CASES = [
         OFF,
     ),
     *(
-        Protected("ebs-encrypted", kind, ROOT, "rootBlockDevice.encrypted", OFF)
+        ProtectedProperty("ebs-encrypted", kind, ROOT, "rootBlockDevice.encrypted", OFF)
         for kind in (INSTANCE, SPOT, CONFIGURATION)
     ),
-    Protected(
+    ProtectedProperty(
         "ebs-encrypted",
         INSTANCE,
         {**ROOT, "ebsBlockDevices": [{"deviceName": "/dev/sdf", "encrypted": True}]},
         "ebsBlockDevices[0].encrypted",
         OFF,
     ),
-    Protected("ebs-encrypted", VOLUME, {"encrypted": True, "kmsKeyId": KEY}, "encrypted", OFF),
-    Protected("ebs-encrypted", VOLUME, {"encrypted": True, "kmsKeyId": KEY}, "kmsKeyId", NO_KEY),
-    Protected("ebs-encrypted", "aws:ebs/snapshotCopy:SnapshotCopy", {"encrypted": True}, "encrypted", OFF),
-    Protected(
+    ProtectedProperty("ebs-encrypted", VOLUME, {"encrypted": True, "kmsKeyId": KEY}, "encrypted", OFF),
+    ProtectedProperty("ebs-encrypted", VOLUME, {"encrypted": True, "kmsKeyId": KEY}, "kmsKeyId", NO_KEY),
+    ProtectedProperty(
+        "ebs-encrypted", "aws:ebs/snapshotCopy:SnapshotCopy", {"encrypted": True}, "encrypted", OFF
+    ),
+    ProtectedProperty(
         "ebs-encrypted",
         "aws:ebs/encryptionByDefault:EncryptionByDefault",
         {"enabled": True},
         "enabled",
         (False, "false"),
     ),
-    Protected(
+    ProtectedProperty(
         "file-systems-encrypted",
         LUSTRE,
         {"deploymentType": "PERSISTENT_2", "kmsKeyId": KEY},
@@ -172,7 +174,7 @@ CASES = [
         NO_KEY,
     ),
     *(
-        Protected("file-systems-encrypted", kind, {"kmsKeyId": KEY}, "kmsKeyId", NO_KEY)
+        ProtectedProperty("file-systems-encrypted", kind, {"kmsKeyId": KEY}, "kmsKeyId", NO_KEY)
         for kind in (
             "aws:fsx/ontapFileSystem:OntapFileSystem",
             "aws:fsx/openZfsFileSystem:OpenZfsFileSystem",
@@ -180,7 +182,7 @@ CASES = [
             "aws:fsx/fileCache:FileCache",
         )
     ),
-    Protected(
+    ProtectedProperty(
         "file-systems-encrypted",
         "aws:efs/fileSystem:FileSystem",
         {"encrypted": True, "kmsKeyId": KEY},
@@ -188,64 +190,68 @@ CASES = [
         OFF,
     ),
     *(
-        Protected("buckets-encrypted", kind, ENCRYPTION, ALGORITHM, ("none", "", GONE), (bucket,))
+        ProtectedProperty("buckets-encrypted", kind, ENCRYPTION, ALGORITHM, ("none", "", GONE), (bucket,))
         for bucket in (BUCKET, OLD_BUCKET)
         for kind in (
             "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
             "aws:s3/bucketServerSideEncryptionConfigurationV2:BucketServerSideEncryptionConfigurationV2",
         )
     ),
-    Protected(
+    ProtectedProperty(
         "queues-encrypted", "aws:sqs/queue:Queue", {"sqsManagedSseEnabled": True}, "sqsManagedSseEnabled", OFF
     ),
-    Protected(
+    ProtectedProperty(
         "queues-encrypted", "aws:sqs/queue:Queue", {"kmsMasterKeyId": KEY}, "kmsMasterKeyId", ("", " ", GONE)
     ),
-    Protected(
+    ProtectedProperty(
         "topics-encrypted", "aws:sns/topic:Topic", {"kmsMasterKeyId": KEY}, "kmsMasterKeyId", ("", " ", GONE)
     ),
-    Protected("secrets-encrypted", "aws:secretsmanager/secret:Secret", {"kmsKeyId": KEY}, "kmsKeyId", NO_KEY),
-    Protected(
+    ProtectedProperty(
+        "secrets-encrypted", "aws:secretsmanager/secret:Secret", {"kmsKeyId": KEY}, "kmsKeyId", NO_KEY
+    ),
+    ProtectedProperty(
         "secrets-encrypted",
         "aws:secretsmanager/secret:Secret",
         {"kmsKeyId": KEY, "replicas": [{"region": "us-west-2", "kmsKeyId": KEY}]},
         "replicas[0].kmsKeyId",
         NO_KEY,
     ),
-    Protected(
+    ProtectedProperty(
         "secrets-encrypted",
         "aws:ssm/parameter:Parameter",
         {"type": "SecureString", "value": "v"},
         "type",
         ("String", "StringList", "securestring", GONE),
     ),
-    Protected(
+    ProtectedProperty(
         "log-groups-encrypted", "aws:cloudwatch/logGroup:LogGroup", {"kmsKeyId": KEY}, "kmsKeyId", NO_KEY
     ),
-    Protected(
+    ProtectedProperty(
         "log-retention",
         "aws:cloudwatch/logGroup:LogGroup",
         {"retentionInDays": 365},
         "retentionInDays",
         (364, 1, 0, GONE, "365"),
     ),
-    Protected(
+    ProtectedProperty(
         "data-stores-encrypted",
         "aws:ecr/repository:Repository",
         {"encryptionConfigurations": [{"encryptionType": "KMS", "kmsKey": KEY}]},
         "encryptionConfigurations[0].encryptionType",
         ("AES256", GONE),
     ),
-    Protected(
+    ProtectedProperty(
         "data-stores-encrypted",
         "aws:dynamodb/table:Table",
         {"serverSideEncryption": {"enabled": True, "kmsKeyArn": KEY}},
         "serverSideEncryption.enabled",
         OFF,
     ),
-    Protected("data-stores-encrypted", "aws:backup/vault:Vault", {"kmsKeyArn": KEY}, "kmsKeyArn", NO_KEY),
+    ProtectedProperty(
+        "data-stores-encrypted", "aws:backup/vault:Vault", {"kmsKeyArn": KEY}, "kmsKeyArn", NO_KEY
+    ),
     *(
-        Protected(
+        ProtectedProperty(
             "data-stores-encrypted",
             kind,
             {"storageEncrypted": True, "kmsKeyId": KEY},
@@ -254,48 +260,50 @@ CASES = [
         )
         for kind in ("aws:rds/instance:Instance", "aws:rds/cluster:Cluster")
     ),
-    Protected(
+    ProtectedProperty(
         "eks-secrets-encrypted",
         CLUSTER,
         {"encryptionConfig": {"provider": {"keyArn": KEY}, "resources": ["secrets"]}},
         "encryptionConfig.provider.keyArn",
         NO_KEY,
     ),
-    Protected(
+    ProtectedProperty(
         "eks-secrets-encrypted",
         CLUSTER,
         {"encryptionConfig": {"provider": {"keyArn": KEY}, "resources": ["secrets"]}},
         "encryptionConfig.resources",
         ([], ["configmaps"], GONE),
     ),
-    Protected("kms-rotation", "aws:kms/key:Key", {"enableKeyRotation": True}, "enableKeyRotation", OFF),
-    Protected(
+    ProtectedProperty(
+        "kms-rotation", "aws:kms/key:Key", {"enableKeyRotation": True}, "enableKeyRotation", OFF
+    ),
+    ProtectedProperty(
         "kms-rotation",
         "aws:kms/key:Key",
         {"enableKeyRotation": True, "rotationPeriodInDays": 365},
         "rotationPeriodInDays",
         (366, 2560, "never"),
     ),
-    Protected(
+    ProtectedProperty(
         "kms-deletion-window",
         "aws:kms/key:Key",
         {"deletionWindowInDays": 30},
         "deletionWindowInDays",
         (7, 29, 0),
     ),
-    Protected(
+    ProtectedProperty(
         "kms-deletion-window",
         "aws:kms/replicaKey:ReplicaKey",
         {"bypassPolicyLockoutSafetyCheck": False},
         "bypassPolicyLockoutSafetyCheck",
         (True, "true"),
     ),
-    Protected(
+    ProtectedProperty(
         "eks-endpoint-private", CLUSTER, PRIVATE, "vpcConfig.endpointPublicAccess", (True, "true", GONE, "")
     ),
-    Protected("eks-endpoint-private", CLUSTER, PRIVATE, "vpcConfig.endpointPrivateAccess", OFF),
-    Protected("eks-endpoint-private", CLUSTER, PRIVATE, "vpcConfig", (GONE,)),
-    Protected(
+    ProtectedProperty("eks-endpoint-private", CLUSTER, PRIVATE, "vpcConfig.endpointPrivateAccess", OFF),
+    ProtectedProperty("eks-endpoint-private", CLUSTER, PRIVATE, "vpcConfig", (GONE,)),
+    ProtectedProperty(
         "eks-endpoint-private",
         CLUSTER,
         NAMED,
@@ -312,17 +320,17 @@ CASES = [
             GONE,
         ),
     ),
-    Protected(
+    ProtectedProperty(
         "eks-control-plane-logs",
         CLUSTER,
         {"enabledClusterLogTypes": ["api", "audit", "authenticator", "controllerManager", "scheduler"]},
         "enabledClusterLogTypes",
         (["api", "audit", "authenticator", "controllerManager"], [], "audit", GONE),
     ),
-    Protected(
+    ProtectedProperty(
         "eks-version-offered", CLUSTER, {"version": "1.35"}, "version", ("1.24", "1.29", "2.0", "", GONE)
     ),
-    Protected(
+    ProtectedProperty(
         "no-public-ip",
         TEMPLATE,
         {"networkInterfaces": [{"associatePublicIpAddress": "false"}]},
@@ -330,7 +338,7 @@ CASES = [
         (True, "true", "TRUE", ""),
     ),
     *(
-        Protected(
+        ProtectedProperty(
             "no-public-ip",
             kind,
             {"associatePublicIpAddress": False},
@@ -339,14 +347,14 @@ CASES = [
         )
         for kind in (INSTANCE, SPOT, CONFIGURATION)
     ),
-    Protected(
+    ProtectedProperty(
         "no-public-ip",
         "aws:ec2/subnet:Subnet",
         {"mapPublicIpOnLaunch": False},
         "mapPublicIpOnLaunch",
         (True, "true"),
     ),
-    Protected(
+    ProtectedProperty(
         "no-public-ip",
         "aws:ec2/defaultSubnet:DefaultSubnet",
         {"mapPublicIpOnLaunch": False},
@@ -354,7 +362,7 @@ CASES = [
         (True, GONE),
     ),
     *(
-        Protected(
+        ProtectedProperty(
             "bucket-public-access-blocked",
             "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
             {"bucket": "b", **BLOCK},
@@ -364,14 +372,14 @@ CASES = [
         )
         for switch in BLOCK
     ),
-    Protected(
+    ProtectedProperty(
         "bucket-public-access-blocked",
         "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock",
         BLOCK,
         "blockPublicPolicy",
         OFF,
     ),
-    Protected(
+    ProtectedProperty(
         "bucket-public-access-blocked",
         "aws:s3/accessPoint:AccessPoint",
         {"publicAccessBlockConfiguration": dict(BLOCK)},
@@ -379,7 +387,7 @@ CASES = [
         (False, "false"),
     ),
     *(
-        Protected(
+        ProtectedProperty(
             "bucket-no-public-acl", kind, {"acl": "private"}, "acl", ("public-read", "Public-Read-Write", "")
         )
         for kind in (
@@ -392,7 +400,7 @@ CASES = [
             "aws:s3/objectCopy:ObjectCopy",
         )
     ),
-    Protected(
+    ProtectedProperty(
         "bucket-owner-enforced",
         "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
         {"bucket": "b", "rule": {"objectOwnership": "BucketOwnerEnforced"}},
@@ -400,7 +408,7 @@ CASES = [
         ("ObjectWriter", "BucketOwnerPreferred", "", GONE),
         (BUCKET,),
     ),
-    Protected(
+    ProtectedProperty(
         "bucket-versioning",
         "aws:s3/bucketVersioning:BucketVersioning",
         {"bucket": "b", "versioningConfiguration": {"status": "Enabled"}},
@@ -409,8 +417,8 @@ CASES = [
         (BUCKET,),
     ),
     *(
-        Protected("no-open-ingress", INGRESS, CIDR, "cidrIpv4", WORLD),
-        Protected(
+        ProtectedProperty("no-open-ingress", INGRESS, CIDR, "cidrIpv4", WORLD),
+        ProtectedProperty(
             "no-open-ingress",
             "aws:ec2/securityGroupRule:SecurityGroupRule",
             {"type": "ingress", "protocol": "tcp", "cidrBlocks": ["203.0.113.0/24"]},
@@ -418,14 +426,14 @@ CASES = [
             WORLD,
             ignored=False,
         ),
-        Protected(
+        ProtectedProperty(
             "no-open-ingress",
             "aws:ec2/securityGroup:SecurityGroup",
             {"ingress": [{"protocol": "-1", "ipv6CidrBlocks": ["2001:db8::/32"]}]},
             "ingress[0].ipv6CidrBlocks[0]",
             WORLD,
         ),
-        Protected(
+        ProtectedProperty(
             "no-open-ingress",
             "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
             {"ingress": [{"protocol": "tcp", "cidrBlocks": ["203.0.113.0/24"]}]},
@@ -433,14 +441,14 @@ CASES = [
             WORLD,
         ),
     ),
-    Protected(
+    ProtectedProperty(
         "default-security-group-closed",
         "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
         {"ingress": []},
         "ingress",
         ([{"protocol": "-1", "self": True}],),
     ),
-    Protected(
+    ProtectedProperty(
         "vpc-flow-logs",
         "aws:ec2/flowLog:FlowLog",
         {"trafficType": "ALL"},
@@ -449,7 +457,7 @@ CASES = [
         ({"type": "aws:ec2/vpc:Vpc", "name": "vpc"},),
         {"vpcId": ["vpc"]},
     ),
-    Protected(
+    ProtectedProperty(
         "storage-protected",
         "aws:s3/bucket:Bucket",
         {"forceDestroy": False},
@@ -457,22 +465,22 @@ CASES = [
         (True, "true"),
         options={"protect": True},
     ),
-    Protected("storage-protected", CLUSTER, PRIVATE, "deletionProtection", OFF),
-    Protected(
+    ProtectedProperty("storage-protected", CLUSTER, PRIVATE, "deletionProtection", OFF),
+    ProtectedProperty(
         "file-systems-backed-up",
         LUSTRE,
         {"deploymentType": "PERSISTENT_2", "automaticBackupRetentionDays": 7, "skipFinalBackup": False},
         "automaticBackupRetentionDays",
         (0, GONE, "7"),
     ),
-    Protected(
+    ProtectedProperty(
         "file-systems-backed-up",
         LUSTRE,
         {"deploymentType": "PERSISTENT_2", "automaticBackupRetentionDays": 7, "skipFinalBackup": False},
         "skipFinalBackup",
         (True, "true", GONE),
     ),
-    Protected(
+    ProtectedProperty(
         "secrets-rotated",
         "aws:secretsmanager/secretRotation:SecretRotation",
         {"rotationRules": {"automaticallyAfterDays": 30}},
@@ -484,11 +492,11 @@ CASES = [
 ]
 
 
-def _id(case: Protected) -> str:
+def _id(case: ProtectedProperty) -> str:
     return f"{case.rule}-{case.type.rpartition(':')[2]}-{case.path}"
 
 
-def _ids(cases: list[tuple[Protected, Any]]) -> list[str]:
+def _ids(cases: list[tuple[ProtectedProperty, Any]]) -> list[str]:
     return [f"{_id(case)}-{'unset' if bad is GONE else repr(bad)[:30]}" for case, bad in cases]
 
 
@@ -497,19 +505,19 @@ every = pytest.mark.parametrize("case", CASES, ids=_id)
 
 
 @every
-def test_resource_with_the_property_passes(case: Protected, ask: Ask) -> None:
+def test_resource_with_the_property_passes(case: ProtectedProperty, ask: Ask) -> None:
     assert [each.message for each in ask(case.rule, *case.others, case.resource())] == []
 
 
 @pytest.mark.parametrize(("case", "bad"), WEAKENED, ids=_ids(WEAKENED))
-def test_weakened_property_is_found_at_its_path(case: Protected, bad: Any, ask: Ask) -> None:
+def test_weakened_property_is_found_at_its_path(case: ProtectedProperty, bad: Any, ask: Ask) -> None:
     found = ask(case.rule, *case.others, case.resource(bad))
     assert found
     assert {each.urn.rpartition("::")[2] for each in found} <= {"judged", "bucket"}
 
 
 @pytest.mark.parametrize("case", [each for each in CASES if each.unknown_is_bad], ids=_id)
-def test_unknown_property_fails_closed_and_is_reported_as_unknown(case: Protected, ask: Ask) -> None:
+def test_unknown_property_fails_closed_and_is_reported_as_unknown(case: ProtectedProperty, ask: Ask) -> None:
     found = ask(case.rule, *case.others, case.resource(UNKNOWN))
     assert any(each.violation.unknown for each in found)
     assert any("not known yet" in each.message for each in found)
@@ -517,7 +525,7 @@ def test_unknown_property_fails_closed_and_is_reported_as_unknown(case: Protecte
 
 @pytest.mark.parametrize("case", [each for each in CASES if each.ignored], ids=_id)
 @pytest.mark.parametrize("whole", [False, True], ids=["the path", "the whole property"])
-def test_property_under_ignore_changes_is_found(case: Protected, whole: bool, ask: Ask) -> None:
+def test_property_under_ignore_changes_is_found(case: ProtectedProperty, whole: bool, ask: Ask) -> None:
     path = re.split(r"[.\[]", case.path)[0] if whole else case.path
     options = {**case.options, "ignoreChanges": [path]}
     found = ask(case.rule, *case.others, case.resource(options=options))
@@ -525,7 +533,7 @@ def test_property_under_ignore_changes_is_found(case: Protected, whole: bool, as
 
 
 @every
-def test_nested_component_hides_nothing(case: Protected, ask: Ask) -> None:
+def test_nested_component_hides_nothing(case: ProtectedProperty, ask: Ask) -> None:
     parent = {"type": "other:module:Component", "name": "outer"}
     inner = {"type": "other:module:Component", "name": "inner", "parent": "outer"}
     found = ask(case.rule, parent, inner, *case.others, case.resource(case.bad[0], parent="inner"))
@@ -533,7 +541,7 @@ def test_nested_component_hides_nothing(case: Protected, ask: Ask) -> None:
 
 
 @every
-def test_provider_of_another_region_hides_nothing(case: Protected, ask: Ask) -> None:
+def test_provider_of_another_region_hides_nothing(case: ProtectedProperty, ask: Ask) -> None:
     assert ask(case.rule, *case.others, case.resource(case.bad[0], region="eu-central-1"))
     props = {**case.resource(case.bad[0])["props"], "region": "eu-central-1"}
     assert ask(case.rule, *case.others, {**case.resource(), "props": props})
@@ -543,7 +551,7 @@ def test_provider_of_another_region_hides_nothing(case: Protected, ask: Ask) -> 
     ("case", "bad"),
     [(c, b) for c, b in WEAKENED if isinstance(b, str) and b.strip() and b not in ("true", "false")],
 )
-def test_secret_value_is_judged_and_not_shown(case: Protected, bad: str, ask: Ask) -> None:
+def test_secret_value_is_judged_and_not_shown(case: ProtectedProperty, bad: str, ask: Ask) -> None:
     found = ask(case.rule, *case.others, case.resource(bad, secrets=[case.path]))
     assert found
     shown = [re.sub(r", and .*", "", each.violation.message) for each in found]

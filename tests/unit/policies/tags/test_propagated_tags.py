@@ -87,8 +87,8 @@ def test_unused_template_is_judged(ask: Ask) -> None:
 
 
 def test_node_group_without_a_launch_template_is_found_despite_its_tags(ask: Ask) -> None:
-    alone = {**node_group(launchTemplate=None), "depends": {}}
-    (found,) = ask(RULE, alone)
+    single = {**node_group(launchTemplate=None), "depends": {}}
+    (found,) = ask(RULE, single)
     assert "no launch template" in found.message
     assert found.violation.prop == "launchTemplate"
 

@@ -152,9 +152,9 @@ def played(folder: Path, environment: dict[str, str]) -> tuple[int, list[dict[st
         check=False,
         timeout=120,
     )
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert told, done.stdout + done.stderr
-    return done.returncode, sorted(told, key=lambda each: each["host"])
+    reported = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert reported, done.stdout + done.stderr
+    return done.returncode, sorted(reported, key=lambda each: each["host"])
 
 
 @pytest.fixture(scope="module")
@@ -165,14 +165,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     yield theirs, ours
 
 
-def without_processes(told: Any) -> Any:
+def without_processes(reported: Any) -> Any:
     """What was told, without the numbers of processes and without where the playbook lies."""
-    if isinstance(told, dict):
+    if isinstance(reported, dict):
         numbers = ("first", "second", "stdout", "stdout_lines")
-        return {key: "" if key in numbers else without_processes(value) for key, value in told.items()}
-    if isinstance(told, list):
-        return [without_processes(each) for each in told]
-    return re.sub(r"/[^ ]*/run/", "/", told) if isinstance(told, str) else told
+        return {key: "" if key in numbers else without_processes(value) for key, value in reported.items()}
+    if isinstance(reported, list):
+        return [without_processes(each) for each in reported]
+    return re.sub(r"/[^ ]*/run/", "/", reported) if isinstance(reported, str) else reported
 
 
 def test_local_tasks_end_as_with_the_strategy_of_ansible(both: tuple[Any, Any]) -> None:
@@ -184,9 +184,11 @@ def test_local_tasks_end_as_with_the_strategy_of_ansible(both: tuple[Any, Any]) 
 
 
 def test_local_tasks_get_no_worker_and_others_do(both: tuple[Any, Any]) -> None:
-    def of(told: list[dict[str, Any]], task: str) -> set[int]:
+    def of(reported: list[dict[str, Any]], task: str) -> set[int]:
         facts = [
-            each["result"]["ansible_facts"] for each in told if each["event"] == "ok" and each["task"] == task
+            each["result"]["ansible_facts"]
+            for each in reported
+            if each["event"] == "ok" and each["task"] == task
         ]
         return {int(value) for fact in facts for name, value in fact.items() if name in ("first", "second")}
 

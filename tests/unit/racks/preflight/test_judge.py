@@ -228,15 +228,15 @@ def test_memory_and_sockets_of_a_system_come_from_the_catalog(make_fleet, make_r
 
 
 @pytest.mark.parametrize(
-    ("told", "offset"),
+    ("reported", "offset"),
     [(105.0, 0.0), (100.0, 0.0), (40.0, -60.0), (170.0, 60.0), ("late", None), (None, None)],
 )
-def test_host_time_must_be_within_the_time_of_its_task(told, offset):
+def test_host_time_must_be_within_the_time_of_its_task(reported, offset):
     from gpufleet.racks.events import TaskEvent
     from gpufleet.racks.preflight.run import _with_clock_offset
 
     event = TaskEvent("ok", "a", "Measure the host", "preflight", started_s=100.0, ended_s=110.0)
-    clock = _with_clock_offset({"clock": {"synchronized": True, "time_s": told}}, event)["clock"]
+    clock = _with_clock_offset({"clock": {"synchronized": True, "time_s": reported}}, event)["clock"]
     assert clock.get("offset_s") == offset
 
 

@@ -117,11 +117,11 @@ def test_json_counts_all_checks_and_lists_the_failures() -> None:
         why={"dgx02": "timed out"},
     )
     result = VerifyResult("prod", ("dgx01", "dgx02"), results, ("dgx02",), 1.23456)
-    told = result.to_json()
-    assert told["hosts"] == {
+    reported = result.to_json()
+    assert reported["hosts"] == {
         "dgx01": {"pass": len(GOOD["munge"]), "warn": 0, "fail": 0},
         "dgx02": {"pass": 0, "warn": 0, "fail": 1},
     }
-    assert told["lost_hosts"] == ["dgx02"]
-    assert [item["message"] for item in told["findings"]] == ["timed out"]
-    assert told["duration_s"] == 1.235
+    assert reported["lost_hosts"] == ["dgx02"]
+    assert [item["message"] for item in reported["findings"]] == ["timed out"]
+    assert reported["duration_s"] == 1.235

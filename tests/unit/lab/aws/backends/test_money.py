@@ -34,9 +34,11 @@ def test_budget_is_created_updated_and_deleted(aws: Any, refused: Any) -> None:
     found = budgets.describe_budget(**NAME)["Budget"]
     assert BUDGET.items() <= found.items()
     assert found["CalculatedSpend"]["ActualSpend"]["Amount"] == "0"
-    (told,) = budgets.describe_notifications_for_budget(**NAME)["Notifications"]
-    assert AT_80.items() <= told.items()
-    assert budgets.describe_subscribers_for_notification(**NAME, Notification=told)["Subscribers"] == [TOPIC]
+    (reported,) = budgets.describe_notifications_for_budget(**NAME)["Notifications"]
+    assert AT_80.items() <= reported.items()
+    assert budgets.describe_subscribers_for_notification(**NAME, Notification=reported)["Subscribers"] == [
+        TOPIC
+    ]
 
     smaller = {**BUDGET, "BudgetLimit": {"Amount": "100000", "Unit": "USD"}}
     budgets.update_budget(AccountId=ACCOUNT, NewBudget=smaller)

@@ -14,7 +14,7 @@ def failure(code: str, message: str = "m") -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": message}}, "Operation")
 
 
-class Once:
+class FlakyCall:
     """Fails a number of times, then answers."""
 
     def __init__(self, failures: int, error: Exception) -> None:
@@ -47,32 +47,32 @@ def test_timeout_names_the_state_that_was_not_reached() -> None:
 
 def test_none_and_not_found_count_as_deleted() -> None:
     until_gone(lambda: None, timeout_s=1, what="it")
-    until_gone(Once(9, failure("InvalidVpcID.NotFound")), timeout_s=1, what="it")
+    until_gone(FlakyCall(9, failure("InvalidVpcID.NotFound")), timeout_s=1, what="it")
     with pytest.raises(ClientError, match="AuthFailure"):
-        until_gone(Once(9, failure("AuthFailure")), timeout_s=1, what="it")
+        until_gone(FlakyCall(9, failure("AuthFailure")), timeout_s=1, what="it")
 
 
 def test_transient_error_is_retried() -> None:
-    call = Once(2, failure("NoSuchEntity"))
+    call = FlakyCall(2, failure("NoSuchEntity"))
     assert settle(call, codes="NoSuchEntity", timeout_s=5) == "done"
     assert call.calls == 3
 
 
 def test_other_errors_are_not_retried() -> None:
-    call = Once(2, failure("AccessDenied"))
+    call = FlakyCall(2, failure("AccessDenied"))
     with pytest.raises(ClientError):
         settle(call, codes="NoSuchEntity", timeout_s=5)
     assert call.calls == 1
 
 
 def test_message_decides_if_the_code_is_ambiguous() -> None:
-    call = Once(1, failure("InvalidParameterException", "role does not exist"))
+    call = FlakyCall(1, failure("InvalidParameterException", "role does not exist"))
     assert settle(call, codes="InvalidParameter", message="does not exist", timeout_s=5) == "done"
-    other = Once(1, failure("InvalidParameterException", "bad version"))
+    other = FlakyCall(1, failure("InvalidParameterException", "bad version"))
     with pytest.raises(ClientError):
         settle(other, codes="InvalidParameter", message="does not exist", timeout_s=5)
 
 
 def test_retries_are_limited() -> None:
     with pytest.raises(ClientError):
-        settle(Once(10**6, failure("NoSuchEntity")), codes="NoSuchEntity", timeout_s=0.3)
+        settle(FlakyCall(10**6, failure("NoSuchEntity")), codes="NoSuchEntity", timeout_s=0.3)
