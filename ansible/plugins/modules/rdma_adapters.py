@@ -146,7 +146,7 @@ def treat_kinds(fabric: list[Adapter], kind: str, check: bool) -> tuple[list[str
 
 def render_rules(adapters: list[Adapter], devices: list[str]) -> str:
     """Rules of udev, in place of the packaged ones that rename all devices after their place on the bus."""
-    lines = ["# Written by Ansible, role rdma: these devices keep their names whatever else is plugged in."]
+    lines = ["# Written by gpufleet (role rdma): these devices keep their names when others are plugged in."]
     for adapter in sorted(adapters):
         if adapter.device in devices:
             lines.append(
