@@ -61,9 +61,18 @@ def drop_in(arguments: list[str]) -> str:
     )
 
 
+def is_kernel(words: list[str]) -> bool:
+    """Whether a line of GRUB's configuration, in words, starts a kernel."""
+    started = words[:1] in (["linux"], ["linuxefi"])
+    return started and not any(word.rpartition("/")[2].startswith("memtest") for word in words[1:2])
+
+
 def lacking_in_grub(text: str, arguments: list[str]) -> list[str]:
-    """Arguments that an entry of GRUB's configuration does not have."""
-    lines = [line.split() for line in text.splitlines() if line.split()[:1] in (["linux"], ["linuxefi"])]
+    """Arguments that an entry of GRUB's configuration for Linux does not have.
+
+    Memory tests are started like kernels (`linux /boot/memtest86+x64.efi`) and take no such arguments.
+    """
+    lines = [words for line in text.splitlines() if is_kernel(words := line.split())]
     return [wanted for wanted in arguments if not lines or any(wanted not in words for words in lines)]
 
 

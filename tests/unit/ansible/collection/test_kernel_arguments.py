@@ -103,3 +103,11 @@ def test_grub_generates_the_configuration_and_it_is_verified(
     monkeypatch.setattr(module.shutil, "which", lambda *_, **__: None)
     with pytest.raises(RefusalError, match="no update-grub"):
         module.apply(host, ["write", "grub"], ["iommu=pt"])
+
+
+@pytest.mark.parametrize("image", ["/boot/memtest86+x64.efi", "/memtest86+ia32.bin console=ttyS0,115200"])
+def test_an_entry_for_a_memory_test_needs_no_kernel_arguments(image: str) -> None:
+    module, both = load("kernel_arguments"), " ".join(ARGUMENTS)
+    text = GRUB.format(one=both, two=both) + f"menuentry 'Memory test' {{\n\tlinux {image}\n}}\n"
+    assert module.lacking_in_grub(text, ARGUMENTS) == []
+    assert module.lacking_in_grub(f"\tlinux {image}\n", ARGUMENTS) == ARGUMENTS
