@@ -17,6 +17,8 @@ ETHERNET = "Ethernet"
 KIND_OF_CLASS = {"0x0207": INFINIBAND, "0x0200": ETHERNET}
 # What LINK_TYPE_P1 and LINK_TYPE_P2 mean; 3 (VPI) finds out what is at the other end.
 NUMBERS = {INFINIBAND: "1", ETHERNET: "2"}
+# Releases of the tool print `ETH(2)`, `ETH` or `2`.
+NUMBER_OF_NAME = {"IB": "1", "ETH": "2", "VPI": "3"}
 PLACES = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/opt/mellanox/mft/bin"
 
 
@@ -84,8 +86,8 @@ def parse_next(text: str, parameter: str) -> str | None:
     for line in text.splitlines():
         words = line.replace("*", " ").split()
         if words[:1] == [parameter]:
-            found = re.search(r"\((\d)\)$", words[-1])
-            return found[1] if found else None
+            found = re.search(r"^\(?(\d)\)?$|\((\d)\)$", words[-1])
+            return (found[1] or found[2]) if found else NUMBER_OF_NAME.get(words[-1])
     return None
 
 

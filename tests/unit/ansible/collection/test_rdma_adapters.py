@@ -253,3 +253,11 @@ def test_next_boot_value_is_parsed_from_the_output_of_either_tool() -> None:
     )
     assert rdma_hardware.parse_next(plain, "LINK_TYPE_P2") is None
     assert rdma_hardware.parse_next("LINK_TYPE_P1   unknown", "LINK_TYPE_P1") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [("ETH(2)", "2"), ("ETH", "2"), ("IB", "1"), ("2", "2"), ("VPI", "3"), ("N/A", None)]
+)
+def test_a_row_without_a_number_is_read_by_its_name(value: str, number: str | None) -> None:
+    text = f"Configurations:              Next Boot\n         LINK_TYPE_P1      {value}\n"
+    assert rdma_hardware.parse_next(text, "LINK_TYPE_P1") == number
