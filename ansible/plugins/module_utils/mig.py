@@ -30,6 +30,8 @@ DEVICES = Path("/dev")
 
 NO_INSTANCES = 6
 """nvidia-smi's exit code where there is nothing to list."""
+INFOROM_CORRUPT = 14
+"""nvidia-smi's exit code where an InfoROM is corrupt: what it prints is right (nvidia-smi(1))."""
 
 PROFILE = re.compile(r"^\|\s+(\d+)\s+MIG (\S+)\s+(\d+)\s+(\d+)/(\d+)\s")
 INSTANCE = re.compile(r"^\|\s+(\d+)\s+MIG (\S+)\s+(\d+)\s+(\d+)\s+(\d+):(\d+)\s")
@@ -54,8 +56,10 @@ def smi(*words: str, empty: bool = False) -> str:
         raise MigError(f"nvidia-smi does not run ({error}). Install the driver first.") from None
     except subprocess.TimeoutExpired:
         raise MigError(f"nvidia-smi {' '.join(words)} took more than 120 s. See dmesg on the host.") from None
-    if done.returncode == 0 or (empty and done.returncode == NO_INSTANCES):
-        return done.stdout if done.returncode == 0 else ""
+    if done.returncode in (0, INFOROM_CORRUPT):
+        return done.stdout
+    if empty and done.returncode == NO_INSTANCES:
+        return ""
     said = " ".join((done.stdout + done.stderr).split())
     raise MigError(f"nvidia-smi {' '.join(words)} failed with code {done.returncode}: {said}")
 
@@ -66,7 +70,11 @@ def gpus() -> list[dict[str, Any]]:
     numbers = minors_of_gpus()
     found = []
     for line in text.splitlines():
-        index, uuid, current, pending = (cell.strip() for cell in line.split(","))
+        cells = [cell.strip() for cell in line.split(",")]
+        # Below the rows come warnings, as of a corrupt InfoROM.
+        if len(cells) != 4 or not cells[0].isdigit():
+            continue
+        index, uuid, current, pending = cells
         found.append(
             {
                 "index": index,
@@ -144,7 +152,8 @@ def busy(chosen: list[dict[str, Any]]) -> list[str]:
     """Processes that use the chosen GPUs, as `pid name`."""
     text = smi("--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader", empty=True)
     uuids = {gpu["uuid"] for gpu in chosen}
-    rows = [[cell.strip() for cell in line.split(",", 2)] for line in text.splitlines() if line.strip()]
+    rows = [[cell.strip() for cell in line.split(",", 2)] for line in text.splitlines()]
+    rows = [row for row in rows if len(row) == 3]
     # Of a GPU in MIG mode the instance's UUID stands there: then any process counts.
     return [f"{row[1]} {row[2]}" for row in rows if row[0] in uuids or row[0].startswith("MIG-")]
 

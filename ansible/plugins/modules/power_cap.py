@@ -45,6 +45,8 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 FIELDS = "index,name,power.limit,power.default_limit,power.min_limit,power.max_limit"
 # nvidia-smi shows hundredths of a watt, and GPUs may round to what they can do.
 TOLERANCE_W = 1.0
+# nvidia-smi's exit code where an InfoROM is corrupt: what it prints and does is right (nvidia-smi(1)).
+INFOROM_CORRUPT = 14
 
 
 class Gpu(NamedTuple):
@@ -68,7 +70,7 @@ def smi(*words: str) -> str:
         raise RefusalError(
             "nvidia-smi is not installed: `gpufleet configure` installs the driver."
         ) from error
-    if done.returncode:
+    if done.returncode not in (0, INFOROM_CORRUPT):
         text = " ".join((done.stdout + done.stderr).split())[:300]
         raise RefusalError(f"nvidia-smi {words[0]} ended with code {done.returncode}: {text}.")
     return done.stdout
@@ -78,7 +80,11 @@ def read() -> list[Gpu]:
     """All GPUs. Raises for one whose limits cannot be read."""
     found = []
     for line in smi(f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits").splitlines():
-        index, name, *limits = [word.strip() for word in line.split(",")]
+        index, *words = [word.strip() for word in line.split(",")]
+        # Below the rows come warnings, as of a corrupt InfoROM.
+        if not index.isdigit() or not words:
+            continue
+        name, *limits = words
         try:
             found.append(Gpu(index, name, *(float(limit) for limit in limits)))
         except (ValueError, TypeError) as error:

@@ -220,3 +220,25 @@ def test_boot_program_is_the_same_file() -> None:
     # A host has no collection beside it.
     text = (PLUGINS / "module_utils" / "mig.py").read_text()
     assert "import ansible" not in text and "from ansible" not in text
+
+
+def test_a_corrupt_inforom_does_not_keep_gpus_from_being_read(host: Path, programs: Programs) -> None:
+    program = programs.folder / "nvidia-smi"
+    program.write_text(
+        f"{program.read_text().rstrip()}\necho 'WARNING: infoROM is corrupted at gpu 0000:3B:00.0'; exit 14\n"
+    )
+    assert [gpu["index"] for gpu in mig.gpus()] == ["0", "1"]
+    assert "1g.10gb+me" in mig.profiles("0")
+
+
+def test_profiles_with_media_extensions_are_read_in_all_tables(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {
+        "-lgip": "|   0  MIG 1g.12gb+me.all  22     1/1        10.75      No     16     7     0   |",
+        "-lgi": "|   0  MIG 1g.12gb+me.all  22        7          0:1     |",
+        "-lci": "|   0      7       MIG 1g.12gb+me.all   0         0          0:1     |",
+    }
+    monkeypatch.setattr(mig, "smi", lambda *words, **_: tables[words[-1]])
+    assert mig.profiles("0") == {"1g.12gb+me.all": 22}
+    assert mig.instances("0") == [{"profile": "1g.12gb+me.all", "gi": 7, "ci": 0, "start": 0}]

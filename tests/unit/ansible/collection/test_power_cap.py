@@ -70,3 +70,13 @@ def test_gpu_without_limits_or_that_ignores_them_is_an_error(
     assert "has a limit of 700 W after it was set to 500 W" in run(module, watts=500)["msg"]
     programs.add("nvidia-smi", "echo NVIDIA-SMI has failed; exit 9")
     assert "ended with code 9" in run(module, watts=500)["msg"]
+
+
+def test_a_corrupt_inforom_does_not_keep_gpus_from_being_capped(
+    module: ModuleType, run: Run, gpus: Programs
+) -> None:
+    program = gpus.folder / "nvidia-smi"
+    warning = "echo 'WARNING: infoROM is corrupted at gpu 0000:3B:00.0'; exit 14"
+    program.write_text(f"{program.read_text().rstrip()}\n{warning}\n")
+    assert run(module, watts=550)["limits"] == {"0": 550.0, "1": 550.0}
+    assert sets(gpus) == ["nvidia-smi -i 0 -pl 550"]
