@@ -41,7 +41,16 @@ _MODULES = "ansible/plugins/modules"
 # Sections in the order of the page.
 FORMATS: dict[str, tuple[ToolFormat, ...]] = {
     "GPUs": (
-        ToolFormat("`nvidia-smi --query-gpu`", f"{_HEALTH}/gpus.py", (), "everything"),
+        ToolFormat(
+            "`nvidia-smi --query-gpu`",
+            f"{_HEALTH}/gpus.py",
+            (
+                "nvidia-smi/multi_h100-80gb-hbm3_590.48.01.txt",
+                "nvidia-smi/multi_h100-mig_590.48.01.txt",
+                "nvidia-smi/table_v100_inforom-corrupt_460.txt",
+            ),
+            "GPUs with faults, but for a corrupt InfoROM; other drivers",
+        ),
         ToolFormat("`nvidia-smi --query-remapped-rows`", f"{_HEALTH}/gpus.py", (), "everything"),
         ToolFormat("`nvidia-smi mig -lgip`, `-lgi`, `-lci`", f"{_UTILS}/mig.py", (), "everything"),
         ToolFormat("`nvidia-smi --query-gpu=power...`", f"{_MODULES}/power_cap.py", (), "everything"),
@@ -55,7 +64,37 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
         ToolFormat("`/sys/class/infiniband`", f"{_HEALTH}/ports.py", (), "everything"),
         ToolFormat("`mlxconfig -d ... query`", f"{_UTILS}/rdma_hardware.py", (), "everything"),
     ),
-    "Logs": (ToolFormat("`dmesg`", f"{_HEALTH}/xid.py", (), "everything"),),
+    "Logs": (
+        ToolFormat(
+            "Xids in the kernel log",
+            f"{_HEALTH}/xid.py",
+            (
+                "kernel/dmesg_xid48-63-94_dbe-remap.log",
+                "kernel/dmesg_xid119_gsp-timeout.log",
+                "kernel/dmesg_iso_xid13-43_oom.log",
+                "kernel/dmesg_iso_xid13-storm.log",
+                "kernel/kmsg_boot.log",
+                "kernel/dmesg_short-iso.log",
+                "kernel/journald_azure_gpu-vm.log",
+            ),
+            "Xids 144 to 150, 154 and those of MIG instances: as printed in public threads",
+        ),
+        ToolFormat(
+            "SXids in the kernel log", f"{_HEALTH}/sxid.py", (), "everything: as printed in public threads"
+        ),
+        ToolFormat(
+            "`/var/log/fabricmanager.log`",
+            f"{_HEALTH}/sxid.py",
+            ("kernel/fabricmanager.log",),
+            "fatal SXids",
+        ),
+        ToolFormat(
+            "nvidia-peermem and mlx5 in the kernel log",
+            f"{_HEALTH}/kernel_faults.py",
+            ("kernel/kmsg_nvidia-peermem.log",),
+            "mlx5: as printed in public threads",
+        ),
+    ),
     "Host": (
         ToolFormat("`chronyc -c tracking`", f"{_HEALTH}/system.py", (), "everything"),
         ToolFormat("Redfish", f"{_UTILS}/redfish.py", (), "everything"),

@@ -3,10 +3,17 @@
 import json
 import sys
 import time
+from pathlib import Path
 
 import state as hardware
 
-SINCE_BOOT = time.clock_gettime(time.CLOCK_MONOTONIC)
+
+def booted():
+    """When the kernel was started, in whole seconds: a line has the same stamp whenever it is printed."""
+    for line in Path("/proc/stat").read_text().splitlines():
+        if line.startswith("btime "):
+            return int(line.split()[1])
+    return 0
 
 
 def main(arguments):
@@ -15,10 +22,9 @@ def main(arguments):
             found["kernel_log"] = []
         return 0
     as_json = "-J" in arguments or "--json" in arguments
-    lines = []
+    lines, start = [], booted()
     for entry in hardware.load()["kernel_log"]:
-        since = max(0.0, SINCE_BOOT - (time.time() - entry["time"]))
-        lines.append((since, entry))
+        lines.append((max(0.0, entry["time"] - start), entry))
     if as_json:
         print(json.dumps({"dmesg": [{"pri": 4, "time": since, "msg": e["text"]} for since, e in lines]}))
         return 0

@@ -23,6 +23,8 @@ HEALTHY_GPU = {
     "utilization.gpu": "0",
     "ecc.mode.current": "Enabled",
     "ecc.errors.uncorrected.volatile.total": "0",
+    "retired_pages.single_bit_ecc.count": "[N/A]",
+    "retired_pages.double_bit.count": "[N/A]",
     "retired_pages.pending": "[N/A]",
     "pcie.link.width.current": "16",
     "pcie.link.width.max": "16",
@@ -41,7 +43,7 @@ SMI = """#!/bin/sh
 case "$1" in
   --query-gpu=*gpu_recovery_action*) [ -e {here}/old-driver ] && {{
       echo 'Field "gpu_recovery_action" is not a valid field to query.'; exit 2; }}
-      cat {here}/gpus; exit $(cat {here}/gpus.code) ;;
+      cat {here}/gpus {here}/warning; exit $(cat {here}/gpus.code) ;;
   --query-gpu=*) cut -d, -f1-{short} {here}/gpus; exit $(cat {here}/gpus.code) ;;
   --query-remapped-rows=*) cat {here}/rows; exit $(cat {here}/gpus.code) ;;
   nvlink) cat {here}/nvlink$2; exit 0 ;;
@@ -105,6 +107,7 @@ class Node:
         (self.root / "var/lib/prometheus/node-exporter").mkdir(parents=True)
         for name, text in (
             ("gpus.code", "0"),
+            ("warning", ""),
             ("node.code", "0"),
             ("update.code", "0"),
             ("fabric", "active"),

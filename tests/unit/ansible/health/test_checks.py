@@ -102,10 +102,42 @@ def bad_dimm(node: Node) -> None:
     node.file("sys/devices/system/edac/mc/mc0/ue_count", "1")
 
 
+def logged(text: str) -> Break:
+    return lambda node: node.log.append(f"[  100.000001] {text}")
+
+
+SXID = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): "
+PEERMEM = (
+    "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing"
+)
+MLX5 = "mlx5_core 0000:5c:00.0: "
+
+
+def corrupt_inforom(node: Node) -> None:
+    node.answer("warning", "WARNING: infoROM is corrupted at gpu 0000:52:00.0")
+    node.answer("gpus.code", "14")
+
+
+def no_answer_below_rows(node: Node) -> None:
+    node.answer("warning", "Unable to determine the device handle for GPU5: 0000:C3:00.0: Unknown Error")
+    node.answer("gpus.code", "15")
+
+
 FAULTS: list[tuple[str, Break, str]] = [
     ("gpu_count", one_gone_from_the_bus, "7 of 8 GPUs on the PCI bus"),
     ("gpu_count", one_gone_from_the_driver, "7 of 8 GPUs in nvidia-smi"),
     ("gpu_count", lost, "nvidia-smi: exit code 15"),
+    (
+        "gpu_count",
+        no_answer_below_rows,
+        "nvidia-smi: Unable to determine the device handle for GPU5: 0000:C3:00.0: Unknown Error",
+    ),
+    (
+        "gpu_count",
+        gpu(4, ecc__errors__uncorrected__volatile__total="[GPU requires reset]"),
+        "GPU 4 cannot be read: [GPU requires reset]",
+    ),
+    ("inforom", corrupt_inforom, "GPU 2 its InfoROM is corrupt"),
     ("driver", other_driver, "driver 580.126.20 is loaded instead of 580.159.03"),
     ("driver", no_driver, "the driver is not loaded"),
     ("ecc", gpu(1, ecc__errors__uncorrected__volatile__total="3"), "GPU 1 3 uncorrectable ECC errors"),
@@ -113,6 +145,11 @@ FAULTS: list[tuple[str, Break, str]] = [
     ("memory_repair_failed", failed_row, "GPU 2 a row could not be remapped"),
     ("memory_repair_pending", pending_row, "GPU 2 a row waits to be remapped"),
     ("memory_repair_pending", gpu(6, retired_pages__pending="Yes"), "GPU 6 a page waits to be retired"),
+    (
+        "memory_repair_failed",
+        gpu(6, retired_pages__single_bit_ecc__count="20", retired_pages__double_bit__count="45"),
+        "GPU 6 65 retired pages, limit 60",
+    ),
     ("recovery_action", gpu(7, gpu_recovery_action="GPU Reset"), "GPU 7 the driver asks for: GPU Reset"),
     ("xid", xid(79), "GPU 5 Xid 79 (train): REBOOT"),
     ("xid", xid(48), "GPU 5 Xid 48 (train): RESET"),
@@ -124,6 +161,41 @@ FAULTS: list[tuple[str, Break, str]] = [
     ),
     ("xid_monitor", xid(63), "GPU 5 Xid 63 (train): MONITOR"),
     ("xid_monitor", xid(999), "GPU 5 Xid 999 (train): UNKNOWN"),
+    (
+        "sxid",
+        logged(f"{SXID}20034, Fatal, Link 63 LTSSM Fault Up"),
+        "NVSwitch 0000:05:00 SXid 20034 (Link 63 LTSSM Fault Up): RESET",
+    ),
+    (
+        "sxid",
+        logged(f"{SXID}22003, Fatal, Minion Halt"),
+        "NVSwitch 0000:05:00 SXid 22003 (Minion Halt): REBOOT",
+    ),
+    (
+        "sxid_monitor",
+        logged(f"{SXID}12028, Non-fatal, Link 32 egress non-posted PRIV error (First)"),
+        "NVSwitch 0000:05:00 SXid 12028 (Link 32 egress non-posted PRIV error (First)): MONITOR",
+    ),
+    ("sxid_monitor", logged(f"{SXID}31999, Non-fatal, new"), "NVSwitch 0000:05:00 SXid 31999 (new): UNKNOWN"),
+    ("peermem", logged(PEERMEM), "nvidia-peermem reports an invalid context"),
+    (
+        "adapter_power",
+        logged(f"{MLX5}mlx5_pcie_event:299:(pid 26): Detected insufficient power on the PCIe slot (27W)."),
+        "0000:5c:00.0 too little power from the PCIe slot",
+    ),
+    (
+        "adapter_temperature",
+        logged(
+            "mlx5_port_module_event:1131:(pid 0): Port module event[error]: "
+            "module 0, Cable error, High Temperature"
+        ),
+        "a transceiver or cable is too hot",
+    ),
+    (
+        "adapter_firmware",
+        logged(f"{MLX5}mlx5_cmd_out_err:838:(pid 268269): ACCESS_REG(0x805) op_mod(0x1) failed, status bad"),
+        "0000:5c:00.0 its firmware refuses to be read",
+    ),
     ("nvlink", link_down, "GPU 4 NVLink 17 is inactive"),
     ("fabric_manager", no_fabric_manager, "Fabric Manager is failed"),
     (

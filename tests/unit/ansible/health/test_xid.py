@@ -178,3 +178,97 @@ def test_text_from_a_user_process_is_not_in_the_reason(node: Node) -> None:
     node.run()
     (order,) = node.orders
     assert order.endswith("Reason=gpufleet: GPU 0 Xid 48 (DBE (double bit error)): RESET")
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "action"),
+    [
+        (46, "GPU stopped processing", "RESET"),
+        (62, "Internal micro-controller halt", "RESET"),
+        (119, "Timeout after 6s of waiting for RPC response from GPU4 GSP!", "RESET"),
+        (79, "GPU has fallen off the bus.", "REBOOT"),
+        (151, "", "REBOOT"),
+        (54, "", "ISOLATE"),
+        (45, "Ch 00000001 caused by previous Xid 149", "MONITOR"),
+        (171, "", "MONITOR"),
+        (7, "", "UNKNOWN"),
+        (999, "", "UNKNOWN"),
+        # NVLink 5: by unit and errorStatus, by the reason of a link event, or by the severity of the line.
+        (149, "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000 0x00000000)", "RESET"),
+        (149, "NETIR_LINK_DOWN Fatal XC0 i0 Link 08 (0x00400091 0x00000000 0x00000000)", "RESET"),
+        (149, "NETIR_LINK_EVT Fatal XC0 i0 Link 00 (0x026001c6 0x00000000 0x00000000)", "MONITOR"),
+        (149, "NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x00000000 0x00000000)", "RESET"),
+        (149, "NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001 0x00000000)", "MONITOR"),
+        (145, "RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x00000008 0x00000001)", "MONITOR"),
+        (145, "RLW_RXPIPE Fatal XC0 i0 Link 13 (0x000000c2 0x00000001 0x00000001)", "RESET"),
+        (145, "pid=9, name=a, RLW_SRC_TRACK Nonfatal XC1 i0 Link 03 (0x040868e2 0x00000008 0x0)", "MONITOR"),
+        (146, "TLW_TX_PIPE0 Nonfatal XC0 i0 Link 00 (0x0000000c 0x00000004 0x00000000)", "RESET"),
+        (150, "MSE_WATCHDOG Fatal XC0 i0 Link -1 (0x00000000 0x00000000 0x00000000)", "RESET"),
+        (144, "something new and Fatal", "RESET"),
+        (147, "something new", "MONITOR"),
+    ],
+)
+def test_an_xid_that_the_site_does_not_map_has_the_action_of_nvidias_catalog(
+    number: int, text: str, action: str
+) -> None:
+    config = Config(node="n", gpus=8, gpu="B200")
+    assert xid.action_of(line(number, text), config, mig=False, uvm_used=True) == action
+
+
+def test_a_process_cannot_make_a_fatal_xid_harmless_by_its_name() -> None:
+    text = (
+        "pid=1, name=RLW_CTRL Nonfatal XC0 i0 Link 00 (0x0 0x0, "
+        "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000 0x00000000)"
+    )
+    assert xid.action_of(line(149, text), Config(node="n", gpus=8), mig=False, uvm_used=True) == "RESET"
+
+
+CHANGED = "GPU recovery action changed from 0x{} to 0x{}"
+
+
+def test_xid_154_to_reboot_right_after_reset_asks_for_a_reboot(node: Node) -> None:
+    node.xid(154, gpu=1, at=100.0, text=CHANGED.format("0 (None)", "1 (GPU Reset Required)"))
+    node.xid(154, gpu=1, at=100.4, text=CHANGED.format("1 (GPU Reset Required)", "2 (Node Reboot Required)"))
+    node.run()
+    assert node.found["xid"][1].endswith(": REBOOT")
+    node.run()
+    assert node.found["xid"][1].endswith("2 times: REBOOT")
+
+
+def test_xid_154_to_reboot_within_a_second_of_the_last_run_is_not_missed(node: Node) -> None:
+    node.xid(154, gpu=1, at=100.0, text=CHANGED.format("0 (None)", "1 (GPU Reset Required)"))
+    node.run()
+    node.xid(154, gpu=1, at=100.4, text=CHANGED.format("1 (GPU Reset Required)", "2 (Node Reboot Required)"))
+    node.run()
+    assert node.found["xid"][1].endswith(": REBOOT")
+
+
+def test_a_harmless_nvlink_xid_after_a_fatal_one_takes_nothing_back(node: Node) -> None:
+    node.xid(149, gpu=1, at=100.0, text="NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x00000000 0x00000000)")
+    node.xid(149, gpu=1, at=100.1, text="NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001 0x0)")
+    node.run()
+    assert node.found["xid"] == ("drain", "GPU 1 Xid 149 (NETIR Fatal XC0 i0 Link -1): RESET")
+    assert node.found["xid_monitor"][1].startswith("GPU 1 Xid 149 (NETIR_BER_EVENT Nonfatal")
+
+
+def test_a_burst_of_one_xid_is_counted_whole_and_once(node: Node) -> None:
+    for number in range(5):
+        node.xid(13, gpu=2, at=100.0 + number / 1e4, text=f"Graphics SM Warp Exception on SM {number}")
+    node.run()
+    node.run()
+    assert (
+        node.found["xid_monitor"][1] == "GPU 2 Xid 13 (Graphics SM Warp Exception on SM 4), 5 times: MONITOR"
+    )
+
+
+def test_lines_of_mig_instances_old_drivers_and_lost_gpus_without_a_number_are_read() -> None:
+    log = (
+        "[    1.5] NVRM: Xid (PCI:0000:12:00 GPU-I:05): 94, pid=7194, Contained: CE User Channel\n"
+        "[    2.5] NVRM: Xid (0000:03:00): 14, Channel 00000001\n"
+        "[    3.5] NVRM: GPU 0000:91:00.0: GPU has fallen off the bus.\n"
+    )
+    assert [(each.bus, each.xid) for each in xid.parse(log)] == [
+        ("0000:12:00", 94),
+        ("0000:03:00", 14),
+        ("0000:91:00", 79),
+    ]

@@ -11,12 +11,22 @@ ACTIONS = {
     "gpu_count": DRAIN,
     "driver": DRAIN,
     "ecc": DRAIN,
+    # NVIDIA: the GPU needs triage; what it keeps there includes the record of its memory's repairs.
+    "inforom": DRAIN,
     "memory_repair_failed": DRAIN,
     # Work may go on until the GPU is next reset (NVIDIA, GPU memory error management).
     "memory_repair_pending": ADVISE,
     "recovery_action": DRAIN,
     "xid": DRAIN,
     "xid_monitor": ADVISE,
+    # NVSwitches of Hopper and earlier: a port, or the whole fabric, stands still until they are reset.
+    "sxid": DRAIN,
+    "sxid_monitor": ADVISE,
+    # Work goes on, by a slower way, or until the port goes down: `port` finds that.
+    "peermem": ADVISE,
+    "adapter_power": ADVISE,
+    "adapter_temperature": ADVISE,
+    "adapter_firmware": ADVISE,
     "nvlink": DRAIN,
     "nvlink_errors": ADVISE,
     "fabric_manager": DRAIN,

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from health.commands import Done
 from health.config import Config
 from health.finding import Finding
 from health.readings import ROW_FIELDS, Readings
 
 RESET = "drain the node and reset the GPU (nvidia-smi --gpu-reset), or reboot"
 REPLACE = "run the vendor's field diagnostics; such a GPU is exchanged"
+# What nvidia-smi prints in place of values of a GPU that does not answer.
+UNREADABLE = (
+    "[unknown error]",
+    "[gpu is lost]",
+    "[gpu requires reset]",
+    "[gpu access blocked by the operating system]",
+)
+# A row of values has more commas than any message.
+ROW_COMMAS = 5
+# A GPU before Ampere is exchanged from this number of retired pages on (NVIDIA, Dynamic Page Retirement).
+MOST_RETIRED_PAGES = 60
 
 
 @dataclass(frozen=True)
@@ -52,8 +64,8 @@ def parse(text: str, names: tuple[str, ...]) -> list[Gpu]:
     found = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == len(names):
-            values = dict(zip(names, cells, strict=True))
+        values = dict(zip(names, cells, strict=True)) if len(cells) == len(names) else {}
+        if values.get("index", "").isdigit():
             found.append(Gpu(int(values["index"]), short_bus(values["pci.bus_id"]), values))
     return found
 
@@ -76,6 +88,12 @@ def _text(path: Path) -> str:
         return ""
 
 
+def message_of(done: Done) -> str:
+    """Return what nvidia-smi says of its failure, in one line: the message, and not the rows above it."""
+    lines = [line for line in done.out.splitlines() if line.strip() and line.count(",") < ROW_COMMAS]
+    return replace(done, out="\n".join(lines)).said
+
+
 def check_count(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
     """All GPUs are on the bus, and the driver has all of them."""
     bus = len(buses(config))
@@ -89,15 +107,31 @@ def check_count(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Fin
             )
         ]
     if not readings.ok("gpus"):
-        said = readings.done["gpus"].said
+        said = message_of(readings.done["gpus"])
         return [
             Finding("gpu_count", "", f"nvidia-smi: {said}", "see the kernel's log for what the driver says")
         ]
+    lost = [
+        Finding("gpu_count", gpu.label, f"cannot be read: {words}", RESET)
+        for gpu in gpus
+        if (words := next((text for text in gpu.values.values() if text.lower() in UNREADABLE), ""))
+    ]
+    if lost:
+        return lost
     if len(gpus) != config.gpus:
         return [
             Finding("gpu_count", "", f"{len(gpus)} of {config.gpus} GPUs in nvidia-smi", "reboot the node")
         ]
     return []
+
+
+def check_inforom(_config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
+    """No GPU's InfoROM is corrupt. nvidia-smi says so below what it was asked for."""
+    labels = {gpu.bus: gpu.label for gpu in gpus}
+    return [
+        Finding("inforom", labels.get(short_bus(bus), f"PCI {bus}"), "its InfoROM is corrupt", REPLACE)
+        for bus in readings.corrupt_inforoms()
+    ]
 
 
 def check_driver(config: Config, _readings: Readings, _gpus: list[Gpu]) -> list[Finding]:
@@ -139,6 +173,11 @@ def check_repairs(_config: Config, readings: Readings, gpus: list[Gpu]) -> list[
     for gpu in gpus:
         if gpu.says("retired_pages.pending", "yes"):
             found.append(Finding("memory_repair_pending", gpu.label, "a page waits to be retired", RESET))
+        kinds = ("retired_pages.single_bit_ecc.count", "retired_pages.double_bit.count")
+        pages = sum(gpu.number(name) or 0 for name in kinds)
+        if pages >= MOST_RETIRED_PAGES:
+            message = f"{pages} retired pages, limit {MOST_RETIRED_PAGES}"
+            found.append(Finding("memory_repair_failed", gpu.label, message, REPLACE))
     if not readings.ok("rows"):
         # Without GPUs there is nothing to ask, and another check says so.
         return (
@@ -211,6 +250,7 @@ def check_throttle(_config: Config, _readings: Readings, gpus: list[Gpu]) -> lis
 
 CHECKS = (
     check_count,
+    check_inforom,
     check_driver,
     check_ecc,
     check_repairs,

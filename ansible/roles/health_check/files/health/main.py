@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from health import config as configuration
 from health import gpus as gpu_checks
+from health import kernel_faults, nvlink, ports, readings, report, slurm, sxid, system, xid
 from health import memory as remembering
-from health import nvlink, ports, readings, report, slurm, system, xid
 from health.config import Config
 from health.finding import DRAIN, Finding, with_actions
 from health.gpus import Gpu
@@ -102,7 +102,14 @@ def examine(
     gpus = gpu_checks.parse(taken.done["gpus"].out, taken.gpu_fields) if taken.ok("gpus") else []
     events = xid.update(
         memory,
-        xid.parse(taken.done["kernel"].out),
+        sorted(
+            [
+                *xid.parse(taken.done["kernel"].out),
+                *sxid.parse(taken.done["kernel"].out),
+                *sxid.read_manager(config),
+            ],
+            key=lambda line: line.at,
+        ),
         config,
         gpus,
         boot_id=boot_id(config),
@@ -116,6 +123,7 @@ def examine(
     checks: list[Callable[[], list[Finding]]] = [
         *[lambda check=check: check(config, taken, gpus) for check in gpu_checks.CHECKS],
         lambda: xid.check(events, labels(config, gpus), config, taken.now),
+        lambda: kernel_faults.check(taken.done["kernel"].out, config, kernel_faults.uptime(config)),
         lambda: unread_log(taken),
         lambda: nvlink.check_links(config, taken, gpus),
         lambda: nvlink.check_fabric_manager(config, taken, gpus),

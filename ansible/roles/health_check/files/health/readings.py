@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +13,8 @@ from health.memory import Memory
 GPU_FIELDS = (
     *("index", "uuid", "pci.bus_id", "name", "driver_version", "mig.mode.current", "utilization.gpu"),
     *("ecc.mode.current", "ecc.errors.uncorrected.volatile.total"),
-    *("retired_pages.pending", "pcie.link.width.current", "pcie.link.width.max"),
+    *("retired_pages.single_bit_ecc.count", "retired_pages.double_bit.count", "retired_pages.pending"),
+    *("pcie.link.width.current", "pcie.link.width.max"),
     *("pcie.link.gen.current", "pcie.link.gen.max"),
     *("clocks_event_reasons.hw_slowdown", "clocks_event_reasons.hw_thermal_slowdown"),
     *("clocks_event_reasons.hw_power_brake_slowdown", "clocks_event_reasons.sw_thermal_slowdown"),
@@ -23,6 +25,9 @@ OPTIONAL = ("gpu_recovery_action", "fabric.status", "fabric.state")
 ROW_FIELDS = ("gpu_bus_id", "remapped_rows.pending", "remapped_rows.failure")
 UNKNOWN_FIELD = "is not a valid field to query"
 SMI = "nvidia-smi"
+# nvidia-smi's exit code where the InfoROM of a GPU is corrupt: what it prints is right (nvidia-smi(1)).
+INFOROM_CORRUPT = 14
+INFOROM_WARNING = re.compile(r"infoROM is corrupted at gpu ([0-9a-fA-F:.]+)", re.IGNORECASE)
 
 
 @dataclass
@@ -34,8 +39,20 @@ class Readings:
     gpu_fields: tuple[str, ...] = GPU_FIELDS
 
     def ok(self, name: str) -> bool:
-        """Whether the program ran and ended well."""
-        return name in self.done and self.done[name].code == 0
+        """Whether the program ran and its answer can be read."""
+        if name not in self.done:
+            return False
+        done = self.done[name]
+        return done.code == 0 or (
+            done.code == INFOROM_CORRUPT and bool(INFOROM_WARNING.search(done.out + done.err))
+        )
+
+    def corrupt_inforoms(self) -> list[str]:
+        """Return the PCI addresses of GPUs of which nvidia-smi says that their InfoROM is corrupt."""
+        said = "\n".join(
+            done.out + done.err for done in self.done.values() if "infoROM" in done.out + done.err
+        )
+        return sorted(set(INFOROM_WARNING.findall(said)))
 
 
 def take(config: Config, memory: Memory, limit_s: float, *, slurm: bool) -> Readings:

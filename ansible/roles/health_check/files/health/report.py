@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from health import memory as remembering
+from health import sxid
 from health.finding import ACTIONS, ADVISE, DRAIN, OFF, Finding
 from health.memory import Memory
 
@@ -78,9 +79,11 @@ def metrics(report: Report, wanted: dict[str, str]) -> str:
         for name, rate in sorted(values.items())
     ]
     xids: dict[tuple[int, str], float] = {}
+    sxids: dict[tuple[int, str], float] = {}
     for event in report.xids:
         key = (event["xid"], event["action"])
-        xids[key] = xids.get(key, 0) + event["count"]
+        counts = sxids if event["xid"] >= sxid.FIRST else xids
+        counts[key] = counts.get(key, 0) + event["count"]
     metric("healthy", "Whether nothing keeps jobs away from this node.", [("", float(not report.drains))])
     metric("drained", "Whether the health check has drained this node.", [("", float(report.drained))])
     metric("findings", "Findings of the last run, by check.", checks)
@@ -88,6 +91,11 @@ def metrics(report: Report, wanted: dict[str, str]) -> str:
         "xids",
         "Xids that count, by number and by the action that they ask for.",
         [(f'{{xid="{xid}",action="{action}"}}', n) for (xid, action), n in sorted(xids.items())],
+    )
+    metric(
+        "sxids",
+        "SXids of NVSwitches that count, by number and by the action that they ask for.",
+        [(f'{{sxid="{number}",action="{action}"}}', n) for (number, action), n in sorted(sxids.items())],
     )
     metric("port_errors_per_hour", "Growth of a port's error counters since the run before.", rates)
     metric("run_duration_seconds", "How long the last run took.", [("", round(report.duration_s, 3))])

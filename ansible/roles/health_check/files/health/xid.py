@@ -1,4 +1,4 @@
-"""Xids: what the driver logged of its GPUs, the action that each asks for, and until when it counts.
+"""Xids and SXids: what the driver logged of GPUs and NVSwitches, its action, and until when it counts.
 
 An Xid that asks for a reboot counts until the next boot, one that asks for a reset until the GPU was
 reset (the driver says so) or the next boot, one that isolates until somebody says `forget`. What was
@@ -12,18 +12,23 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from health import sxid, xid_catalog
 from health.config import Config
 from health.finding import Finding
 from health.gpus import Gpu, short_bus
+from health.kernel_log import Line, stamped
 from health.memory import Memory
+from health.xid_catalog import ISOLATE, MONITOR, REBOOT, RESET
 
-ISOLATE, REBOOT, RESET, MONITOR, UNKNOWN = "ISOLATE", "REBOOT", "RESET", "MONITOR", "UNKNOWN"
 DRAINING = (ISOLATE, REBOOT, RESET)
-LINE = re.compile(r"\[\s*(\d+\.\d+)\].*?NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)(?:, (.*))?$")
+# Of a GPU in MIG mode: `NVRM: Xid (PCI:0000:1b:00 GPU-I:05): 94, ...`. Old drivers leave `PCI:` out.
+LINE = re.compile(r"(?:^|\b)NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)(?:, (.*))?$")
+FALLEN = re.compile(r"(?:^|\b)NVRM: GPU ([0-9a-fA-F:.]+): (GPU has fallen off the bus)\b")
+FALLEN_XID = 79
 # 154 says which action the driver has come to: "... changed from 0x0 (None) to 0x1 (GPU Reset Required)".
 DERIVED, CONTAINED, UVM = 154, 95, 159
 CHANGED = re.compile(r"changed from .* to 0x[0-9a-fA-F]+ \(([^)]*)\)")
-# Stamps of one line may differ a little from one reading to the next.
+# Fabric Manager's log has whole seconds of a clock that may be set: the same line may move by this.
 SAME_S = 1.0
 HOUR = 3600.0
 REMEDY = {
@@ -31,21 +36,14 @@ REMEDY = {
     REBOOT: "reboot the node",
     RESET: "reset the GPU (nvidia-smi --gpu-reset) or reboot the node",
 }
-
-
-@dataclass
-class Line:
-    """One Xid in the kernel's log; `at` is in seconds since boot."""
-
-    at: float
-    bus: str
-    xid: int
-    text: str
+SWITCH_REMEDY = "reset all GPUs and NVSwitches together, or reboot the node; then `health-check forget`"
 
 
 @dataclass
 class Event:
-    """One Xid of one GPU: `last` in seconds since boot, `noticed` since the epoch.
+    """One Xid or SXid of one device: `last` in seconds since boot, `noticed` since the epoch.
+
+    Xids 144 to 150 and SXids differ in what they ask for: there is one event for each action.
 
     `acted`: the node was drained for it. `accepted`: a person resumed the node all the same.
     """
@@ -61,22 +59,32 @@ class Event:
     accepted: bool = False
 
     @property
+    def key(self) -> tuple[str, int, str]:
+        """The same for lines that are one event. Xid 154 takes back what it said before."""
+        return self.bus, self.xid, "" if self.xid == DERIVED else self.action
+
+    @property
     def drains(self) -> bool:
         """Whether it keeps jobs away."""
         return self.action in DRAINING and not self.accepted
 
 
 def parse(log: str) -> list[Line]:
-    """The Xids of a kernel log with stamps in seconds, oldest first."""
-    found = [LINE.search(line) for line in log.splitlines()]
-    lines = [
-        Line(float(hit[1]), short_bus(hit[2]), int(hit[3]), (hit[4] or "").strip()) for hit in found if hit
-    ]
+    """Return the Xids of a kernel log, oldest first."""
+    lines = []
+    for at, text in stamped(log):
+        if hit := LINE.search(text):
+            lines.append(Line(at, short_bus(hit[1]), int(hit[2]), (hit[3] or "").strip()))
+        elif hit := FALLEN.search(text):
+            # Newer drivers may log this without an Xid.
+            lines.append(Line(at, short_bus(hit[1]), FALLEN_XID, hit[2]))
     return sorted(lines, key=lambda line: line.at)
 
 
 def action_of(line: Line, config: Config, *, mig: bool, uvm_used: bool) -> str:
-    """The action that the configured map has for an Xid of this node's GPU."""
+    """Return the action for an Xid of this node's GPU: the configured one, or that of NVIDIA's catalogue."""
+    if line.xid >= sxid.FIRST:
+        return sxid.action_of(line)
     if line.xid == DERIVED:
         return derived_action(line.text)
     if line.xid == UVM:
@@ -89,7 +97,7 @@ def action_of(line: Line, config: Config, *, mig: bool, uvm_used: bool) -> str:
     for action, numbers in config.xid_actions.items():
         if line.xid in numbers:
             return action
-    return UNKNOWN
+    return xid_catalog.action_of(line.xid, line.text)
 
 
 def derived_action(text: str) -> str:
@@ -124,6 +132,7 @@ def update(
             event.last = 0.0
         memory.xid_horizon, memory.recovery = {}, {}
     divided = {gpu.bus for gpu in gpus if gpu.mig}
+    seen = {event.key: (event.last, event.text) for event in events}
     for line in lines:
         if line.at <= memory.xid_horizon.get(line.bus, -1.0):
             continue
@@ -131,7 +140,10 @@ def update(
             events = _was_reset(memory, events, line.bus, line.at)
             continue
         action = action_of(line, config, mig=line.bus in divided, uvm_used=uvm_used)
-        _note(events, Event(line.bus, line.xid, action, line.text, line.at, now))
+        new = Event(line.bus, line.xid, action, line.text, line.at, now)
+        last, text = seen.get(new.key, (-1.0, ""))
+        if line.at > last + (SAME_S if line.text == text else 0.0):
+            _note(events, new)
     for gpu in gpus:
         events = _recovered(memory, events, gpu)
     memory.xids = [asdict(event) for event in events]
@@ -140,11 +152,10 @@ def update(
 
 def _note(events: list[Event], new: Event) -> None:
     for event in events:
-        if (event.bus, event.xid) == (new.bus, new.xid):
-            if new.last > event.last + SAME_S:
-                event.count += 1
-                event.last, event.noticed, event.text = new.last, new.noticed, new.text
-                event.action, event.acted, event.accepted = new.action, False, False
+        if event.key == new.key:
+            event.count += 1
+            event.last, event.noticed, event.text = new.last, new.noticed, new.text
+            event.action, event.acted, event.accepted = new.action, False, False
             return
     events.append(new)
 
@@ -164,7 +175,7 @@ def _recovered(memory: Memory, events: list[Event], gpu: Gpu) -> list[Event]:
     memory.recovery[gpu.bus] = wanted
     if wanted != "None" or before == "None":
         return events
-    return _was_reset(memory, events, gpu.bus, _latest(events, gpu.bus) + SAME_S)
+    return _was_reset(memory, events, gpu.bus, _latest(events, gpu.bus))
 
 
 def _latest(events: list[Event], bus: str) -> float:
@@ -182,7 +193,7 @@ def forget(memory: Memory, bus: str = "") -> int:
     """Drop the events of a GPU, or of all; the number dropped. What is logged from now on counts again."""
     gone = [event for event in remembered(memory) if not bus or event.bus == bus]
     for event in gone:
-        memory.xid_horizon[event.bus] = max(memory.xid_horizon.get(event.bus, 0.0), event.last + SAME_S)
+        memory.xid_horizon[event.bus] = max(memory.xid_horizon.get(event.bus, 0.0), event.last)
     memory.xids = [asdict(event) for event in remembered(memory) if event not in gone]
     return len(gone)
 
@@ -191,16 +202,20 @@ def check(events: list[Event], labels: dict[str, str], config: Config, now: floa
     """The events that drain, and for a day those that are only told."""
     found = []
     for event in events:
-        label = labels.get(event.bus, f"PCI {event.bus}")
+        switch = event.xid >= sxid.FIRST
+        label = f"NVSwitch {event.bus}" if switch else labels.get(event.bus, f"PCI {event.bus}")
+        name, check = ("SXid", "sxid") if switch else ("Xid", "xid")
         # Of text that programs can reach into, only the words of the driver are repeated.
-        said = event.text.rpartition(", ")[2][:60].rstrip(". ")
+        said = event.text.rpartition(", ")[2].partition(" (0x")[0][:60].rstrip(". ")
+        said = said or xid_catalog.description_of(event.xid)
         times = f", {event.count} times" if event.count > 1 else ""
-        name = f"Xid {event.xid}{f' ({said})' if said else ''}{times}"
+        name = f"{name} {event.xid}{f' ({said})' if said else ''}{times}"
         if event.drains:
-            found.append(Finding("xid", label, f"{name}: {event.action}", REMEDY[event.action]))
+            remedy = SWITCH_REMEDY if switch and event.action == RESET else REMEDY[event.action]
+            found.append(Finding(check, label, f"{name}: {event.action}", remedy))
         elif now - event.noticed < config.xid_monitor_hours * HOUR or event.accepted:
             why = "accepted by a person" if event.accepted else event.action
-            found.append(Finding("xid_monitor", label, f"{name}: {why}"))
+            found.append(Finding(f"{check}_monitor", label, f"{name}: {why}"))
     return found
 
 
