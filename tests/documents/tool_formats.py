@@ -54,7 +54,21 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
         ToolFormat("`nvidia-smi --query-remapped-rows`", f"{_HEALTH}/gpus.py", (), "everything"),
         ToolFormat("`nvidia-smi mig -lgip`, `-lgi`, `-lci`", f"{_UTILS}/mig.py", (), "everything"),
         ToolFormat("`nvidia-smi --query-gpu=power...`", f"{_MODULES}/power_cap.py", (), "everything"),
-        ToolFormat("`dcgmi health -c -j`", "gpufleet/racks/verify/gpu.py", (), "everything"),
+        ToolFormat(
+            "`dcgmi health -c -j`",
+            f"{_HEALTH}/dcgm.py",
+            (),
+            "everything: follows the source code of DCGM 4.6.0 (dcgmi/Health.cpp)",
+        ),
+        ToolFormat(
+            "`dcgmi diag -j`",
+            f"{_HEALTH}/dcgm.py",
+            (
+                "dcgm/diag_gb10-level1_dcgm4.2.3.json",
+                "dcgm/diag_gb10-level2-partial-skip_dcgm4.2.3.json",
+            ),
+            "failures of hardware; DCGM 3",
+        ),
     ),
     "NVLink and NVSwitch": (
         ToolFormat("`nvidia-smi nvlink --status`", f"{_HEALTH}/nvlink.py", (), "everything"),

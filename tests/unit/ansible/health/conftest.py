@@ -155,6 +155,21 @@ class Node:
             place = f"{folder}/{name[6:]}" if name.startswith("../") else f"{folder}/ports/1/{name}"
             self.file(place, value)
 
+    def dcgm(self, text: str) -> None:
+        """What `dcgmi health` reports from now on."""
+        self.answer("dcgm-health", text)
+        self._dcgmi()
+
+    def diag(self, text: str) -> None:
+        """What `dcgmi diag` reports from now on."""
+        self.answer("dcgm-diag", text)
+        self._dcgmi()
+
+    def _dcgmi(self) -> None:
+        self.program("dcgmi", f"#!/bin/sh\ncat {self.bin}/dcgm-$1\n")
+        (self.bin.parent / "health.json").write_text(json.dumps(self.config))
+        (self.root / "var/lib/gpufleet/health").mkdir(parents=True, exist_ok=True)
+
     def slurm(self, state: str, reason: str = "") -> None:
         reported = f" Reason={reason} [root@2026-01-01T00:00:00]" if reason else ""
         self.answer("node", f"NodeName=dgx01 Arch=x86_64 Gres=gpu:8 State={state} ThreadsPerCore=1{reported}")

@@ -249,7 +249,17 @@ def test_fault_is_found_and_drains_or_advises(node: Node, check: str, fault: Bre
 
 
 def test_every_check_has_a_case() -> None:
-    elsewhere = {"throttle", "port_flaps", "port_errors", "nvlink_errors", "memory"}
+    elsewhere = {
+        "throttle",
+        "port_flaps",
+        "port_errors",
+        "nvlink_errors",
+        "memory",
+        "dcgm",
+        "dcgm_monitor",
+        "dcgm_diag",
+        "dcgm_diag_monitor",
+    }
     assert {check for check, _, _ in FAULTS} | elsewhere | {"disk"} == set(ACTIONS)
 
 

@@ -10,6 +10,10 @@ DRAIN, ADVISE, OFF = "drain", "advise", "off"
 ACTIONS = {
     "gpu_count": DRAIN,
     "driver": DRAIN,
+    "dcgm": DRAIN,
+    "dcgm_monitor": ADVISE,
+    "dcgm_diag": DRAIN,
+    "dcgm_diag_monitor": ADVISE,
     "ecc": DRAIN,
     # NVIDIA: the GPU needs triage; what it keeps there includes the record of its memory's repairs.
     "inforom": DRAIN,

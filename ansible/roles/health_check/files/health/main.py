@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from health import config as configuration
+from health import dcgm, kernel_faults, nvlink, ports, readings, report, slurm, sxid, system, xid
 from health import gpus as gpu_checks
-from health import kernel_faults, nvlink, ports, readings, report, slurm, sxid, system, xid
 from health import memory as remembering
+from health.commands import run as run_command
 from health.config import Config
 from health.finding import DRAIN, Finding, with_actions
 from health.gpus import Gpu
@@ -26,6 +27,7 @@ USAGE = """\
 health-check [periodic]       check the node, drain or undrain it, write what was found
 health-check prolog|epilog    the same before or after a job; never undrains
 health-check show             check and print as JSON; changes nothing. Exit code 1: unfit for jobs
+health-check diag [1|2|3|4]   run DCGM's diagnostics of a level and keep what fails
 health-check forget [GPU|all|memory|ports]
                               forget Xids of a GPU (by its index) or of all (default), the size of the
                               memory, or which ports have been up
@@ -37,6 +39,8 @@ def main(arguments: list[str]) -> int:
     mode = arguments[0] if arguments else "periodic"
     if mode == "forget":
         return forget(arguments[1] if len(arguments) > 1 else "all")
+    if mode == "diag" and len(arguments) <= 2 and (arguments[1:] or ["1"])[0] in dcgm.LEVELS:
+        return diagnose((arguments[1:] or ["1"])[0])
     if mode not in MODES or len(arguments) > 1:
         sys.stderr.write(USAGE)
         return 2
@@ -123,6 +127,8 @@ def examine(
     checks: list[Callable[[], list[Finding]]] = [
         *[lambda check=check: check(config, taken, gpus) for check in gpu_checks.CHECKS],
         lambda: xid.check(events, labels(config, gpus), config, taken.now),
+        lambda: dcgm.check_health(config, taken),
+        lambda: dcgm.check_diag(config),
         lambda: kernel_faults.check(taken.done["kernel"].out, config, kernel_faults.uptime(config)),
         lambda: unread_log(taken),
         lambda: nvlink.check_links(config, taken, gpus),
@@ -207,6 +213,32 @@ def exit_code(mode: str, result: Report, *, drained: bool) -> int:
     if mode in ("prolog", "show"):
         return 1 if result.drains else 0
     return 1 if mode == "epilog" and result.drains and not drained else 0
+
+
+def diagnose(level: str) -> int:
+    """Run a level of DCGM's diagnostics and keep what fails; 1 if that drains the node, 2 if refused."""
+    config = configuration.load()
+    if level != "1" and config.slurm:
+        node = slurm.parse(run_command(["scontrol", "--oneliner", "show", "node", config.node], 10.0).out)
+        if node is None or not node.drained:
+            state = node.state if node else "not known to slurmctld"
+            sys.stderr.write(
+                f"health-check: level {level} loads the GPUs, and the node is {state}: drain it first "
+                f"(scontrol update NodeName={config.node} State=DRAIN Reason=diagnostics)\n"
+            )
+            return 2
+    done = run_command(["dcgmi", "diag", "--run", level, "--json"], dcgm.LEVELS[level])
+    state_folder = config.path(config.state_directory)
+    try:
+        incidents = dcgm.keep_diag(state_folder, level, done.out)
+    except (ValueError, OSError) as error:
+        said = dcgm.message_of(done.out + done.err)
+        sys.stderr.write(f"health-check: dcgmi diag gave no result that can be kept ({error}): {said}\n")
+        return 1
+    for item in incidents:
+        code = f"code {item.code} {item.name}, {item.severity}"
+        sys.stdout.write(f"{item.subject} {item.message} ({code})\n".lstrip())
+    return 1 if any(item.severity in dcgm.DRAINING for item in incidents) else 0
 
 
 def forget(what: str) -> int:

@@ -83,6 +83,7 @@ def _commands(config: Config, gpu_fields: tuple[str, ...], *, slurm: bool) -> di
         "rows": [SMI, f"--query-remapped-rows={','.join(ROW_FIELDS)}", "--format=csv,noheader,nounits"],
         "nvlinks": [SMI, "nvlink", "--status"],
         "nvlink_errors": [SMI, "nvlink", "--errorcounters"],
+        "dcgm": ["dcgmi", "health", "--check", "--json"],
         "kernel": ["dmesg", "--color=never"],
         "clock": ["chronyc", "-c", "tracking"],
     }
