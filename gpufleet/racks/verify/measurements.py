@@ -10,6 +10,7 @@ from gpufleet.racks.verify.result import Result, Status
 
 HUNG, NO_PROGRAM = 124, 127
 _MOST = 160
+_ROW_COMMAS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,10 @@ def _said(found: Mapping[str, Any]) -> str:
     code = found.get("rc")
     if code == HUNG:
         return "it did not end in time"
-    text = short(str(found.get("stderr") or "") or str(found.get("stdout") or ""))
+    lines = str(found.get("stdout") or "").splitlines()
+    # Below its rows nvidia-smi prints why it failed.
+    message = "\n".join(line for line in lines if line.count(",") < _ROW_COMMAS) or "\n".join(lines)
+    text = short(str(found.get("stderr") or "") or message)
     if code == NO_PROGRAM:
         return f"it is not installed ({text})" if text else "it is not installed"
     return f"exit code {code}: {text}" if text else f"exit code {code}"

@@ -181,8 +181,25 @@ HOST_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "1.18.0 instead of 1.19.1",
     ),
     ("container_toolkit", {"devices": "nvidia.com/gpu=0\n"}, "cdi", "1 GPUs instead of 8"),
+    (
+        "nvidia_driver",
+        {"gpus": (14, "0, GPU-a, x, 580, Enabled\nWARNING: infoROM is corrupted at gpu 0000:3B:00.0\n")},
+        "gpus",
+        "exit code 14: WARNING: infoROM is corrupted at gpu 0000:3B:00.0",
+    ),
     ("dcgm", {"discovery": "7 GPUs found.\n"}, "gpus", "7 GPUs instead of 8"),
-    ("dcgm", {"health": "| Overall Health | Failure |"}, "health", "DCGM says Failure"),
+    (
+        "dcgm",
+        {"health": '{"body": {"Overall Health": {"value": "Failure"}}}'},
+        "health",
+        "DCGM reports Failure",
+    ),
+    (
+        "dcgm",
+        {"health": "| Overall Health | Failure |"},
+        "health",
+        "the output is not what was expected (ValueError: substring not found)",
+    ),
     ("dcgm", {"exporter": ""}, "exporter", "0 GPUs instead of 8"),
     ("rdma", {"ports": HALF}, "ports", "7 of 8 ports are good; mlx5_0 at 200 Gb/s instead of 400"),
     (

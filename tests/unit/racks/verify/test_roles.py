@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpufleet.racks.verify.gpu import dcgm_health
+from gpufleet.racks.verify.measurements import Reading
 from gpufleet.racks.verify.roles import JUDGES
 from tests.conftest import ROOT
 
@@ -190,3 +193,21 @@ def names_of(file: Path) -> set[str]:
         # A controller is measured by its own module, from where Ansible runs.
         found |= {"bmc_state"} if "gpufleet.rack.bmc" in task else set()
     return found
+
+
+IMEX = "IMEX daemon status is -3 (not READY) Check IMEX installation and configuration."
+
+
+def dcgm_report(state: str, words: str) -> str:
+    error = {"NVLINK system": {"overflow": [words], "value": state}}
+    gpu = {"children": {"Errors": {"children": error}}, "value": state}
+    body = {"Overall Health": {"value": state}, "GPU": {"children": {"0": gpu}}}
+    return json.dumps({"body": body, "header": ["Health Monitor Report"]})
+
+
+def test_imex_and_warnings_of_dcgm_are_no_problem_and_failures_are_reported_with_their_message() -> None:
+    assert dcgm_health(dcgm_report("Failure", IMEX)) == Reading("Healthy")
+    warned = dcgm_health(dcgm_report("Warning", "Detected clocks event"))
+    assert warned == Reading("Healthy (GPU 0 Detected clocks event)")
+    failed = dcgm_health(dcgm_report("Failure", "GPU 0 has fallen off the bus"))
+    assert failed.problem == "DCGM reports Failure: GPU 0 GPU 0 has fallen off the bus"
